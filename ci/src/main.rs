@@ -1,0 +1,2 @@
+//! The task runner: house rules, schema drift and PTX drift.
+fn main() {}

@@ -1,0 +1,1 @@
+//! gpubench: coordinator, tenants and reports behind one command line.

@@ -1,0 +1,3 @@
+//! The gpubench command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The shared object form of the virtual GPU, embedded in the gpubench binary.

@@ -1,0 +1,1 @@
+//! A libcuda and a libnvidia-ml without hardware: the model, its clock and the two C interfaces.

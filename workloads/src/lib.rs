@@ -1,0 +1,1 @@
+//! What a tenant does: the clock seam, load generation, the sample log and the workloads.
