@@ -1,0 +1,33 @@
+// fp32_chain: eight independent chains of single-precision FMA in every thread.
+//
+// Unit: FP32 pipe
+// Counter: smsp__sass_thread_inst_executed_op_ffma_pred_on.sum; DCGM_FI_PROF_PIPE_FP32_ACTIVE
+//
+// One iteration is 4 steps of 8 FMAs: 32 FMAs, 64 operations. Eight chains cover the FMA latency
+// (4 cycles since Volta) from few warps. mul and add are arguments so that nothing can be folded;
+// the sum of the chains leaves the kernel so that nothing can be dropped.
+extern "C" __global__ void fp32_chain(float *out, unsigned int iterations, float mul, float add)
+{
+    const unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x;
+    float chain[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+        chain[c] = (float)(threadIdx.x + c);
+    }
+#pragma unroll 1
+    for (unsigned int i = 0; i < iterations; ++i) {
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+#pragma unroll
+            for (int c = 0; c < 8; ++c) {
+                chain[c] = __fmaf_rn(chain[c], mul, add);
+            }
+        }
+    }
+    float sum = chain[0];
+#pragma unroll
+    for (int c = 1; c < 8; ++c) {
+        sum = __fadd_rn(sum, chain[c]);
+    }
+    out[thread] = sum;
+}
