@@ -1,1 +1,37 @@
-//! The public contract of gpubench: types, units, wire messages, exit codes and the format version.
+//! The public contract of gpubench: what a record says, what coordinator and tenant say to each
+//! other, and how a process ends.
+//!
+//! Types and their text forms only. No I/O, no clock, no device: whatever reads a record, today or
+//! in ten years, needs this crate and nothing else.
+
+pub mod cell;
+pub mod condition;
+pub mod event;
+pub mod exit_code;
+pub mod matrix;
+pub mod mechanism;
+pub mod outcome;
+pub mod plan;
+pub mod provenance;
+pub mod run;
+pub mod sample;
+pub mod telemetry;
+pub mod version;
+pub mod wire;
+pub mod workload;
+
+pub use cell::{CellResult, GateResult, GateState, TenantResult};
+pub use condition::{Axis, Condition, Role, SubAxis};
+pub use event::RunEvent;
+pub use exit_code::ExitCode;
+pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
+pub use mechanism::{MechanismRow, Proof};
+pub use outcome::{Outcome, OutcomeKind};
+pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
+pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
+pub use run::{CalibrationEntry, RunRecord};
+pub use sample::{Phase, SampleRow, SampleStatus};
+pub use telemetry::TelemetryRow;
+pub use version::{FORMAT_VERSION, FormatVersion};
+pub use wire::{FromTenant, ToTenant};
+pub use workload::{LoadSpec, WorkloadSpec};

@@ -1,0 +1,197 @@
+//! What is scored, under which circumstances, and who takes part.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The circumstances under which a victim is measured.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Condition {
+    /// Native: the victim alone on the GPU, no mechanism.
+    N,
+    /// Native again: the pair that shows the noise floor of the reference.
+    #[serde(rename = "N'")]
+    NAgain,
+    /// Solo under the mechanism, neighbours alive and idle.
+    S,
+    /// Solo again: the A/A pair.
+    #[serde(rename = "S'")]
+    SAgain,
+    /// Contended: one aggressor beside the victim.
+    C,
+    /// Unprotected: the same processes without the mechanism's protection.
+    U,
+}
+
+impl Condition {
+    /// Every condition, in the order in which reports show them.
+    pub const ALL: [Self; 6] =
+        [Self::N, Self::NAgain, Self::S, Self::SAgain, Self::C, Self::U];
+
+    /// The letter used in tables and in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::N => "N",
+            Self::NAgain => "N'",
+            Self::S => "S",
+            Self::SAgain => "S'",
+            Self::C => "C",
+            Self::U => "U",
+        }
+    }
+
+    /// Whether an aggressor works beside the victim.
+    #[must_use]
+    pub const fn has_aggressor(self) -> bool {
+        matches!(self, Self::C | Self::U)
+    }
+
+    /// Whether the victim runs without any mechanism and without neighbours.
+    #[must_use]
+    pub const fn is_native(self) -> bool {
+        matches!(self, Self::N | Self::NAgain)
+    }
+}
+
+/// One scored dimension of isolation.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Axis {
+    /// Device memory: capacity, cap, residue, visibility.
+    Memory,
+    /// Execution: SMs, issue slots, launches, the driver.
+    Compute,
+    /// Data paths: DRAM, L2, PCIe.
+    Bandwidth,
+    /// Containment of faults.
+    Fault,
+    /// Unpredictable latency.
+    Jitter,
+    /// The shared power budget; never part of the overall level.
+    Power,
+}
+
+impl Axis {
+    /// Every axis, in report order.
+    pub const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Compute,
+        Self::Bandwidth,
+        Self::Fault,
+        Self::Jitter,
+        Self::Power,
+    ];
+
+    /// The name used on the command line, in profiles and in records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Compute => "compute",
+            Self::Bandwidth => "bandwidth",
+            Self::Fault => "fault",
+            Self::Jitter => "jitter",
+            Self::Power => "power",
+        }
+    }
+
+    /// Whether the axis counts in the overall level.
+    #[must_use]
+    pub const fn counts_overall(self) -> bool {
+        !matches!(self, Self::Power)
+    }
+}
+
+/// A scored part of an axis: `compute/sm`, `bandwidth/dram`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum SubAxis {
+    /// SM occupancy and arithmetic throughput.
+    Sm,
+    /// Instruction issue slots.
+    Issue,
+    /// Kernel launch path.
+    Launch,
+    /// Locks and queues of the driver.
+    Driver,
+    /// DRAM bandwidth.
+    Dram,
+    /// L2 bandwidth and capacity.
+    L2,
+    /// The host link.
+    Pcie,
+    /// Promised capacity.
+    Capacity,
+    /// Enforcement of a memory cap.
+    Cap,
+    /// What the previous owner left in memory.
+    Residue,
+    /// What can be seen of a neighbour.
+    Visibility,
+}
+
+impl SubAxis {
+    /// The name used in records and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sm => "sm",
+            Self::Issue => "issue",
+            Self::Launch => "launch",
+            Self::Driver => "driver",
+            Self::Dram => "dram",
+            Self::L2 => "l2",
+            Self::Pcie => "pcie",
+            Self::Capacity => "capacity",
+            Self::Cap => "cap",
+            Self::Residue => "residue",
+            Self::Visibility => "visibility",
+        }
+    }
+
+    /// The axis it is a part of.
+    #[must_use]
+    pub const fn axis(self) -> Axis {
+        match self {
+            Self::Sm | Self::Issue | Self::Launch | Self::Driver => Axis::Compute,
+            Self::Dram | Self::L2 | Self::Pcie => Axis::Bandwidth,
+            Self::Capacity | Self::Cap | Self::Residue | Self::Visibility => Axis::Memory,
+        }
+    }
+}
+
+/// What a tenant is there for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Abides by its share and is measured.
+    Victim,
+    /// Stresses one resource.
+    Aggressor,
+    /// Holds an open context and does nothing.
+    Idle,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Condition, SubAxis};
+
+    #[test]
+    fn text_and_serde_agree() {
+        for condition in Condition::ALL {
+            assert_eq!(serde_json::json!(condition), condition.as_str());
+        }
+        for axis in Axis::ALL {
+            assert_eq!(serde_json::json!(axis), axis.as_str());
+        }
+        assert_eq!(serde_json::json!(SubAxis::Pcie), SubAxis::Pcie.as_str());
+    }
+}

@@ -1,0 +1,95 @@
+//! `events.jsonl`: what happened, one JSON line each, flushed as it happens.
+//!
+//! The first line carries the plan and the provenance, so that whatever dies, everything measured
+//! until then can be read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::TenantResult;
+use crate::mechanism::{MechanismRow, Proof};
+use crate::plan::Plan;
+use crate::provenance::{DeviceIdentity, Provenance};
+use crate::run::Calibration;
+use crate::version::FormatVersion;
+
+/// One line of the event file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub enum RunEvent {
+    /// First line: everything needed to read the rest.
+    Began {
+        /// Format of the record.
+        format_version: FormatVersion,
+        /// The plan.
+        plan: Box<Plan>,
+        /// The device.
+        device: Box<DeviceIdentity>,
+        /// The circumstances.
+        provenance: Box<Provenance>,
+    },
+    /// Calibration was made or reused.
+    Calibrated {
+        /// The calibration.
+        calibration: Calibration,
+    },
+    /// A mechanism was set up, or could not be.
+    Mechanism {
+        /// Its row so far.
+        row: MechanismRow,
+    },
+    /// Evidence about a mechanism in force.
+    Proved {
+        /// Variant concerned.
+        variant: String,
+        /// The evidence.
+        proof: Proof,
+    },
+    /// A tenant process was started.
+    TenantStarted {
+        /// Its name.
+        tenant: String,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A tenant process ended.
+    TenantEnded {
+        /// Its name.
+        tenant: String,
+        /// Its process id.
+        pid: u32,
+        /// How it ended.
+        reason: String,
+    },
+    /// A cell began.
+    CellBegan {
+        /// Its id.
+        id: String,
+    },
+    /// A cell ended; its samples are in the cell's logs.
+    CellEnded {
+        /// Its id.
+        id: String,
+        /// Each tenant, the victim first.
+        tenants: Vec<TenantResult>,
+        /// Why it failed, if it did.
+        failure: Option<String>,
+        /// Whether NVML listed a process that is none of ours while it ran; absent if not asked.
+        foreign_processes: Option<Vec<u32>>,
+        /// Reasons for throttling seen while it ran, as NVML's bit mask; absent if not asked.
+        throttle_reasons: Option<u64>,
+    },
+    /// Something the reader should know.
+    Warning {
+        /// The text.
+        text: String,
+    },
+    /// Last line of a run that reached its end.
+    Ended {
+        /// Whether every planned cell ran.
+        complete: bool,
+        /// Why not.
+        reason: Option<String>,
+        /// RFC 3339 time.
+        at: String,
+    },
+}

@@ -1,0 +1,117 @@
+//! Every status with which gpubench ends, and which one wins when several apply.
+
+use serde::{Deserialize, Serialize};
+
+/// The exit statuses of every verb. `virtual-gpu exec` alone passes its child's status on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExitCode {
+    /// Everything asked for was done.
+    Done,
+    /// A bug in gpubench, a panic included.
+    Internal,
+    /// Usage or profile: decided before anything ran.
+    Usage,
+    /// Nothing could run: no device, or every mechanism waived.
+    NothingRan,
+    /// A trial failed, for example a victim killed from outside.
+    TrialFailed,
+    /// Output could not be written.
+    OutputFailed,
+    /// The state of the host could not be restored.
+    NotRestored,
+    /// Inconclusive, from `diff` or from `matrix --strict`.
+    Inconclusive,
+    /// The records cannot be compared.
+    NotComparable,
+    /// Isolation got worse.
+    Regression,
+    /// Interrupted by the user.
+    Interrupted,
+}
+
+impl ExitCode {
+    /// Every status, the worst first. The order is the precedence.
+    pub const BY_PRECEDENCE: [Self; 11] = [
+        Self::Internal,
+        Self::NotRestored,
+        Self::Interrupted,
+        Self::OutputFailed,
+        Self::NotComparable,
+        Self::Regression,
+        Self::TrialFailed,
+        Self::Inconclusive,
+        Self::NothingRan,
+        // Usage is decided before anything runs, so it never meets another one but success.
+        Self::Usage,
+        Self::Done,
+    ];
+
+    /// The number the shell sees.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::NothingRan => 3,
+            Self::TrialFailed => 4,
+            Self::OutputFailed => 5,
+            Self::NotRestored => 6,
+            Self::Inconclusive => 10,
+            Self::NotComparable => 20,
+            Self::Regression => 30,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the status means, for `--help` and the README.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Internal => "internal error, a panic included",
+            Self::Usage => "usage or profile error, decided before anything ran",
+            Self::NothingRan => "nothing could run (no device, or every mechanism waived)",
+            Self::TrialFailed => "a trial failed",
+            Self::OutputFailed => "output could not be written",
+            Self::NotRestored => "host state not restored",
+            Self::Inconclusive => "inconclusive (diff, or matrix --strict)",
+            Self::NotComparable => "records not comparable",
+            Self::Regression => "regression",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The one of the two that takes precedence.
+    #[must_use]
+    pub fn worst(self, other: Self) -> Self {
+        let rank = |code: Self| {
+            Self::BY_PRECEDENCE.iter().position(|&c| c == code).unwrap_or(Self::BY_PRECEDENCE.len())
+        };
+        if rank(self) <= rank(other) { self } else { other }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitCode;
+
+    #[test]
+    fn precedence_is_the_documented_one() {
+        let codes: Vec<u8> = ExitCode::BY_PRECEDENCE.iter().map(|c| c.code()).collect();
+        assert_eq!(codes, [1, 6, 130, 5, 20, 30, 4, 10, 3, 2, 0]);
+    }
+
+    #[test]
+    fn the_worst_wins_whatever_the_order() {
+        for (a, b, worst) in [
+            (ExitCode::Done, ExitCode::NothingRan, ExitCode::NothingRan),
+            (ExitCode::TrialFailed, ExitCode::Interrupted, ExitCode::Interrupted),
+            (ExitCode::Internal, ExitCode::NotRestored, ExitCode::Internal),
+        ] {
+            assert_eq!(a.worst(b), worst);
+            assert_eq!(b.worst(a), worst);
+        }
+    }
+}

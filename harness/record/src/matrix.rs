@@ -1,0 +1,97 @@
+//! The measured matrix: one row for each mechanism variant, axis, sub-axis and aggressor.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+
+/// A figure with its interval, sample count and unit. No figure leaves gpubench without them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The point estimate.
+    pub value: f64,
+    /// Lower end of the 95 % interval.
+    pub lo: f64,
+    /// Upper end of the 95 % interval.
+    pub hi: f64,
+    /// Blocks (trials for proportions) behind it.
+    pub n: u32,
+    /// Its unit: `ratio`, `native medians`, `index`.
+    pub unit: String,
+}
+
+/// One row of the matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixRow {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// Axis.
+    pub axis: String,
+    /// Sub-axis, where the axis has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_axis: Option<String>,
+    /// Aggressor that produced the row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressor: Option<String>,
+    /// Outcome with its reason.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What the reader should know before using the row.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// `L0`..`L3`, or two adjacent levels when the interval straddles a boundary; null if none.
+    pub level: Option<String>,
+    /// The word; `reference` for the exclusive rows.
+    pub word: Option<String>,
+    /// What the literature says, as `source: word`.
+    #[serde(default)]
+    pub claimed: Vec<String>,
+    /// Which unprotected form the effectiveness was measured under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub u_kind: Option<String>,
+    /// Rate beside the aggressor over rate solo under the mechanism.
+    pub retention: Option<Estimate>,
+    /// Rate beside the aggressor over native rate.
+    pub guarantee: Option<Estimate>,
+    /// Solo rate under the mechanism over native rate.
+    pub efficiency: Option<Estimate>,
+    /// Unprotected rate over native rate.
+    pub effectiveness: Option<Estimate>,
+    /// 1 is unaffected, 0 is as unprotected.
+    pub isolation_index: Option<Estimate>,
+    /// Tail growth beside the aggressor, in native medians.
+    pub jitter: Option<Estimate>,
+    /// Share of victims unharmed.
+    pub survival: Option<Estimate>,
+    /// Requests behind the row.
+    pub requests: u64,
+}
+
+/// The overall level of one mechanism variant: its weakest axis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OverallRow {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The lowest level over the axes; null where an axis has none.
+    pub level: Option<String>,
+    /// The axis that decided it.
+    pub weakest_axis: Option<String>,
+    /// Axes that were asked for and have no level, which the overall level cannot speak for.
+    #[serde(default)]
+    pub unmeasured_axes: Vec<String>,
+}
+
+/// One claim of the literature against this run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimRow {
+    /// Id in the claims ledger.
+    pub id: String,
+    /// `supported`, `refuted`, `inconclusive` or `untested`.
+    pub verdict: String,
+    /// The figures that decided it.
+    pub evidence: String,
+}

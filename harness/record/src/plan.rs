@@ -1,0 +1,178 @@
+//! Every cell that will run, with its seed, its place in the order, and the reason for each skip.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::{Condition, Role, SubAxis};
+
+/// The resolved plan of a run: what the profile asked for on the host at hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Name of the profile.
+    pub profile: String,
+    /// Hash over what the user wrote and the kernels' PTX.
+    pub profile_hash: String,
+    /// Whether the profile is meant to decide anything; a smoke run says that it is not.
+    pub decides: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Tenants on the GPU in a contended cell.
+    pub tenants: u32,
+    /// Share of the GPU that an abiding victim uses, 0 to 1.
+    pub share: f64,
+    /// Blocks; the unit of inference.
+    pub blocks: u32,
+    /// Length of the parts of every cell.
+    pub durations: Durations,
+    /// The conventions that turn figures into levels and words.
+    pub thresholds: Thresholds,
+    /// The mechanisms that will run, in report order.
+    pub mechanisms: Vec<PlannedMechanism>,
+    /// The cells in the order in which they run.
+    pub cells: Vec<Cell>,
+    /// What was asked for and will not run.
+    pub skips: Vec<Skip>,
+}
+
+impl Plan {
+    /// Time that the cells keep the device busy.
+    #[must_use]
+    pub fn device_time_ns(&self) -> u64 {
+        let cells = u64::try_from(self.cells.len()).unwrap_or(u64::MAX);
+        cells.saturating_mul(self.durations.cell_ns())
+    }
+}
+
+/// One mechanism with its options, as the plan will run it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedMechanism {
+    /// Name in the catalogue of mechanisms.
+    pub name: String,
+    /// Canonical variant, for example `time-slicing[slice=default]`.
+    pub variant: String,
+    /// What it would change on the host, one line each; empty if nothing.
+    pub host_changes: Vec<String>,
+}
+
+/// Length of the parts of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Durations {
+    /// Closed loop whose samples are kept but not scored.
+    pub warmup_ns: u64,
+    /// Closed loop that gives the rate.
+    pub closed_ns: u64,
+    /// Open loop that gives latencies and jitter.
+    pub open_ns: u64,
+    /// Pause before the open loop, in which outstanding work drains.
+    pub gap_ns: u64,
+}
+
+impl Durations {
+    /// Length of a whole cell.
+    #[must_use]
+    pub const fn cell_ns(&self) -> u64 {
+        self.warmup_ns + self.closed_ns + self.gap_ns + self.open_ns
+    }
+}
+
+/// The thresholds of `scoring-v1`. Conventions, versioned with the profile; not findings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thresholds {
+    /// Lower bound of retention for L3.
+    pub retention_l3: f64,
+    /// Lower bound of retention for L2.
+    pub retention_l2: f64,
+    /// Lower bound of the guarantee for L3; below it isolation is bought with capacity.
+    pub guarantee_l3: f64,
+    /// Bound of the isolation index between L0 and L1.
+    pub index_l1: f64,
+    /// Upper bound of jitter, in native medians, for `Negligible`.
+    pub jitter_negligible: f64,
+    /// Upper bound of jitter, in native medians, for `Low-Medium`.
+    pub jitter_low_medium: f64,
+    /// Upper bound that the unprotected rate ratio must not exceed, or the aggressor is too weak.
+    pub effectiveness_max: f64,
+    /// Least share of a closed-loop window in which both tenants must have work outstanding.
+    pub overlap_min: f64,
+    /// Greatest drift between the halves of a cell and between N and N', as a log ratio.
+    pub drift_max: f64,
+    /// Fewest blocks that may decide.
+    pub blocks_min: u32,
+    /// Fewest open-loop requests in a block for a p99.
+    pub jitter_requests_min: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            retention_l3: 0.95,
+            retention_l2: 0.80,
+            guarantee_l3: 0.80,
+            index_l1: 0.2,
+            jitter_negligible: 0.10,
+            jitter_low_medium: 1.0,
+            effectiveness_max: 0.90,
+            overlap_min: 0.95,
+            drift_max: 0.05,
+            blocks_min: 8,
+            jitter_requests_min: 368,
+        }
+    }
+}
+
+/// One victim, one condition, one aggressor, one dose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Unique, sortable in run order, and fit for a file name.
+    pub id: String,
+    /// The block it belongs to, from 0.
+    pub block: u32,
+    /// Mechanisms that run without a switch between them share a group, and its native cells.
+    pub group: String,
+    /// Name of the mechanism; `exclusive` for native cells.
+    pub mechanism: String,
+    /// Canonical variant; `exclusive` for native cells.
+    pub variant: String,
+    /// What the victim of this cell is sensitive to.
+    pub sub_axis: SubAxis,
+    /// The condition.
+    pub condition: Condition,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor, where the condition has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressor: Option<String>,
+    /// Fraction of native peak that the aggressor offers; 0 without one.
+    pub dose: f64,
+    /// Who takes part, the victim first.
+    pub tenants: Vec<CellTenant>,
+    /// Seed of the arrival schedule: equal in all cells of a block.
+    pub schedule_seed: u64,
+}
+
+/// One participant of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellTenant {
+    /// Name of the tenant: `victim`, `neighbour-1`...
+    pub tenant: String,
+    /// What it is there for.
+    pub role: Role,
+    /// Name of its workload; absent for an idle tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+}
+
+/// Something that was asked for and will not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skip {
+    /// Mechanism or variant concerned.
+    pub mechanism: String,
+    /// Axis concerned; absent when the whole mechanism is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// What would make it run; absent if nothing can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}

@@ -1,0 +1,94 @@
+//! The record of a run: `record.json`, and what `gpubench report --format json` prints.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::CellResult;
+use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
+use crate::mechanism::MechanismRow;
+use crate::plan::Plan;
+use crate::provenance::{DeviceIdentity, Provenance};
+use crate::version::FormatVersion;
+use crate::workload::WorkloadSpec;
+
+/// Everything a run leaves but its samples and telemetry, which stand in Parquet beside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// Format of this file.
+    pub format_version: FormatVersion,
+    /// Version of the scoring rules.
+    pub scoring: String,
+    /// False after a crash or an interrupt: not every planned cell ran.
+    pub complete: bool,
+    /// Why it is not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_reason: Option<String>,
+    /// The device under test.
+    pub device: DeviceIdentity,
+    /// Host, build and wall-clock facts.
+    pub provenance: Provenance,
+    /// The profile in two words.
+    pub profile: ProfileRef,
+    /// What the victims were calibrated to.
+    pub calibration: Calibration,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The plan as it was run.
+    pub plan: Plan,
+    /// Each mechanism with outcome and proof.
+    pub mechanisms: Vec<MechanismRow>,
+    /// The measured matrix.
+    pub matrix: Vec<MatrixRow>,
+    /// The overall levels.
+    pub overall: Vec<OverallRow>,
+    /// Each cell with outcome and gates.
+    pub cells: Vec<CellResult>,
+    /// The claims ledger against this run; empty while there is none.
+    pub claims: Vec<ClaimRow>,
+}
+
+/// Which profile a run used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileRef {
+    /// Its name.
+    pub name: String,
+    /// Hash over what the user wrote and the kernels' PTX.
+    pub hash: String,
+}
+
+/// The calibration of a run: one entry for each workload, and a hash over all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// BLAKE3 over the canonical JSON of `entries`.
+    pub hash: String,
+    /// By workload name.
+    pub entries: BTreeMap<String, CalibrationEntry>,
+}
+
+/// What calibration found for one workload on this device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationEntry {
+    /// The workload with its parameters for this device.
+    pub spec: WorkloadSpec,
+    /// Native closed-loop rate at depth 1 for a victim; native peak rate for an aggressor.
+    pub native_rate_per_s: f64,
+    /// Native service time of one request.
+    pub service_ns: u64,
+    /// What one request amounts to in the workload's own unit (bytes, operations, launches).
+    pub work_per_request: f64,
+    /// That unit.
+    pub unit: String,
+}
+
+impl Calibration {
+    /// The calibration with its hash computed from the entries.
+    #[must_use]
+    pub fn new(entries: BTreeMap<String, CalibrationEntry>) -> Self {
+        // A map of plain structs always serialises; an empty text would still hash distinctly
+        // from any real calibration, and the drift would show in the hash comparison.
+        let text = serde_json::to_string(&entries).unwrap_or_default();
+        Self { hash: blake3::hash(text.as_bytes()).to_hex().to_string(), entries }
+    }
+}

@@ -1,0 +1,219 @@
+//! What coordinator and tenant say to each other: one JSON object a line, over pipes.
+//!
+//! Both ends are the same binary, so versions cannot drift; the protocol number guards against a
+//! tenant binary that was replaced while the coordinator ran.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::{LoadSpec, WorkloadSpec};
+
+/// Protocol spoken by this build.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest line either end accepts, in bytes.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Numbers of the clock participants that a tenant's threads join as. Meaningless on the wall
+/// clock; in virtual time they decide the order of simultaneous events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Participants {
+    /// The thread that issues, and that does all set-up.
+    pub issuer: u32,
+    /// The thread that reaps completions.
+    pub reaper: u32,
+}
+
+/// From the coordinator to a tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "to")]
+pub enum ToTenant {
+    /// Create the context and load the kernels.
+    Open {
+        /// CUDA ordinal of the device within the tenant's view.
+        ordinal: u32,
+        /// Spin while waiting for completions; block otherwise.
+        spin: bool,
+        /// Participant numbers.
+        participants: Participants,
+    },
+    /// Destroy the context; the process stays.
+    Close,
+    /// Find parameters so that one request takes `service_ns` on the abiding share, or, for an
+    /// aggressor, so that it saturates its resource in requests of about that length.
+    Calibrate {
+        /// Workload.
+        workload: String,
+        /// Share of the device for a victim; 1 for an aggressor.
+        share: f64,
+        /// Wanted service time of one request.
+        service_ns: u64,
+    },
+    /// Run a kernel verification of every workload named, at a size made for it.
+    Verify {
+        /// Workloads.
+        workloads: Vec<String>,
+    },
+    /// Get ready for a cell: allocate, create the log, compute the schedule.
+    Prepare {
+        /// Cell id.
+        cell: String,
+        /// What to do; none for an idle tenant.
+        workload: Option<WorkloadSpec>,
+        /// How it is offered.
+        load: LoadSpec,
+        /// Where the sample log goes; its folder exists.
+        log: String,
+        /// Rows to allocate.
+        capacity_rows: u64,
+        /// The core for the issuer, where pinning is wanted.
+        cpu: Option<u32>,
+    },
+    /// Start at the instant on the shared clock.
+    Go {
+        /// The common start.
+        t0_ns: u64,
+    },
+    /// End the process.
+    Quit,
+}
+
+/// From a tenant to the coordinator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "from")]
+pub enum FromTenant {
+    /// First line: the process is up.
+    Hello {
+        /// Protocol it speaks.
+        protocol: u32,
+        /// Process id.
+        pid: u32,
+        /// `virtual` or `wall`.
+        clock: String,
+        /// Inode of its time namespace; stamps are comparable only where these agree.
+        time_namespace: u64,
+    },
+    /// The context is open.
+    Opened {
+        /// What the device looks like from here, by name (`sm_count`, `memory_bytes`, `uuid`...).
+        facts: BTreeMap<String, String>,
+    },
+    /// The context is gone.
+    Closed,
+    /// Parameters were found.
+    Calibrated {
+        /// The workload with its parameters.
+        spec: WorkloadSpec,
+        /// Closed-loop rate at depth 1 (victim) or peak rate (aggressor).
+        rate_per_s: f64,
+        /// Median service time at depth 1.
+        service_ns: u64,
+        /// What one request amounts to.
+        work_per_request: f64,
+        /// In which unit.
+        unit: String,
+    },
+    /// Kernel verification is done.
+    Verified {
+        /// For each workload: `ok`, or what was wrong.
+        results: BTreeMap<String, String>,
+    },
+    /// Ready for the common start.
+    Ready {
+        /// Hash of the arrival schedule.
+        schedule_hash: Option<String>,
+    },
+    /// The cell is over.
+    Done {
+        /// Rows in the log.
+        rows: u64,
+        /// Requests that could not be logged because the log was full.
+        unlogged: u64,
+        /// Whether the outstanding limit was reached.
+        overloaded: bool,
+        /// Scheduling class that the issuer really had: `fifo` or `other`.
+        sched: String,
+    },
+    /// It could not do what was asked; it stays alive unless the driver makes that pointless.
+    Error {
+        /// What it was doing.
+        doing: String,
+        /// What went wrong, in one line.
+        what: String,
+        /// `CUresult` where the driver said so.
+        code: Option<i32>,
+    },
+}
+
+/// A line that is no message.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// Not the JSON of a known message.
+    #[error("not a message of protocol {PROTOCOL}: {source}: {line:?}")]
+    Parse {
+        /// The beginning of the line.
+        line: String,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// Longer than any message may be.
+    #[error("a line of more than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+/// The message as one line, newline included.
+///
+/// # Errors
+/// When a float in it is not finite.
+pub fn to_line<T: Serialize>(message: &T) -> Result<String, serde_json::Error> {
+    let mut line = serde_json::to_string(message)?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// When it is too long or is no message.
+pub fn from_line<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, WireError> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(WireError::TooLong);
+    }
+    serde_json::from_str(line.trim_end()).map_err(|source| WireError::Parse {
+        line: line.chars().take(80).collect(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FromTenant, LINE_BYTES_MAX, Participants, ToTenant, WireError, from_line, to_line};
+
+    #[test]
+    fn two_messages_in_one_read_stay_two() -> Result<(), Box<dyn std::error::Error>> {
+        let text = to_line(&ToTenant::Close)? + &to_line(&ToTenant::Go { t0_ns: 5 })?;
+        let read: Vec<ToTenant> =
+            text.split_inclusive('\n').map(from_line).collect::<Result<_, _>>()?;
+        assert_eq!(read, [ToTenant::Close, ToTenant::Go { t0_ns: 5 }]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_torn_line_is_named() -> Result<(), Box<dyn std::error::Error>> {
+        let participants = Participants { issuer: 4, reaper: 5 };
+        let line = to_line(&ToTenant::Open { ordinal: 0, spin: true, participants })?;
+        let torn = &line[..line.len() / 2];
+        match from_line::<ToTenant>(torn) {
+            Err(WireError::Parse { line, .. }) => assert!(torn.starts_with(&line)),
+            other => return Err(format!("expected a parse error, got {other:?}").into()),
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_endless_line_is_refused() {
+        let line = "x".repeat(LINE_BYTES_MAX + 1);
+        assert!(matches!(from_line::<FromTenant>(&line), Err(WireError::TooLong)));
+    }
+}
