@@ -1,2 +1,129 @@
-//! The task runner: house rules, schema drift and PTX drift.
-fn main() {}
+//! The task runner: house rules, formatting, the pinned toolchain and generated files.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a command line"
+)]
+
+mod error;
+mod scan;
+mod symbols;
+mod tidy;
+mod toolchain;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::CiError;
+use crate::toolchain::Pin;
+use crate::tree::{Tree, repository_root};
+
+/// Checks and generators for this repository.
+#[derive(Debug, Parser)]
+#[command(name = "gpubench-ci")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Check the house rules on every tracked file.
+    Tidy,
+    /// Check that rustfmt would change no tracked file.
+    Fmt,
+    /// Check that the compiler in use is the one that Cargo.toml pins.
+    Msrv {
+        /// Accept a newer compiler, and say that the pinned one is then not tested.
+        #[arg(long)]
+        or_newer: bool,
+    },
+    /// List the symbols of a driver library from C headers and from bindings.
+    Symbols {
+        /// What every symbol of the library starts with: cu or nvml.
+        #[arg(long)]
+        prefix: String,
+        /// The list to write.
+        #[arg(long)]
+        out: PathBuf,
+        /// Headers (*.h), and bindings in Rust, Cython (*.pxd) or Python.
+        #[arg(required = true)]
+        sources: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<String, CiError> {
+    let root = repository_root();
+    match task {
+        Task::Tidy => tidy(&Tree::read(&root)?),
+        Task::Fmt => toolchain::fmt(&root).map(|()| "every file is formatted".to_owned()),
+        Task::Msrv { or_newer: true } => toolchain::msrv(&root, Pin::AtLeast),
+        Task::Msrv { or_newer: false } => toolchain::msrv(&root, Pin::Exact),
+        Task::Symbols {
+            prefix,
+            out,
+            sources,
+        } => {
+            let count = symbols::run(&prefix, &sources, &out)?;
+            Ok(format!("{}: {count} symbols", out.display()))
+        }
+    }
+}
+
+fn tidy(tree: &Tree) -> Result<String, CiError> {
+    let findings = tidy::check(tree);
+    let mut last = "";
+    for (rule, finding) in &findings {
+        if rule.name != last {
+            eprintln!("{}: {}", rule.name, rule.demand);
+            last = rule.name;
+        }
+        eprintln!("  {finding}");
+    }
+    let files = tree.files().count();
+    if findings.is_empty() {
+        let rules = tidy::RULES.len();
+        return Ok(format!("{files} files keep {rules} house rules"));
+    }
+    let count = findings.len();
+    Err(CiError::Found(format!(
+        "{count} findings in {files} files: see the lines above"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn findings_fail_the_task() {
+        let error = tidy(&Tree::of(&[("a.rs", "fn a() {}")])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "2 findings in 1 files: see the lines above"
+        );
+        assert!(tidy(&Tree::of(&[("a.md", "text")])).is_ok());
+    }
+}

@@ -1,0 +1,163 @@
+//! The house rules: each is one entry here, one function in a file below, and its own test.
+//!
+//! A rule is a pure function of the checked-in text. Exceptions live beside this package in
+//! `ci/*.txt` with their reasons, and an exception that nothing needs any more is a finding too,
+//! so that the lists can only shrink.
+
+mod calls;
+mod crates;
+mod flow;
+mod list;
+mod reach;
+mod size;
+mod text;
+
+use std::fmt;
+
+use crate::tree::Tree;
+
+/// One place that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what to do instead.
+    pub message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// A rule: its name, what it demands, and the check.
+pub struct Rule {
+    /// Short name, as printed before each finding.
+    pub name: &'static str,
+    /// The demand in one sentence.
+    pub demand: &'static str,
+    /// Every place that breaks it.
+    pub check: fn(&Tree) -> Vec<Finding>,
+}
+
+/// Every rule, in the order in which findings are printed.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "module-doc",
+        demand: "every Rust file opens with a //! comment that says its job",
+        check: text::module_doc,
+    },
+    Rule {
+        name: "columns",
+        demand: "source lines have at most 100 columns",
+        check: text::columns,
+    },
+    Rule {
+        name: "marks",
+        demand: "no marks of unfinished work",
+        check: text::marks,
+    },
+    Rule {
+        name: "machine-path",
+        demand: "no path of one particular machine",
+        check: text::machine_paths,
+    },
+    Rule {
+        name: "registry-host",
+        demand: "no package registry by host name outside lock files",
+        check: text::registry_hosts,
+    },
+    Rule {
+        name: "file-length",
+        demand: "a Rust file has at most 500 lines, or the number in ci/long.txt",
+        check: size::file_length,
+    },
+    Rule {
+        name: "function-length",
+        demand: "a function has at most 80 lines, or the number in ci/long.txt",
+        check: size::function_length,
+    },
+    Rule {
+        name: "banned-call",
+        demand: "banned calls have a named replacement",
+        check: calls::banned,
+    },
+    Rule {
+        name: "clock",
+        demand: "wall clocks are read only in files that stand in ci/clock.txt",
+        check: calls::clock,
+    },
+    Rule {
+        name: "unsafe",
+        demand: "unsafe code only in files that expect it and stand in ci/unsafe.txt",
+        check: calls::unsafe_code,
+    },
+    Rule {
+        name: "dead-file",
+        demand: "every Rust file is a target or declared by a module",
+        check: reach::dead_files,
+    },
+    Rule {
+        name: "flow",
+        demand: "rooms of the harness use only rooms to their left",
+        check: flow::one_direction,
+    },
+    Rule {
+        name: "crates",
+        demand: "packages depend only on the packages named for them",
+        check: crates::dependencies,
+    },
+];
+
+/// Every finding of every rule, with the rule.
+pub fn check(tree: &Tree) -> Vec<(&'static Rule, Finding)> {
+    let findings_of = |rule: &'static Rule| {
+        let named = move |finding| (rule, finding);
+        (rule.check)(tree).into_iter().map(named)
+    };
+    RULES.iter().flat_map(findings_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::repository_root;
+
+    #[test]
+    fn the_tree_keeps_the_house_rules() {
+        let tree = Tree::read(&repository_root()).unwrap();
+        let lines: Vec<String> = check(&tree)
+            .iter()
+            .map(|(rule, finding)| format!("{finding} [{}]", rule.name))
+            .collect();
+        assert!(lines.is_empty(), "\n{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn rules_have_unique_names_and_a_demand() {
+        for (index, rule) in RULES.iter().enumerate() {
+            assert!(!rule.demand.is_empty(), "{}", rule.name);
+            let again = RULES.iter().skip(index + 1);
+            assert!(again.into_iter().all(|other| other.name != rule.name));
+        }
+    }
+
+    #[test]
+    fn a_finding_names_its_place() {
+        let finding = Finding::new("a.rs", 3, "too long");
+        assert_eq!(finding.to_string(), "a.rs:3: too long");
+    }
+}

@@ -1,0 +1,222 @@
+//! The graph of packages: who may depend on whom, and who alone may use a heavy library.
+
+use toml::{Table, Value};
+
+use crate::tidy::Finding;
+use crate::tree::{SourceFile, Tree};
+
+/// What each package may use of the workspace. A package that is not named here is a finding.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("gpubench-record", &[]),
+    ("gpubench-stats", &[]),
+    ("gpubench-kernels", &[]),
+    ("gpubench-virtual-gpu", &[]),
+    ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu"]),
+    ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
+    ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
+    (
+        "gpubench-workloads",
+        &["gpubench-kernels", "gpubench-record", "gpubench-stats"],
+    ),
+    (
+        "gpubench",
+        &[
+            "gpubench-kernels",
+            "gpubench-predict",
+            "gpubench-record",
+            "gpubench-reports",
+            "gpubench-stats",
+            "gpubench-virtual-gpu",
+            "gpubench-virtual-gpu-so",
+            "gpubench-workloads",
+        ],
+    ),
+    ("gpubench-ci", &[]),
+];
+
+/// Libraries that one room wraps for all others.
+const WRAPPED: &[(&str, &[&str])] = &[
+    ("cudarc", &["gpubench-kernels"]),
+    ("polars", &["gpubench-reports"]),
+];
+
+/// Packages depend only on what is allowed for them; tests may use more.
+pub fn dependencies(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.files() {
+        let Some((_, manifest)) = manifest(file) else {
+            continue;
+        };
+        let name = package_name(&manifest);
+        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == name) else {
+            let message = format!("package {name:?} has no place in the graph of packages");
+            found.push(Finding::new(&file.path, 1, message));
+            continue;
+        };
+        for used in used_packages(&manifest) {
+            let line = line_of(&file.text, &used);
+            let is_ours = ALLOWED.iter().any(|(known, _)| *known == used);
+            if is_ours && !allowed.contains(&used.as_str()) {
+                let message = format!("{name} may not use {used} (may use: {})", names(allowed));
+                found.push(Finding::new(&file.path, line, message));
+            }
+            let wrapped = WRAPPED.iter().find(|(library, _)| *library == used);
+            if let Some((library, users)) = wrapped.filter(|(_, users)| !users.contains(&name)) {
+                let message = format!("{library} is used through {}", names(users));
+                found.push(Finding::new(&file.path, line, message));
+            }
+        }
+    }
+    found
+}
+
+/// The folder (with `/` at its end) and content of a package's manifest, if the file is one.
+pub fn manifest(file: &SourceFile) -> Option<(String, Table)> {
+    let folder = file.path.strip_suffix("Cargo.toml")?;
+    let manifest: Table = file.text.parse().ok()?;
+    manifest
+        .contains_key("package")
+        .then(|| (folder.to_owned(), manifest))
+}
+
+/// Paths that a manifest gives to its targets.
+pub fn target_paths(manifest: &Table) -> Vec<String> {
+    let build = manifest
+        .get("package")
+        .and_then(|package| package.get("build"));
+    let library = manifest.get("lib").and_then(|lib| lib.get("path"));
+    let kinds = ["bin", "test", "bench", "example"];
+    let lists = kinds
+        .iter()
+        .filter_map(|kind| manifest.get(*kind)?.as_array());
+    let listed = lists.flatten().filter_map(|target| target.get("path"));
+    let paths = build.into_iter().chain(library).chain(listed);
+    paths.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn package_name(manifest: &Table) -> &str {
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name"));
+    name.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Real names of what the package needs to build or run, on any platform.
+fn used_packages(manifest: &Table) -> Vec<String> {
+    let platforms = manifest.get("target").and_then(Value::as_table);
+    let platform_tables = platforms.into_iter().flat_map(|all| all.values());
+    let tables = platform_tables.filter_map(Value::as_table);
+    let mut used = Vec::new();
+    for table in std::iter::once(manifest).chain(tables) {
+        for kind in ["dependencies", "build-dependencies"] {
+            let listed = table.get(kind).and_then(Value::as_table);
+            for (key, value) in listed.into_iter().flatten() {
+                let renamed = value.get("package").and_then(Value::as_str);
+                used.push(renamed.unwrap_or(key).to_owned());
+            }
+        }
+    }
+    used
+}
+
+fn line_of(text: &str, needle: &str) -> usize {
+    let mut lines = text.lines();
+    lines
+        .position(|line| line.contains(needle))
+        .map_or(1, |at| at + 1)
+}
+
+fn names(names: &[&str]) -> String {
+    if names.is_empty() {
+        return "none of the workspace".to_owned();
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(manifest: &str) -> Vec<String> {
+        let found = dependencies(&Tree::of(&[("p/Cargo.toml", manifest)]));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    fn package(name: &str, rest: &str) -> String {
+        format!("[package]\nname = \"{name}\"\n{rest}\n")
+    }
+
+    #[test]
+    fn the_graph_points_one_way() {
+        let good = [
+            (
+                "gpubench-reports",
+                "[dependencies]\ngpubench-record.workspace = true",
+            ),
+            ("gpubench-record", "[dependencies]\nserde = \"1\""),
+            (
+                "gpubench-stats",
+                "[dev-dependencies]\ngpubench-record.workspace = true",
+            ),
+            (
+                "gpubench-virtual-gpu-so",
+                "[dependencies]\ngpubench-virtual-gpu.workspace = true",
+            ),
+            (
+                "gpubench-reports",
+                "[dependencies]\npolars.workspace = true",
+            ),
+        ];
+        for (name, rest) in good {
+            assert!(findings(&package(name, rest)).is_empty(), "{name}: {rest}");
+        }
+        let bad = [
+            (
+                "gpubench-record",
+                "[dependencies]\ngpubench-stats.workspace = true",
+            ),
+            (
+                "gpubench-stats",
+                "[build-dependencies]\ngpubench-record.workspace = true",
+            ),
+            (
+                "gpubench-predict",
+                "[dependencies]\ngpubench.workspace = true",
+            ),
+            (
+                "gpubench-reports",
+                "[target.'cfg(unix)'.dependencies]\ngpubench-kernels = {}",
+            ),
+            (
+                "gpubench-workloads",
+                "[dependencies]\ngpubench-reports.workspace = true",
+            ),
+            (
+                "gpubench-virtual-gpu",
+                "[dependencies]\nr = { package = \"gpubench-record\" }",
+            ),
+            ("gpubench", "[dependencies]\npolars = \"1\""),
+            ("gpubench-workloads", "[dependencies]\ncudarc = \"1\""),
+            ("gpubench-new", ""),
+        ];
+        for (name, rest) in bad {
+            assert_eq!(findings(&package(name, rest)).len(), 1, "{name}: {rest}");
+        }
+    }
+
+    #[test]
+    fn a_finding_says_what_is_allowed() {
+        let manifest = package(
+            "gpubench-reports",
+            "[dependencies]\ngpubench-kernels.workspace = true",
+        );
+        let expected = "p/Cargo.toml:4: gpubench-reports may not use gpubench-kernels (may use: \
+                        gpubench-record, gpubench-stats)";
+        assert_eq!(findings(&manifest), [expected]);
+    }
+
+    #[test]
+    fn the_workspace_root_is_no_package() {
+        assert!(findings("[workspace]\nmembers = []\n").is_empty());
+    }
+}

@@ -1,0 +1,204 @@
+//! One direction of flow inside the harness: a room uses the rooms to its left.
+
+use crate::scan::{Kind, Token, closing, reads, tokens};
+use crate::tidy::Finding;
+use crate::tree::{SourceFile, Tree};
+
+const ROOT: &str = "harness/src/";
+
+/// The rooms in the order in which data passes them.
+const ROOMS: &[&str] = &[
+    "profile",
+    "plan",
+    "mechanism",
+    "tenant",
+    "run",
+    "gate",
+    "score",
+];
+
+/// Used by every room; they use no room themselves.
+const SHARED: &[&str] = &["error"];
+
+/// Files that see everything: the library's list, the program and the command line.
+const SEES_ALL: &[&str] = &["lib", "main", "cli"];
+
+/// A room names only rooms to its left, and every room has its place in the order.
+pub fn one_direction(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.rust() {
+        let Some(inside) = file.path.strip_prefix(ROOT) else {
+            continue;
+        };
+        let room = room_of(inside);
+        if SEES_ALL.contains(&room) {
+            continue;
+        }
+        let Some(own) = place(room) else {
+            let message = format!(
+                "room {room} has no place in the flow: give it one in {}",
+                file!()
+            );
+            found.push(Finding::new(&file.path, 1, message));
+            continue;
+        };
+        for (line, used) in used_rooms(file, inside) {
+            let target = place(used);
+            let reachable = target.is_some_and(|target| target < own);
+            // A name that is no room is an item that the library re-exports or a macro.
+            let is_room = target.is_some() || SEES_ALL.contains(&used);
+            if used != room && is_room && !reachable {
+                let message = format!("{room} may not use {used}: {}", order());
+                found.push(Finding::new(&file.path, line, message));
+            }
+        }
+    }
+    found
+}
+
+fn order() -> String {
+    format!("data flows {}", ROOMS.join(" -> "))
+}
+
+fn room_of(inside: &str) -> &str {
+    let first = inside.split('/').next().unwrap_or(inside);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
+/// Place in the order, from 1; what is shared comes before every room.
+fn place(room: &str) -> Option<usize> {
+    let shared = SHARED.contains(&room).then_some(0);
+    let index = ROOMS.iter().position(|known| *known == room);
+    shared.or(index.map(|at| at + 1))
+}
+
+/// Every name that the file takes from the crate's root, with its line.
+fn used_rooms<'a>(file: &'a SourceFile, inside: &str) -> Vec<(usize, &'a str)> {
+    let scanned = tokens(&file.text);
+    let parts = inside.split('/').count();
+    let file_depth = if inside.ends_with("/mod.rs") {
+        parts - 1
+    } else {
+        parts
+    };
+    let mut found = Vec::new();
+    let mut inline_ends: Vec<usize> = Vec::new();
+    for at in 0..scanned.len() {
+        inline_ends.retain(|end| *end > at);
+        if reads(&scanned, at, "mod") && reads(&scanned, at + 2, "{") {
+            inline_ends.push(closing(&scanned, at + 2));
+        }
+        let continues = at > 0 && reads(&scanned, at - 1, "::");
+        if continues {
+            continue;
+        }
+        let depth = file_depth + inline_ends.len();
+        if let Some(after) = after_root(&scanned, at, depth) {
+            found.extend(first_names(&scanned, after));
+        }
+    }
+    found
+}
+
+/// Index after `crate::`, or after as many `super::` as lead to the crate's root.
+fn after_root(scanned: &[Token<'_>], at: usize, depth: usize) -> Option<usize> {
+    if reads(scanned, at, "crate ::") {
+        return Some(at + 2);
+    }
+    let mut after = at;
+    while reads(scanned, after, "super ::") {
+        after += 2;
+    }
+    (after > at && (after - at) / 2 == depth).then_some(after)
+}
+
+/// The names at `at`: one, or the first of each branch of a `{...}` list.
+fn first_names<'a>(scanned: &[Token<'a>], at: usize) -> Vec<(usize, &'a str)> {
+    let named = |token: &Token<'a>| (token.kind == Kind::Word).then_some((token.line, token.text));
+    if !reads(scanned, at, "{") {
+        return scanned.get(at).and_then(named).into_iter().collect();
+    }
+    let mut found = Vec::new();
+    let (end, mut index) = (closing(scanned, at), at + 1);
+    let mut starts = true;
+    while index < end {
+        if starts {
+            found.extend(named(&scanned[index]));
+        }
+        starts = scanned[index].text == ",";
+        if scanned[index].text == "{" {
+            index = closing(scanned, index);
+        }
+        index += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        let found = one_direction(&Tree::of(&[(path, text)]));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rooms_use_what_lies_to_their_left() {
+        let good = [
+            ("harness/src/plan/mod.rs", "use crate::profile::Profile;"),
+            (
+                "harness/src/plan/mod.rs",
+                "use crate::{error::E, profile::{self, run}};",
+            ),
+            (
+                "harness/src/plan/order.rs",
+                "use super::run; use crate::plan::A;",
+            ),
+            ("harness/src/score.rs", "use crate::gate::A;"),
+            ("harness/src/run/mod.rs", "use super::tenant::A;"),
+            ("harness/src/run/mod.rs", "mod t { use super::gate; }"),
+            (
+                "harness/src/plan/mod.rs",
+                "use gpubench_record::run::A; // crate::run",
+            ),
+            ("harness/src/cli/matrix.rs", "use crate::score::A;"),
+            ("harness/src/main.rs", "use crate::score::A;"),
+            ("workloads/src/plan.rs", "use crate::run::A;"),
+            ("harness/src/plan.rs", "use crate::Thing;"),
+        ];
+        for (path, text) in good {
+            assert!(findings(path, text).is_empty(), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn rooms_do_not_use_what_lies_to_their_right() {
+        let bad = [
+            ("harness/src/profile.rs", "use crate::plan::A;"),
+            (
+                "harness/src/plan/mod.rs",
+                "use crate::{profile::A, run::B};",
+            ),
+            ("harness/src/plan/mod.rs", "fn f() { crate::run::g() }"),
+            ("harness/src/plan/mod.rs", "use super::run::A;"),
+            ("harness/src/plan/order.rs", "use super::super::gate;"),
+            (
+                "harness/src/plan.rs",
+                "mod tests { use super::super::gate::A; }",
+            ),
+            ("harness/src/gate/mod.rs", "use crate::cli::A;"),
+            ("harness/src/error.rs", "use crate::profile::A;"),
+            ("harness/src/attic.rs", ""),
+        ];
+        for (path, text) in bad {
+            assert_eq!(findings(path, text).len(), 1, "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_finding_shows_the_order() {
+        let found = findings("harness/src/gate.rs", "\nuse crate::score::A;");
+        assert!(found[0].starts_with("harness/src/gate.rs:2: gate may not use score: data flows"));
+    }
+}

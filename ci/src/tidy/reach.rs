@@ -1,0 +1,221 @@
+//! Dead files: every Rust source is a cargo target or is declared by a module that is reached.
+
+use std::collections::BTreeSet;
+
+use crate::scan::{Kind, Token, closing, reads, tokens};
+use crate::tidy::{Finding, crates};
+use crate::tree::{SourceFile, Tree};
+
+/// A file that nothing declares is compiled by nobody and rots.
+pub fn dead_files(tree: &Tree) -> Vec<Finding> {
+    let mut reached = BTreeSet::new();
+    let mut waiting = targets(tree);
+    while let Some(path) = waiting.pop() {
+        let Some(file) = tree.get(&path).filter(|_| !reached.contains(&path)) else {
+            continue;
+        };
+        reached.insert(path);
+        waiting.extend(declared(file));
+    }
+    let dead = tree.rust().filter(|file| !reached.contains(&file.path));
+    let message = "no module declares this file and it is no target: declare it or delete it";
+    dead.map(|file| Finding::new(&file.path, 1, message))
+        .collect()
+}
+
+/// The root files of every target of every package.
+fn targets(tree: &Tree) -> Vec<String> {
+    let manifests = tree.files().filter_map(crates::manifest);
+    let mut roots = Vec::new();
+    for (folder, manifest) in manifests {
+        let paths = crates::target_paths(&manifest);
+        roots.extend(paths.into_iter().map(|path| format!("{folder}{path}")));
+        let found = tree.rust().filter(|file| {
+            let inside = file.path.strip_prefix(folder.as_str());
+            inside.is_some_and(is_found_by_cargo)
+        });
+        roots.extend(found.map(|file| file.path.clone()));
+    }
+    roots
+}
+
+/// Whether cargo takes the path, seen from the package, for the root of a target by its place.
+fn is_found_by_cargo(path: &str) -> bool {
+    if ["build.rs", "src/lib.rs", "src/main.rs"].contains(&path) {
+        return true;
+    }
+    let folders = ["src/bin/", "tests/", "benches/", "examples/"];
+    let mut inside = folders
+        .iter()
+        .filter_map(|folder| path.strip_prefix(folder));
+    inside.any(|rest| match rest.split_once('/') {
+        None => true,
+        Some((_, file)) => file == "main.rs",
+    })
+}
+
+/// Paths that the file declares as modules or includes.
+fn declared(file: &SourceFile) -> Vec<String> {
+    let scanned = tokens(&file.text);
+    let mut found = Vec::new();
+    walk(&scanned, &children_folder(&file.path), &mut found);
+    let (own_folder, _) = split(&file.path);
+    for at in 0..scanned.len() {
+        let included = reads(&scanned, at, "include ! (").then(|| literal(&scanned, at + 3));
+        let moved = reads(&scanned, at, "# [ path =").then(|| literal(&scanned, at + 4));
+        found.extend(
+            included
+                .or(moved)
+                .flatten()
+                .map(|path| join(own_folder, path)),
+        );
+    }
+    found
+}
+
+/// Modules declared in `scanned`, whose files lie in `folder`; inline modules nest folders.
+fn walk(scanned: &[Token<'_>], folder: &str, found: &mut Vec<String>) {
+    let mut at = 0;
+    while at < scanned.len() {
+        let name = scanned.get(at + 1).map_or("", |token| token.text);
+        if reads(scanned, at, "mod") && reads(scanned, at + 2, "{") {
+            let end = closing(scanned, at + 2);
+            walk(&scanned[at + 3..end], &format!("{folder}{name}/"), found);
+            at = end;
+        } else if reads(scanned, at, "mod") && reads(scanned, at + 2, ";") {
+            declare(name, folder, found);
+        } else if reads(scanned, at, "catalogue ! {") || reads(scanned, at, "catalogue ! (") {
+            // The macro of the registries declares every module that it lists.
+            let end = closing(scanned, at + 2);
+            let words = scanned[at + 3..end].iter();
+            for word in words.filter(|token| token.kind == Kind::Word) {
+                declare(word.text, folder, found);
+            }
+            at = end;
+        }
+        at += 1;
+    }
+}
+
+fn declare(name: &str, folder: &str, found: &mut Vec<String>) {
+    found.push(format!("{folder}{name}.rs"));
+    found.push(format!("{folder}{name}/mod.rs"));
+}
+
+/// The folder where the modules of this file lie.
+fn children_folder(path: &str) -> String {
+    let (folder, file) = split(path);
+    let in_source = folder.contains("src/") && !folder.ends_with("src/bin/");
+    match file.trim_end_matches(".rs") {
+        "mod" | "lib" | "main" => folder.to_owned(),
+        // Targets outside `src`, build scripts included, have their modules beside them.
+        _ if !in_source => folder.to_owned(),
+        name => format!("{folder}{name}/"),
+    }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.split_at(path.rfind('/').map_or(0, |at| at + 1))
+}
+
+fn literal<'a>(scanned: &[Token<'a>], at: usize) -> Option<&'a str> {
+    scanned.get(at)?.text.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// `folder` and a relative path as one path, with `..` resolved.
+fn join(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: (&str, &str) = ("p/Cargo.toml", "[package]\nname = \"p\"\n");
+
+    fn dead(files: &[(&str, &str)]) -> Vec<String> {
+        let mut all = vec![MANIFEST];
+        all.extend_from_slice(files);
+        let found = dead_files(&Tree::of(&all));
+        found.into_iter().map(|finding| finding.path).collect()
+    }
+
+    #[test]
+    fn declared_files_are_alive() {
+        let alive: [&[(&str, &str)]; 9] = [
+            &[("p/src/lib.rs", "mod a;"), ("p/src/a.rs", "")],
+            &[
+                ("p/src/lib.rs", "pub mod a;"),
+                ("p/src/a/mod.rs", "mod b;"),
+                ("p/src/a/b.rs", ""),
+            ],
+            &[
+                ("p/src/main.rs", "mod a;"),
+                ("p/src/a.rs", "mod b;"),
+                ("p/src/a/b.rs", ""),
+            ],
+            &[("p/src/lib.rs", "mod a { mod b; }"), ("p/src/a/b.rs", "")],
+            &[
+                ("p/src/lib.rs", "catalogue! { dyn T: a, b }"),
+                ("p/src/a.rs", ""),
+                ("p/src/b.rs", ""),
+            ],
+            &[
+                ("p/src/lib.rs", "#[path = \"x/y.rs\"] mod a;"),
+                ("p/src/x/y.rs", ""),
+            ],
+            &[("p/src/lib.rs", "include!(\"../x.rs\");"), ("p/x.rs", "")],
+            &[
+                ("p/tests/t.rs", "mod common;"),
+                ("p/tests/common/mod.rs", ""),
+            ],
+            &[
+                ("p/build.rs", ""),
+                ("p/benches/b.rs", ""),
+                ("p/examples/e/main.rs", ""),
+            ],
+        ];
+        for files in alive {
+            assert!(dead(files).is_empty(), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn undeclared_files_are_dead() {
+        let cases: [&[(&str, &str)]; 5] = [
+            &[("p/src/lib.rs", "// mod a;"), ("p/src/a.rs", "")],
+            &[
+                ("p/src/lib.rs", "const A: &str = \"mod a;\";"),
+                ("p/src/a.rs", ""),
+            ],
+            &[("p/src/lib.rs", "mod b;"), ("p/src/a.rs", "")],
+            &[("p/tests/t.rs", ""), ("p/tests/common/a.rs", "")],
+            &[("q/src/lib.rs", "")],
+        ];
+        for files in cases {
+            assert_eq!(dead(files), [files[files.len() - 1].0], "{files:?}");
+        }
+    }
+
+    #[test]
+    fn manifests_name_targets() {
+        let manifest = "[package]\nname = \"q\"\nbuild = \"b.rs\"\n[[bin]]\nname = \"x\"\n\
+                        path = \"tool/x.rs\"\n";
+        let files = [
+            ("q/Cargo.toml", manifest),
+            ("q/b.rs", ""),
+            ("q/tool/x.rs", ""),
+        ];
+        assert!(dead(&files).is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! The checked-in files as text: what every rule reads, and all that it reads.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::CiError;
+
+/// One tracked text file.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Path from the repository root, with `/`.
+    pub path: String,
+    /// The whole text.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// Whether the file says of itself that a program wrote it.
+    pub fn is_generated(&self) -> bool {
+        let mark = concat!("@", "generated");
+        self.text.lines().take(3).any(|line| line.contains(mark))
+    }
+
+    /// Whether the path ends in one of these extensions.
+    pub fn has_extension(&self, extensions: &[&str]) -> bool {
+        let extension = Path::new(&self.path).extension();
+        extension.is_some_and(|found| extensions.iter().any(|wanted| found == *wanted))
+    }
+}
+
+/// The tracked text files of a repository.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    files: Vec<SourceFile>,
+}
+
+impl Tree {
+    /// Reads every tracked file below `root`; what is not UTF-8 text holds no rule's subject.
+    pub fn read(root: &Path) -> Result<Self, CiError> {
+        let mut files = Vec::new();
+        for path in tracked(root, "*")? {
+            let bytes = match std::fs::read(root.join(&path)) {
+                Ok(bytes) => bytes,
+                // Deleted in the working tree and not yet in the index, or a link to a folder.
+                Err(_) if !root.join(&path).is_file() => continue,
+                Err(source) => return Err(CiError::Read { path, source }),
+            };
+            if let Ok(text) = String::from_utf8(bytes) {
+                files.push(SourceFile { path, text });
+            }
+        }
+        Ok(Self { files })
+    }
+
+    /// A tree from literals, for the tests of the rules.
+    #[cfg(test)]
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let make = |(path, text): &(&str, &str)| SourceFile {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        };
+        Self {
+            files: files.iter().map(make).collect(),
+        }
+    }
+
+    /// Every file, in path order.
+    pub fn files(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.iter()
+    }
+
+    /// Every Rust source.
+    pub fn rust(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files().filter(|file| file.has_extension(&["rs"]))
+    }
+
+    /// The file at `path`.
+    pub fn get(&self, path: &str) -> Option<&SourceFile> {
+        self.files().find(|file| file.path == path)
+    }
+}
+
+/// Tracked paths that match a git pathspec.
+pub fn tracked(root: &Path, pathspec: &str) -> Result<Vec<String>, CiError> {
+    let mut command = Command::new("git");
+    command.current_dir(root);
+    command.args(["ls-files", "-z", "--", pathspec]);
+    let listing = output(&mut command)?;
+    let paths = listing.split('\0').filter(|path| !path.is_empty());
+    Ok(paths.map(str::to_owned).collect())
+}
+
+/// Standard output of a command that must succeed.
+pub fn output(command: &mut Command) -> Result<String, CiError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let done = command.output().map_err(|source| CiError::Start {
+        program: program.clone(),
+        source,
+    })?;
+    if !done.status.success() {
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        return Err(CiError::Command {
+            program,
+            status: done.status.to_string(),
+            message: stderr.trim().replace('\n', "; "),
+        });
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// The repository root: where the workspace manifest of this package stands.
+pub fn repository_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_lists_its_own_manifest() {
+        let tree = Tree::read(&repository_root()).unwrap();
+        assert!(tree.get("Cargo.toml").unwrap().text.contains("[workspace]"));
+        assert!(tree.rust().any(|file| file.path == "ci/src/tree.rs"));
+        assert!(tree.get("no/such/file").is_none());
+    }
+
+    #[test]
+    fn a_failing_command_reports_its_status_and_words() {
+        let mut command = Command::new("git");
+        command.arg("no-such-command");
+        let error = output(&mut command).unwrap_err().to_string();
+        assert!(
+            error.contains("git") && error.contains("exit status"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn generated_files_say_so_at_the_top() {
+        let mark = concat!("// @", "generated");
+        let late = format!("\n\n\n{mark}");
+        let tree = Tree::of(&[("a.rs", mark), ("b.rs", &late)]);
+        let found: Vec<bool> = tree.files().map(SourceFile::is_generated).collect();
+        assert_eq!(found, [true, false]);
+    }
+}
