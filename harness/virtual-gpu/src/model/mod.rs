@@ -1,0 +1,232 @@
+//! What the device does as time passes: a pure function of the state and of the queued operations.
+//!
+//! The model changes at events only. [`settle`] does everything that is due at the present instant,
+//! [`next_event_ns`] says when something will be due again, [`advance_to`] lets the time in between
+//! pass. Nothing here knows about processes, locks, threads or clocks of the host.
+
+mod compute;
+mod copy;
+pub mod share;
+
+use crate::state::{
+    Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid,
+};
+
+/// The device's constants, as the machine file gives them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// How long one group of contexts keeps the compute engine while another one waits.
+    pub slice_ns: u64,
+    /// How long a switch between groups takes; nothing runs meanwhile.
+    pub switch_gap_ns: u64,
+    /// Power drawn with nothing running.
+    pub idle_power_mw: u64,
+    /// Length of the window over which utilisation is averaged.
+    pub utilisation_window_ns: u64,
+}
+
+/// What the model reads and writes beside the state. Writes must be repeatable: after a crash the
+/// same step runs again and writes the same values.
+pub trait Queues {
+    /// The operation with this sequence number.
+    fn op(&self, stream: usize, seq: u64) -> Op;
+    /// Notes when an event was recorded.
+    fn set_event_time(&self, event: u32, time_ns: u64);
+    /// Notes a span during which a group had the compute engine.
+    fn put_interval(&self, group: u32, index: u64, interval: Interval);
+}
+
+/// Does all that is due now.
+pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
+    loop {
+        let mut changed = begin_heads(state, queues);
+        changed |= copy::start(state, queues);
+        compute::schedule(state, queues, rules);
+        changed |= complete_finished(state, queues);
+        if !changed {
+            break;
+        }
+    }
+    compute::set_speeds(state, queues, rules);
+}
+
+/// When something will be due next; [`NEVER`] if nothing is under way.
+#[must_use]
+pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
+    let now = state.now_ns;
+    let mut next = compute::next_switch_ns(state);
+    for (index, stream) in state.streams.live().iter().enumerate() {
+        if !stream.live || stream.completed == stream.submitted {
+            continue;
+        }
+        let due = match stream.head {
+            Head::Idle => {
+                let stamp = queues.op(index, stream.completed).stamp_ns;
+                // A head that is due and still idle waits for another stream, not for the time.
+                if stamp > now { stamp } else { NEVER }
+            }
+            Head::Ready => NEVER,
+            Head::Started => finish_ns(stream, now),
+        };
+        next = next.min(due);
+    }
+    next
+}
+
+/// Lets time pass until `t_ns`, which must not lie beyond the next event.
+pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
+    let dt = t_ns.saturating_sub(state.now_ns);
+    if dt > 0 {
+        compute::account(state, queues, dt);
+        copy::account(state, dt);
+        for (index, stream) in state.streams.live_mut().iter_mut().enumerate() {
+            if stream.live && stream.head == Head::Started {
+                let clocked = stream.speed == 0 && queues.op(index, stream.completed).by_clock;
+                let speed = if clocked { ONE } else { stream.speed };
+                stream.work_left = stream.work_left.saturating_sub(speed.saturating_mul(dt));
+            }
+        }
+        // Milliwatts times nanoseconds are picojoules.
+        state.energy_pj = state.energy_pj.saturating_add(state.power_mw.saturating_mul(dt));
+    }
+    state.now_ns = t_ns;
+    roll_window(state, rules);
+}
+
+/// Runs the device up to `t_ns` with nobody waiting: how wall time passes.
+pub fn run_until(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
+    loop {
+        settle(state, queues, rules);
+        let next = next_event_ns(state, queues);
+        if next > t_ns {
+            break;
+        }
+        advance_to(state, queues, rules, next);
+    }
+    if t_ns > state.now_ns {
+        advance_to(state, queues, rules, t_ns);
+    }
+}
+
+/// Drops everything queued in a stream, as after a fault or when its owner is gone.
+pub fn drop_queue(stream: &mut Stream) {
+    stream.completed = stream.submitted;
+    stream.head = Head::Idle;
+    stream.work_left = 0;
+    stream.speed = 0;
+}
+
+fn finish_ns(stream: &Stream, now: u64) -> u64 {
+    if stream.speed == 0 {
+        return NEVER;
+    }
+    now.saturating_add(stream.work_left.div_ceil(stream.speed))
+}
+
+/// Makes the heads of all streams ready whose time has come, and passes over those that take none.
+fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
+    let now = state.now_ns;
+    let mut changed = false;
+    for index in 0..state.streams.live().len() {
+        loop {
+            let stream = state.streams.rows[index];
+            let idle = stream.live && stream.head == Head::Idle;
+            if !idle || stream.completed == stream.submitted {
+                break;
+            }
+            let op = queues.op(index, stream.completed);
+            if op.stamp_ns > now {
+                break;
+            }
+            match op.kind {
+                OpKind::Marker => {}
+                OpKind::Record => queues.set_event_time(op.target, now),
+                OpKind::Wait => {
+                    let other = &state.streams.rows[op.target as usize];
+                    if other.live && other.completed < op.target_seq {
+                        break;
+                    }
+                }
+                OpKind::Kernel | OpKind::ToDevice | OpKind::ToHost => {
+                    let stream = &mut state.streams.rows[index];
+                    stream.head = Head::Ready;
+                    stream.work_left = op.alone_ns.saturating_mul(ONE);
+                    changed = true;
+                    break;
+                }
+            }
+            state.streams.rows[index].completed += 1;
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Completes heads whose work is done.
+fn complete_finished(state: &mut State, queues: &dyn Queues) -> bool {
+    let mut changed = false;
+    for index in 0..state.streams.live().len() {
+        let stream = state.streams.rows[index];
+        if !stream.live || stream.head != Head::Started || stream.work_left > 0 {
+            continue;
+        }
+        let op = queues.op(index, stream.completed);
+        if op.kind == OpKind::Kernel && !compute::has_engine(state, stream.context) {
+            continue;
+        }
+        copy::finish(state, index);
+        let stream = &mut state.streams.rows[index];
+        stream.completed += 1;
+        stream.head = Head::Idle;
+        stream.speed = 0;
+        changed = true;
+        if op.fault != 0 {
+            raise(state, index, &op);
+        }
+    }
+    changed
+}
+
+/// A fault ends its context: the error sticks, and what is queued is dropped.
+fn raise(state: &mut State, stream: usize, op: &Op) {
+    let context = state.streams.rows[stream].context;
+    let slot = &mut state.contexts.rows[context as usize];
+    if slot.sticky == 0 {
+        slot.sticky = op.fault;
+    }
+    let process = slot.process;
+    for other in state.streams.live_mut() {
+        if other.live && other.context == context {
+            drop_queue(other);
+        }
+    }
+    for engine in &mut state.copies {
+        let on_it = engine.stream;
+        if on_it != NONE
+            && state.streams.rows[on_it as usize].context == context
+        {
+            engine.stream = NONE;
+        }
+    }
+    if op.xid != 0 {
+        let pid = state.processes.rows[process as usize].pid;
+        let at = (state.xids_raised % XIDS as u64) as usize;
+        state.xids.rows[at] = Xid { number: op.xid, pid, time_ns: state.now_ns };
+        state.xids.used = state.xids.used.max(at as u32 + 1);
+        state.xids.touch();
+        state.xids_raised += 1;
+    }
+}
+
+fn roll_window(state: &mut State, rules: &Rules) {
+    let length = state.now_ns - state.window.start_ns;
+    if length >= rules.utilisation_window_ns {
+        let busy = state.compute.busy_ns - state.window.busy_at_start_ns;
+        state.window.last_percent = (busy * 100 / length.max(1)) as u32;
+        state.window.start_ns = state.now_ns;
+        state.window.busy_at_start_ns = state.compute.busy_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,481 @@
+//! The state of one virtual device: plain data of fixed size, shared by all processes.
+//!
+//! Integers only, so that every process computes the same future from it. Times are nanoseconds on
+//! the model's clock. Work and rates are fixed-point numbers with [`FRACTION_BITS`] bits after the
+//! point.
+
+/// Clock participants (threads) at most.
+pub const PARTICIPANTS: usize = 128;
+/// Processes at most.
+pub const PROCESSES: usize = 64;
+/// Contexts at most.
+pub const CONTEXTS: usize = 64;
+/// Streams at most.
+pub const STREAMS: usize = 128;
+/// Device events at most.
+pub const EVENTS: usize = 65_536;
+/// Operations that one stream can hold before submission blocks, as a driver's channel does.
+pub const RING: usize = 1024;
+/// Device allocations at most.
+pub const ALLOCATIONS: usize = 8192;
+/// Xid events kept.
+pub const XIDS: usize = 64;
+/// Active intervals kept for each context, for the timers of its kernels.
+pub const INTERVALS: usize = 512;
+/// Bits after the point in fixed-point work and rates.
+pub const FRACTION_BITS: u32 = 20;
+/// One, in fixed point.
+pub const ONE: u64 = 1 << FRACTION_BITS;
+/// Stands for "none" in indices.
+pub const NONE: u32 = u32::MAX;
+/// Stands for "never" in times.
+pub const NEVER: u64 = u64::MAX;
+
+/// What concurrent work shares. One capacity each, all of size [`ONE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Resource {
+    /// Slots for thread blocks.
+    SmSlots,
+    /// Issue slots of the warp schedulers.
+    Issue,
+    /// Single-precision pipe.
+    Fp32,
+    /// Double-precision pipe.
+    Fp64,
+    /// Integer pipe.
+    Int,
+    /// Special functions and conversions.
+    Sfu,
+    /// Tensor pipe.
+    Tensor,
+    /// L1 and shared memory.
+    Shared,
+    /// Address translation.
+    Tlb,
+    /// Atomic units.
+    Atomics,
+    /// L2 bandwidth.
+    L2,
+    /// DRAM bandwidth.
+    Dram,
+}
+
+/// How many resources there are.
+pub const RESOURCES: usize = 12;
+
+/// A fixed table that remembers how much of it was ever used, so that copies stay small.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Table<T, const N: usize> {
+    /// Rows that may be in use; rows behind it are not.
+    pub used: u32,
+    /// Bumped by [`Table::touch`]; equal versions mean equal contents.
+    pub version: u32,
+    /// The rows.
+    pub rows: [T; N],
+}
+
+impl<T: Copy + Default, const N: usize> Table<T, N> {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { used: 0, version: 0, rows: [T::default(); N] }
+    }
+
+    /// The rows that may be in use.
+    #[must_use]
+    pub fn live(&self) -> &[T] {
+        &self.rows[..self.used as usize]
+    }
+
+    /// The rows that may be in use, to change them.
+    pub fn live_mut(&mut self) -> &mut [T] {
+        &mut self.rows[..self.used as usize]
+    }
+
+    /// Index of the first row for which `free` holds, taking a fresh one if needed.
+    pub fn claim(&mut self, free: impl Fn(&T) -> bool) -> Option<usize> {
+        if let Some(index) = self.live().iter().position(&free) {
+            return Some(index);
+        }
+        let index = self.used as usize;
+        if index == N {
+            return None;
+        }
+        self.used += 1;
+        self.rows[index] = T::default();
+        Some(index)
+    }
+
+    /// Marks the contents as changed, for tables copied by version.
+    pub fn touch(&mut self) {
+        self.version = self.version.wrapping_add(1);
+    }
+
+    fn copy_used(&mut self, from: &Self) {
+        self.used = from.used;
+        self.version = from.version;
+        self.rows[..from.used as usize].copy_from_slice(from.live());
+    }
+
+    fn copy_if_changed(&mut self, from: &Self) {
+        if self.version != from.version || self.used != from.used {
+            self.copy_used(from);
+        }
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Default for Table<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where a clock participant stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Standing {
+    /// The slot is free.
+    #[default]
+    Free,
+    /// Announced by its creator and not there yet: the clock stands.
+    Expected,
+    /// Running: the clock stands.
+    Running,
+    /// Waiting for its condition.
+    Waiting,
+}
+
+/// What a waiting participant waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Condition {
+    /// Nothing but its own ready time.
+    #[default]
+    Time,
+    /// A stream has completed everything up to a sequence number.
+    Stream,
+    /// Every stream of a context is idle.
+    Context,
+    /// Room in a stream's ring.
+    Room,
+    /// Another participant's unpark.
+    Unpark,
+}
+
+/// One clock participant: a thread.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Participant {
+    /// Where it stands.
+    pub standing: Standing,
+    /// What it waits for.
+    pub condition: Condition,
+    /// An unpark came that no park has taken yet.
+    pub token: bool,
+    /// Process slot, once joined; [`NONE`] before.
+    pub process: u32,
+    /// Kernel thread id, for reports of stalls.
+    pub tid: u32,
+    /// Stream or context of the condition.
+    pub target: u32,
+    /// Sequence number of the condition.
+    pub seq: u64,
+    /// Not before this instant.
+    pub ready_ns: u64,
+    /// When the clock was last granted to it.
+    pub granted_ns: u64,
+}
+
+/// One process that uses the device.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Process {
+    /// Process id; 0 if the slot is free.
+    pub pid: u32,
+    /// Device time its kernels have had.
+    pub busy_ns: u64,
+    /// Name, cut to fit.
+    pub name: [u8; 32],
+}
+
+/// One context.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Context {
+    /// Whether the slot is in use.
+    pub live: bool,
+    /// Process slot.
+    pub process: u32,
+    /// `CUresult` that sticks to it, 0 if none.
+    pub sticky: i32,
+    /// Contexts of one group may run at the same time; different groups take turns.
+    pub group: u32,
+    /// Device memory that the context itself takes.
+    pub bytes: u64,
+    /// Device time that its work has had.
+    pub active_ns: u64,
+    /// Number of active intervals ever recorded.
+    pub intervals: u64,
+}
+
+/// What a stream's operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum OpKind {
+    /// Nothing: completes at once.
+    #[default]
+    Marker,
+    /// A kernel, or a copy or fill within device memory.
+    Kernel,
+    /// Copy from host to device.
+    ToDevice,
+    /// Copy from device to host.
+    ToHost,
+    /// Records a device event.
+    Record,
+    /// Waits until another stream has completed a sequence number.
+    Wait,
+}
+
+/// One submitted operation. Immutable from then on.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Op {
+    /// What it does.
+    pub kind: OpKind,
+    /// It lasts for a time on the clock rather than for an amount of work: a kernel that spins
+    /// until a deadline goes on counting while it is preempted.
+    pub by_clock: bool,
+    /// `CUresult` that it ends in, 0 for success.
+    pub fault: i32,
+    /// Xid that a fault raises, 0 for none.
+    pub xid: u32,
+    /// Event to record, or stream to wait for.
+    pub target: u32,
+    /// Sequence number to wait for.
+    pub target_seq: u64,
+    /// When it was submitted.
+    pub stamp_ns: u64,
+    /// How long it takes alone on the device.
+    pub alone_ns: u64,
+    /// Power above idle while it runs alone at full speed, in milliwatts.
+    pub power_mw: u32,
+    /// Share of each resource that it uses while running alone, in fixed point.
+    pub demand: [u32; RESOURCES],
+}
+
+/// Where the operation at the head of a stream stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Head {
+    /// Not looked at yet, or nothing there.
+    #[default]
+    Idle,
+    /// Ready for its engine.
+    Ready,
+    /// On its engine (and perhaps preempted).
+    Started,
+}
+
+/// One stream: a queue of operations, of which the head may be under way.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Stream {
+    /// Whether the slot is in use.
+    pub live: bool,
+    /// Its owner is gone: what is queued is dropped.
+    pub orphan: bool,
+    /// State of the head.
+    pub head: Head,
+    /// Context slot.
+    pub context: u32,
+    /// Priority; lower numbers go first.
+    pub priority: i32,
+    /// Operations ever submitted.
+    pub submitted: u64,
+    /// Operations ever completed.
+    pub completed: u64,
+    /// Work left of the head, in fixed-point nanoseconds at full speed.
+    pub work_left: u64,
+    /// Present speed of the head, in fixed point; 0 while preempted.
+    pub speed: u64,
+    /// When the head first ran.
+    pub started_ns: u64,
+}
+
+/// The engine that runs kernels: one group of contexts at a time.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ComputeEngine {
+    /// Group that has the engine, [`NONE`] if none ever had it.
+    pub group: u32,
+    /// Whether that group's state is loaded and running.
+    pub running: bool,
+    /// End of the present slice.
+    pub slice_end_ns: u64,
+    /// Whether another group waits for the end of the slice.
+    pub contested: bool,
+    /// When the present span on the engine began.
+    pub interval_start_ns: u64,
+    /// A switch is under way until then; 0 if none is.
+    pub switch_end_ns: u64,
+    /// Switches ever made.
+    pub switches: u64,
+    /// Time with at least one kernel running.
+    pub busy_ns: u64,
+}
+
+/// One copy engine: one copy at a time.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct CopyEngine {
+    /// Stream whose head is on the engine.
+    pub stream: u32,
+    /// Time spent copying.
+    pub busy_ns: u64,
+    /// Bytes moved, for counters.
+    pub bytes: u64,
+}
+
+/// One device allocation.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Allocation {
+    /// Whether the slot is in use.
+    pub live: bool,
+    /// Context slot that owns it.
+    pub context: u32,
+    /// Process slot that owns it.
+    pub process: u32,
+    /// Offset in device memory.
+    pub offset: u64,
+    /// Length as asked for.
+    pub bytes: u64,
+    /// Length taken, in whole pages.
+    pub taken: u64,
+}
+
+/// One Xid event.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Xid {
+    /// Number in the vendor's catalogue.
+    pub number: u32,
+    /// Process that caused it.
+    pub pid: u32,
+    /// When.
+    pub time_ns: u64,
+}
+
+/// A span during which a context's group had the compute engine.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Interval {
+    /// Start.
+    pub start_ns: u64,
+    /// End; [`NEVER`] while it lasts.
+    pub end_ns: u64,
+}
+
+/// Recent history from which NVML's windowed figures are computed.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Window {
+    /// Start of the window that is filling.
+    pub start_ns: u64,
+    /// Engine busy time at its start.
+    pub busy_at_start_ns: u64,
+    /// Percent of the last full window during which a kernel ran.
+    pub last_percent: u32,
+}
+
+/// Everything about the device that a transaction may change.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct State {
+    /// The model's clock.
+    pub now_ns: u64,
+    /// Transactions so far: a standing count is how a stall shows.
+    pub transactions: u64,
+    /// Seed of the planted noise.
+    pub seed: u64,
+    /// Energy used, in picojoules.
+    pub energy_pj: u64,
+    /// Power drawn now, in milliwatts.
+    pub power_mw: u64,
+    /// Xids ever raised.
+    pub xids_raised: u64,
+    /// Kernel engine.
+    pub compute: ComputeEngine,
+    /// Host-to-device and device-to-host engines.
+    pub copies: [CopyEngine; 2],
+    /// Utilisation history.
+    pub window: Window,
+    /// Threads.
+    pub participants: Table<Participant, PARTICIPANTS>,
+    /// Processes.
+    pub processes: Table<Process, PROCESSES>,
+    /// Contexts.
+    pub contexts: Table<Context, CONTEXTS>,
+    /// Streams.
+    pub streams: Table<Stream, STREAMS>,
+    /// Device memory; copied by version.
+    pub allocations: Table<Allocation, ALLOCATIONS>,
+    /// The last Xids; copied by version.
+    pub xids: Table<Xid, XIDS>,
+}
+
+impl State {
+    /// A device on which nothing has happened.
+    #[must_use]
+    pub fn new(seed: u64, idle_power_mw: u64) -> Box<Self> {
+        let copy = CopyEngine { stream: NONE, busy_ns: 0, bytes: 0 };
+        Box::new(Self {
+            now_ns: 0,
+            transactions: 0,
+            seed,
+            energy_pj: 0,
+            power_mw: idle_power_mw,
+            xids_raised: 0,
+            compute: ComputeEngine {
+                group: NONE,
+                running: false,
+                slice_end_ns: 0,
+                contested: false,
+                interval_start_ns: 0,
+                switch_end_ns: 0,
+                switches: 0,
+                busy_ns: 0,
+            },
+            copies: [copy; 2],
+            window: Window::default(),
+            participants: Table::new(),
+            processes: Table::new(),
+            contexts: Table::new(),
+            streams: Table::new(),
+            allocations: Table::new(),
+            xids: Table::new(),
+        })
+    }
+
+    /// Takes over what `from` says, touching only what is in use.
+    pub fn copy_used(&mut self, from: &Self) {
+        self.now_ns = from.now_ns;
+        self.transactions = from.transactions + 1;
+        self.seed = from.seed;
+        self.energy_pj = from.energy_pj;
+        self.power_mw = from.power_mw;
+        self.xids_raised = from.xids_raised;
+        self.compute = from.compute;
+        self.copies = from.copies;
+        self.window = from.window;
+        self.participants.copy_used(&from.participants);
+        self.processes.copy_used(&from.processes);
+        self.contexts.copy_used(&from.contexts);
+        self.streams.copy_used(&from.streams);
+        self.allocations.copy_if_changed(&from.allocations);
+        self.xids.copy_if_changed(&from.xids);
+    }
+}
