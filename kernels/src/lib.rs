@@ -1,1 +1,21 @@
 //! Device code: CUDA sources, checked-in PTX, typed launchers and the thin driver layer.
+//!
+//! `driver` talks to libcuda; `CATALOGUE` lists the kernels; each module under `kernel` holds the
+//! launcher of one kernel with its cost and its check. Nothing here decides how much load to make or
+//! what a figure means: that is the tenant's and the scorer's business.
+
+mod catalogue;
+mod cost;
+pub mod driver;
+pub mod kernel;
+mod kernel_set;
+mod pattern;
+mod ptx_text;
+mod sizes;
+mod verify;
+
+pub use catalogue::{CATALOGUE, Kernel, KernelInfo};
+pub use cost::Cost;
+pub use kernel_set::{KernelSet, Launcher};
+pub use pattern::pattern_word;
+pub use verify::{VerifyError, verify_all};

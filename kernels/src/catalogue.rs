@@ -1,0 +1,186 @@
+//! Every kernel: its CUDA source, its PTX and its check, one line each.
+
+use crate::kernel;
+use crate::kernel_set::KernelSet;
+use crate::verify::VerifyError;
+
+/// One kernel of the crate.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelInfo {
+    /// Its number.
+    pub kernel: Kernel,
+    /// Its name: of both files and of the entry.
+    pub name: &'static str,
+    /// `cuda/<name>.cu`.
+    pub source: &'static str,
+    /// `ptx/<name>.ptx`.
+    pub ptx: &'static str,
+    /// Checks it on a device.
+    pub verify: fn(&KernelSet) -> Result<(), VerifyError>,
+}
+
+impl KernelInfo {
+    /// What it does, in one sentence.
+    pub fn summary(&self) -> &'static str {
+        self.header(self.name)
+    }
+
+    /// The unit of the GPU that it saturates, or "none" and what it is for.
+    pub fn unit(&self) -> &'static str {
+        self.header("Unit")
+    }
+
+    /// The counter that proves it.
+    pub fn counter(&self) -> &'static str {
+        self.header("Counter")
+    }
+
+    /// The rest of the header line `// key: ...`, empty where there is none.
+    fn header(&self, key: &str) -> &'static str {
+        self.source
+            .lines()
+            .take_while(|line| line.starts_with("//"))
+            .filter_map(|line| {
+                line.strip_prefix("// ")?
+                    .strip_prefix(key)?
+                    .strip_prefix(": ")
+            })
+            .next()
+            .unwrap_or("")
+    }
+}
+
+macro_rules! catalogue {
+    ( $( $variant:ident $module:ident, )* ) => {
+        /// A kernel of the crate; `info` says what it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kernel {
+            $(
+                #[doc = concat!("The kernel of `cuda/", stringify!($module), ".cu`.")]
+                $variant,
+            )*
+        }
+
+        /// All kernels, in the order of `Kernel`.
+        pub const CATALOGUE: &[KernelInfo] = &[ $( KernelInfo {
+            kernel: Kernel::$variant,
+            name: stringify!($module),
+            source: include_str!(concat!("../cuda/", stringify!($module), ".cu")),
+            ptx: include_str!(concat!("../ptx/", stringify!($module), ".ptx")),
+            verify: kernel::$module::verify,
+        }, )* ];
+    };
+}
+
+catalogue! {
+    Empty empty,
+    Spin spin,
+    StreamRead stream_read,
+    StreamWrite stream_write,
+    StreamCopy stream_copy,
+    Fp32Chain fp32_chain,
+    L2Chase l2_chase,
+    L2Stream l2_stream,
+    BlockTrace block_trace,
+    PatternFill pattern_fill,
+    PatternCheck pattern_check,
+}
+
+impl Kernel {
+    /// Its place in `CATALOGUE`.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its entry in `CATALOGUE`.
+    pub const fn info(self) -> &'static KernelInfo {
+        &CATALOGUE[self.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::ptx_text::param_bytes;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_in_order() {
+        for (at, info) in CATALOGUE.iter().enumerate() {
+            assert_eq!(info.kernel.index(), at, "{}", info.name);
+            assert_eq!(info.kernel.info().name, info.name);
+        }
+        let names: BTreeSet<_> = CATALOGUE.iter().map(|info| info.name).collect();
+        assert_eq!(names.len(), CATALOGUE.len());
+    }
+
+    #[test]
+    fn every_header_says_what_it_is_what_it_loads_and_what_proves_it() {
+        for info in CATALOGUE {
+            for (key, text) in [
+                ("name", info.summary()),
+                ("Unit", info.unit()),
+                ("Counter", info.counter()),
+            ] {
+                assert!(
+                    text.len() > 8,
+                    "{}.cu: header line `{key}` is missing",
+                    info.name
+                );
+            }
+            assert!(
+                info.source.lines().all(|line| line.len() <= 100),
+                "{}.cu",
+                info.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_ptx_is_the_portable_one_and_holds_the_entry_alone() {
+        for info in CATALOGUE {
+            assert!(
+                info.ptx.contains("\n.version 7.8\n.target sm_70\n"),
+                "{}",
+                info.name
+            );
+            assert!(param_bytes(info.ptx, info.name).is_some(), "{}", info.name);
+            assert_eq!(info.ptx.matches(".entry").count(), 1, "{}", info.name);
+            assert!(!info.ptx.contains('\0'), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn no_source_and_no_ptx_is_left_out() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for (folder, extension) in [("cuda", "cu"), ("ptx", "ptx")] {
+            let files: BTreeSet<_> = std::fs::read_dir(root.join(folder))
+                .expect("the folder is part of the package")
+                .map(|entry| {
+                    entry
+                        .expect("readable")
+                        .file_name()
+                        .into_string()
+                        .expect("ASCII")
+                })
+                .collect();
+            let expected: BTreeSet<_> = CATALOGUE
+                .iter()
+                .map(|info| format!("{}.{extension}", info.name))
+                .collect();
+            assert_eq!(files, expected);
+        }
+    }
+
+    #[test]
+    fn a_missing_header_line_reads_as_empty() {
+        let info = KernelInfo {
+            source: "// odd: text\n\n// Unit: too late\n",
+            ..CATALOGUE[0]
+        };
+        assert_eq!(info.unit(), "");
+        assert_eq!(info.summary(), "");
+    }
+}

@@ -1,0 +1,192 @@
+//! A context and the threads that use it.
+#![expect(unsafe_code, reason = "calls libcuda")]
+
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+
+use super::api::{Api, Handle};
+use super::device::Device;
+use super::error::{DriverError, note_drop};
+
+/// How a host thread waits for the device (`CUctx_flags` of cuda.h).
+///
+/// Left to `Auto` the driver counts the contexts of this process only, so that many tenants spin on
+/// few cores; a tenant should say what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitMode {
+    /// The driver's choice.
+    Auto = 0,
+    /// Spin: lowest latency, one core.
+    Spin = 1,
+    /// Spin, but give way to other threads.
+    Yield = 2,
+    /// Sleep until an interrupt.
+    BlockingSync = 4,
+}
+
+/// Limits of a context (`CUlimit` of cuda.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Limit {
+    /// Bytes of stack of each thread.
+    StackBytes = 0,
+    /// Bytes of the printf ring.
+    PrintfBytes = 1,
+    /// Bytes of the device heap.
+    HeapBytes = 2,
+}
+
+/// Device memory as this process is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemInfo {
+    /// Bytes free.
+    pub free_bytes: u64,
+    /// Bytes in all, or the cap where one is pretended.
+    pub total_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    handle: Handle,
+    primary: bool,
+}
+
+// SAFETY: a context handle may be used from any thread (CUDA driver API, "Thread safety"); the rest
+// is plain data.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// A context of a device; clones share it, and the last one gives it back.
+///
+/// It is current on the thread that made it. Every other thread that launches, copies, records or
+/// allocates calls `bind` once first; releases find their way by themselves.
+#[derive(Debug, Clone)]
+pub struct Context(Arc<Inner>);
+
+/// Host memory mapped into the device's address space (`CU_CTX_MAP_HOST`; implied since CUDA 11).
+const MAP_HOST: c_uint = 8;
+
+impl Context {
+    /// Retains the primary context, the one that a framework in this process would share.
+    pub fn primary(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
+        let api = &device.driver.api;
+        let mut handle: Handle = std::ptr::null_mut();
+        // SAFETY: plain numbers.
+        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint | MAP_HOST) }?;
+        // SAFETY: writes one handle.
+        unsafe { api.primary_ctx_retain(&raw mut handle, device.handle) }?;
+        let context = Self(Arc::new(Inner {
+            device: *device,
+            handle,
+            primary: true,
+        }));
+        context.bind()?;
+        Ok(context)
+    }
+
+    /// Creates a context of its own.
+    pub fn create(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
+        let mut handle: Handle = std::ptr::null_mut();
+        let flags = wait as c_uint | MAP_HOST;
+        // SAFETY: writes one handle; the new context is current on this thread.
+        unsafe {
+            device
+                .driver
+                .api
+                .ctx_create(&raw mut handle, flags, device.handle)
+        }?;
+        Ok(Self(Arc::new(Inner {
+            device: *device,
+            handle,
+            primary: false,
+        })))
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Makes the context current on this thread.
+    pub fn bind(&self) -> Result<(), DriverError> {
+        // SAFETY: the handle is alive as long as `self`.
+        unsafe { self.api().ctx_set_current(self.0.handle) }
+    }
+
+    /// Waits for all work of the context, and reports what went wrong since.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        // SAFETY: no arguments.
+        unsafe { self.api().ctx_synchronize() }
+    }
+
+    /// Free and total device memory.
+    pub fn mem_info(&self) -> Result<MemInfo, DriverError> {
+        let (mut free, mut total) = (0_usize, 0_usize);
+        // SAFETY: writes two sizes.
+        unsafe { self.api().mem_get_info(&raw mut free, &raw mut total) }?;
+        Ok(MemInfo {
+            free_bytes: free as u64,
+            total_bytes: total as u64,
+        })
+    }
+
+    /// The priorities that streams may have: least urgent, most urgent (the smaller number).
+    pub fn stream_priority_range(&self) -> Result<(i32, i32), DriverError> {
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: writes two ints.
+        unsafe {
+            self.api()
+                .ctx_get_stream_priority_range(&raw mut least, &raw mut greatest)
+        }?;
+        Ok((least, greatest))
+    }
+
+    /// A limit in bytes.
+    pub fn limit_bytes(&self, limit: Limit) -> Result<u64, DriverError> {
+        let mut value = 0_usize;
+        // SAFETY: writes one size.
+        unsafe { self.api().ctx_get_limit(&raw mut value, limit as c_int) }?;
+        Ok(value as u64)
+    }
+
+    /// Sets a limit; the driver may round it up.
+    pub fn set_limit_bytes(&self, limit: Limit, bytes: usize) -> Result<(), DriverError> {
+        // SAFETY: plain numbers.
+        unsafe { self.api().ctx_set_limit(limit as c_int, bytes) }
+    }
+
+    pub(super) fn api(&self) -> &'static Api {
+        &self.0.device.driver.api
+    }
+
+    /// Runs a release with this context current, puts back what was, and notes a failure.
+    pub(super) fn release(&self, free: impl FnOnce(&Api) -> Result<(), DriverError>) {
+        let api = self.api();
+        // SAFETY: the handle is alive as long as `self`.
+        let pushed = unsafe { api.ctx_push_current(self.0.handle) };
+        let popped = pushed.is_ok();
+        note_drop(pushed);
+        note_drop(free(api));
+        if popped {
+            let mut was: Handle = std::ptr::null_mut();
+            // SAFETY: writes one handle; the push above succeeded.
+            note_drop(unsafe { api.ctx_pop_current(&raw mut was) });
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let api = &self.device.driver.api;
+        note_drop(if self.primary {
+            // SAFETY: retained once by this object.
+            unsafe { api.primary_ctx_release(self.device.handle) }
+        } else {
+            // SAFETY: made by this object; whatever used it holds a clone, so nothing is left.
+            unsafe { api.ctx_destroy(self.handle) }
+        });
+    }
+}

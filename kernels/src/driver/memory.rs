@@ -1,0 +1,277 @@
+//! Device memory by `cuMemAlloc`, typed, and the copies to and from it.
+//!
+//! The asynchronous pool is never used here: what an allocation costs and what a cap refuses must be
+//! measured on the call that is named.
+#![expect(unsafe_code, reason = "calls libcuda")]
+
+use std::marker::PhantomData;
+
+use super::context::Context;
+use super::error::DriverError;
+use super::pinned::PinnedBuffer;
+use super::stream::Stream;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Plain numbers: any bits are a value, and there are no gaps.
+pub trait Pod: sealed::Sealed + Copy + Default + Send + Sync + 'static {}
+
+macro_rules! pod {
+    ($($number:ty),*) => { $( impl sealed::Sealed for $number {} impl Pod for $number {} )* };
+}
+pod!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
+
+/// An address in device memory. It keeps nothing alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DevicePtr(pub u64);
+
+impl DevicePtr {
+    /// The null address.
+    pub const NULL: Self = Self(0);
+
+    /// The address that many bytes further.
+    pub fn offset_bytes(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+/// Device memory for `len` numbers.
+#[derive(Debug)]
+pub struct DeviceBuffer<T: Pod> {
+    context: Context,
+    pointer: u64,
+    len: usize,
+    kind: PhantomData<T>,
+}
+
+impl<T: Pod> DeviceBuffer<T> {
+    /// Allocates; the contents are whatever was there.
+    pub fn alloc(context: &Context, len: usize) -> Result<Self, DriverError> {
+        let mut pointer = 0_u64;
+        // A length whose bytes overflow is asked for as is, and refused by the driver.
+        let bytes = len.saturating_mul(size_of::<T>());
+        // SAFETY: writes one pointer.
+        unsafe { context.api().mem_alloc(&raw mut pointer, bytes) }?;
+        Ok(Self {
+            context: context.clone(),
+            pointer,
+            len,
+            kind: PhantomData,
+        })
+    }
+
+    /// Allocates and copies `values` there.
+    pub fn from_slice(context: &Context, values: &[T]) -> Result<Self, DriverError> {
+        let buffer = Self::alloc(context, values.len())?;
+        buffer.write(0, values)?;
+        Ok(buffer)
+    }
+
+    /// Gives the memory back and says whether that worked. The context must be current.
+    pub fn free(self) -> Result<(), DriverError> {
+        let mut this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: allocated by this object and released once: its own drop does not run.
+        let outcome = unsafe { this.context.api().mem_free(this.pointer) };
+        // SAFETY: the only other owner; the object is not touched again.
+        unsafe { std::ptr::drop_in_place(&raw mut this.context) };
+        outcome
+    }
+
+    /// Where it lies.
+    pub fn device_ptr(&self) -> DevicePtr {
+        DevicePtr(self.pointer)
+    }
+
+    /// How many numbers it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        (self.len * size_of::<T>()) as u64
+    }
+
+    /// Copies `values` to the elements from `at` on, and waits.
+    pub fn write(&self, at: usize, values: &[T]) -> Result<(), DriverError> {
+        let to = self.address("write", at, values.len())?;
+        // SAFETY: the source is `values`, the target range was checked.
+        unsafe {
+            self.context
+                .api()
+                .memcpy_h2d(to, values.as_ptr().cast(), size_of_val(values))
+        }?;
+        self.settle()
+    }
+
+    /// Copies the elements from `at` on into `values`, and waits.
+    pub fn read(&self, at: usize, values: &mut [T]) -> Result<(), DriverError> {
+        let from = self.address("read", at, values.len())?;
+        // SAFETY: the target is `values`, the source range was checked, and any bits are a value.
+        unsafe {
+            self.context
+                .api()
+                .memcpy_d2h(values.as_mut_ptr().cast(), from, size_of_val(values))
+        }
+    }
+
+    /// Copies everything into a new vector, and waits.
+    pub fn to_vec(&self) -> Result<Vec<T>, DriverError> {
+        let mut values = vec![T::default(); self.len];
+        self.read(0, &mut values)?;
+        Ok(values)
+    }
+
+    /// Queues a copy of `count` elements from pinned host memory, both from their own `at`.
+    pub fn write_async(
+        &self,
+        at: usize,
+        from: &PinnedBuffer<T>,
+        from_at: usize,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<(), DriverError> {
+        let to = self.address("asynchronous write", at, count)?;
+        let source = from.address("asynchronous write", from_at, count)?;
+        let bytes = count * size_of::<T>();
+        // SAFETY: both ranges were checked; pinned memory waits for the device before it goes.
+        unsafe {
+            self.context.api().memcpy_h2d_async(
+                to,
+                source.cast_const().cast(),
+                bytes,
+                stream.handle(),
+            )
+        }
+    }
+
+    /// Queues a copy of `count` elements to pinned host memory, both from their own `at`.
+    pub fn read_async(
+        &self,
+        at: usize,
+        to: &PinnedBuffer<T>,
+        to_at: usize,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<(), DriverError> {
+        let from = self.address("asynchronous read", at, count)?;
+        let target = to.address("asynchronous read", to_at, count)?;
+        let bytes = count * size_of::<T>();
+        // SAFETY: both ranges were checked; pinned memory waits for the device before it goes.
+        unsafe {
+            self.context
+                .api()
+                .memcpy_d2h_async(target.cast(), from, bytes, stream.handle())
+        }
+    }
+
+    /// Queues a copy of the whole of `from` to the elements from `at` on.
+    pub fn copy_async(&self, at: usize, from: &Self, stream: &Stream) -> Result<(), DriverError> {
+        let to = self.address("device copy", at, from.len)?;
+        let bytes = from.len * size_of::<T>();
+        // SAFETY: both ranges lie in live buffers.
+        unsafe {
+            self.context
+                .api()
+                .memcpy_d2d_async(to, from.pointer, bytes, stream.handle())
+        }
+    }
+
+    /// Sets every byte, and waits.
+    pub fn fill_bytes(&self, value: u8) -> Result<(), DriverError> {
+        let bytes = self.len * size_of::<T>();
+        // SAFETY: the range is the whole buffer.
+        unsafe { self.context.api().memset_d8(self.pointer, value, bytes) }?;
+        self.settle()
+    }
+
+    /// Waits for the default stream: a copy from pageable memory returns once it is staged, and a
+    /// fill once it is queued, while our streams do not wait for the default one (CUDA driver API,
+    /// "API synchronization behavior").
+    fn settle(&self) -> Result<(), DriverError> {
+        // SAFETY: null is the default stream of the current context.
+        unsafe { self.context.api().stream_synchronize(std::ptr::null_mut()) }
+    }
+
+    fn address(&self, what: &'static str, at: usize, count: usize) -> Result<u64, DriverError> {
+        check_range(what, at, count, self.len)?;
+        Ok(self.pointer + (at * size_of::<T>()) as u64)
+    }
+}
+
+impl DeviceBuffer<u32> {
+    /// Sets every word, and waits.
+    pub fn fill(&self, value: u32) -> Result<(), DriverError> {
+        // SAFETY: the range is the whole buffer.
+        unsafe { self.context.api().memset_d32(self.pointer, value, self.len) }?;
+        self.settle()
+    }
+
+    /// Queues the setting of every word.
+    pub fn fill_async(&self, value: u32, stream: &Stream) -> Result<(), DriverError> {
+        let api = self.context.api();
+        // SAFETY: the range is the whole buffer.
+        unsafe { api.memset_d32_async(self.pointer, value, self.len, stream.handle()) }
+    }
+}
+
+impl<T: Pod> Drop for DeviceBuffer<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this object, released once.
+        self.context
+            .release(|api| unsafe { api.mem_free(self.pointer) });
+    }
+}
+
+pub(super) fn check_range(
+    what: &'static str,
+    at: usize,
+    count: usize,
+    len: usize,
+) -> Result<(), DriverError> {
+    match at.checked_add(count) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(DriverError::Range {
+            what,
+            at,
+            count,
+            len,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_kept_and_overflow_is_refused() {
+        for (at, count, len, fits) in [
+            (0, 0, 0, true),
+            (0, 4, 4, true),
+            (3, 1, 4, true),
+            (4, 0, 4, true),
+            (4, 1, 4, false),
+            (5, 0, 4, false),
+            (usize::MAX, 2, 4, false),
+        ] {
+            assert_eq!(
+                check_range("test", at, count, len).is_ok(),
+                fits,
+                "{at} {count} {len}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_offset_is_in_bytes_whatever_the_type() {
+        assert_eq!(DevicePtr(100).offset_bytes(8), DevicePtr(108));
+    }
+}

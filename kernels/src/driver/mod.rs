@@ -1,0 +1,118 @@
+//! The thin layer over libcuda: numbers stay numbers, nothing panics, every release is accounted for.
+//!
+//! cudarc finds and loads the library; the calls go through our own table, since its result type is
+//! a Rust enum that a driver may overrun. What is deliberately lacking: retries, caching, pools,
+//! hidden synchronisation (but for the release of pinned memory), and any judgement of an error.
+#![expect(unsafe_code, reason = "loads libcuda and calls it")]
+
+mod api;
+pub mod codes;
+mod context;
+mod device;
+mod error;
+mod event;
+mod launch;
+mod memory;
+mod module;
+mod pinned;
+mod stream;
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+
+use api::Api;
+pub use codes::is_sticky;
+pub use context::{Context, Limit, MemInfo, WaitMode};
+pub use device::{Attribute, Device, DeviceProps, Uuid};
+pub use error::{DriverError, DropErrors, drop_errors};
+pub use event::{Event, EventKind};
+pub use launch::{Args, Grid};
+pub use memory::{DeviceBuffer, DevicePtr, Pod};
+pub use module::{FuncAttribute, Function, Module};
+pub use pinned::PinnedBuffer;
+pub use stream::Stream;
+
+/// The loaded libcuda.
+#[derive(Debug)]
+pub struct Driver {
+    api: Api,
+}
+
+impl Driver {
+    /// Loads libcuda and initialises it.
+    ///
+    /// The library is loaded once; `cuInit` is asked at every call (it is free once it succeeded),
+    /// so that a server that was not ready can be asked again.
+    pub fn load() -> Result<&'static Self, DriverError> {
+        static DRIVER: OnceLock<Result<Driver, DriverError>> = OnceLock::new();
+        let driver = DRIVER
+            .get_or_init(Self::open)
+            .as_ref()
+            .map_err(Clone::clone)?;
+        // SAFETY: no pointers; zero is the only flag there is.
+        unsafe { driver.api.init(0) }?;
+        Ok(driver)
+    }
+
+    fn open() -> Result<Self, DriverError> {
+        // SAFETY: opens libcuda by name, which runs its initialisers; asked first because `culib`
+        // panics where there is none.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(DriverError::NoLibrary);
+        }
+        // SAFETY: as above, and the library was just found.
+        let library = unsafe { sys::culib() };
+        let api = Api::fill(|symbol| {
+            let name = format!("{symbol}\0");
+            // SAFETY: the symbol is taken as a bare address; `Api` gives it its type.
+            match unsafe { library.get::<*const c_void>(name.as_bytes()) } {
+                Ok(address) => *address,
+                Err(_) => std::ptr::null(),
+            }
+        })?;
+        Ok(Self { api })
+    }
+
+    /// The CUDA version that the driver speaks, as cuda.h writes it (12090 is 12.9).
+    pub fn cuda_version(&self) -> Result<i32, DriverError> {
+        let mut version = 0;
+        // SAFETY: writes one int.
+        unsafe { self.api.driver_get_version(&raw mut version) }?;
+        Ok(version)
+    }
+
+    /// How many devices this process may see.
+    pub fn device_count(&self) -> Result<i32, DriverError> {
+        let mut count = 0;
+        // SAFETY: writes one int.
+        unsafe { self.api.device_get_count(&raw mut count) }?;
+        Ok(count)
+    }
+
+    /// The device of that number among those that this process may see.
+    pub fn device(&'static self, ordinal: i32) -> Result<Device, DriverError> {
+        Device::new(self, ordinal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loading_never_panics_and_agrees_with_the_loader() {
+        // SAFETY: opens libcuda by name.
+        let present = unsafe { sys::is_culib_present() };
+        match Driver::load() {
+            Err(DriverError::NoLibrary) => assert!(!present),
+            Err(DriverError::MissingSymbol { .. } | DriverError::Call { .. }) => assert!(present),
+            Err(other) => panic!("not an answer of loading: {other}"),
+            Ok(driver) => {
+                assert!(present);
+                assert!(driver.cuda_version().is_ok());
+            }
+        }
+    }
+}

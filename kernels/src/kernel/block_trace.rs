@@ -1,0 +1,180 @@
+//! `block_trace`: where and when every block ran, and the gaps in which it did not.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// 64-bit words of one row.
+pub const ROW_WORDS: usize = 4;
+/// 64-bit words of one gap.
+pub const GAP_WORDS: usize = 2;
+
+/// Traces the blocks of one launch.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockTrace {
+    /// `ROW_WORDS` u64 a block.
+    pub rows: DevicePtr,
+    /// `GAP_WORDS` u64 for each gap that a block may keep.
+    pub gaps: DevicePtr,
+    /// Gaps that each block may keep; further ones are only counted.
+    pub gap_capacity: u32,
+    /// For how long each block watches the clock.
+    pub spin_ns: u64,
+    /// At the utmost.
+    pub budget_ns: u64,
+    /// Reads of the clock further apart than this are a gap.
+    pub gap_threshold_ns: u64,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for BlockTrace {
+    fn kernel(&self) -> Kernel {
+        Kernel::BlockTrace
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let args = Args::new()
+            .ptr(self.rows)
+            .ptr(self.gaps)
+            .u32(self.gap_capacity);
+        args.u64(self.spin_ns)
+            .u64(self.budget_ns)
+            .u64(self.gap_threshold_ns)
+    }
+
+    fn cost(&self) -> Cost {
+        let busy_ns = self.spin_ns.min(self.budget_ns);
+        Cost {
+            block_busy_ns: busy_ns * u64::from(self.grid.blocks),
+            ..Cost::default()
+        }
+    }
+}
+
+/// What one block left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceRow {
+    /// The SM it began on; a preempted block may go on elsewhere.
+    pub sm: u64,
+    /// First look at the clock.
+    pub start_ns: u64,
+    /// Last look at the clock.
+    pub end_ns: u64,
+    /// Gaps seen, kept or not.
+    pub gaps_seen: u64,
+    /// Gaps kept: the last look before and the first look after.
+    pub gaps_ns: Vec<(u64, u64)>,
+}
+
+/// Reads what a launch left in `rows` and `gaps`, one row a block.
+pub fn decode(rows: &[u64], gaps: &[u64], gap_capacity: usize) -> Vec<TraceRow> {
+    rows.chunks_exact(ROW_WORDS)
+        .enumerate()
+        .map(|(block, row)| {
+            let kept = usize::try_from(row[3])
+                .unwrap_or(usize::MAX)
+                .min(gap_capacity);
+            let from = block * gap_capacity * GAP_WORDS;
+            let own = gaps.get(from..from + kept * GAP_WORDS).unwrap_or_default();
+            let gaps_ns = own
+                .chunks_exact(GAP_WORDS)
+                .map(|gap| (gap[0], gap[1]))
+                .collect();
+            TraceRow {
+                sm: row[0],
+                start_ns: row[1],
+                end_ns: row[2],
+                gaps_seen: row[3],
+                gaps_ns,
+            }
+        })
+        .collect()
+}
+
+/// Rows are plausible and on existing SMs; with a threshold of zero every tick of the clock is a
+/// gap, in order and inside the row; with the highest none is; the capacity holds.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("block_trace", kernels)?;
+    let sms = u64::from(kernels.context().device().props()?.sm_count);
+    let (grid, gap_capacity) = (Grid::new(3, 32), 2_usize);
+    let blocks = grid.blocks as usize;
+    let run = |gap_threshold_ns| -> Result<(Vec<TraceRow>, Vec<u64>), VerifyError> {
+        let rows = check.zeros::<u64>(blocks * ROW_WORDS)?;
+        let gaps = check.zeros::<u64>((blocks * gap_capacity + 1) * GAP_WORDS)?;
+        check.run(&BlockTrace {
+            rows: rows.device_ptr(),
+            gaps: gaps.device_ptr(),
+            gap_capacity: gap_capacity as u32,
+            spin_ns: 5_000,
+            budget_ns: 10_000,
+            gap_threshold_ns,
+            grid,
+        })?;
+        let gaps = gaps.to_vec()?;
+        Ok((decode(&rows.to_vec()?, &gaps, gap_capacity), gaps))
+    };
+    let (rows, gaps) = run(0)?;
+    check.same_slice(
+        "words behind the gaps",
+        &gaps[blocks * gap_capacity * GAP_WORDS..],
+        &[0, 0],
+    )?;
+    for row in rows {
+        check.holds(row.sm < sms, "SM", &row.sm, &format!("below {sms}"))?;
+        let lasted_ns = row.end_ns.wrapping_sub(row.start_ns);
+        check.holds(
+            lasted_ns >= 5_000,
+            "time of a block",
+            &lasted_ns,
+            &"at least 5000 ns",
+        )?;
+        check.holds(
+            row.gaps_seen > 0,
+            "ticks seen",
+            &row.gaps_seen,
+            &"at least one",
+        )?;
+        let mut from = row.start_ns;
+        for (before, after) in row.gaps_ns {
+            let inside = from <= before && before < after && after <= row.end_ns;
+            check.holds(inside, "gap", &(before, after), &(from, row.end_ns))?;
+            from = after;
+        }
+    }
+    let (rows, gaps) = run(u64::MAX)?;
+    check.same_slice(
+        "gaps without a threshold passed",
+        &gaps,
+        &vec![0; gaps.len()],
+    )?;
+    rows.iter()
+        .try_for_each(|row| check.same("gaps seen", row.gaps_seen, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_decoded_with_the_gaps_that_were_kept() {
+        let rows = [5, 100, 200, 1, 6, 110, 210, 9];
+        let gaps = [120, 150, 0, 0, 111, 112, 113, 114];
+        let decoded = decode(&rows, &gaps, 2);
+        assert_eq!(decoded[0].gaps_ns, [(120, 150)]);
+        assert_eq!(decoded[1].gaps_ns, [(111, 112), (113, 114)]);
+        assert_eq!((decoded[1].sm, decoded[1].gaps_seen), (6, 9));
+    }
+
+    #[test]
+    fn a_torn_trace_is_short_and_not_a_panic() {
+        assert!(decode(&[1, 2, 3], &[], 4).is_empty());
+        assert_eq!(decode(&[1, 2, 3, u64::MAX], &[], 4)[0].gaps_ns, []);
+    }
+}

@@ -1,0 +1,90 @@
+//! `l2_stream`: reads a buffer that fits in L2 again and again.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::stream_read::pattern_halves;
+use crate::kernel::{VECTOR_BYTES, elements_of};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Reads a buffer several times, past L1.
+#[derive(Debug, Clone, Copy)]
+pub struct L2Stream {
+    /// The buffer, aligned to 16 bytes.
+    pub src: DevicePtr,
+    /// Its size; below the size of L2 for what the name says.
+    pub bytes: u64,
+    /// How often it is read.
+    pub passes: u32,
+    /// Threads whose sum equals this add one to `hits`; any fixed number will do for a load.
+    pub trigger: u64,
+    /// One u32.
+    pub hits: DevicePtr,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for L2Stream {
+    fn kernel(&self) -> Kernel {
+        Kernel::L2Stream
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let args = Args::new()
+            .ptr(self.src)
+            .u64(self.bytes / VECTOR_BYTES)
+            .u32(self.passes);
+        args.u64(self.trigger).ptr(self.hits)
+    }
+
+    fn cost(&self) -> Cost {
+        let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES * u64::from(self.passes);
+        Cost {
+            l2_bytes: bytes,
+            ..Cost::default()
+        }
+    }
+}
+
+/// The sums over all passes are found as often as the host finds them, and one pass less is not.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("l2_stream", kernels)?;
+    let grid = Grid::new(2, 64);
+    let threads = grid.total_threads();
+    let vectors = threads * 5 + 3;
+    let halves = pattern_halves(vectors, 31);
+    let src = check.buffer(&halves)?;
+    let hits = check.zeros::<u32>(1)?;
+    let passes = 3;
+    let sum = |thread: u64| {
+        let pair = |i: u64| halves[2 * i as usize].wrapping_add(halves[2 * i as usize + 1]);
+        elements_of(thread, threads, vectors).fold(0_u64, |sum, i| sum.wrapping_add(pair(i)))
+    };
+    let sums: Vec<u64> = (0..threads)
+        .map(|t| sum(t).wrapping_mul(u64::from(passes)))
+        .collect();
+    let count = |passes, trigger| -> Result<u32, VerifyError> {
+        hits.fill(0)?;
+        check.run(&L2Stream {
+            src: src.device_ptr(),
+            bytes: vectors * VECTOR_BYTES,
+            passes,
+            trigger,
+            hits: hits.device_ptr(),
+            grid,
+        })?;
+        Ok(hits.to_vec()?[0])
+    };
+    for thread in [0, threads as usize - 1] {
+        let same = sums.iter().filter(|sum| **sum == sums[thread]).count();
+        let found = count(passes, sums[thread])? as usize;
+        check.same(&format!("hits of thread {thread}"), found, same)?;
+        check.same("hits with a pass less", count(passes - 1, sums[thread])?, 0)?;
+    }
+    Ok(())
+}

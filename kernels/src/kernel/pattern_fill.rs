@@ -1,0 +1,60 @@
+//! `pattern_fill`: gives every word a value that follows from its index and a seed.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::pattern::pattern_word;
+use crate::verify::{Check, VerifyError};
+
+/// Fills words with a pattern.
+#[derive(Debug, Clone, Copy)]
+pub struct PatternFill {
+    /// Where to, aligned to 4 bytes.
+    pub dst: DevicePtr,
+    /// How many 32-bit words.
+    pub words: u64,
+    /// Which pattern.
+    pub seed: u32,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for PatternFill {
+    fn kernel(&self) -> Kernel {
+        Kernel::PatternFill
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.dst).u64(self.words).u32(self.seed)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost {
+            dram_write_bytes: 4 * self.words,
+            ..Cost::default()
+        }
+    }
+}
+
+/// Every word is the host's, and the one behind the buffer is untouched.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("pattern_fill", kernels)?;
+    let words = 3_001_u64;
+    let guard = 0xdead_beef;
+    let buffer = check.buffer(&vec![guard; words as usize + 1])?;
+    let dst = buffer.device_ptr();
+    check.run(&PatternFill {
+        dst,
+        words,
+        seed: 77,
+        grid: Grid::new(3, 64),
+    })?;
+    let mut expected: Vec<u32> = (0..words).map(|index| pattern_word(index, 77)).collect();
+    expected.push(guard);
+    check.same_slice("words", &buffer.to_vec()?, &expected)
+}

@@ -1,0 +1,103 @@
+//! `spin`: keeps SMs busy for a given time.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Keeps every launched thread busy.
+#[derive(Debug, Clone, Copy)]
+pub struct Spin {
+    /// For how long.
+    pub duration_ns: u64,
+    /// At the utmost, whatever `duration_ns` says.
+    pub budget_ns: u64,
+    /// Null, or room for two u64 a block: its start and end on `%globaltimer`.
+    pub stamps: DevicePtr,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for Spin {
+    fn kernel(&self) -> Kernel {
+        Kernel::Spin
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new()
+            .u64(self.duration_ns)
+            .u64(self.budget_ns)
+            .ptr(self.stamps)
+    }
+
+    fn cost(&self) -> Cost {
+        let busy_ns = self.duration_ns.min(self.budget_ns);
+        Cost {
+            block_busy_ns: busy_ns * u64::from(self.grid.blocks),
+            ..Cost::default()
+        }
+    }
+}
+
+/// It lasts as long as asked, and no launch outlives its budget.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("spin", kernels)?;
+    let grid = Grid::new(2, 32);
+    let forever = u64::MAX;
+    for (duration_ns, budget_ns, at_least_ns) in [
+        (2_000, 4_000, 2_000),
+        (forever, 2_000, 2_000),
+        (0, forever, 0),
+        (forever, 0, 0),
+    ] {
+        let stamps = check.zeros::<u64>(4)?;
+        check.run(&Spin {
+            duration_ns,
+            budget_ns,
+            stamps: stamps.device_ptr(),
+            grid,
+        })?;
+        for pair in stamps.to_vec()?.chunks_exact(2) {
+            let (start, end) = (pair[0], pair[1]);
+            check.holds(start != 0, "start stamp", &start, &"a time")?;
+            let lasted_ns = end.wrapping_sub(start);
+            let what = format!("time of spin({duration_ns}, {budget_ns})");
+            let good = if at_least_ns == 0 {
+                lasted_ns == 0
+            } else {
+                lasted_ns >= at_least_ns
+            };
+            check.holds(good, &what, &lasted_ns, &at_least_ns)?;
+        }
+    }
+    // Without room for stamps nothing may be written.
+    check.run(&Spin {
+        duration_ns: 100,
+        budget_ns: 100,
+        stamps: DevicePtr::NULL,
+        grid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_caps_the_cost() {
+        let stamps = DevicePtr::NULL;
+        let grid = Grid::new(3, 32);
+        let spin = Spin {
+            duration_ns: 500,
+            budget_ns: 200,
+            stamps,
+            grid,
+        };
+        assert_eq!(spin.cost().block_busy_ns, 600);
+    }
+}

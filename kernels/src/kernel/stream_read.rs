@@ -1,0 +1,141 @@
+//! `stream_read`: reads a buffer once.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::{VECTOR_BYTES, elements_of};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::pattern::pattern_word;
+use crate::verify::{Check, VerifyError};
+
+/// Reads a buffer once.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamRead {
+    /// The buffer, aligned to 16 bytes.
+    pub src: DevicePtr,
+    /// Its size; a rest below 16 bytes is not read.
+    pub bytes: u64,
+    /// Threads whose fold equals this add one to `hits`; any fixed number will do for a load.
+    pub trigger: u64,
+    /// One u32.
+    pub hits: DevicePtr,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for StreamRead {
+    fn kernel(&self) -> Kernel {
+        Kernel::StreamRead
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let vectors = self.bytes / VECTOR_BYTES;
+        Args::new()
+            .ptr(self.src)
+            .u64(vectors)
+            .u64(self.trigger)
+            .ptr(self.hits)
+    }
+
+    fn cost(&self) -> Cost {
+        let bytes = self.bytes / VECTOR_BYTES * VECTOR_BYTES;
+        Cost {
+            dram_read_bytes: bytes,
+            ..Cost::default()
+        }
+    }
+}
+
+/// The pattern of `pattern_fill` as the 64-bit halves of 16-byte vectors.
+pub(crate) fn pattern_halves(vectors: u64, seed: u32) -> Vec<u64> {
+    let word = |i| u64::from(pattern_word(i, seed));
+    (0..2 * vectors)
+        .map(|half| word(2 * half) | word(2 * half + 1) << 32)
+        .collect()
+}
+
+/// The fold of the first and of the last thread are found, each exactly as often as the host finds
+/// it, and not once a single bit of the buffer has changed.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("stream_read", kernels)?;
+    let grid = Grid::new(2, 64);
+    let threads = grid.total_threads();
+    // Not a multiple of four rounds: both loops of the kernel run.
+    let vectors = threads * 9 + 5;
+    let mut halves = pattern_halves(vectors, 11);
+    let src = check.buffer(&halves)?;
+    let folds = |halves: &[u64]| -> Vec<u64> {
+        let pair = |i: u64| halves[2 * i as usize] ^ halves[2 * i as usize + 1];
+        (0..threads)
+            .map(|t| elements_of(t, threads, vectors).fold(0, |x, i| x ^ pair(i)))
+            .collect()
+    };
+    let hits = check.zeros::<u32>(1)?;
+    let read = |trigger| StreamRead {
+        src: src.device_ptr(),
+        bytes: vectors * VECTOR_BYTES,
+        trigger,
+        hits: hits.device_ptr(),
+        grid,
+    };
+    let count = |trigger| -> Result<u32, VerifyError> {
+        hits.fill(0)?;
+        check.run(&read(trigger))?;
+        Ok(hits.to_vec()?[0])
+    };
+    let expected = folds(&halves);
+    for thread in [0, threads as usize / 2, threads as usize - 1] {
+        let trigger = expected[thread];
+        let same = expected.iter().filter(|fold| **fold == trigger).count();
+        check.same(
+            &format!("hits of thread {thread}"),
+            count(trigger)? as usize,
+            same,
+        )?;
+    }
+    let last = halves.len() - 1;
+    let (thread, before) = ((vectors - 1) % threads, halves[last]);
+    halves[last] ^= 1;
+    src.write(last, &halves[last..])?;
+    check.same(
+        "hits after a bit flipped",
+        count(expected[thread as usize])?,
+        0,
+    )?;
+    src.write(last, &[before])?;
+    check.same(
+        "hits after it flipped back",
+        count(expected[thread as usize])?,
+        1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_is_what_is_read_and_not_what_is_asked() {
+        let read = StreamRead {
+            src: DevicePtr::NULL,
+            bytes: 1000,
+            trigger: 0,
+            hits: DevicePtr::NULL,
+            grid: Grid::new(1, 1),
+        };
+        assert_eq!(read.cost().dram_read_bytes, 992);
+        assert_eq!(read.args().sizes(), [8, 8, 8, 8]);
+    }
+
+    #[test]
+    fn halves_are_little_endian_pairs_of_words() {
+        let halves = pattern_halves(1, 3);
+        assert_eq!(halves.len(), 2);
+        assert_eq!(halves[0] & 0xffff_ffff, u64::from(pattern_word(0, 3)));
+        assert_eq!(halves[1] >> 32, u64::from(pattern_word(3, 3)));
+    }
+}
