@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Every check of the repository, in order, without a GPU: `bash ci/test.sh [STEP...]`.
+#
+# With no STEP all of them run. The compiler's checks come first, because they fail soonest; the
+# release build comes last and only once, because the Parquet library takes minutes to build.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# More jobs would only fight for the memory of a small runner.
+export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
+
+# The shared object form of the virtual GPU is built by the package that embeds it.
+packages=(--locked --workspace --exclude gpubench-virtual-gpu-so)
+steps=(fmt clippy oracles tests tidy msrv ptx smoke)
+
+say() { printf '== %s\n' "$*"; }
+
+# A folder of its own per run, removed whatever happens.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
+current=none
+finish() {
+    local status=$?
+    rm -rf "$scratch"
+    [ "$status" = 0 ] || say "FAILED (status $status), step: $current"
+}
+trap finish EXIT
+
+task() { cargo run --locked --quiet -p gpubench-ci -- "$@"; }
+
+# Runs a script of this repository; a script that should be there and is not fails the step.
+script() {
+    [ -f "$1" ] || { say "missing: $1"; return 1; }
+    bash "$@"
+}
+
+step_fmt() { task fmt; }
+
+step_clippy() { cargo clippy "${packages[@]}" --all-targets -- -D warnings; }
+
+# The reference programs that some tests compare with. Once this has run, a test that does not
+# find them fails instead of passing unseen.
+step_oracles() {
+    script ci/install-oracles.sh
+    export GPUBENCH_REQUIRE_ORACLES=1
+}
+
+step_tests() {
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run "${packages[@]}"
+        # nextest does not run the examples in documentation.
+        cargo test "${packages[@]}" --doc
+    else
+        cargo test "${packages[@]}"
+    fi
+}
+
+step_tidy() { task tidy; }
+
+# GPUBENCH_EXACT_MSRV=1 demands the pinned compiler; without it a newer one is accepted and named.
+step_msrv() {
+    if [ "${GPUBENCH_EXACT_MSRV:-0}" = 1 ]; then task msrv; else task msrv --or-newer; fi
+}
+
+# The device code, compiled again: the checked-in PTX has to come out byte for byte.
+step_ptx() {
+    script ci/install-cuda-wheels.sh
+    task ptx --check
+}
+
+# The main job from end to end, as a newcomer runs it, and what it says about itself.
+step_smoke() {
+    local out="$scratch/smoke"
+    # The check of the report is checked first, and costs nothing.
+    python3 -m doctest ci/check_smoke.py
+    cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
+    cargo run --locked --release --quiet -- report "$out" --format json >"$scratch/smoke.json"
+    python3 ci/check_smoke.py "$scratch/smoke.json"
+}
+
+# Runs one step and says how long it took. It runs in this shell, not in a condition: a function
+# called in a condition would go on after a failing command.
+run_step() {
+    local name=$1 started=$SECONDS
+    current="$name"
+    say "$name"
+    "step_$name"
+    say "$name: ok after $((SECONDS - started)) s"
+}
+
+wanted=("$@")
+[ $# -gt 0 ] || wanted=("${steps[@]}")
+for name in "${wanted[@]}"; do
+    if ! declare -F "step_$name" >/dev/null; then
+        say "unknown step $name (known: ${steps[*]})"
+        exit 2
+    fi
+done
+
+for name in "${wanted[@]}"; do run_step "$name"; done
+say "all ok after $SECONDS s"
