@@ -1,5 +1,15 @@
 //! A libcuda and a libnvidia-ml without hardware: the model, its clock and the two C interfaces.
+//!
+//! `state` is what a device is at one instant, `model` what it does as time passes, `pump` whose
+//! turn it is in virtual time, `shm` the file in which several processes share it, `device` one
+//! process's handle on it. `ptx` executes kernels. `abi` is what programs see.
 
+pub mod device;
+pub mod life;
+pub mod machine;
 pub mod model;
+pub mod pump;
+pub mod session;
 pub mod shm;
+pub mod stall;
 pub mod state;

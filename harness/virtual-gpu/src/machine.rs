@@ -1,0 +1,428 @@
+//! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Rules;
+
+/// The machines that come with the binary: name and text.
+pub const BUILT_IN: &[(&str, &str)] =
+    &[("turing", include_str!("../../../profiles/machines/turing.toml"))];
+
+/// The machine that `--device virtual` means.
+pub const DEFAULT: &str = "turing";
+
+/// One virtual machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Version of the file format.
+    pub version: u32,
+    /// Name, as in `--device virtual:NAME`.
+    pub name: String,
+    /// One line for lists.
+    pub summary: String,
+    /// The chip.
+    pub gpu: Gpu,
+    /// Device memory and caches.
+    pub memory: Memory,
+    /// The host link.
+    pub pcie: Pcie,
+    /// How contexts take turns.
+    pub scheduler: Scheduler,
+    /// What driver calls cost the caller.
+    pub host: HostCosts,
+    /// Power.
+    pub power: Power,
+    /// Planted noise.
+    pub noise: Noise,
+}
+
+/// The chip.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Product name; begins with `Virtual`.
+    pub product: String,
+    /// `major.minor`.
+    pub compute_capability: String,
+    /// Driver version; carries `virtual`.
+    pub driver: String,
+    /// CUDA version of the driver interface.
+    pub cuda: String,
+    /// Streaming multiprocessors.
+    pub sm_count: u32,
+    /// Resident threads of an SM at most.
+    pub max_threads_per_sm: u32,
+    /// Resident blocks of an SM at most.
+    pub max_blocks_per_sm: u32,
+    /// Threads of a block at most.
+    pub max_threads_per_block: u32,
+    /// 32-bit registers of an SM.
+    pub registers_per_sm: u32,
+    /// Shared memory of an SM.
+    pub shared_per_sm_kib: u32,
+    /// Shared memory of a block at most, without opting in to more.
+    pub shared_per_block_kib: u32,
+    /// Warp schedulers of an SM; each issues one instruction a clock.
+    pub schedulers_per_sm: u32,
+    /// Single-precision lanes an SM completes per clock.
+    pub fp32_lanes_per_clock: u32,
+    /// Double-precision lanes an SM completes per clock.
+    pub fp64_lanes_per_clock: u32,
+    /// Integer lanes an SM completes per clock.
+    pub int_lanes_per_clock: u32,
+    /// Special-function and conversion lanes an SM completes per clock.
+    pub sfu_lanes_per_clock: u32,
+    /// Half-precision multiply-adds of the tensor pipe of an SM per clock.
+    pub tensor_ops_per_clock: u32,
+    /// Bytes of L1 and shared memory that an SM moves per clock.
+    pub shared_bytes_per_clock: u32,
+    /// Atomic operations on one address that the L2 completes per clock.
+    pub atomics_per_clock: u32,
+    /// SM clock.
+    pub sm_clock_mhz: u32,
+    /// Memory clock.
+    pub memory_clock_mhz: u32,
+    /// Width of the memory bus.
+    pub memory_bus_bits: u32,
+}
+
+/// Device memory and caches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Size.
+    pub total_mib: u64,
+    /// Held back by the driver.
+    pub reserved_mib: u64,
+    /// Taken by each context.
+    pub context_mib: u64,
+    /// DRAM bandwidth, in 10^9 bytes a second.
+    pub dram_gb_per_s: f64,
+    /// L2 size.
+    pub l2_kib: u64,
+    /// L2 bandwidth.
+    pub l2_gb_per_s: f64,
+    /// DRAM bandwidth that one SM can draw.
+    pub sm_dram_gb_per_s: f64,
+    /// L2 bandwidth that one SM can draw.
+    pub sm_l2_gb_per_s: f64,
+    /// Latency of an L2 hit.
+    pub l2_latency_ns: u64,
+    /// Latency of a DRAM access.
+    pub dram_latency_ns: u64,
+    /// Whether freed pages are cleared before somebody else gets them.
+    pub scrub: bool,
+}
+
+/// The host link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pcie {
+    /// Generation.
+    pub generation: u32,
+    /// Lanes.
+    pub width: u32,
+    /// Bandwidth towards the device, from pinned memory.
+    pub to_device_gb_per_s: f64,
+    /// Bandwidth towards the host, into pinned memory.
+    pub to_host_gb_per_s: f64,
+    /// Fixed part of every copy.
+    pub copy_latency_us: f64,
+    /// Bandwidth of pageable memory relative to pinned.
+    pub pageable_factor: f64,
+}
+
+/// How contexts take turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// One turn while somebody else waits.
+    pub slice_us: u64,
+    /// Pause between two turns.
+    pub switch_gap_us: u64,
+}
+
+/// What driver calls cost the calling thread, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCosts {
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// Launching a kernel.
+    pub launch_ns: u64,
+    /// From submission until the device begins.
+    pub launch_latency_ns: u64,
+    /// Returning from a wait after the work is done.
+    pub sync_ns: u64,
+    /// Recording an event.
+    pub event_ns: u64,
+    /// Asking whether something is done.
+    pub query_ns: u64,
+    /// Submitting a copy.
+    pub copy_ns: u64,
+    /// Allocating device memory.
+    pub alloc_ns: u64,
+    /// Freeing device memory.
+    pub free_ns: u64,
+    /// Creating or destroying a stream.
+    pub stream_ns: u64,
+    /// Loading a module.
+    pub module_ns: u64,
+    /// Creating a context.
+    pub context_ns: u64,
+    /// Any other call.
+    pub other_ns: u64,
+}
+
+/// Power.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// With nothing running.
+    pub idle_w: f64,
+    /// With everything running at full speed.
+    pub max_w: f64,
+    /// The enforced limit.
+    pub cap_w: f64,
+}
+
+/// Relative standard deviations of planted noise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// Drawn anew for every operation.
+    pub request: f64,
+    /// Drawn anew for every epoch.
+    pub epoch: f64,
+    /// Length of an epoch.
+    pub epoch_ms: u64,
+    /// Drawn once.
+    pub session: f64,
+}
+
+/// A machine file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No built-in machine and no file of that name.
+    #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("machine file {path}: {source}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The text is not a machine.
+    #[error("machine file {path}: {message}")]
+    Parse {
+        /// Which file.
+        path: String,
+        /// What the parser said, on one line.
+        message: String,
+    },
+    /// A figure that no machine can have.
+    #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
+    Value {
+        /// Which file.
+        path: String,
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        found: String,
+        /// What would do.
+        accepted: &'static str,
+    },
+}
+
+impl Machine {
+    /// The built-in machine of that name, or the machine in the file at that path.
+    ///
+    /// # Errors
+    /// When there is neither, or the text is not a usable machine.
+    pub fn load(name: &str) -> Result<Self, MachineError> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if !name.contains('/') && path.extension().is_none() {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            return Err(MachineError::Unknown { name: name.to_owned(), known: known.join(", ") });
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| MachineError::Read { path: name.to_owned(), source })?;
+        Self::parse(name, &text)
+    }
+
+    /// Reads a machine from its text; `path` is for messages.
+    ///
+    /// # Errors
+    /// When the text is not a usable machine.
+    pub fn parse(path: &str, text: &str) -> Result<Self, MachineError> {
+        let machine: Self = toml::from_str(text).map_err(|error| MachineError::Parse {
+            path: path.to_owned(),
+            message: one_line(&error, text),
+        })?;
+        machine.check(path)?;
+        Ok(machine)
+    }
+
+    fn check(&self, path: &str) -> Result<(), MachineError> {
+        let value = |key, found: String, accepted| {
+            Err(MachineError::Value { path: path.to_owned(), key, found, accepted })
+        };
+        if self.version != 1 {
+            return value("version", self.version.to_string(), "1");
+        }
+        if !self.gpu.product.starts_with("Virtual") {
+            return value("gpu.product", self.gpu.product.clone(), "a name that begins with Virtual");
+        }
+        if !self.gpu.driver.contains("virtual") {
+            return value("gpu.driver", self.gpu.driver.clone(), "a version that contains virtual");
+        }
+        if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
+            return value("gpu.sm_count", self.gpu.sm_count.to_string(), "1 to 1024");
+        }
+        if self.scheduler.slice_us == 0 {
+            return value("scheduler.slice_us", "0".to_owned(), "1 or more");
+        }
+        let rates = [
+            ("memory.dram_gb_per_s", self.memory.dram_gb_per_s),
+            ("memory.l2_gb_per_s", self.memory.l2_gb_per_s),
+            ("memory.sm_dram_gb_per_s", self.memory.sm_dram_gb_per_s),
+            ("memory.sm_l2_gb_per_s", self.memory.sm_l2_gb_per_s),
+            ("pcie.to_device_gb_per_s", self.pcie.to_device_gb_per_s),
+            ("pcie.to_host_gb_per_s", self.pcie.to_host_gb_per_s),
+            ("pcie.pageable_factor", self.pcie.pageable_factor),
+        ];
+        for (key, rate) in rates {
+            if !(rate.is_finite() && rate > 0.0) {
+                return value(key, rate.to_string(), "a number greater than 0");
+            }
+        }
+        let noises = [
+            ("noise.request", self.noise.request),
+            ("noise.epoch", self.noise.epoch),
+            ("noise.session", self.noise.session),
+        ];
+        for (key, sd) in noises {
+            if !(0.0..=0.2).contains(&sd) {
+                return value(key, sd.to_string(), "0 to 0.2");
+            }
+        }
+        if self.memory.reserved_mib >= self.memory.total_mib {
+            let found = self.memory.reserved_mib.to_string();
+            return value("memory.reserved_mib", found, "less than memory.total_mib");
+        }
+        Ok(())
+    }
+
+    /// The constants that the model needs.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules {
+            slice_ns: self.scheduler.slice_us * 1_000,
+            switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
+            idle_power_mw: milli(self.power.idle_w),
+            // NVML's own window is between a sixth of a second and a second (nvml.h).
+            utilisation_window_ns: 1_000_000_000 / 6,
+        }
+    }
+
+    /// Compute capability as two numbers; 0.0 if the file says nonsense.
+    #[must_use]
+    pub fn compute_capability(&self) -> (u32, u32) {
+        let mut parts = self.gpu.compute_capability.split('.').map(str::parse);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+            _ => (0, 0),
+        }
+    }
+
+    /// CUDA version as the driver reports it: 1000 * major + 10 * minor.
+    #[must_use]
+    pub fn cuda_version(&self) -> i32 {
+        let mut parts = self.gpu.cuda.split('.').map(str::parse::<i32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => major * 1000 + minor * 10,
+            _ => 0,
+        }
+    }
+
+    /// The device's UUID as NVML prints it: made of the machine's name, so that it is stable.
+    #[must_use]
+    pub fn uuid(&self) -> String {
+        let hash = blake3::hash(self.name.as_bytes()).to_hex();
+        format!(
+            "GPU-{}-{}-{}-{}-{}",
+            &hash[0..8],
+            &hash[8..12],
+            &hash[12..16],
+            &hash[16..20],
+            &hash[20..32]
+        )
+    }
+}
+
+fn milli(watts: f64) -> u64 {
+    (watts * 1000.0).round().max(0.0) as u64
+}
+
+/// The parser's message with the line it is about, without its drawing of the source.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().replace('\n', " ");
+    match error.span() {
+        Some(span) => {
+            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUILT_IN, DEFAULT, Machine};
+
+    #[test]
+    fn every_built_in_machine_loads_under_its_own_name() {
+        for (name, _) in BUILT_IN {
+            let machine = Machine::load(name).map_err(|e| e.to_string());
+            assert_eq!(machine.as_ref().map(|m| m.name.as_str()), Ok(*name));
+        }
+        assert!(BUILT_IN.iter().any(|(name, _)| *name == DEFAULT));
+    }
+
+    #[test]
+    fn wrong_files_are_answered_with_the_line() {
+        let (_, text) = BUILT_IN[0];
+        let cases = [
+            (text.replace("sm_count = 40", "sm_cuont = 40"), "line 18: unknown field `sm_cuont`"),
+            (text.replace("sm_count = 40", "sm_count = 0"), "gpu.sm_count is 0"),
+            (text.replace("Virtual Turing", "Tesla T4"), "begins with Virtual"),
+            (text.replace("request = 0.004", "request = 3"), "noise.request is 3"),
+        ];
+        for (text, expected) in cases {
+            let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+            assert!(
+                message.as_ref().is_some_and(|m| m.contains(expected) && !m.contains('\n')),
+                "{message:?} should contain {expected:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_machine_names_the_known_ones() {
+        let message = Machine::load("toring").err().map(|e| e.to_string());
+        assert!(message.is_some_and(|m| m.contains("known: turing")));
+    }
+}
