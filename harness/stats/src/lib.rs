@@ -1,1 +1,39 @@
 //! Interval estimates and tests used by scoring, diffing and prediction: pure functions of numbers.
+//!
+//! No I/O, no clock, no global state. Every function answers with a typed result or with the
+//! reason why it has none ([`NoEstimate`]); not-a-number never leaves this package. Identical
+//! values are legal input: a variance of zero gives an interval of width zero.
+//!
+//! The unit of inference is the block or the session, never the request: what enters the
+//! intervals here is one number per block. Thresholds, levels and verdicts live with the caller.
+
+pub mod bimodal;
+pub mod bootstrap;
+pub mod confidence;
+pub mod design_effect;
+pub mod dose_area;
+pub mod effect;
+pub mod estimate;
+pub mod fairness;
+pub mod fieller;
+pub mod jitter;
+pub mod log_ratio;
+pub mod moments;
+pub mod mser5;
+pub mod multiplicity;
+pub mod order_rank;
+pub mod power;
+pub mod proportion;
+pub mod quantile;
+pub mod rng;
+pub mod schedule;
+pub mod student_t;
+pub mod two_sample;
+
+pub use confidence::Confidence;
+pub use effect::{Effect, Equivalence};
+pub use estimate::{Estimate, NoEstimate};
+pub use log_ratio::LogRatio;
+pub use quantile::Sorted;
+pub use rng::ScheduleRng;
+pub use schedule::{ScheduleError, poisson_schedule_ns, schedule_hash};

@@ -1,0 +1,170 @@
+//! How much less a run of correlated latencies says about a tail quantile than independent ones.
+//!
+//! `D` is the variance of the share of exceedances as batch means show it, over the binomial
+//! variance that independence would give (Kish's design effect, "Survey Sampling", 1965; batch
+//! means: Law, "Simulation Modeling and Analysis", ch. 9). Queues let exceedances cluster, so D
+//! grows steeply with load. Only batches longer than the clusters see all of it: an estimate from
+//! short batches is too small.
+
+use crate::estimate::{NoEstimate, require_open_unit, require_series};
+use crate::moments::moments;
+use crate::quantile::Sorted;
+
+/// How many batches to use when nothing speaks for another number. Schmeiser, "Batch size effects
+/// in the analysis of simulation output", Operations Research 30(3), 1982: 10 to 30 serve best.
+pub const BATCHES_DEFAULT: u32 = 20;
+
+/// The design effect of the indicator "above the p quantile" in one series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DesignEffect {
+    /// Variance inflation; 1 for independent values, and noise may put it somewhat below.
+    pub d: f64,
+    /// Values used: the series less the remainder that fills no batch.
+    pub n: u32,
+    /// How many of them lie above the quantile.
+    pub exceedances: u32,
+}
+
+impl DesignEffect {
+    /// How many independent values say as much: `n / D`, and never more than `n`, because an
+    /// estimate of D below 1 is noise rather than extra information.
+    #[must_use]
+    pub fn n_eff(&self) -> f64 {
+        f64::from(self.n) / self.d.max(1.0)
+    }
+}
+
+/// Estimates D from latencies in the order of their arrival; only this function depends on it.
+///
+/// # Errors
+/// [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::TooFew`] for under two batches,
+/// for fewer values than batches, or for fewer exceedances than batches (then the variance
+/// between batches is that of a handful of events).
+pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEffect, NoEstimate> {
+    require_open_unit("a quantile's probability", p)?;
+    if batches < 2 {
+        return Err(NoEstimate::TooFew {
+            what: "batches",
+            have: u64::from(batches),
+            need: 2,
+        });
+    }
+    let total = require_series("latencies", latencies, batches)?;
+    let batch_len = total / batches;
+    let n = batch_len * batches;
+    // The head goes: it is nearest to the warm-up.
+    let used = &latencies[(total - n) as usize..];
+    let threshold = Sorted::new(used.to_vec())?.linear(p)?;
+    let shares: Vec<f64> = used
+        .chunks_exact(batch_len as usize)
+        .map(|batch| batch.iter().filter(|&&x| x > threshold).count() as f64 / f64::from(batch_len))
+        .collect();
+    let exceedances = used.iter().filter(|&&x| x > threshold).count();
+    if exceedances < batches as usize {
+        return Err(NoEstimate::TooFew {
+            what: "values above the quantile",
+            have: exceedances as u64,
+            need: u64::from(batches),
+        });
+    }
+    let between = moments(&shares)?.sd.powi(2) / f64::from(batches);
+    let independent = p * (1.0 - p) / f64::from(n);
+    Ok(DesignEffect {
+        d: between / independent,
+        n,
+        exceedances: exceedances as u32,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ScheduleRng;
+
+    /// Waiting plus service times of a single first-come first-served server with Poisson
+    /// arrivals and exponential service of mean 1 (Lindley's recursion).
+    fn single_server(load: f64, n: usize, seed: u64) -> Vec<f64> {
+        let mut rng = ScheduleRng::new(seed);
+        let (mut wait, mut latencies) = (0.0_f64, Vec::with_capacity(n));
+        for _ in 0..n {
+            let service = rng.exponential();
+            latencies.push(wait + service);
+            wait = (wait + service - rng.exponential() / load).max(0.0);
+        }
+        latencies
+    }
+
+    fn mean_d(series: impl Fn(u64) -> Vec<f64>) -> f64 {
+        let seeds = [11, 12, 13, 14, 15, 16, 17, 18];
+        let sum: f64 = seeds
+            .iter()
+            .map(|&seed| {
+                design_effect(&series(seed), 0.99, BATCHES_DEFAULT)
+                    .unwrap()
+                    .d
+            })
+            .sum();
+        sum / seeds.len() as f64
+    }
+
+    #[test]
+    fn independent_values_have_a_design_effect_of_one() {
+        let independent = |seed| {
+            let mut rng = ScheduleRng::new(seed);
+            (0..20_000).map(|_| rng.exponential()).collect()
+        };
+        let d = mean_d(independent);
+        assert!((0.7..1.3).contains(&d), "{d}");
+    }
+
+    #[test]
+    fn queueing_makes_exceedances_cluster() {
+        // 20 000 requests: about 2.6 at load 0.3 and 8 at load 0.5, by an earlier simulation.
+        let light = mean_d(|seed| single_server(0.3, 20_000, seed));
+        let middle = mean_d(|seed| single_server(0.5, 20_000, seed));
+        assert!((1.7..4.0).contains(&light), "{light}");
+        assert!((5.0..12.0).contains(&middle), "{middle}");
+    }
+
+    #[test]
+    fn repeating_every_value_k_times_inflates_k_fold() {
+        let mut rng = ScheduleRng::new(5);
+        let base: Vec<f64> = (0..20_000).map(|_| rng.exponential()).collect();
+        let repeated: Vec<f64> = base.iter().flat_map(|&x| [x; 4]).collect();
+        let one = design_effect(&base, 0.99, 20).unwrap();
+        let four = design_effect(&repeated, 0.99, 20).unwrap();
+        assert!((four.d / one.d - 4.0).abs() < 0.05, "{} {}", four.d, one.d);
+        assert_eq!(four.n, 80_000);
+    }
+
+    #[test]
+    fn effective_numbers_never_exceed_the_real_ones() {
+        let steady = DesignEffect {
+            d: 0.5,
+            n: 100,
+            exceedances: 20,
+        };
+        assert_eq!(steady.n_eff(), 100.0);
+        let clustered = DesignEffect {
+            d: 8.0,
+            n: 20_000,
+            exceedances: 200,
+        };
+        assert_eq!(clustered.n_eff(), 2500.0);
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        assert_eq!(
+            design_effect(&[1.0; 4000], 0.99, 20).unwrap_err(),
+            NoEstimate::TooFew {
+                what: "values above the quantile",
+                have: 0,
+                need: 20
+            }
+        );
+        assert!(design_effect(&[1.0; 10], 0.99, 20).is_err());
+        assert!(design_effect(&[1.0; 10], 0.99, 1).is_err());
+        assert!(design_effect(&[1.0; 100], 1.0, 20).is_err());
+    }
+}

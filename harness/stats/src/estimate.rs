@@ -1,0 +1,293 @@
+//! The two shapes of an answer: an interval estimate, or the reason why there is none.
+//!
+//! This file lacks any formula: the other modules compute, this one only refuses bad numbers.
+
+use thiserror::Error;
+
+/// A value with its interval and the number of independent units behind it.
+///
+/// The unit of measurement is that of the values that went in. `n` counts blocks, sessions or
+/// trials, as the function that made the estimate says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The point estimate.
+    pub value: f64,
+    /// The lower end of the interval, at most `value`.
+    pub lo: f64,
+    /// The upper end of the interval, at least `value`.
+    pub hi: f64,
+    /// How many independent units (blocks, sessions, trials) the interval stands on.
+    pub n: u32,
+}
+
+impl Estimate {
+    /// Builds an estimate, refusing whatever is not finite or not in order.
+    ///
+    /// # Errors
+    /// [`NoEstimate::Overflow`] when a figure is infinite or not a number, and
+    /// [`NoEstimate::Disordered`] when the interval does not contain the value.
+    pub fn new(value: f64, lo: f64, hi: f64, n: u32) -> Result<Self, NoEstimate> {
+        for (what, figure) in [("value", value), ("lower bound", lo), ("upper bound", hi)] {
+            require_finite_result(what, figure)?;
+        }
+        if lo <= value && value <= hi {
+            Ok(Self { value, lo, hi, n })
+        } else {
+            Err(NoEstimate::Disordered { value, lo, hi })
+        }
+    }
+
+    /// Whether `x` lies in the closed interval.
+    #[must_use]
+    pub fn contains(&self, x: f64) -> bool {
+        self.lo <= x && x <= self.hi
+    }
+
+    /// Half the width of the interval, in the unit of the value.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        // Halves first: the difference of two huge ends could overflow.
+        self.hi / 2.0 - self.lo / 2.0
+    }
+
+    /// The same interval seen through an increasing function, for example `exp`.
+    ///
+    /// # Errors
+    /// Those of [`Estimate::new`], on the mapped figures.
+    pub fn map_increasing(&self, f: impl Fn(f64) -> f64) -> Result<Self, NoEstimate> {
+        Self::new(f(self.value), f(self.lo), f(self.hi), self.n)
+    }
+
+    /// The same interval seen through a decreasing function, which swaps its ends.
+    ///
+    /// # Errors
+    /// Those of [`Estimate::new`], on the mapped figures.
+    pub fn map_decreasing(&self, f: impl Fn(f64) -> f64) -> Result<Self, NoEstimate> {
+        Self::new(f(self.value), f(self.hi), f(self.lo), self.n)
+    }
+}
+
+/// Why there is no estimate. The text says what was wrong and what is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+pub enum NoEstimate {
+    /// The data are too short for the question.
+    #[error("too few {what}: have {have}, need at least {need}")]
+    TooFew {
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        have: u64,
+        /// How many are needed.
+        need: u64,
+    },
+    /// An input is infinite or not a number.
+    #[error("{what} number {index} is not finite: only finite numbers are accepted")]
+    NotFinite {
+        /// What the numbers are.
+        what: &'static str,
+        /// Position of the first offender, counted from 0.
+        index: usize,
+    },
+    /// An input that must be above zero is not.
+    #[error("{what} number {index} is {value}: only numbers above zero are accepted")]
+    NotPositive {
+        /// What the numbers are.
+        what: &'static str,
+        /// Position of the first offender, counted from 0.
+        index: usize,
+        /// The offender.
+        value: f64,
+    },
+    /// Two series that belong together differ in length.
+    #[error("series differ in length: {left} against {right}, equal lengths are accepted")]
+    Unequal {
+        /// Length of the first series.
+        left: usize,
+        /// Length of the second series.
+        right: usize,
+    },
+    /// A parameter is outside its range.
+    #[error("{what} is {value}: accepted is {accepted}")]
+    OutOfRange {
+        /// The parameter.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+        /// What would have been accepted.
+        accepted: &'static str,
+    },
+    /// The data are consistent with arbitrarily large figures.
+    #[error("{what} has no finite bound: more blocks or a stronger effect are needed")]
+    Unbounded {
+        /// The quantity without a bound.
+        what: &'static str,
+    },
+    /// The arithmetic left the range of a 64-bit float.
+    #[error("{what} is not a finite number: the data leave the range of a 64-bit float")]
+    Overflow {
+        /// The figure that overflowed.
+        what: &'static str,
+    },
+    /// The interval misses its own point estimate (a resampling artefact, or a defect).
+    #[error("interval [{lo}, {hi}] does not contain its estimate {value}")]
+    Disordered {
+        /// The point estimate.
+        value: f64,
+        /// The lower end.
+        lo: f64,
+        /// The upper end.
+        hi: f64,
+    },
+}
+
+/// Refuses a series that is too short, or holds an infinity or a NaN; returns its length.
+pub(crate) fn require_series(
+    what: &'static str,
+    values: &[f64],
+    need: u32,
+) -> Result<u32, NoEstimate> {
+    if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+        return Err(NoEstimate::NotFinite { what, index });
+    }
+    let n = u32::try_from(values.len()).map_err(|_| NoEstimate::OutOfRange {
+        what: "the length of a series",
+        value: values.len() as f64,
+        accepted: "at most 4294967295",
+    })?;
+    if n < need {
+        return Err(NoEstimate::TooFew {
+            what,
+            have: u64::from(n),
+            need: u64::from(need),
+        });
+    }
+    Ok(n)
+}
+
+/// As [`require_series`], and every value must be above zero.
+pub(crate) fn require_positive_series(
+    what: &'static str,
+    values: &[f64],
+    need: u32,
+) -> Result<u32, NoEstimate> {
+    let n = require_series(what, values, need)?;
+    match values.iter().position(|&v| v <= 0.0) {
+        Some(index) => Err(NoEstimate::NotPositive {
+            what,
+            index,
+            value: values[index],
+        }),
+        None => Ok(n),
+    }
+}
+
+/// Refuses series of different lengths.
+pub(crate) fn require_equal_lengths(left: &[f64], right: &[f64]) -> Result<(), NoEstimate> {
+    if left.len() == right.len() {
+        Ok(())
+    } else {
+        Err(NoEstimate::Unequal {
+            left: left.len(),
+            right: right.len(),
+        })
+    }
+}
+
+/// Refuses a probability outside the open interval (0, 1), NaN included.
+pub(crate) fn require_open_unit(what: &'static str, p: f64) -> Result<f64, NoEstimate> {
+    if p > 0.0 && p < 1.0 {
+        Ok(p)
+    } else {
+        Err(NoEstimate::OutOfRange {
+            what,
+            value: p,
+            accepted: "above 0 and below 1",
+        })
+    }
+}
+
+/// Refuses a parameter that is not finite or not above zero.
+pub(crate) fn require_positive(what: &'static str, value: f64) -> Result<f64, NoEstimate> {
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(NoEstimate::OutOfRange {
+            what,
+            value,
+            accepted: "a finite number above 0",
+        })
+    }
+}
+
+/// Refuses a result that left the range of the float.
+pub(crate) fn require_finite_result(what: &'static str, value: f64) -> Result<f64, NoEstimate> {
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(NoEstimate::Overflow { what })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_not_finite_or_not_in_order() {
+        assert!(Estimate::new(1.0, 1.0, 1.0, 3).is_ok());
+        assert_eq!(
+            Estimate::new(f64::NAN, 0.0, 1.0, 3),
+            Err(NoEstimate::Overflow { what: "value" })
+        );
+        assert_eq!(
+            Estimate::new(0.5, f64::NEG_INFINITY, 1.0, 3),
+            Err(NoEstimate::Overflow {
+                what: "lower bound"
+            })
+        );
+        assert_eq!(
+            Estimate::new(2.0, 0.0, 1.0, 3),
+            Err(NoEstimate::Disordered {
+                value: 2.0,
+                lo: 0.0,
+                hi: 1.0
+            })
+        );
+    }
+
+    #[test]
+    fn names_the_first_bad_value_and_what_is_missing() {
+        let too_few = require_series("block logs", &[1.0], 2).unwrap_err();
+        assert_eq!(
+            too_few.to_string(),
+            "too few block logs: have 1, need at least 2"
+        );
+        assert_eq!(
+            require_series("rates", &[1.0, f64::NAN, f64::INFINITY], 1),
+            Err(NoEstimate::NotFinite {
+                what: "rates",
+                index: 1
+            })
+        );
+        assert_eq!(
+            require_positive_series("rates", &[1.0, 2.0, 0.0], 1),
+            Err(NoEstimate::NotPositive {
+                what: "rates",
+                index: 2,
+                value: 0.0
+            })
+        );
+    }
+
+    #[test]
+    fn decreasing_maps_swap_the_ends() {
+        let estimate = Estimate::new(0.5, 0.25, 0.75, 4).unwrap();
+        let mirrored = estimate.map_decreasing(|x| 1.0 - x).unwrap();
+        assert_eq!(
+            (mirrored.lo, mirrored.value, mirrored.hi),
+            (0.25, 0.5, 0.75)
+        );
+        assert_eq!(estimate.half_width(), 0.25);
+        assert!(estimate.contains(0.75) && !estimate.contains(0.76));
+    }
+}

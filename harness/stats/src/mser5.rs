@@ -1,0 +1,193 @@
+//! Warm-up: how much of a series to leave out of the score, and whether the rest is steady.
+//!
+//! MSER-5: White, "An effective truncation heuristic for bias reduction in simulation output",
+//! Simulation 69(6), 1997, on means of five requests (White, Cobb and Spratt, WSC 2000). It cuts
+//! where the standard error of the remaining mean is smallest. Nothing is deleted here: the
+//! caller keeps the discarded requests and marks them as warm-up.
+
+use crate::estimate::{NoEstimate, require_positive, require_positive_series, require_series};
+use crate::moments::mean;
+
+/// Requests per batch, the 5 of MSER-5.
+pub const BATCH_REQUESTS: usize = 5;
+
+/// Fewest batches that a cut is searched in: with fewer, the criterion follows single batches.
+pub const BATCHES_MIN: u32 = 10;
+
+/// The criterion is not looked at where fewer batches remain: a handful of batches that happen to
+/// lie close together would win over any honest cut (White, Cobb and Spratt, 2000, leave out the
+/// same number).
+const BATCHES_LEFT_MIN: usize = 5;
+
+/// Where the warm-up of a series ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmUp {
+    /// How many requests at the start belong to the warm-up.
+    pub discard_requests: usize,
+    /// The same in batches, `d*`.
+    pub discard_batches: u32,
+    /// How many whole batches the series holds, `n`.
+    pub batches: u32,
+}
+
+impl WarmUp {
+    /// Whether the series settled early enough to be scored; `d* > n / 2` rejects it.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        u64::from(self.discard_batches) * 2 <= u64::from(self.batches)
+    }
+}
+
+/// Finds the cut `d* = argmin (1 / (n - d)^2) * sum_{i > d} (x_i - mean_{i > d})^2` over batch
+/// means; of equal candidates the earliest. A remainder that fills no batch takes no part.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`] for under ten batches of five, [`NoEstimate::NotFinite`].
+pub fn warm_up(requests: &[f64]) -> Result<WarmUp, NoEstimate> {
+    require_series("requests", requests, BATCHES_MIN * BATCH_REQUESTS as u32)?;
+    let means = requests
+        .chunks_exact(BATCH_REQUESTS)
+        .map(mean)
+        .collect::<Result<Vec<f64>, NoEstimate>>()?;
+    let mut best = (f64::INFINITY, 0);
+    // Welford's update from the end: one pass gives the sum of squares of every tail, and is
+    // exactly zero for equal values.
+    let (mut tail_mean, mut tail_squares) = (0.0_f64, 0.0_f64);
+    for (kept, (discarded, value)) in means.iter().enumerate().rev().enumerate() {
+        let count = (kept + 1) as f64;
+        let delta = value - tail_mean;
+        tail_mean += delta / count;
+        tail_squares += delta * (value - tail_mean);
+        let criterion = tail_squares / (count * count);
+        if kept + 1 >= BATCHES_LEFT_MIN && criterion <= best.0 {
+            best = (criterion, discarded);
+        }
+    }
+    if !best.0.is_finite() {
+        return Err(NoEstimate::Overflow {
+            what: "the warm-up criterion",
+        });
+    }
+    Ok(WarmUp {
+        discard_requests: best.1 * BATCH_REQUESTS,
+        discard_batches: best.1 as u32,
+        batches: means.len() as u32,
+    })
+}
+
+/// How far the mean moved between the halves of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// `ln(mean of the first half / mean of the second half)`.
+    pub log_ratio: f64,
+    /// True when its size is below half of the margin.
+    pub within: bool,
+}
+
+/// Compares the halves of a series that is already free of warm-up: `|ln(m1 / m2)| < margin / 2`.
+/// Of an odd number of requests the middle one belongs to the second half.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`] for under two requests, [`NoEstimate::NotPositive`],
+/// [`NoEstimate::NotFinite`], or [`NoEstimate::OutOfRange`] for a bad margin.
+pub fn half_drift(requests: &[f64], margin: f64) -> Result<Drift, NoEstimate> {
+    require_positive("drift margin", margin)?;
+    require_positive_series("requests", requests, 2)?;
+    let (first, second) = requests.split_at(requests.len() / 2);
+    let log_ratio = mean(first)?.ln() - mean(second)?.ln();
+    Ok(Drift {
+        log_ratio,
+        within: log_ratio.abs() < margin / 2.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ScheduleRng;
+
+    /// The definition, word for word and quadratic in time.
+    fn by_definition(requests: &[f64]) -> usize {
+        let means: Vec<f64> = requests
+            .chunks_exact(5)
+            .map(|c| c.iter().sum::<f64>() / 5.0)
+            .collect();
+        let criterion = |d: usize| {
+            let tail = &means[d..];
+            let count = tail.len() as f64;
+            let centre = tail.iter().sum::<f64>() / count;
+            tail.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / (count * count)
+        };
+        (0..=means.len() - 5)
+            .min_by(|&a, &b| criterion(a).total_cmp(&criterion(b)))
+            .unwrap()
+    }
+
+    fn noisy(warm_up_requests: usize, total: usize, seed: u64) -> Vec<f64> {
+        let mut rng = ScheduleRng::new(seed);
+        (0..total)
+            .map(|i| if i < warm_up_requests { 3.0 } else { 1.0 } + 0.1 * rng.uniform())
+            .collect()
+    }
+
+    #[test]
+    fn finds_the_cut_of_the_definition() {
+        for seed in 1..=20 {
+            let series = noisy(37, 503, seed);
+            let got = warm_up(&series).unwrap();
+            assert_eq!(
+                got.discard_batches as usize,
+                by_definition(&series),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn cuts_a_step_at_the_batch_that_contains_its_end() {
+        let got = warm_up(&noisy(37, 503, 1)).unwrap();
+        assert!((8..=20).contains(&got.discard_batches), "{got:?}");
+        assert_eq!(got.discard_requests, got.discard_batches as usize * 5);
+        assert_eq!(got.batches, 100);
+        assert!(got.settled());
+    }
+
+    #[test]
+    fn a_series_that_settles_late_is_rejected() {
+        let got = warm_up(&noisy(320, 500, 2)).unwrap();
+        assert!(got.discard_batches >= 64 && !got.settled(), "{got:?}");
+        let exactly_half = WarmUp {
+            discard_requests: 250,
+            discard_batches: 50,
+            batches: 100,
+        };
+        assert!(exactly_half.settled());
+    }
+
+    #[test]
+    fn identical_requests_need_no_warm_up() {
+        let got = warm_up(&[0.1; 60]).unwrap();
+        assert_eq!((got.discard_requests, got.batches), (0, 12));
+        // One odd batch in front, then equal values: everything after it is perfect.
+        let mut series = vec![0.1; 60];
+        series[2] = 9.0;
+        assert_eq!(warm_up(&series).unwrap().discard_requests, 5);
+        assert!(warm_up(&[0.1; 49]).is_err());
+    }
+
+    #[test]
+    fn drift_compares_the_halves() {
+        let got = half_drift(&[1.0, 1.0, 1.01, 1.01], 0.03).unwrap();
+        assert!(
+            (got.log_ratio + 0.009_950_330_853_168_083).abs() < 1e-15,
+            "{got:?}"
+        );
+        assert!(got.within);
+        assert!(!half_drift(&[1.0, 1.0, 1.02, 1.02], 0.03).unwrap().within);
+        // Three requests: 1 against the mean of 2 and 4.
+        let odd = half_drift(&[1.0, 2.0, 4.0], 0.03).unwrap();
+        assert!((odd.log_ratio + 3.0_f64.ln()).abs() < 1e-15);
+        assert!(half_drift(&[1.0, 0.0], 0.03).is_err());
+        assert!(half_drift(&[1.0, 1.0], 0.0).is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! Differences between sessions that share no blocks: Welch, prediction, and one against one.
+//!
+//! All effects are "second minus first" on the scale of the input, which for comparisons is the
+//! session mean of block logs. How many sessions are enough to attribute a change is a rule of
+//! the caller; this file needs only what the arithmetic needs.
+
+use crate::effect::Effect;
+use crate::estimate::{NoEstimate, require_finite_result, require_series};
+use crate::moments::moments;
+
+/// Welch's t for two groups of sessions (Welch, Biometrika 34, 1947): unequal variances, degrees
+/// of freedom by Satterthwaite. `n` counts the sessions of both groups.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`] for under two sessions in a group, [`NoEstimate::NotFinite`] for a bad
+/// value.
+pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
+    let (a, b) = (moments(first)?, moments(second)?);
+    let component = |sd: f64, n: u32| Component {
+        variance: sd * sd / f64::from(n),
+        df: f64::from(n - 1),
+    };
+    combine(
+        b.mean - a.mean,
+        [component(a.sd, a.n), component(b.sd, b.n)],
+        a.n.saturating_add(b.n),
+    )
+}
+
+/// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
+///
+/// This is the prediction interval of one further observation (Hahn and Meeker, "Statistical
+/// Intervals", 1991, ch. 4): a new night that lies outside it is unlike the baseline. `n` is K.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
+pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEstimate> {
+    require_series("new sessions", &[new], 1)?;
+    let base = moments(baseline)?;
+    let k = f64::from(base.n);
+    let value = require_finite_result("difference", new - base.mean)?;
+    Ok(Effect {
+        value,
+        se: base.sd * (1.0 + 1.0 / k).sqrt(),
+        df: k - 1.0,
+        n: base.n,
+    })
+}
+
+/// What is known of the spread between sessions of one machine, from A/A sessions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SessionSpread {
+    /// The standard deviation between sessions.
+    pub sd: f64,
+    /// How many A/A sessions it was computed from.
+    pub sessions: u32,
+}
+
+impl SessionSpread {
+    /// The spread of the session means of A/A sessions.
+    ///
+    /// # Errors
+    /// [`NoEstimate::TooFew`] for under two sessions, [`NoEstimate::NotFinite`] for a bad value.
+    pub fn of_sessions(session_means: &[f64]) -> Result<Self, NoEstimate> {
+        let found = moments(session_means)?;
+        Ok(Self {
+            sd: found.sd,
+            sessions: found.n,
+        })
+    }
+}
+
+/// One session against one, with a spread between sessions known from history:
+/// `se^2 = s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite
+/// (Biometrics Bulletin 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts
+/// sessions, so it is 2: however many blocks there are, each side was started once.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
+/// [`NoEstimate::NotFinite`], or [`NoEstimate::OutOfRange`] for a bad spread.
+pub fn one_against_one(
+    first_blocks: &[f64],
+    second_blocks: &[f64],
+    history: SessionSpread,
+) -> Result<Effect, NoEstimate> {
+    if history.sessions < 2 {
+        let have = u64::from(history.sessions);
+        return Err(NoEstimate::TooFew {
+            what: "sessions of history",
+            have,
+            need: 2,
+        });
+    }
+    if !(history.sd >= 0.0 && history.sd.is_finite()) {
+        let accepted = "a finite number, 0 or above";
+        return Err(NoEstimate::OutOfRange {
+            what: "session spread",
+            value: history.sd,
+            accepted,
+        });
+    }
+    let (a, b) = (moments(first_blocks)?, moments(second_blocks)?);
+    let (blocks_a, blocks_b) = (f64::from(a.n), f64::from(b.n));
+    let within_df = blocks_a + blocks_b - 2.0;
+    let squares = a.sd * a.sd * (blocks_a - 1.0) + b.sd * b.sd * (blocks_b - 1.0);
+    let within = Component {
+        variance: squares / within_df * (1.0 / blocks_a + 1.0 / blocks_b),
+        df: within_df,
+    };
+    let between = Component {
+        variance: 2.0 * history.sd * history.sd,
+        df: f64::from(history.sessions) - 1.0,
+    };
+    combine(b.mean - a.mean, [within, between], 2)
+}
+
+/// A part of a variance, with the degrees of freedom it is known with.
+struct Component {
+    variance: f64,
+    df: f64,
+}
+
+/// Adds two variances; `df = (v1 + v2)^2 / (v1^2 / df1 + v2^2 / df2)`.
+fn combine(value: f64, parts: [Component; 2], n: u32) -> Result<Effect, NoEstimate> {
+    let total: f64 = parts.iter().map(|part| part.variance).sum();
+    let df = if total == 0.0 {
+        // The formula reads 0 / 0; every df gives the same interval of width zero.
+        parts.iter().map(|part| part.df).sum()
+    } else {
+        // Shares instead of squares of variances: a tiny variance must not underflow to 0 / 0.
+        1.0 / parts
+            .iter()
+            .map(|part| (part.variance / total).powi(2) / part.df)
+            .sum::<f64>()
+    };
+    require_finite_result("difference", value)?;
+    require_finite_result("standard error", total)?;
+    Ok(Effect {
+        value,
+        se: total.sqrt(),
+        df,
+        n,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Confidence;
+
+    const A: [f64; 4] = [0.010, -0.004, 0.002, 0.007];
+    const B: [f64; 5] = [-0.121, -0.139, -0.128, -0.118, -0.133];
+
+    fn close(got: f64, want: f64) {
+        assert!(
+            (got - want).abs() < 1e-11 * want.abs(),
+            "got {got}, want {want}"
+        );
+    }
+
+    #[test]
+    fn welch_equals_scipy() {
+        let got = welch(&A, &B).unwrap();
+        // r = scipy.stats.ttest_ind(B, A, equal_var=False); r.df, r.pvalue,
+        // r.confidence_interval(.95)
+        close(got.df, 6.956_170_713_605_561_5);
+        close(got.two_sided_p().unwrap(), 2.820_574_793_210_043_3e-08);
+        let interval = got.interval(Confidence::P95).unwrap();
+        close(interval.lo, -0.143_181_835_885_024_53);
+        close(interval.hi, -0.119_918_164_114_975_48);
+        assert_eq!(got.n, 9);
+    }
+
+    #[test]
+    fn swapping_the_groups_mirrors_the_effect() {
+        let (there, back) = (welch(&A, &B).unwrap(), welch(&B, &A).unwrap());
+        assert_eq!(
+            (there.value, there.se, there.df),
+            (-back.value, back.se, back.df)
+        );
+    }
+
+    #[test]
+    fn a_new_night_is_judged_by_the_prediction_interval() {
+        let got = new_against_baseline(&B, -0.10).unwrap();
+        // B.std(ddof=1) * sqrt(1 + 1/5); half width t.ppf(.975, 4) * that
+        close(got.se, 0.009_404_254_356_407_005);
+        close(
+            got.interval(Confidence::P95).unwrap().half_width(),
+            0.026_110_395_975_881_256,
+        );
+        assert_eq!((got.df, got.n), (4.0, 5));
+    }
+
+    #[test]
+    fn one_against_one_adds_the_known_spread() {
+        let history = SessionSpread {
+            sd: 0.01,
+            sessions: 10,
+        };
+        let got = one_against_one(&A, &B, history).unwrap();
+        // sw2 = (3*var(A) + 4*var(B)) / 7; v = sw2*(1/4 + 1/5), w = 2*.01**2
+        // sqrt(v + w), (v + w)**2 / (v*v/7 + w*w/9)
+        close(got.se, 0.015_039_934_935_269_597);
+        close(got.df, 11.263_891_314_887_525);
+        let unknown = SessionSpread {
+            sd: 0.01,
+            sessions: 1,
+        };
+        assert!(one_against_one(&A, &B, unknown).is_err());
+        let nonsense = SessionSpread {
+            sd: f64::NAN,
+            sessions: 10,
+        };
+        assert!(one_against_one(&A, &B, nonsense).is_err());
+    }
+
+    #[test]
+    fn identical_sessions_are_legal() {
+        let got = welch(&[0.1; 3], &[0.1; 3]).unwrap();
+        assert_eq!((got.value, got.se, got.df), (0.0, 0.0, 4.0));
+        assert_eq!(got.two_sided_p().unwrap(), 1.0);
+        // Variances whose squares underflow still have degrees of freedom.
+        let tiny = welch(&[0.0, 1e-100], &[0.0, 1e-100]).unwrap();
+        close(tiny.df, 2.0);
+    }
+}
