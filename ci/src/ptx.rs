@@ -1,0 +1,326 @@
+//! The checked-in PTX: made from its CUDA sources by one compiler, the same byte for byte, and
+//! assembled for every architecture that gpubench runs on without a single spilled register.
+//!
+//! Needs what `ci/install-cuda-wheels.sh` installs; needs neither a GPU nor a toolkit.
+#![expect(unsafe_code, reason = "calls NVRTC through its C interface")]
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, Symbol};
+
+use crate::tree::repository_root;
+
+/// The release whose PTX (`.version 7.8`) the oldest supported driver still takes.
+const NVRTC_RELEASE: (c_int, c_int) = (11, 8);
+
+/// The virtual architecture of every kernel.
+const ARCHITECTURE: &str = "--gpu-architecture=compute_70";
+
+/// Assemblers by folder, each with the targets that it is asked for. The newest knows everything
+/// from Turing on; the oldest stands for the compiler inside the oldest driver.
+const ASSEMBLERS: &[(&str, &[u32])] = &[
+    ("ptxas-newest", &[75, 80, 86, 89, 90, 100, 103, 120, 121]),
+    ("ptxas-oldest", &[70, 75, 80, 86, 89, 90]),
+];
+
+/// Regenerates every PTX file, or with `check` fails on any difference; assembles all of it.
+pub fn run(check: bool) -> Result<(), String> {
+    let root = repository_root();
+    let wheels = root.join("target/cuda-wheels");
+    let nvrtc = Nvrtc::open(&wheels)?;
+    let (sources, texts) = (root.join("kernels/cuda"), root.join("kernels/ptx"));
+    let names = stems(&sources, "cu")?;
+    let strays: Vec<_> = stems(&texts, "ptx")?
+        .into_iter()
+        .filter(|name| !names.contains(name))
+        .collect();
+    if !strays.is_empty() {
+        return Err(format!("PTX without a CUDA source: {}", strays.join(", ")));
+    }
+    let mut differing = Vec::new();
+    for name in &names {
+        let source = read(&sources.join(format!("{name}.cu")))?;
+        let made = nvrtc.compile(name, &source)?;
+        let path = texts.join(format!("{name}.ptx"));
+        if !check {
+            fs::write(&path, &made).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        } else if fs::read(&path).ok().as_deref() != Some(made.as_bytes()) {
+            differing.push(name.as_str());
+        }
+    }
+    if !differing.is_empty() {
+        return Err(format!(
+            "PTX that its source does not give: {} (run `gpubench-ci ptx` and commit)",
+            differing.join(", ")
+        ));
+    }
+    assemble_all(&wheels, &texts, &names)
+}
+
+/// Assembles every file for every target, the files dealt out to the cores.
+fn assemble_all(wheels: &Path, texts: &Path, names: &[String]) -> Result<(), String> {
+    let assemblers = ASSEMBLERS
+        .iter()
+        .map(|(folder, targets)| Ok((find(wheels, folder, "ptxas")?, *targets)))
+        .collect::<Result<Vec<_>, String>>()?;
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let one = |name: &String| {
+        let text = texts.join(format!("{name}.ptx"));
+        assemblers.iter().try_for_each(|(ptxas, targets)| {
+            targets
+                .iter()
+                .try_for_each(|target| assemble(ptxas, &text, *target))
+        })
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers)
+            .map(|worker| {
+                scope.spawn(move || names.iter().skip(worker).step_by(workers).try_for_each(one))
+            })
+            .collect();
+        running.into_iter().try_for_each(|worker| {
+            worker
+                .join()
+                .map_err(|_| "a worker that assembled PTX panicked".to_owned())?
+        })
+    })
+}
+
+fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
+    let answer = Command::new(ptxas)
+        .arg(format!("-arch=sm_{target}"))
+        .args(["-v", "-o", "/dev/null"])
+        .arg(text)
+        .output()
+        .map_err(|e| format!("cannot start {}: {e}", ptxas.display()))?;
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned()
+        + &String::from_utf8_lossy(&answer.stdout);
+    let what = format!("{} for sm_{target}", text.display());
+    if !answer.status.success() {
+        return Err(format!(
+            "{what}: ptxas failed ({}): {}",
+            answer.status,
+            said.trim()
+        ));
+    }
+    match spilled_bytes(&said) {
+        Some(0) => Ok(()),
+        Some(bytes) => Err(format!("{what}: {bytes} bytes of spills, none are allowed")),
+        None => Err(format!(
+            "{what}: ptxas says nothing about spills: {}",
+            said.trim()
+        )),
+    }
+}
+
+/// The sum of spill stores and loads in what `ptxas -v` prints, or `None` where it names none.
+fn spilled_bytes(said: &str) -> Option<u64> {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let spills = words.windows(4).filter_map(|w| match *w {
+        [count, "bytes", "spill", _] => count.parse::<u64>().ok(),
+        _ => None,
+    });
+    spills.fold(None, |sum, bytes| Some(sum.unwrap_or(0) + bytes))
+}
+
+/// The names of the files of a folder with an extension, without it, in order.
+fn stems(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
+    let unreadable = |e| format!("cannot read {}: {e}", folder.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension() == Some(OsStr::new(extension)) {
+            names.extend(
+                path.file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+/// The file of a wheel whose name starts with `start`: versions differ in how they lay out folders.
+fn find(wheels: &Path, wheel: &str, start: &str) -> Result<PathBuf, String> {
+    let mut folders = vec![wheels.join(wheel)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if entry.file_name().to_string_lossy().starts_with(start) {
+                return Ok(path);
+            }
+        }
+    }
+    Err(format!(
+        "no {start} under {}: run ci/install-cuda-wheels.sh",
+        wheels.join(wheel).display()
+    ))
+}
+
+type Program = *mut c_void;
+
+/// The entry points of NVRTC in use (nvrtc.h of CUDA 11.8).
+struct Nvrtc {
+    create: Symbol<
+        unsafe extern "C" fn(
+            *mut Program,
+            *const c_char,
+            *const c_char,
+            c_int,
+            *const *const c_char,
+            *const *const c_char,
+        ) -> c_int,
+    >,
+    compile: Symbol<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int>,
+    ptx_size: Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int>,
+    ptx: Symbol<unsafe extern "C" fn(Program, *mut c_char) -> c_int>,
+    log_size: Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int>,
+    log: Symbol<unsafe extern "C" fn(Program, *mut c_char) -> c_int>,
+    destroy: Symbol<unsafe extern "C" fn(*mut Program) -> c_int>,
+    /// NVRTC opens it by its bare name, which finds it only while it is loaded.
+    _builtins: Library,
+    _library: Library,
+}
+
+impl Nvrtc {
+    fn open(wheels: &Path) -> Result<Self, String> {
+        let builtins = open_library(&find(wheels, "nvrtc", "libnvrtc-builtins.so")?)?;
+        let library = open_library(&find(wheels, "nvrtc", "libnvrtc.so")?)?;
+        let missing = |e| format!("not an NVRTC library: {e}");
+        let version: Symbol<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int> =
+            // SAFETY: the signature of this name in nvrtc.h.
+            unsafe { library.get(b"nvrtcVersion\0") }.map_err(missing)?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two ints.
+        let code = unsafe { version(&raw mut major, &raw mut minor) };
+        if code != 0 || (major, minor) != NVRTC_RELEASE {
+            return Err(format!(
+                "NVRTC {major}.{minor} (code {code}) in {}, but the PTX is made by {}.{}",
+                wheels.display(),
+                NVRTC_RELEASE.0,
+                NVRTC_RELEASE.1
+            ));
+        }
+        // SAFETY: each symbol has the signature of its name in nvrtc.h, and the library lives as
+        // long as the pointers.
+        unsafe {
+            Ok(Self {
+                create: library.get(b"nvrtcCreateProgram\0").map_err(missing)?,
+                compile: library.get(b"nvrtcCompileProgram\0").map_err(missing)?,
+                ptx_size: library.get(b"nvrtcGetPTXSize\0").map_err(missing)?,
+                ptx: library.get(b"nvrtcGetPTX\0").map_err(missing)?,
+                log_size: library.get(b"nvrtcGetProgramLogSize\0").map_err(missing)?,
+                log: library.get(b"nvrtcGetProgramLog\0").map_err(missing)?,
+                destroy: library.get(b"nvrtcDestroyProgram\0").map_err(missing)?,
+                _builtins: builtins,
+                _library: library,
+            })
+        }
+    }
+
+    /// Compiles one source to PTX; warnings are errors, so that none is ever overlooked.
+    fn compile(&self, name: &str, source: &str) -> Result<String, String> {
+        let nul = |_| format!("{name}.cu holds a NUL byte");
+        let text = CString::new(source).map_err(nul)?;
+        let file = CString::new(format!("{name}.cu")).map_err(nul)?;
+        let option = CString::new(ARCHITECTURE).map_err(nul)?;
+        let none = std::ptr::null();
+        let mut program: Program = std::ptr::null_mut();
+        // SAFETY: two texts that end in NUL, and no headers.
+        let created = unsafe {
+            (self.create)(
+                &raw mut program,
+                text.as_ptr(),
+                file.as_ptr(),
+                0,
+                none,
+                none,
+            )
+        };
+        if created != 0 {
+            return Err(format!(
+                "nvrtcCreateProgram returned {created} for {name}.cu"
+            ));
+        }
+        let options = [option.as_ptr()];
+        // SAFETY: the program was just created; one option, a text that ends in NUL.
+        let compiled = unsafe { (self.compile)(program, 1, options.as_ptr()) };
+        let log = text_of(program, &self.log_size, &self.log);
+        let ptx = text_of(program, &self.ptx_size, &self.ptx);
+        // SAFETY: created above, destroyed once.
+        let destroyed = unsafe { (self.destroy)(&raw mut program) };
+        let log = log.map_err(|code| format!("{name}.cu: no log (NVRTC code {code})"))?;
+        if compiled != 0 || !log.trim().is_empty() {
+            return Err(format!(
+                "{name}.cu: NVRTC returned {compiled}: {}",
+                log.trim()
+            ));
+        }
+        if destroyed != 0 {
+            return Err(format!(
+                "nvrtcDestroyProgram returned {destroyed} for {name}.cu"
+            ));
+        }
+        ptx.map_err(|code| format!("{name}.cu: no PTX (NVRTC code {code})"))
+    }
+}
+
+fn open_library(path: &Path) -> Result<Library, String> {
+    // SAFETY: runs the initialisers of a library of the wheels that this task installed.
+    unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_GLOBAL) }
+        .map_err(|e| format!("cannot load {}: {e}", path.display()))
+}
+
+/// A text of a program: NVRTC says its size with the NUL, then writes it.
+fn text_of(
+    program: Program,
+    size: &Symbol<unsafe extern "C" fn(Program, *mut usize) -> c_int>,
+    get: &Symbol<unsafe extern "C" fn(Program, *mut c_char) -> c_int>,
+) -> Result<String, c_int> {
+    let mut bytes = 0_usize;
+    // SAFETY: the program is alive; writes one size.
+    match unsafe { size(program, &raw mut bytes) } {
+        0 => {}
+        code => return Err(code),
+    }
+    let mut text = vec![0_u8; bytes + 1];
+    // SAFETY: room for the size that was announced, and one NUL more.
+    match unsafe { get(program, text.as_mut_ptr().cast()) } {
+        0 => {}
+        code => return Err(code),
+    }
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+    Ok(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spills_are_added_up_over_functions() {
+        let clean = "ptxas info: Function properties for spin\n    0 bytes stack frame, \
+            0 bytes spill stores, 0 bytes spill loads\nptxas info: Used 12 registers";
+        let spilling = "8 bytes stack frame, 16 bytes spill stores, 4 bytes spill loads\n\
+            0 bytes stack frame, 0 bytes spill stores, 2 bytes spill loads";
+        assert_eq!(spilled_bytes(clean), Some(0));
+        assert_eq!(spilled_bytes(spilling), Some(22));
+        assert_eq!(spilled_bytes("ptxas info: Used 12 registers"), None);
+    }
+
+    #[test]
+    fn a_missing_wheel_names_the_remedy() {
+        let nowhere = std::env::temp_dir().join("gpubench-no-such-wheels");
+        let error = find(&nowhere, "nvrtc", "libnvrtc.so").expect_err("nothing there");
+        assert!(error.ends_with("run ci/install-cuda-wheels.sh"), "{error}");
+    }
+}
