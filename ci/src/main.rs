@@ -6,6 +6,7 @@
 )]
 
 mod error;
+mod ptx;
 mod scan;
 mod symbols;
 mod tidy;
@@ -41,6 +42,12 @@ enum Task {
         #[arg(long)]
         or_newer: bool,
     },
+    /// Compile the device code to PTX again and assemble it for every target.
+    Ptx {
+        /// Fail where the checked-in PTX differs, and write nothing.
+        #[arg(long)]
+        check: bool,
+    },
     /// List the symbols of a driver library from C headers and from bindings.
     Symbols {
         /// What every symbol of the library starts with: cu or nvml.
@@ -75,6 +82,9 @@ fn run(task: Task) -> Result<String, CiError> {
         Task::Fmt => toolchain::fmt(&root).map(|()| "every file is formatted".to_owned()),
         Task::Msrv { or_newer: true } => toolchain::msrv(&root, Pin::AtLeast),
         Task::Msrv { or_newer: false } => toolchain::msrv(&root, Pin::Exact),
+        Task::Ptx { check } => ptx::run(check)
+            .map(|()| "the PTX is that of its sources".to_owned())
+            .map_err(CiError::Found),
         Task::Symbols {
             prefix,
             out,
