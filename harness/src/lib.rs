@@ -1,1 +1,11 @@
 //! gpubench: coordinator, tenants and reports behind one command line.
+//!
+//! Modules stand in the order in which data flows; a room may use the rooms above it, the
+//! catalogues and `error`, never a room below. Only `cli` sees all.
+
+pub mod error;
+
+pub mod axis;
+pub mod catalogue;
+
+pub mod cli;

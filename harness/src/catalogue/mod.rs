@@ -1,0 +1,103 @@
+//! What is known about each mechanism without asking a host: name, summary, options.
+//!
+//! Profiles, plans and `list` read this; the mechanism room implements what stands here. To add a
+//! mechanism, add its entry, and its options to `profile::options`.
+
+/// A way to share one GPU, as far as it can be told without a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MechanismEntry {
+    /// Name on the command line, in profiles and in records.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Mechanisms that can follow one another without a switch of the host share a group.
+    pub group: &'static str,
+    /// Whether it cannot run without a change to the host.
+    pub reconfigures: bool,
+    /// Keys of its table in a profile.
+    pub options: &'static [OptionEntry],
+}
+
+/// One key of a mechanism's table in a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionEntry {
+    /// The key.
+    pub key: &'static str,
+    /// What it sets, in one line.
+    pub summary: &'static str,
+    /// What it takes.
+    pub accepted: &'static [&'static str],
+}
+
+/// Name of the reference mechanism, under which native cells run.
+pub const EXCLUSIVE: &str = "exclusive";
+
+/// Every mechanism, in report order.
+pub const CATALOGUE: &[MechanismEntry] = &[
+    MechanismEntry {
+        name: EXCLUSIVE,
+        summary: "one tenant has the whole GPU: the reference that all others are held against",
+        group: "plain",
+        reconfigures: false,
+        options: &[],
+    },
+    MechanismEntry {
+        name: "time-slicing",
+        summary: "processes take turns on the whole GPU, scheduled by the driver",
+        group: "plain",
+        reconfigures: false,
+        options: &[OptionEntry {
+            key: "slice",
+            summary: "length of a turn",
+            accepted: &["default", "short", "medium", "long"],
+        }],
+    },
+];
+
+/// The entry of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static MechanismEntry> {
+    CATALOGUE.iter().find(|entry| entry.name == name)
+}
+
+/// Every name, in report order.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    CATALOGUE.iter().map(|entry| entry.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{CATALOGUE, EXCLUSIVE, find, names};
+
+    #[test]
+    fn entries_are_unique_and_told() {
+        let unique: BTreeSet<&str> = names().into_iter().collect();
+        assert_eq!(unique.len(), CATALOGUE.len());
+        for entry in CATALOGUE {
+            assert!(
+                entry.summary.len() > 20 && !entry.summary.ends_with('.'),
+                "{}",
+                entry.name
+            );
+            assert!(
+                entry
+                    .name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{}: a name fit for files and tables",
+                entry.name
+            );
+            for option in entry.options {
+                assert!(!option.accepted.is_empty(), "{}.{}", entry.name, option.key);
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_is_there_and_changes_nothing() {
+        assert!(find(EXCLUSIVE).is_some_and(|entry| !entry.reconfigures));
+    }
+}

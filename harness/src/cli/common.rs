@@ -1,0 +1,79 @@
+//! Flags that several verbs take, so that they mean the same everywhere.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use gpubench_record::ExitCode;
+
+use super::device::DeviceSelector;
+use crate::{axis, catalogue};
+
+/// Which GPU.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct DeviceFlag {
+    /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID
+    ///
+    /// Without it the first GPU of the host is used. `virtual` is a GPU made of software: what is
+    /// measured on it are predictions of a model, and every report says so.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceSelector>,
+}
+
+/// What to measure: the profile, and what the command line sets in it.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ProfileFlags {
+    /// Built-in profile, or a path to one
+    #[arg(long, value_name = "NAME|PATH", default_value = "default")]
+    pub profile: String,
+    /// Seed of everything random, in place of the profile's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Only these mechanisms (repeat, or separate by commas)
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(catalogue::names()),
+    )]
+    pub mechanism: Vec<String>,
+    /// Only these axes or sub-axes (repeat, or separate by commas)
+    #[arg(
+        long,
+        value_name = "AXIS",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(axis::known_names()),
+    )]
+    pub axis: Vec<String>,
+    /// Allow changes to device settings, which are undone afterwards
+    #[arg(long)]
+    pub allow_reconfigure: bool,
+}
+
+/// Where output goes.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct OutFlag {
+    /// Folder for the record
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Text or JSON, for verbs that print a list or a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum TextFormat {
+    /// For people; may change between versions.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// The lines of `--help` that say how a verb can end.
+#[must_use]
+pub fn exit_codes_help(codes: &[ExitCode]) -> String {
+    let mut sorted = codes.to_vec();
+    sorted.sort_by_key(|code| code.code());
+    let lines = sorted
+        .iter()
+        .map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
+    let lines: Vec<String> = lines.collect();
+    format!("Exit codes:\n{}", lines.join("\n"))
+}

@@ -1,0 +1,129 @@
+//! `--device`: which GPU, as typed. Whether it is there is for the host to say.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The device that the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceSelector {
+    /// The virtual GPU; with a machine's name or the path of a machine file, or the standard one.
+    Virtual(Option<String>),
+    /// Index in the order of the driver.
+    Index(u32),
+    /// `GPU-...`
+    Gpu(String),
+    /// `MIG-...`
+    Mig(String),
+}
+
+/// What `--device` does not accept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is no device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID)"
+)]
+pub struct NoSelector(String);
+
+impl DeviceSelector {
+    /// Whether it asks for the virtual GPU.
+    #[must_use]
+    pub const fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual(_))
+    }
+}
+
+impl FromStr for DeviceSelector {
+    type Err = NoSelector;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || NoSelector(text.to_owned());
+        if text == "virtual" {
+            return Ok(Self::Virtual(None));
+        }
+        if let Some(machine) = text.strip_prefix("virtual:") {
+            let named = !machine.is_empty();
+            return named
+                .then(|| Self::Virtual(Some(machine.to_owned())))
+                .ok_or_else(refused);
+        }
+        if is_uuid(text, "GPU-") {
+            return Ok(Self::Gpu(text.to_owned()));
+        }
+        // Older drivers name instances MIG-GPU-<uuid>/<gpu instance>/<compute instance>.
+        if is_uuid(text, "MIG-") || text.starts_with("MIG-GPU-") {
+            return Ok(Self::Mig(text.to_owned()));
+        }
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let index = if digits { text.parse().ok() } else { None };
+        index.map(Self::Index).ok_or_else(refused)
+    }
+}
+
+/// Tells a UUID by its form: hexadecimal digits and hyphens. The driver knows which ones exist.
+fn is_uuid(text: &str, prefix: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|rest| {
+        rest.len() >= 8
+            && rest
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    })
+}
+
+impl fmt::Display for DeviceSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Virtual(None) => f.write_str("virtual"),
+            Self::Virtual(Some(machine)) => write!(f, "virtual:{machine}"),
+            Self::Index(index) => write!(f, "{index}"),
+            Self::Gpu(uuid) | Self::Mig(uuid) => f.write_str(uuid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DeviceSelector::{self, Gpu, Index, Mig, Virtual};
+
+    #[test]
+    fn accepted_forms_survive_printing() {
+        let gpu = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
+        let mig = "MIG-7d1e9a58-5d5c-5b3a-9f0e-0a8d3e3a0b11";
+        for (text, meant) in [
+            ("virtual", Virtual(None)),
+            ("virtual:turing", Virtual(Some("turing".to_owned()))),
+            ("virtual:./my.toml", Virtual(Some("./my.toml".to_owned()))),
+            ("0", Index(0)),
+            ("12", Index(12)),
+            (gpu, Gpu(gpu.to_owned())),
+            (mig, Mig(mig.to_owned())),
+            (
+                "MIG-GPU-8932f937/1/0",
+                Mig("MIG-GPU-8932f937/1/0".to_owned()),
+            ),
+        ] {
+            assert_eq!(text.parse::<DeviceSelector>().as_ref(), Ok(&meant));
+            assert_eq!(meant.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_what_is_accepted() {
+        for text in [
+            "",
+            "virtual:",
+            "-1",
+            "+1",
+            "gpu0",
+            "GPU-",
+            "GPU-xyz12345",
+            "99999999999",
+        ] {
+            let said = text
+                .parse::<DeviceSelector>()
+                .map_err(|error| error.to_string());
+            assert!(
+                said.is_err_and(|line| line.contains("virtual:MACHINE")),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `gpubench list`: what the catalogues hold.
+
+use clap::ValueEnum;
+use gpubench_record::ExitCode;
+use serde_json::{Value, json};
+
+use super::common::{TextFormat, exit_codes_help};
+use super::ui::{Ui, table};
+use crate::axis::{self, AxisEntry};
+use crate::catalogue;
+use crate::error::ExpectedError;
+
+/// Lists what a profile or a flag can name
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
+]))]
+pub struct Args {
+    /// What to list
+    what: What,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    format: TextFormat,
+}
+
+/// The catalogues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Ways to share a GPU
+    Mechanisms,
+    /// Scored dimensions, with the workloads that show them
+    Axes,
+}
+
+/// One entry: the name, what it is, and everything else about it by key.
+struct Row {
+    name: String,
+    summary: String,
+    details: Vec<(&'static str, Value)>,
+}
+
+/// Prints one catalogue.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let rows = rows(args.what);
+    let text = match args.format {
+        TextFormat::Json => render_json(&rows)?,
+        TextFormat::Table => render_table(&rows),
+    };
+    ui.print(&text)?;
+    Ok(ExitCode::Done)
+}
+
+fn rows(what: What) -> Vec<Row> {
+    match what {
+        What::Mechanisms => mechanisms(),
+        What::Axes => axes(),
+    }
+}
+
+fn mechanisms() -> Vec<Row> {
+    let row = |entry: &catalogue::MechanismEntry| {
+        let options = entry.options.iter().map(|option| {
+            json!({
+                "key": option.key,
+                "summary": option.summary,
+                "accepted": option.accepted,
+            })
+        });
+        Row {
+            name: entry.name.to_owned(),
+            summary: entry.summary.to_owned(),
+            details: vec![
+                ("group", json!(entry.group)),
+                ("reconfigures", json!(entry.reconfigures)),
+                ("options", Value::Array(options.collect())),
+            ],
+        }
+    };
+    catalogue::CATALOGUE.iter().map(row).collect()
+}
+
+fn axes() -> Vec<Row> {
+    let sub = |entry: &AxisEntry| Row {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        details: vec![
+            ("axis", json!(entry.sub_axis.axis().as_str())),
+            ("sub_axis", json!(entry.sub_axis.as_str())),
+            ("victim", json!(entry.victim)),
+            ("aggressor", json!(entry.aggressor)),
+            ("unit", json!(entry.unit)),
+        ],
+    };
+    let jitter = Row {
+        name: "jitter".to_owned(),
+        summary: axis::JITTER_SUMMARY.to_owned(),
+        details: vec![("axis", json!("jitter")), ("unit", json!("native medians"))],
+    };
+    axis::CATALOGUE.iter().map(sub).chain([jitter]).collect()
+}
+
+fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
+    let array: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let mut object = serde_json::Map::new();
+            object.insert("name".to_owned(), json!(row.name));
+            object.insert("summary".to_owned(), json!(row.summary));
+            let details = row
+                .details
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), value.clone()));
+            object.extend(details);
+            Value::Object(object)
+        })
+        .collect();
+    let text = serde_json::to_string_pretty(&array).map_err(|error| ExpectedError::Internal {
+        what: error.to_string(),
+    })?;
+    Ok(text + "\n")
+}
+
+fn render_table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "none in this version\n".to_owned();
+    }
+    let cells: Vec<[String; 3]> = rows
+        .iter()
+        .map(|row| {
+            let details: Vec<String> = row.details.iter().filter_map(detail).collect();
+            [row.name.clone(), row.summary.clone(), details.join(", ")]
+        })
+        .collect();
+    table(["name", "what it is", "details"], &cells)
+}
+
+fn detail((key, value): &(&'static str, Value)) -> Option<String> {
+    match value {
+        Value::String(text) => Some(format!("{key} {text}")),
+        Value::Bool(true) => Some((*key).to_owned()),
+        Value::Array(items) if !items.is_empty() => {
+            let keys: Vec<&str> = items
+                .iter()
+                .filter_map(|item| item["key"].as_str())
+                .collect();
+            Some(format!("{key} {}", keys.join(" ")))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::ValueEnum;
+
+    use super::{What, render_json, render_table, rows};
+
+    #[test]
+    fn every_catalogue_prints_an_array_of_named_entries() -> Result<(), Box<dyn std::error::Error>>
+    {
+        for &what in What::value_variants() {
+            let rows = rows(what);
+            let read: Vec<serde_json::Value> = serde_json::from_str(&render_json(&rows)?)?;
+            assert_eq!(read.len(), rows.len());
+            let names: BTreeSet<&str> =
+                read.iter().filter_map(|row| row["name"].as_str()).collect();
+            assert_eq!(names.len(), rows.len(), "{what:?}: names are unique");
+            assert!(
+                read.iter()
+                    .all(|row| row["summary"].as_str().is_some_and(|s| !s.is_empty()))
+            );
+            let table = render_table(&rows);
+            assert!(rows.iter().all(|row| table.contains(&row.name)), "{what:?}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! The command line: one file per verb, each with its arguments and its `run`.
+//!
+//! To add a verb, add its file, its `mod` line and its line in [`Verb`]; a verb is listed only
+//! once it does something.
+
+pub mod common;
+pub mod device;
+pub mod list;
+pub mod panic_report;
+pub mod stand_in;
+pub mod ui;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use gpubench_record::ExitCode;
+
+use crate::error::ExpectedError;
+use ui::Ui;
+
+/// Measures what sharing an NVIDIA GPU between tenants does to their isolation.
+#[derive(Debug, Parser)]
+#[command(name = "gpubench", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(list::Args),
+}
+
+impl Verb {
+    fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+        match self {
+            Self::List(args) => list::run(args, ui),
+        }
+    }
+}
+
+/// Parses, runs the verb, and tells what went wrong; the answer is the status to end with.
+#[must_use]
+pub fn run(argv: &[OsString]) -> ExitCode {
+    match parse(argv) {
+        Ok(cli) => {
+            let ui = Ui::from_environment();
+            cli.verb.run(&ui).unwrap_or_else(|error| {
+                ui.error(&error);
+                error.exit_code()
+            })
+        }
+        Err(error) => tell_usage(&error),
+    }
+}
+
+fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
+    // The table of statuses is computed, so it cannot go into the derive as a literal.
+    let matches = command().try_get_matches_from(argv)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// The whole command, as help and completions see it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command().after_long_help(common::exit_codes_help(&ExitCode::BY_PRECEDENCE))
+}
+
+fn tell_usage(error: &clap::Error) -> ExitCode {
+    // Help and version go to stdout and are what was asked for; a reader that left is no error.
+    let shown = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    match error.print() {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::OutputFailed,
+        _ if shown => ExitCode::Done,
+        _ => ExitCode::Usage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use gpubench_record::ExitCode;
+
+    use super::{command, parse};
+
+    fn try_parse(line: &str) -> Result<(), String> {
+        let argv: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(&argv).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn long_help_names_every_exit_code() {
+        let help = command().render_long_help().to_string();
+        for code in ExitCode::BY_PRECEDENCE {
+            assert!(help.contains(code.meaning()), "{}", code.meaning());
+        }
+    }
+
+    #[test]
+    fn every_verb_names_its_exit_codes_in_long_help() {
+        for verb in command().get_subcommands_mut() {
+            let help = verb.render_long_help().to_string();
+            assert!(help.contains("Exit codes:"), "{}", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn an_unknown_value_lists_the_accepted_ones() {
+        let said = try_parse("gpubench list gadgets");
+        assert!(said.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
+    }
+}

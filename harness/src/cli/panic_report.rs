@@ -1,0 +1,44 @@
+//! A bug is reported in one line, with the place where it was found, and never as status 101.
+
+use std::io::Write;
+use std::panic::PanicHookInfo;
+
+/// Makes every later panic print its one line on stderr. The status is the caller's business.
+pub fn install() {
+    std::panic::set_hook(Box::new(|info| {
+        // Where stderr is gone too there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "{}", report(info));
+    }));
+}
+
+fn report(info: &PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let what = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned());
+    let place = info
+        .location()
+        .map_or_else(String::new, |place| format!(" at {place}"));
+    line(&what, &place)
+}
+
+fn line(what: &str, place: &str) -> String {
+    let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+    let version = env!("CARGO_PKG_VERSION");
+    format!("internal error: {what}{place} (gpubench {version}); please report this")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn a_long_message_becomes_one_line() {
+        let text = line("left != right\n  left: 1\n right: 2", " at src/x.rs:3:5");
+        assert!(!text.contains('\n'));
+        assert!(text.starts_with("internal error: left != right left: 1 right: 2 at src/x.rs:3:5"));
+        assert!(text.ends_with("please report this"));
+    }
+}

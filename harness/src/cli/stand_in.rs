@@ -1,0 +1,55 @@
+//! Commands that gpubench plays when it is called by their name, through a link to itself.
+//!
+//! The virtual GPU puts such links first on PATH, so that what runs on it finds the vendor's
+//! commands. To add one, add its line to [`STAND_INS`].
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A command to stand in for: its file name, and what to run with its whole argument vector.
+pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
+
+/// Every command that can be stood in for.
+pub const STAND_INS: &[StandIn] = &[];
+
+/// Runs the stand-in whose name is the file name of `argv[0]`; `None` if there is none.
+#[must_use]
+pub fn run(argv: &[OsString]) -> Option<u8> {
+    find(STAND_INS, argv).map(|command| command(argv))
+}
+
+fn find(table: &[StandIn], argv: &[OsString]) -> Option<fn(&[OsString]) -> u8> {
+    let name = Path::new(argv.first()?).file_name()?;
+    table
+        .iter()
+        .find(|(known, _)| name == *known)
+        .map(|&(_, command)| command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{StandIn, find};
+
+    const TABLE: &[StandIn] = &[("vendor-control", |_| 7)];
+
+    #[test]
+    fn the_file_name_of_the_link_decides() {
+        for (argv0, found) in [
+            ("vendor-control", true),
+            ("/tmp/private/vendor-control", true),
+            ("/usr/bin/gpubench", false),
+            ("vendor-control-2", false),
+            ("", false),
+        ] {
+            let argv = [OsString::from(argv0), OsString::from("-d")];
+            assert_eq!(
+                find(TABLE, &argv).map(|run| run(&argv)),
+                found.then_some(7),
+                "{argv0}"
+            );
+        }
+        assert!(find(TABLE, &[]).is_none());
+    }
+}

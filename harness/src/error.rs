@@ -1,0 +1,409 @@
+//! Everything that the outside world can do wrong to gpubench, in one enum.
+//!
+//! A message is one lowercase line without a full stop: what was wrong, where, and what is
+//! accepted. [`ExpectedError::exit_code`] and [`ExpectedError::hint`] match exhaustively, so a new
+//! variant cannot forget either. Rooms turn their own typed errors into a variant of this one.
+
+use std::path::PathBuf;
+
+use gpubench_record::ExitCode;
+
+/// An error whose cause lies outside gpubench, with one exception: [`ExpectedError::Internal`].
+#[derive(Debug, thiserror::Error)]
+pub enum ExpectedError {
+    /// A profile says something that is not accepted.
+    #[error("{}", profile_line(file, *line, key, problem, accepted))]
+    Profile {
+        /// Path of the file, or the name of a built-in profile.
+        file: String,
+        /// Line in it, from 1; absent when the key was set elsewhere (on the command line).
+        line: Option<usize>,
+        /// Dotted key; empty when the file is no TOML.
+        key: String,
+        /// What is wrong.
+        problem: String,
+        /// What would be right; empty when the problem says it already.
+        accepted: String,
+    },
+    /// A file that the user named cannot be read.
+    #[error("cannot read {what} {path}: {source}", path = path.display())]
+    Unreadable {
+        /// What it was meant to be: `profile`, `record`...
+        what: &'static str,
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A name that no catalogue knows.
+    #[error("unknown {kind} \"{name}\" (known: {})", known.join(", "))]
+    UnknownName {
+        /// What was named: `mechanism`, `axis`, `format`...
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Every name that would do.
+        known: Vec<String>,
+    },
+    /// What was asked for contradicts itself or cannot be planned.
+    #[error("{problem}")]
+    Usage {
+        /// One line.
+        problem: String,
+        /// What to do instead.
+        remedy: Option<String>,
+    },
+    /// There is no GPU to run on.
+    #[error("no NVIDIA driver found ({reason}); use --device virtual to run without a GPU")]
+    NoDriver {
+        /// What was looked for and not found.
+        reason: String,
+    },
+    /// There is a driver, but not the device that was asked for.
+    #[error("no device \"{wanted}\" (found: {})", none_if_empty(found))]
+    NoDevice {
+        /// What `--device` said.
+        wanted: String,
+        /// The devices that are there.
+        found: Vec<String>,
+    },
+    /// Every mechanism was waived, or every cell skipped.
+    #[error("nothing could run: {reason}")]
+    NothingRan {
+        /// The reasons in one line.
+        reason: String,
+    },
+    /// Another run holds the GPU.
+    #[error("GPU {gpu} is in use by {holder}")]
+    Busy {
+        /// UUID of the GPU.
+        gpu: String,
+        /// Who holds the lock: process id, user, since when.
+        holder: String,
+    },
+    /// Output cannot be written.
+    #[error("cannot write {path}: {source}", path = path.display())]
+    NotWritable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The disk or a quota is full.
+    #[error("no space left for {path}", path = path.display())]
+    DiskFull {
+        /// What was being written.
+        path: PathBuf,
+    },
+    /// A folder that should hold a record does not, or holds a damaged one.
+    #[error("cannot read the record in {path}: {problem}", path = path.display())]
+    RecordUnreadable {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The record was written in a format that this version does not read.
+    #[error("the record in {path} has an incompatible format: {problem}", path = path.display())]
+    IncompatibleVersion {
+        /// The folder.
+        path: PathBuf,
+        /// Which version it has and which one is read.
+        problem: String,
+    },
+    /// A trial failed.
+    #[error("{failed} of {cells} cells failed, first {first}: {reason}")]
+    TrialFailed {
+        /// Cells that failed.
+        failed: usize,
+        /// Cells that were planned.
+        cells: usize,
+        /// Id of the first one that failed.
+        first: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// What a mechanism changed on the host is not as it was found.
+    #[error("host state not restored: {what}")]
+    NotRestored {
+        /// What differs, in one line.
+        what: String,
+    },
+    /// The user ended the run.
+    #[error("interrupted; what was measured until then is in {record}", record = record.display())]
+    Interrupted {
+        /// The record's folder.
+        record: PathBuf,
+    },
+    /// A bug.
+    #[error("internal error: {what}; please report this")]
+    Internal {
+        /// What should not have happened.
+        what: String,
+    },
+}
+
+impl ExpectedError {
+    /// The status with which the process ends.
+    #[must_use]
+    pub const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Profile { .. }
+            | Self::Unreadable { .. }
+            | Self::UnknownName { .. }
+            | Self::Usage { .. }
+            | Self::RecordUnreadable { .. }
+            | Self::IncompatibleVersion { .. } => ExitCode::Usage,
+            Self::NoDriver { .. }
+            | Self::NoDevice { .. }
+            | Self::NothingRan { .. }
+            | Self::Busy { .. } => ExitCode::NothingRan,
+            Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
+            Self::TrialFailed { .. } => ExitCode::TrialFailed,
+            Self::NotRestored { .. } => ExitCode::NotRestored,
+            Self::Interrupted { .. } => ExitCode::Interrupted,
+            Self::Internal { .. } => ExitCode::Internal,
+        }
+    }
+
+    /// What the user can do about it, where that is not obvious from the message.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Profile { .. } => Some(
+                "`gpubench list profiles` names the built-in profiles; \
+                      profiles/README.md explains every key"
+                    .to_owned(),
+            ),
+            Self::Usage { remedy, .. } => remedy.clone(),
+            Self::NoDevice { .. } => Some(
+                "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID".to_owned(),
+            ),
+            Self::NothingRan { .. } => {
+                Some("`gpubench plan` says what would run here, and what keeps the rest".to_owned())
+            }
+            Self::Busy { .. } => Some("wait for it to end, or choose another --device".to_owned()),
+            Self::NotWritable { .. } => Some("choose another folder with --out".to_owned()),
+            Self::DiskFull { .. } => {
+                Some("what was measured is kept; free space or choose another --out".to_owned())
+            }
+            Self::IncompatibleVersion { .. } => {
+                Some("render it with the gpubench that wrote it".to_owned())
+            }
+            Self::TrialFailed { .. } => {
+                Some("the record holds the reason of every failed cell".to_owned())
+            }
+            Self::NotRestored { .. } => {
+                Some("`gpubench cleanup` undoes what the journal holds".to_owned())
+            }
+            Self::Unreadable { .. }
+            | Self::UnknownName { .. }
+            | Self::NoDriver { .. }
+            | Self::RecordUnreadable { .. }
+            | Self::Interrupted { .. }
+            | Self::Internal { .. } => None,
+        }
+    }
+
+    /// A failed write, told apart into a full disk and everything else.
+    #[must_use]
+    pub fn from_write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let path = path.into();
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Self::DiskFull { path }
+            }
+            _ => Self::NotWritable { path, source },
+        }
+    }
+}
+
+fn profile_line(
+    file: &str,
+    line: Option<usize>,
+    key: &str,
+    problem: &str,
+    accepted: &str,
+) -> String {
+    let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
+    let key = if key.is_empty() {
+        String::new()
+    } else {
+        format!("key `{key}`: ")
+    };
+    let accepted = if accepted.is_empty() {
+        String::new()
+    } else {
+        format!(" (accepted: {accepted})")
+    };
+    format!("profile {place}: {key}{problem}{accepted}")
+}
+
+fn none_if_empty(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::path::Path;
+
+    use gpubench_record::ExitCode;
+
+    use super::ExpectedError;
+
+    fn of_each_kind() -> Vec<(ExpectedError, u8)> {
+        let path = || Path::new("out").to_path_buf();
+        vec![
+            (
+                ExpectedError::Profile {
+                    file: "mine.toml".to_owned(),
+                    line: Some(3),
+                    key: "axes".to_owned(),
+                    problem: "unknown axis \"l3\"".to_owned(),
+                    accepted: "compute, bandwidth".to_owned(),
+                },
+                2,
+            ),
+            (
+                ExpectedError::Unreadable {
+                    what: "profile",
+                    path: path(),
+                    source: Error::from(ErrorKind::NotFound),
+                },
+                2,
+            ),
+            (
+                ExpectedError::UnknownName {
+                    kind: "format",
+                    name: "pdf".to_owned(),
+                    known: vec!["json".to_owned()],
+                },
+                2,
+            ),
+            (
+                ExpectedError::Usage {
+                    problem: "no axis left".to_owned(),
+                    remedy: None,
+                },
+                2,
+            ),
+            (
+                ExpectedError::NoDriver {
+                    reason: "no /dev/nvidiactl".to_owned(),
+                },
+                3,
+            ),
+            (
+                ExpectedError::NoDevice {
+                    wanted: "7".to_owned(),
+                    found: vec![],
+                },
+                3,
+            ),
+            (
+                ExpectedError::NothingRan {
+                    reason: "all waived".to_owned(),
+                },
+                3,
+            ),
+            (
+                ExpectedError::Busy {
+                    gpu: "GPU-1".to_owned(),
+                    holder: "process 12".to_owned(),
+                },
+                3,
+            ),
+            (
+                ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied)),
+                5,
+            ),
+            (
+                ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull)),
+                5,
+            ),
+            (
+                ExpectedError::RecordUnreadable {
+                    path: path(),
+                    problem: "torn".to_owned(),
+                },
+                2,
+            ),
+            (
+                ExpectedError::IncompatibleVersion {
+                    path: path(),
+                    problem: "2.0".to_owned(),
+                },
+                2,
+            ),
+            (
+                ExpectedError::TrialFailed {
+                    failed: 1,
+                    cells: 9,
+                    first: "0001".to_owned(),
+                    reason: "victim killed by signal 9".to_owned(),
+                },
+                4,
+            ),
+            (
+                ExpectedError::NotRestored {
+                    what: "compute mode".to_owned(),
+                },
+                6,
+            ),
+            (ExpectedError::Interrupted { record: path() }, 130),
+            (
+                ExpectedError::Internal {
+                    what: "an index out of range".to_owned(),
+                },
+                1,
+            ),
+        ]
+    }
+
+    #[test]
+    fn every_error_is_one_lowercase_line_with_its_code() {
+        for (error, code) in of_each_kind() {
+            let text = error.to_string();
+            assert_eq!(error.exit_code().code(), code, "{text}");
+            assert!(!text.contains('\n'), "{text}");
+            assert!(!text.ends_with('.'), "{text}");
+            // "GPU" is a name, not a sentence that begins with a capital.
+            let capital = text.starts_with(char::is_uppercase) && !text.starts_with("GPU ");
+            assert!(!capital, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_profile_error_names_file_line_key_and_what_is_accepted() {
+        let text = of_each_kind()[0].0.to_string();
+        assert_eq!(
+            text,
+            "profile mine.toml:3: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth)"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart_from_a_forbidden_folder() {
+        let full = ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull));
+        assert!(matches!(full, ExpectedError::DiskFull { .. }));
+        let refused = ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied));
+        assert!(matches!(refused, ExpectedError::NotWritable { .. }));
+        assert_eq!(refused.exit_code(), ExitCode::OutputFailed);
+    }
+
+    #[test]
+    fn no_device_names_the_way_out() {
+        let text = ExpectedError::NoDriver {
+            reason: "no libcuda".to_owned(),
+        }
+        .to_string();
+        assert!(text.starts_with("no NVIDIA driver found"));
+        assert!(text.contains("--device virtual"));
+    }
+}
