@@ -8,4 +8,6 @@ pub mod error;
 pub mod axis;
 pub mod catalogue;
 
+pub mod profile;
+
 pub mod cli;

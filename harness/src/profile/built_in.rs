@@ -1,0 +1,34 @@
+//! The profiles that come with the binary. To add one, add its file and its line here.
+
+/// A profile inside the binary.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// The name that `--profile` takes.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// The one that all others are laid over.
+pub const DEFAULT: BuiltIn = BuiltIn {
+    name: "default",
+    text: include_str!("../../../profiles/default.toml"),
+};
+
+/// Every built-in profile.
+pub const CATALOGUE: &[BuiltIn] = &[
+    DEFAULT,
+    BuiltIn {
+        name: "smoke",
+        text: include_str!("../../../profiles/smoke.toml"),
+    },
+];
+
+/// Every name.
+#[must_use]
+pub fn names() -> Vec<String> {
+    CATALOGUE
+        .iter()
+        .map(|built_in| built_in.name.to_owned())
+        .collect()
+}

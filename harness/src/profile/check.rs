@@ -1,0 +1,251 @@
+//! Rules that no type can express: bounds, orders between keys, names that catalogues know.
+
+use super::error::Fault;
+use super::units::Span;
+use super::{CellParts, Profile, Wanted};
+use crate::{axis, catalogue};
+
+/// Blocks below which nothing may be decided: rank and sign-flip tests cannot reach p < 0.01, and
+/// a stopping rule with fewer undercovers.
+const BLOCKS_MIN_DECIDING: u32 = 8;
+/// Blocks below which not even a smoke run has an interval worth printing.
+const BLOCKS_MIN: u32 = 6;
+const BLOCKS_MAX: u32 = 1_000;
+const TENANTS_MAX: u32 = 48;
+const CELL_PART_MAX: Span = Span::from_s(3_600);
+/// A closed loop must hold at least this many native requests for a rate.
+const CLOSED_REQUESTS_MIN: u64 = 20;
+
+/// The first rule that the profile breaks.
+pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
+    names(
+        "mechanisms",
+        "mechanism",
+        &profile.mechanisms,
+        &catalogue::names(),
+    )?;
+    names("axes", "axis", &profile.axes, &axis::known_names())?;
+    numbers(profile)?;
+    doses(&profile.doses)?;
+    blocks(profile)?;
+    cells(profile)?;
+    thresholds(profile)
+}
+
+fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), Fault> {
+    let Wanted::Names(names) = wanted else {
+        return Ok(());
+    };
+    if names.is_empty() {
+        return Err(Fault::at(
+            key,
+            "an empty list",
+            format!("\"all\", {}", known.join(", ")),
+        ));
+    }
+    for (index, name) in names.iter().enumerate() {
+        let problem = if !known.contains(&name.as_str()) {
+            format!("unknown {kind} \"{name}\"")
+        } else if names[..index].contains(name) {
+            format!("{kind} \"{name}\" stands there twice")
+        } else {
+            continue;
+        };
+        return Err(Fault::at(key, problem, known.join(", ")).element(index));
+    }
+    Ok(())
+}
+
+fn numbers(profile: &Profile) -> Result<(), Fault> {
+    within("tenants", profile.tenants, 2, TENANTS_MAX)?;
+    within(
+        "service",
+        profile.service,
+        Span::from_ns(10_000),
+        Span::from_s(1),
+    )?;
+    within(
+        "device_time",
+        profile.device_time,
+        Span::from_s(1),
+        Span::from_s(7 * 24 * 3_600),
+    )?;
+    within(
+        "telemetry_period",
+        profile.telemetry_period,
+        Span::from_ms(10),
+        Span::from_s(60),
+    )?;
+    if profile.load > 0.0 && profile.load <= 1.0 {
+        return Ok(());
+    }
+    Err(Fault::at(
+        "load",
+        format!("{} is no load", profile.load),
+        "above 0 and at most 1",
+    ))
+}
+
+fn doses(doses: &[f64]) -> Result<(), Fault> {
+    for (index, &dose) in doses.iter().enumerate() {
+        if !(dose > 0.0 && dose <= 1.0) {
+            let fault = Fault::at(
+                "doses",
+                format!("{dose} is no dose"),
+                "above 0 and at most 1",
+            );
+            return Err(fault.element(index));
+        }
+        if index > 0 && doses[index - 1] >= dose {
+            let fault = Fault::at(
+                "doses",
+                "not in rising order",
+                "each dose once, smallest first",
+            );
+            return Err(fault.element(index));
+        }
+    }
+    // Scores are taken at full dose; being the greatest possible it is the last.
+    if doses.last() == Some(&1.0) {
+        return Ok(());
+    }
+    Err(Fault::at(
+        "doses",
+        "1.0 is missing",
+        "a list that ends in 1.0, where scores are taken",
+    ))
+}
+
+fn blocks(profile: &Profile) -> Result<(), Fault> {
+    let (floor, why) = if profile.decides {
+        (BLOCKS_MIN_DECIDING, "or 6 and more with decides = false")
+    } else {
+        (BLOCKS_MIN, "in a profile that decides nothing")
+    };
+    let bounds = profile.blocks;
+    if bounds.min < floor || bounds.min > BLOCKS_MAX {
+        let accepted = format!("{floor} to {BLOCKS_MAX}, {why}");
+        return Err(Fault::at(
+            "blocks.min",
+            format!("{} blocks", bounds.min),
+            accepted,
+        ));
+    }
+    if bounds.max < bounds.min || bounds.max > BLOCKS_MAX {
+        let accepted = format!("{} (blocks.min) to {BLOCKS_MAX}", bounds.min);
+        return Err(Fault::at(
+            "blocks.max",
+            format!("{} blocks", bounds.max),
+            accepted,
+        ));
+    }
+    Ok(())
+}
+
+fn cells(profile: &Profile) -> Result<(), Fault> {
+    let parts = |parts: &CellParts| [parts.warmup, parts.closed, parts.gap, parts.open];
+    let names = ["warmup", "closed", "gap", "open"];
+    let closed_min = Span::from_ns(profile.service.ns.saturating_mul(CLOSED_REQUESTS_MIN));
+    let tables = names.iter().zip(
+        parts(&profile.cell_min)
+            .into_iter()
+            .zip(parts(&profile.cell)),
+    );
+    for (name, (least, full)) in tables {
+        let floor = match *name {
+            "closed" => closed_min,
+            "open" => profile.service,
+            _ => Span::from_ns(0),
+        };
+        within(&format!("cell_min.{name}"), least, floor, CELL_PART_MAX)?;
+        within(&format!("cell.{name}"), full, least, CELL_PART_MAX)?;
+    }
+    Ok(())
+}
+
+fn thresholds(profile: &Profile) -> Result<(), Fault> {
+    let t = &profile.thresholds;
+    for (name, value) in [
+        ("retention_l3", t.retention_l3),
+        ("retention_l2", t.retention_l2),
+        ("guarantee_l3", t.guarantee_l3),
+        ("index_l1", t.index_l1),
+        ("effectiveness_max", t.effectiveness_max),
+        ("overlap_min", t.overlap_min),
+    ] {
+        if !(value > 0.0 && value < 1.0) {
+            let key = format!("thresholds.{name}");
+            return Err(Fault::at(
+                &key,
+                format!("{value} is no bound"),
+                "above 0 and below 1",
+            ));
+        }
+    }
+    for (name, value) in [
+        ("jitter_negligible", t.jitter_negligible),
+        ("drift_max", t.drift_max),
+    ] {
+        if !(value > 0.0 && value.is_finite()) {
+            let key = format!("thresholds.{name}");
+            return Err(Fault::at(
+                &key,
+                format!("{value} is no bound"),
+                "a number above 0",
+            ));
+        }
+    }
+    rising(
+        "retention_l3",
+        t.retention_l3,
+        "retention_l2",
+        t.retention_l2,
+    )?;
+    rising(
+        "jitter_low_medium",
+        t.jitter_low_medium,
+        "jitter_negligible",
+        t.jitter_negligible,
+    )?;
+    within(
+        "thresholds.blocks_min",
+        t.blocks_min,
+        BLOCKS_MIN_DECIDING,
+        BLOCKS_MAX,
+    )?;
+    // The smallest sample with a finite two-sided 95 % upper bound of its p99.
+    within(
+        "thresholds.jitter_requests_min",
+        t.jitter_requests_min,
+        368,
+        1_000_000,
+    )
+}
+
+fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault> {
+    if above > below && above.is_finite() {
+        return Ok(());
+    }
+    let accepted = format!("a number above thresholds.{lower}, which is {below}");
+    Err(Fault::at(
+        &format!("thresholds.{upper}"),
+        format!("{above} is too low"),
+        accepted,
+    ))
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), Fault> {
+    let problem = if value < least {
+        format!("{value} is too little")
+    } else if value > most {
+        format!("{value} is too much")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::at(key, problem, format!("{least} to {most}")))
+}

@@ -1,0 +1,175 @@
+//! From a name or a path to a checked profile.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_path_to_error::Segment;
+use toml::Value;
+
+use super::built_in::{self, DEFAULT};
+use super::check::check;
+use super::error::{Fault, ProfileError, Step};
+use super::source::{Source, lay_over};
+use super::{Profile, Wanted};
+use crate::error::ExpectedError;
+
+/// Version of the profile format that this build reads.
+const VERSION: i64 = 1;
+
+/// A profile is a page; whatever is longer is something else.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// What the command line sets in place of the file. Empty lists set nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The seed.
+    pub seed: Option<u64>,
+    /// The mechanisms.
+    pub mechanisms: Vec<String>,
+    /// The axes.
+    pub axes: Vec<String>,
+}
+
+/// Loads a built-in profile by name, or any profile by path.
+///
+/// # Errors
+/// When there is no such profile, it cannot be read, or it says something that is not accepted.
+pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Profile, ExpectedError> {
+    if let Some(found) = built_in::CATALOGUE
+        .iter()
+        .find(|entry| entry.name == name_or_path)
+    {
+        let file = format!("built-in {}", found.name);
+        let mut profile = parse(&file, found.text, overrides)?;
+        found.name.clone_into(&mut profile.name);
+        return Ok(profile);
+    }
+    let path = Path::new(name_or_path);
+    let is_path = name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.exists();
+    if !is_path {
+        let mut known = built_in::names();
+        known.push("or the path of a .toml file".to_owned());
+        let name = name_or_path.to_owned();
+        return Err(ExpectedError::UnknownName {
+            kind: "profile",
+            name,
+            known,
+        });
+    }
+    let mut profile = parse(name_or_path, &read(path)?, overrides)?;
+    profile.name = path
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    Ok(profile)
+}
+
+fn read(path: &Path) -> Result<String, ExpectedError> {
+    let unreadable = |source| ExpectedError::Unreadable {
+        what: "profile",
+        path: path.to_owned(),
+        source,
+    };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut text = String::new();
+    file.take(BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    if text.len() as u64 > BYTES_MAX {
+        let source = std::io::Error::other(format!("longer than {BYTES_MAX} bytes"));
+        return Err(unreadable(source));
+    }
+    Ok(text)
+}
+
+/// Lays a text over the default profile and checks the result.
+///
+/// # Errors
+/// The first mistake, with the line of the key that is at fault.
+pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, ProfileError> {
+    let base = Source::parse(format!("built-in {}", DEFAULT.name), DEFAULT.text)?;
+    let own = Source::parse(file.to_owned(), text)?;
+    version(&own)?;
+    let blame = |fault: &Fault| {
+        if own.line_of(&fault.path).is_some() {
+            own.error(fault)
+        } else {
+            base.error(fault)
+        }
+    };
+    let mut table = base.table.clone();
+    lay_over(&mut table, &own.table);
+    let mut profile = deserialize(table).map_err(|fault| blame(&fault))?;
+    check(&profile).map_err(|fault| blame(&fault))?;
+    override_with(&mut profile, overrides);
+    check(&profile).map_err(|fault| ProfileError {
+        file: "the command line".to_owned(),
+        line: None,
+        key: fault.dotted(),
+        problem: fault.problem,
+        accepted: fault.accepted,
+    })?;
+    Ok(profile)
+}
+
+/// The version comes first: everything else may mean something different in another one.
+fn version(own: &Source<'_>) -> Result<(), ProfileError> {
+    let problem = match own.table.get("version") {
+        Some(Value::Integer(VERSION)) => return Ok(()),
+        Some(other) => format!("this gpubench does not read version {other}"),
+        None => "missing".to_owned(),
+    };
+    Err(own.error(&Fault::at("version", problem, VERSION.to_string())))
+}
+
+fn override_with(profile: &mut Profile, overrides: &Overrides) {
+    if let Some(seed) = overrides.seed {
+        profile.seed = seed;
+    }
+    if !overrides.mechanisms.is_empty() {
+        profile.mechanisms = Wanted::Names(overrides.mechanisms.clone());
+    }
+    if !overrides.axes.is_empty() {
+        profile.axes = Wanted::Names(overrides.axes.clone());
+    }
+}
+
+fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(Value::Table(table), &mut track);
+    Profile::deserialize(tracked).map_err(|error| {
+        let path = track.path();
+        let steps = path.iter().filter_map(|segment| match segment {
+            Segment::Map { key } => Some(Step::Key(key.clone())),
+            Segment::Seq { index } => Some(Step::Index(*index)),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        });
+        let (problem, accepted) = in_plain_words(error.message());
+        Fault {
+            path: steps.collect(),
+            problem,
+            accepted,
+        }
+    })
+}
+
+/// Splits serde's `<problem>, expected <what>` and names types as people do.
+fn in_plain_words(message: &str) -> (String, String) {
+    let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let problem = if problem.starts_with("unknown field") {
+        "unknown key"
+    } else {
+        problem
+    };
+    let expected = expected.strip_prefix("one of ").unwrap_or(expected);
+    let accepted = match expected {
+        "u32" | "u64" => "a whole number, not negative",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a string" => "a text in quotes",
+        text if text.starts_with("struct ") => "a table",
+        text => text,
+    };
+    (problem.to_owned(), accepted.replace('`', ""))
+}

@@ -1,0 +1,113 @@
+//! What the user wrote: a TOML file laid over the built-in default, checked, and hashed.
+//!
+//! Nothing here knows a host. What will run on the host at hand is the plan's to say.
+
+pub mod built_in;
+mod check;
+mod error;
+mod hash;
+mod load;
+pub mod options;
+pub mod schema;
+mod source;
+#[cfg(test)]
+mod tests;
+mod thresholds;
+pub mod units;
+mod wanted;
+
+use gpubench_record::Thresholds;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use error::ProfileError;
+pub use hash::profile_hash;
+pub use load::{Overrides, load, parse};
+use options::TimeSlicingOptions;
+use units::{Share, Span};
+pub use wanted::Wanted;
+
+/// A run profile, complete: what a file leaves out has the value of the default profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "gpubench profile")]
+pub struct Profile {
+    /// Name of the built-in profile, or of the file without its ending.
+    #[serde(skip)]
+    pub name: String,
+    /// Version of the profile format: 1.
+    pub version: u32,
+    /// One line for `gpubench list profiles`.
+    pub summary: String,
+    /// Whether results may be relied upon; a run that decides nothing says so in every report.
+    pub decides: bool,
+    /// Mechanisms to measure.
+    pub mechanisms: Wanted,
+    /// Axes, or sub-axes such as `bandwidth/dram`, to score.
+    pub axes: Wanted,
+    /// Tenants on the GPU in a contended cell: one victim, and neighbours with the aggressor.
+    pub tenants: u32,
+    /// Share of every resource that the victim abides by.
+    pub share: Share,
+    /// Seed of the order of cells and of the arrival schedules.
+    pub seed: u64,
+    /// Native service time of one victim request, met within 10 % by calibration.
+    pub service: Span,
+    /// Open-loop load as a fraction of the native rate, divided by the number of tenants.
+    pub load: f64,
+    /// Fractions of its native peak that the aggressor offers; scores are taken at 1.
+    pub doses: Vec<f64>,
+    /// Most time that the cells may keep the device busy.
+    pub device_time: Span,
+    /// Interval of the readings of power, clocks, temperature and utilisation.
+    pub telemetry_period: Span,
+    /// How many blocks; a block runs every cell once.
+    pub blocks: Blocks,
+    /// Length of the parts of every cell.
+    pub cell: CellParts,
+    /// How short the parts may become to meet `device_time`.
+    pub cell_min: CellParts,
+    /// The conventions that turn figures into levels and words.
+    #[serde(with = "thresholds::ThresholdsTable")]
+    pub thresholds: Thresholds,
+    /// Options of the mechanism `time-slicing`.
+    #[serde(rename = "time-slicing")]
+    pub time_slicing: TimeSlicingOptions,
+}
+
+/// Bounds of the number of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    /// Fewest blocks: 8, or 6 in a profile that decides nothing.
+    pub min: u32,
+    /// Most blocks.
+    pub max: u32,
+}
+
+/// Length of the parts of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CellParts {
+    /// Closed loop whose samples are kept but not scored.
+    pub warmup: Span,
+    /// Closed loop that gives the rate.
+    pub closed: Span,
+    /// Pause in which outstanding work drains.
+    pub gap: Span,
+    /// Open loop that gives latencies and jitter.
+    pub open: Span,
+}
+
+impl Profile {
+    /// Open-loop arrivals per second of a victim that is calibrated exactly to `service`.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate; service times are far below 2^53 ns"
+    )]
+    pub fn nominal_rate_per_s(&self) -> f64 {
+        let native_rate_per_s = 1e9 / self.service.ns as f64;
+        self.load / f64::from(self.tenants) * native_rate_per_s
+    }
+}

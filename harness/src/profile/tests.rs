@@ -1,0 +1,275 @@
+//! What a wrong profile is told, line by line; and what is generated from the right one.
+
+use std::path::PathBuf;
+
+use super::built_in::{self, DEFAULT};
+use super::{Overrides, Profile, ProfileError, Wanted, load, parse, schema};
+use crate::error::ExpectedError;
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+fn said(text: &str) -> String {
+    match parse("mine.toml", text, &Overrides::default()) {
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => ExpectedError::from(error).to_string(),
+    }
+}
+
+#[test]
+fn a_wrong_profile_is_told_where_and_what_is_accepted() {
+    let mut wrong = Vec::new();
+    for (text, line) in [
+        (
+            "",
+            "profile mine.toml: key `version`: missing (accepted: 1)",
+        ),
+        (
+            "# mine\nversion = 2\n",
+            "profile mine.toml:2: key `version`: this gpubench does not read version 2 \
+             (accepted: 1)",
+        ),
+        (
+            "version = 1\nseeds = 3\n",
+            "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
+             mechanisms, axes, tenants, share, seed, service, load, doses, device_time, \
+             telemetry_period, blocks, cell, cell_min, thresholds, time-slicing)",
+        ),
+        (
+            "version = 1\n\n[blocks]\nmost = 9\n",
+            "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min or max)",
+        ),
+        (
+            "version = 1\n[thresholds]\nretention = 0.9\n",
+            "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
+             retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
+             jitter_low_medium, effectiveness_max, overlap_min, drift_max, blocks_min, \
+             jitter_requests_min)",
+        ),
+        (
+            "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
+            "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth, \
+             jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+        ),
+        (
+            "version = 1\nmechanisms = \"mps\"\n",
+            "profile mine.toml:2: key `mechanisms`: invalid value: string \"mps\" (accepted: \
+             \"all\" or a list of names)",
+        ),
+        (
+            "version = 1\nmechanisms = [\"mpx\"]\n",
+            "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
+             exclusive, time-slicing)",
+        ),
+        (
+            "version = 1\naxes = []\n",
+            "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", compute, \
+             bandwidth, jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+        ),
+        (
+            "version = 1\n[cell]\nopen = \"2 seconds\"\n",
+            "profile mine.toml:3: key `cell.open`: invalid value: string \"2 seconds\" \
+             (accepted: a duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \
+             \"10min\")",
+        ),
+        (
+            "version = 1\nservice = 1000\n",
+            "profile mine.toml:2: key `service`: invalid type: integer `1000` (accepted: a \
+             duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")",
+        ),
+        (
+            "version = 1\nshare = \"8/7\"\n",
+            "profile mine.toml:2: key `share`: invalid value: string \"8/7\" (accepted: a number \
+             above 0 and at most 1, or a quotient such as \"3/7\")",
+        ),
+        (
+            "version = 1\nseed = -1\n",
+            "profile mine.toml:2: key `seed`: invalid value: integer `-1` (accepted: a whole \
+             number, not negative)",
+        ),
+        (
+            "version = 1\ndecides = \"no\"\n",
+            "profile mine.toml:2: key `decides`: invalid type: string \"no\" (accepted: true or \
+             false)",
+        ),
+        (
+            "version = 1\nblocks = 8\n",
+            "profile mine.toml:2: key `blocks`: invalid type: integer `8` (accepted: a table)",
+        ),
+        (
+            "version = 1\n[blocks]\nmin = 6\n",
+            "profile mine.toml:3: key `blocks.min`: 6 blocks (accepted: 8 to 1000, or 6 and more \
+             with decides = false)",
+        ),
+        (
+            "version = 1\nblocks.min = 12\n",
+            "profile mine.toml:2: key `blocks.max`: 8 blocks (accepted: 12 (blocks.min) \
+             to 1000)",
+        ),
+        (
+            "version = 1\ndoses = [0.5, 1.0, 0.25]\n",
+            "profile mine.toml:2: key `doses`: not in rising order (accepted: each dose once, \
+             smallest first)",
+        ),
+        (
+            "version = 1\ndoses = [0.5]\n",
+            "profile mine.toml:2: key `doses`: 1.0 is missing (accepted: a list that ends in 1.0, \
+             where scores are taken)",
+        ),
+        (
+            "version = 1\ntenants = 1\n",
+            "profile mine.toml:2: key `tenants`: 1 is too little (accepted: 2 to 48)",
+        ),
+        (
+            "version = 1\n[cell]\nclosed = \"100ms\"\n",
+            "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 150ms to 1h)",
+        ),
+        (
+            "version = 1\n[thresholds]\nretention_l3 = 0.7\n",
+            "profile mine.toml:3: key `thresholds.retention_l3`: 0.7 is too low (accepted: a \
+             number above thresholds.retention_l2, which is 0.8)",
+        ),
+        (
+            "version = 1\n[time-slicing]\nslice = \"tiny\"\n",
+            "profile mine.toml:3: key `time-slicing.slice`: unknown variant `tiny` (accepted: \
+             default, short, medium, long)",
+        ),
+    ] {
+        let said = said(text);
+        if said != line {
+            wrong.push(format!("{text}\nsaid   {said}\nwanted {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_text_that_is_no_toml_is_told_the_line() {
+    let text = said("version = 1\nseed = \n");
+    assert!(
+        text.starts_with("profile mine.toml:2: not TOML: "),
+        "{text}"
+    );
+    assert!(!text.contains('\n'), "{text}");
+    let twice = said("version = 1\nseed = 1\nseed = 2\n");
+    assert!(
+        twice.starts_with("profile mine.toml:3: not TOML: "),
+        "{twice}"
+    );
+}
+
+#[test]
+fn the_default_says_everything_and_may_not_lean_on_itself() -> TestResult {
+    let alone: Profile = toml::from_str(DEFAULT.text)?;
+    let laid = load(DEFAULT.name, &Overrides::default())?;
+    assert_eq!(
+        Profile {
+            name: laid.name.clone(),
+            ..alone
+        },
+        laid
+    );
+    assert_eq!(laid.thresholds, gpubench_record::Thresholds::default());
+    Ok(())
+}
+
+#[test]
+fn every_built_in_profile_is_accepted_and_told() -> TestResult {
+    for built_in in built_in::CATALOGUE {
+        let profile = load(built_in.name, &Overrides::default())?;
+        assert_eq!(profile.name, built_in.name);
+        assert!(
+            built_in.text.contains("\nsummary = "),
+            "{}: a summary of its own",
+            built_in.name
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("nights.toml");
+    std::fs::write(&path, "version = 1\nseed = 9\n")?;
+    let profile = load(&path.to_string_lossy(), &Overrides::default())?;
+    assert_eq!((profile.name.as_str(), profile.seed), ("nights", 9));
+    std::fs::write(&path, [0xff, 0xfe])?;
+    let garbage = load(&path.to_string_lossy(), &Overrides::default());
+    assert!(matches!(garbage, Err(ExpectedError::Unreadable { .. })));
+    let missing = load("no/such.toml", &Overrides::default());
+    assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
+    let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, or the path of a .toml file)";
+    assert_eq!(unknown, Err(line.to_owned()));
+    Ok(())
+}
+
+#[test]
+fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
+    let overrides = Overrides {
+        seed: Some(u64::MAX),
+        mechanisms: vec!["exclusive".to_owned()],
+        axes: vec!["jitter".to_owned()],
+    };
+    let profile = load("smoke", &overrides)?;
+    assert_eq!(profile.seed, u64::MAX);
+    assert_eq!(
+        profile.mechanisms,
+        Wanted::Names(vec!["exclusive".to_owned()])
+    );
+    let overrides = Overrides {
+        axes: vec!["warmth".to_owned()],
+        ..Overrides::default()
+    };
+    let Err(ProfileError { file, line, .. }) = parse("mine.toml", "version = 1", &overrides) else {
+        return Err(ExpectedError::Internal {
+            what: "an unknown axis was accepted".to_owned(),
+        });
+    };
+    assert_eq!((file.as_str(), line), ("the command line", None));
+    Ok(())
+}
+
+/// Compares a generated file with the one checked in, or writes it where
+/// `GPUBENCH_REGENERATE` is set.
+fn assert_generated(file: &str, generated: &str) -> TestResult {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../profiles")
+        .join(file);
+    if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
+        std::fs::write(&path, generated)?;
+    }
+    let found = std::fs::read_to_string(&path)?;
+    assert!(
+        found == generated,
+        "profiles/{file} is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench profile`"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_published_schema_is_the_one_in_force() -> TestResult {
+    let text = serde_json::to_string_pretty(&schema::schema())? + "\n";
+    assert_generated("schema.json", &text)
+}
+
+#[test]
+fn the_readme_lists_every_key() -> TestResult {
+    const BEGIN: &str = "<!-- keys: generated, do not edit -->\n";
+    const END: &str = "<!-- end of keys -->";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles/README.md");
+    let found = std::fs::read_to_string(path)?;
+    let (before, rest) = found
+        .split_once(BEGIN)
+        .ok_or("no mark where the keys begin")?;
+    let (_, after) = rest.split_once(END).ok_or("no mark where the keys end")?;
+    let keys = schema::keys_table();
+    assert!(keys.lines().count() > 30, "{keys}");
+    for line in keys.lines().skip(2) {
+        assert!(
+            !line.contains("| - |") && !line.ends_with("|  |"),
+            "told in full: {line}"
+        );
+    }
+    assert_generated("README.md", &format!("{before}{BEGIN}{keys}{END}{after}"))
+}
