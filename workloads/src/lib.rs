@@ -1,1 +1,7 @@
 //! What a tenant does: the clock seam, load generation, the sample log and the workloads.
+//!
+//! Runs in the tenant process. Nothing here judges: samples go out, scoring happens elsewhere.
+
+pub mod clock;
+pub mod generator;
+pub mod log;

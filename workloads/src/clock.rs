@@ -1,0 +1,299 @@
+//! The one seam through which a tenant reads time, sleeps and hands over between its threads.
+//!
+//! On a GPU without hardware the model's clock rules: it moves only while every participant waits,
+//! so a thread joins before its first driver call, does all its waiting through this seam, and
+//! leaves before it blocks on anything else (a pipe, a mutex, another thread). On the wall clock
+//! the same calls are CLOCK_MONOTONIC, a sleep that ends in a spin, and a token a thread.
+//!
+//! Nothing else in this package reads a clock or sleeps.
+
+use std::sync::Arc;
+
+mod guard;
+pub mod thread;
+mod token;
+mod virtual_time;
+mod wall;
+
+use virtual_time::VirtualTime;
+pub use wall::WallClock;
+
+/// Why time could not be read, slept or handed over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClockError {
+    /// The library keeps virtual time but lacks a part of the seam.
+    #[error("libcuda keeps virtual time (version {version}) but has no symbol {symbol}")]
+    MissingSymbol {
+        /// Version that the library reports.
+        version: i32,
+        /// The symbol.
+        symbol: &'static str,
+    },
+    /// Virtual time refused a call.
+    #[error("virtual time refused {call} with {code}")]
+    Refused {
+        /// The call, as exported.
+        call: &'static str,
+        /// Its answer, a negative error number.
+        code: i32,
+    },
+    /// The operating system refused a call.
+    #[error("{call} failed with error number {errno}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// Its error number.
+        errno: i32,
+    },
+}
+
+/// What the load generator needs of time. Instants are nanoseconds on the shared clock.
+pub trait Time: Send + Sync + 'static {
+    /// The present instant.
+    fn now_ns(&self) -> u64;
+
+    /// Returns at the instant, or at once when it has passed.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError>;
+
+    /// Takes part in the clock as participant `me`, on the calling thread.
+    ///
+    /// # Errors
+    /// When the clock refuses, for example a number that nobody reserved.
+    fn join(&self, me: u32) -> Result<(), ClockError>;
+
+    /// Takes part no longer.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    fn leave(&self, me: u32) -> Result<(), ClockError>;
+
+    /// Waits for a token and takes it; one that was left before the call is not lost.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    fn park(&self, me: u32) -> Result<(), ClockError>;
+
+    /// Leaves the token of participant `whom`.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    fn unpark(&self, whom: u32) -> Result<(), ClockError>;
+
+    /// Readies the reaping thread: off the issuer's core, where cores are real.
+    fn settle_reaper(&self, _issuer_cpu: Option<u32>) {}
+
+    /// Asks for punctual waking of the issuer while it follows a schedule; true if it was given.
+    fn begin_schedule(&self, _rate_per_s: f64) -> bool {
+        false
+    }
+
+    /// Ends what [`Time::begin_schedule`] asked for.
+    fn end_schedule(&self) {}
+}
+
+/// The clock of this process: virtual where the loaded libcuda keeps virtual time, wall elsewhere.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Virtual(Arc<VirtualTime>),
+    Wall(Arc<WallClock>),
+}
+
+impl Clock {
+    /// Finds the clock: asks the libcuda that the loader finds whether it keeps virtual time.
+    ///
+    /// # Errors
+    /// When the library says that it does but lacks a part of the seam.
+    pub fn find() -> Result<Self, ClockError> {
+        Ok(match VirtualTime::find()? {
+            Some(time) => Self {
+                kind: Kind::Virtual(Arc::new(time)),
+            },
+            None => Self::wall(),
+        })
+    }
+
+    /// The wall clock, whatever library is there.
+    #[must_use]
+    pub fn wall() -> Self {
+        Self {
+            kind: Kind::Wall(Arc::new(WallClock::new())),
+        }
+    }
+
+    /// Whether time is the model's.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.kind, Kind::Virtual(_))
+    }
+
+    /// `virtual` or `wall`, as messages and records say it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.is_virtual() { "virtual" } else { "wall" }
+    }
+
+    /// The wall clock behind it, if it is one.
+    #[must_use]
+    pub fn as_wall(&self) -> Option<&WallClock> {
+        match &self.kind {
+            Kind::Virtual(_) => None,
+            Kind::Wall(wall) => Some(wall),
+        }
+    }
+
+    fn time(&self) -> &dyn Time {
+        match &self.kind {
+            Kind::Virtual(time) => &**time,
+            Kind::Wall(time) => &**time,
+        }
+    }
+}
+
+impl Time for Clock {
+    fn now_ns(&self) -> u64 {
+        self.time().now_ns()
+    }
+
+    fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
+        self.time().sleep_until(t_ns)
+    }
+
+    fn join(&self, me: u32) -> Result<(), ClockError> {
+        self.time().join(me)
+    }
+
+    fn leave(&self, me: u32) -> Result<(), ClockError> {
+        self.time().leave(me)
+    }
+
+    fn park(&self, me: u32) -> Result<(), ClockError> {
+        self.time().park(me)
+    }
+
+    fn unpark(&self, whom: u32) -> Result<(), ClockError> {
+        self.time().unpark(whom)
+    }
+
+    fn settle_reaper(&self, issuer_cpu: Option<u32>) {
+        self.time().settle_reaper(issuer_cpu);
+    }
+
+    fn begin_schedule(&self, rate_per_s: f64) -> bool {
+        self.time().begin_schedule(rate_per_s)
+    }
+
+    fn end_schedule(&self) {
+        self.time().end_schedule();
+    }
+}
+
+/// A place among the participants, given up when it is dropped.
+///
+/// `leave` is the way out; the drop is for a thread that unwinds or returns early, so that it never
+/// holds the clock for the others.
+pub struct Seat<'t> {
+    time: &'t dyn Time,
+    me: Option<u32>,
+}
+
+impl<'t> Seat<'t> {
+    /// Joins.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    pub fn take(time: &'t dyn Time, me: u32) -> Result<Self, ClockError> {
+        time.join(me)?;
+        Ok(Self { time, me: Some(me) })
+    }
+
+    /// Leaves.
+    ///
+    /// # Errors
+    /// When the clock refuses.
+    pub fn leave(mut self) -> Result<(), ClockError> {
+        self.me.take().map_or(Ok(()), |me| self.time.leave(me))
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if let Some(me) = self.me.take() {
+            // The thread is already on its way out with a reason of its own; a second one from
+            // here would have nowhere to go, and a dead participant is found by the clock itself.
+            let _already_failing = self.time.leave(me);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_virtual_time_has_the_wall_clock() -> Result<(), ClockError> {
+        let clock = Clock::find()?;
+        assert_eq!(clock.name(), "wall");
+        assert!(clock.as_wall().is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn a_sleep_never_ends_early() -> Result<(), ClockError> {
+        let clock = Clock::wall();
+        for ahead_ns in [0, 1_000, 50_000, 300_000, 1_500_000] {
+            let due_ns = clock.now_ns() + ahead_ns;
+            clock.sleep_until(due_ns)?;
+            assert!(clock.now_ns() >= due_ns);
+        }
+        clock.sleep_until(0)
+    }
+
+    #[test]
+    fn a_seat_is_given_up_on_every_way_out() -> Result<(), ClockError> {
+        #[derive(Debug, Default)]
+        struct Counting(std::sync::atomic::AtomicI32);
+        impl Time for Counting {
+            fn now_ns(&self) -> u64 {
+                0
+            }
+            fn sleep_until(&self, _t_ns: u64) -> Result<(), ClockError> {
+                Ok(())
+            }
+            fn join(&self, _me: u32) -> Result<(), ClockError> {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                Ok(())
+            }
+            fn leave(&self, _me: u32) -> Result<(), ClockError> {
+                self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                Ok(())
+            }
+            fn park(&self, _me: u32) -> Result<(), ClockError> {
+                Ok(())
+            }
+            fn unpark(&self, _whom: u32) -> Result<(), ClockError> {
+                Ok(())
+            }
+        }
+        let time = Counting::default();
+        let joined = || time.0.load(std::sync::atomic::Ordering::SeqCst);
+        let seat = Seat::take(&time, 3)?;
+        assert_eq!(joined(), 1);
+        seat.leave()?;
+        assert_eq!(joined(), 0);
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _seat = Seat::take(&time, 3);
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(joined(), 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! A clock and a device that exist only in tests: exact, deterministic, with real threads.
+//!
+//! The clock runs one participant at a time and moves only when all of them wait, as virtual time
+//! does. The device serves requests in order, each for its own length.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use super::{DeviceError, Reap, Submit};
+use crate::clock::{ClockError, Time};
+
+/// What one participant is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Running,
+    ReadyAt(u64),
+    Parked,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now_ns: u64,
+    expected: usize,
+    joined: usize,
+    members: BTreeMap<u32, (Doing, bool)>,
+    threads: BTreeMap<u32, ThreadId>,
+    stalled: bool,
+}
+
+/// A clock for `expected` participants.
+#[derive(Debug)]
+pub(super) struct FakeClock {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl FakeClock {
+    pub(super) fn new(expected: usize) -> Arc<Self> {
+        let state = State {
+            expected,
+            ..State::default()
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn me(state: &State) -> Option<u32> {
+        let this = std::thread::current().id();
+        state
+            .threads
+            .iter()
+            .find(|(_, thread)| **thread == this)
+            .map(|(id, _)| *id)
+    }
+
+    /// Gives the turn to whoever is ready first, once all have come and nobody runs.
+    fn turn(&self, state: &mut State) {
+        let someone_runs = state
+            .members
+            .values()
+            .any(|(doing, _)| *doing == Doing::Running);
+        if state.joined < state.expected || someone_runs || state.members.is_empty() {
+            return;
+        }
+        let next = state
+            .members
+            .iter()
+            .filter_map(|(id, (doing, _))| match doing {
+                Doing::ReadyAt(t_ns) => Some((*t_ns, *id)),
+                Doing::Running | Doing::Parked => None,
+            })
+            .min();
+        match next {
+            Some((t_ns, id)) => {
+                state.now_ns = state.now_ns.max(t_ns);
+                if let Some(member) = state.members.get_mut(&id) {
+                    member.0 = Doing::Running;
+                }
+            }
+            None => state.stalled = true,
+        }
+        self.changed.notify_all();
+    }
+
+    fn wait_as(&self, doing: Doing) -> Result<(), ClockError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(me) = Self::me(&state) else {
+            return Err(ClockError::Refused {
+                call: "fake: not joined",
+                code: -1,
+            });
+        };
+        if let Some(member) = state.members.get_mut(&me) {
+            member.0 = doing;
+        }
+        self.turn(&mut state);
+        loop {
+            if state.stalled {
+                return Err(ClockError::Refused {
+                    call: "fake: all parked",
+                    code: -35,
+                });
+            }
+            if state
+                .members
+                .get(&me)
+                .is_some_and(|(doing, _)| *doing == Doing::Running)
+            {
+                return Ok(());
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Time for FakeClock {
+    fn now_ns(&self) -> u64 {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .now_ns
+    }
+
+    fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
+        let now_ns = self.now_ns();
+        self.wait_as(Doing::ReadyAt(t_ns.max(now_ns)))
+    }
+
+    fn join(&self, me: u32) -> Result<(), ClockError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.joined += 1;
+        let now_ns = state.now_ns;
+        state.members.insert(me, (Doing::ReadyAt(now_ns), false));
+        state.threads.insert(me, std::thread::current().id());
+        Ok(())
+    }
+
+    fn leave(&self, me: u32) -> Result<(), ClockError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.members.remove(&me);
+        state.threads.remove(&me);
+        self.turn(&mut state);
+        Ok(())
+    }
+
+    fn park(&self, me: u32) -> Result<(), ClockError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = state.now_ns;
+        let token = state
+            .members
+            .get_mut(&me)
+            .is_some_and(|member| std::mem::take(&mut member.1));
+        let doing = if token {
+            Doing::ReadyAt(now_ns)
+        } else {
+            Doing::Parked
+        };
+        drop(state);
+        self.wait_as(doing)
+    }
+
+    fn unpark(&self, whom: u32) -> Result<(), ClockError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = state.now_ns;
+        match state.members.get_mut(&whom) {
+            Some(member) if member.0 == Doing::Parked => member.0 = Doing::ReadyAt(now_ns),
+            Some(member) => member.1 = true,
+            None => {
+                return Err(ClockError::Refused {
+                    call: "fake: unpark",
+                    code: -3,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request that ends at this instant.
+pub(super) const NEVER_NS: u64 = u64::MAX / 2;
+
+/// How the device treats request number `n` (counted from 0).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Script {
+    /// How long the submitting call takes.
+    pub(super) submit_ns: fn(u64) -> u64,
+    /// How long the device works on it; [`NEVER_NS`] for one that never ends.
+    pub(super) service_ns: fn(u64) -> u64,
+    /// The code with which the submitting call is refused.
+    pub(super) refused: fn(u64) -> Option<i32>,
+    /// The code with which the request ends.
+    pub(super) ends_badly: fn(u64) -> Option<i32>,
+}
+
+impl Script {
+    /// Calls of 5 us, requests of 1 ms, no errors.
+    pub(super) const PLAIN: Self = Self {
+        submit_ns: |_| 5_000,
+        service_ns: |_| 1_000_000,
+        refused: |_| None,
+        ends_badly: |_| None,
+    };
+}
+
+/// The device; clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct FakeDevice {
+    clock: Arc<FakeClock>,
+    script: Script,
+    slots: usize,
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    submitted: u64,
+    free_at_ns: u64,
+    /// Per slot: request number, start and end.
+    slots: Vec<(u64, u64, u64)>,
+    entered: Vec<ThreadId>,
+}
+
+impl FakeDevice {
+    pub(super) fn new(clock: &Arc<FakeClock>, script: Script, slots: usize) -> Self {
+        let queue = Queue {
+            slots: vec![(0, 0, 0); slots],
+            ..Queue::default()
+        };
+        let queue = Arc::new(Mutex::new(queue));
+        Self {
+            clock: Arc::clone(clock),
+            script,
+            slots,
+            queue,
+        }
+    }
+
+    /// Requests that were accepted.
+    pub(super) fn submitted(&self) -> u64 {
+        self.queue().submitted
+    }
+
+    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass(&self, until_ns: u64) -> Result<(), DeviceError> {
+        self.clock
+            .sleep_until(until_ns)
+            .map_err(|error| DeviceError {
+                what: error.to_string(),
+                code: None,
+                sticky: true,
+            })
+    }
+}
+
+fn error(code: i32) -> DeviceError {
+    // The real sticky codes are 700 and up to 799 or so; for the fake that is all of them.
+    DeviceError {
+        what: format!("fake error {code}"),
+        code: Some(code),
+        sticky: code >= 700,
+    }
+}
+
+impl Submit for FakeDevice {
+    fn submit(&mut self, slot: usize) -> Result<(), DeviceError> {
+        let number = self.queue().submitted;
+        let returns_ns = self.clock.now_ns() + (self.script.submit_ns)(number);
+        self.queue().submitted += 1;
+        if let Some(code) = (self.script.refused)(number) {
+            self.pass(returns_ns)?;
+            return Err(error(code));
+        }
+        {
+            let mut queue = self.queue();
+            let start_ns = queue.free_at_ns.max(returns_ns);
+            let end_ns = start_ns
+                .saturating_add((self.script.service_ns)(number))
+                .min(NEVER_NS);
+            queue.free_at_ns = end_ns;
+            queue.slots[slot] = (number, start_ns, end_ns);
+        }
+        self.pass(returns_ns)
+    }
+
+    fn is_idle(&mut self) -> Result<bool, DeviceError> {
+        Ok(self.queue().free_at_ns <= self.clock.now_ns())
+    }
+
+    fn slots(&self) -> usize {
+        self.slots
+    }
+}
+
+impl Reap for FakeDevice {
+    fn enter_thread(&self) -> Result<(), DeviceError> {
+        self.queue().entered.push(std::thread::current().id());
+        Ok(())
+    }
+
+    fn wait(&self, slot: usize) -> Result<(), DeviceError> {
+        let (number, _, end_ns) = self.queue().slots[slot];
+        self.pass(end_ns)?;
+        (self.script.ends_badly)(number).map_or(Ok(()), |code| Err(error(code)))
+    }
+
+    fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError> {
+        let (_, start_ns, end_ns) = self.queue().slots[slot];
+        Ok(end_ns - start_ns)
+    }
+}

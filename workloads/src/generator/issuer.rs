@@ -1,0 +1,161 @@
+//! Issuing one request and, where the load wants it, waiting for it on the same thread.
+
+use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
+
+use super::shared::Shared;
+use super::{DeviceError, ERRORS_IN_A_ROW_MAX, Part, Reap, Submit};
+use crate::clock::Time;
+
+/// The issuing thread with all that it needs.
+pub(super) struct Issuer<'a> {
+    pub(super) time: &'a dyn Time,
+    pub(super) part: &'a Part,
+    pub(super) submit: &'a mut dyn Submit,
+    pub(super) shared: &'a Shared,
+    reap: &'a dyn Reap,
+    seq: u64,
+    errors: ErrorsInARow,
+}
+
+impl<'a> Issuer<'a> {
+    pub(super) fn new(
+        time: &'a dyn Time,
+        part: &'a Part,
+        submit: &'a mut dyn Submit,
+        reap: &'a dyn Reap,
+        shared: &'a Shared,
+    ) -> Self {
+        Self {
+            time,
+            part,
+            submit,
+            shared,
+            reap,
+            seq: 0,
+            errors: ErrorsInARow::default(),
+        }
+    }
+
+    /// Time since the common start.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.time.now_ns().saturating_sub(self.part.t0_ns)
+    }
+
+    /// Sleeps to an instant since the common start.
+    pub(super) fn sleep_until(&self, t_ns: u64) -> Result<(), crate::clock::ClockError> {
+        self.time.sleep_until(self.part.t0_ns.saturating_add(t_ns))
+    }
+
+    /// Requests issued so far.
+    pub(super) fn issued(&self) -> u64 {
+        self.seq
+    }
+
+    /// Submits the next request. A refusal stands in the row, and ends the part if it is final.
+    pub(super) fn issue(&mut self, t_sched_ns: u64, phase: Phase, issuer_idle: bool) -> SampleRow {
+        let seq = self.seq;
+        self.seq += 1;
+        let slot = slot_of(seq, self.submit.slots());
+        let t_issue_ns = self.now_ns();
+        let submitted = self.submit.submit(slot);
+        let t_ret_ns = self.now_ns();
+        let mut row = SampleRow {
+            seq,
+            t_sched_ns,
+            t_issue_ns,
+            t_ret_ns,
+            t_done_ns: MISSING,
+            gpu_ns: MISSING,
+            error: 0,
+            phase,
+            status: SampleStatus::Ok,
+            issuer_idle,
+        };
+        match submitted {
+            Ok(()) => self.errors.clear(),
+            Err(error) => {
+                fail(&mut row, &error);
+                if self.errors.is_final(&error) {
+                    self.shared.stop(error);
+                }
+            }
+        }
+        row
+    }
+
+    /// Waits for a request of this thread and writes its row; the instant at which it ended.
+    pub(super) fn finish(&mut self, mut row: SampleRow) -> u64 {
+        if row.status == SampleStatus::Ok
+            && let Err(error) = await_row(
+                &mut row,
+                self.reap,
+                self.submit.slots(),
+                self.time,
+                self.part.t0_ns,
+            )
+            && self.errors.is_final(&error)
+        {
+            self.shared.stop(error);
+        }
+        self.shared.write(&row);
+        if row.t_done_ns == MISSING {
+            row.t_ret_ns
+        } else {
+            row.t_done_ns
+        }
+    }
+}
+
+/// Which pair of events belongs to a request. Requests end in the order of issue, and fewer are
+/// outstanding than there are pairs, so the pair is free again when its turn comes.
+pub(super) fn slot_of(seq: u64, slots: usize) -> usize {
+    // The remainder is below a usize.
+    (seq % slots as u64) as usize
+}
+
+/// Waits for a request and fills in how it ended. A request that ended badly has the instant at
+/// which that was seen as its end.
+pub(super) fn await_row(
+    row: &mut SampleRow,
+    reap: &dyn Reap,
+    slots: usize,
+    time: &dyn Time,
+    t0_ns: u64,
+) -> Result<(), DeviceError> {
+    let slot = slot_of(row.seq, slots);
+    let waited = reap.wait(slot);
+    row.t_done_ns = time.now_ns().saturating_sub(t0_ns);
+    let gpu_ns = waited.and_then(|()| reap.gpu_ns(slot));
+    match gpu_ns {
+        Ok(gpu_ns) => {
+            row.gpu_ns = gpu_ns;
+            Ok(())
+        }
+        Err(error) => {
+            fail(row, &error);
+            Err(error)
+        }
+    }
+}
+
+fn fail(row: &mut SampleRow, error: &DeviceError) {
+    row.status = SampleStatus::Error;
+    row.error = error.code.unwrap_or(-1);
+}
+
+/// Tells a passing refusal from one that will not pass.
+#[derive(Debug, Default)]
+pub(super) struct ErrorsInARow(u32);
+
+impl ErrorsInARow {
+    /// A request went well.
+    pub(super) fn clear(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Counts an error; true if the part should end with it.
+    pub(super) fn is_final(&mut self, error: &DeviceError) -> bool {
+        self.0 += 1;
+        error.sticky || self.0 >= ERRORS_IN_A_ROW_MAX
+    }
+}

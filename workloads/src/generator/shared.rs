@@ -1,0 +1,138 @@
+//! What issuer and reaper share: the queue between them, the log, and how the part is going.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpubench_record::sample::{SampleRow, SampleStatus};
+
+use super::ring::Ring;
+use super::{DeviceError, Outcome};
+use crate::log::LogWriter;
+
+/// Shared state of one part.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// From issuer to reaper.
+    pub(super) ring: Ring,
+    /// Nothing more will be put into the ring.
+    pub(super) closing: AtomicBool,
+    /// Nothing more should be issued.
+    pub(super) stopped: AtomicBool,
+    /// The reaper has taken its last look.
+    pub(super) reaper_done: AtomicBool,
+    /// Requests of the ring that have ended.
+    pub(super) reaped: AtomicU64,
+    journal: Mutex<Journal>,
+}
+
+#[derive(Debug)]
+struct Journal {
+    log: LogWriter,
+    /// The request that the reaper waits for.
+    awaited: Option<SampleRow>,
+    /// The issuer has written off what was outstanding; the reaper must not write any more.
+    abandoned: bool,
+    unfinished: u64,
+    failure: Option<DeviceError>,
+}
+
+impl Shared {
+    pub(super) fn new(log: LogWriter, slots: usize) -> Self {
+        Self {
+            ring: Ring::new(slots),
+            closing: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            reaper_done: AtomicBool::new(false),
+            reaped: AtomicU64::new(0),
+            journal: Mutex::new(Journal {
+                log,
+                awaited: None,
+                abandoned: false,
+                unfinished: 0,
+                failure: None,
+            }),
+        }
+    }
+
+    /// Nothing more will be put into the ring.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// Whether an error has ended the part.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Ends the part for this reason, unless an earlier one has.
+    pub(super) fn stop(&self, failure: DeviceError) {
+        self.journal().failure.get_or_insert(failure);
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Writes a row that the issuer itself saw ending.
+    pub(super) fn write(&self, row: &SampleRow) {
+        // A full log counts what it could not take.
+        let _counted = self.journal().log.push(row);
+    }
+
+    /// The reaper takes the oldest request; nothing once it was written off.
+    pub(super) fn take(&self) -> Option<SampleRow> {
+        let mut journal = self.journal();
+        if journal.abandoned {
+            return None;
+        }
+        journal.awaited = self.ring.pop();
+        journal.awaited
+    }
+
+    /// The reaper writes the request it waited for; false if that was written off meanwhile.
+    pub(super) fn finish(&self, row: &SampleRow) -> bool {
+        let mut journal = self.journal();
+        if journal.abandoned {
+            return false;
+        }
+        journal.awaited = None;
+        let _counted = journal.log.push(row);
+        drop(journal);
+        self.reaped.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Writes off whatever is outstanding: it goes into the log as unfinished.
+    pub(super) fn abandon(&self) {
+        let mut journal = self.journal();
+        journal.abandoned = true;
+        let mut left = journal.awaited.take().or_else(|| self.ring.pop());
+        while let Some(row) = left {
+            // What the driver refused never ran: it ended when it was refused.
+            let refused = row.status == SampleStatus::Error;
+            let status = if refused {
+                row.status
+            } else {
+                SampleStatus::Unfinished
+            };
+            let _counted = journal.log.push(&SampleRow { status, ..row });
+            journal.unfinished += u64::from(!refused);
+            left = self.ring.pop();
+        }
+    }
+
+    /// How it ended.
+    pub(super) fn outcome(&self, overloaded: bool, fifo: bool, stuck: bool) -> Outcome {
+        let journal = self.journal();
+        Outcome {
+            rows: journal.log.committed_rows(),
+            unlogged: journal.log.unlogged_rows(),
+            overloaded,
+            unfinished: journal.unfinished,
+            fifo,
+            stuck,
+            failure: journal.failure.clone(),
+        }
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

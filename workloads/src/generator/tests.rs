@@ -1,0 +1,397 @@
+//! The generator against the fake clock and device: every figure is exact.
+
+use gpubench_record::sample::MISSING;
+use gpubench_record::{Phase, SampleRow, SampleStatus};
+
+use super::fake::{FakeClock, FakeDevice, NEVER_NS, Script};
+use super::*;
+use crate::log::read_log;
+
+const MS: u64 = 1_000_000;
+const T0_NS: u64 = 200 * MS;
+
+type Checked = Result<(), Box<dyn std::error::Error>>;
+
+struct Played {
+    outcome: Outcome,
+    rows: Vec<SampleRow>,
+    submitted: u64,
+}
+
+fn play_with(
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    script: Script,
+    slots: usize,
+) -> Result<Played, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("log");
+    let clock = FakeClock::new(2);
+    let mut device = FakeDevice::new(&clock, script, slots);
+    let time: Arc<dyn Time> = clock;
+    let reap: Arc<dyn Reap> = Arc::new(device.clone());
+    let part = Part {
+        t0_ns: T0_NS,
+        load,
+        arrivals_ns,
+        issuer: 4,
+        reaper: 5,
+        issuer_cpu: None,
+    };
+    let log = LogWriter::create(&path, 4_096)?;
+    let outcome = play(&time, &part, &mut device, &reap, log)?;
+    let rows = read_log(&path)?.rows;
+    assert_eq!(outcome.rows, rows.len() as u64);
+    Ok(Played {
+        outcome,
+        rows,
+        submitted: device.submitted(),
+    })
+}
+
+fn victim(outstanding_max: u32) -> LoadSpec {
+    LoadSpec::Victim {
+        warmup_end_ns: 5 * MS,
+        closed_end_ns: 20 * MS,
+        open_start_ns: 30 * MS,
+        open_end_ns: 60 * MS,
+        rate_per_s: 250.0,
+        seed: 1,
+        outstanding_max,
+    }
+}
+
+/// A victim without its closed loop.
+fn open_only(outstanding_max: u32) -> LoadSpec {
+    match victim(outstanding_max) {
+        LoadSpec::Victim {
+            open_start_ns,
+            open_end_ns,
+            rate_per_s,
+            seed,
+            ..
+        } => LoadSpec::Victim {
+            warmup_end_ns: 0,
+            closed_end_ns: 0,
+            open_start_ns,
+            open_end_ns,
+            rate_per_s,
+            seed,
+            outstanding_max,
+        },
+        other => other,
+    }
+}
+
+fn of(rows: &[SampleRow], phase: Phase) -> Vec<SampleRow> {
+    rows.iter()
+        .copied()
+        .filter(|row| row.phase == phase)
+        .collect()
+}
+
+#[test]
+fn a_closed_loop_issues_when_the_last_request_ends() -> Checked {
+    let played = play_with(victim(8), vec![], Script::PLAIN, 8)?;
+    // 5 us of call and 1 ms of service: 20 requests begin before 20 ms, the last at 19.095 ms.
+    assert_eq!(played.rows.len(), 20);
+    for (row, seq) in played.rows.iter().zip(0u64..) {
+        let begun_ns = seq * 1_005_000;
+        let phase = if begun_ns < 5 * MS {
+            Phase::Warmup
+        } else {
+            Phase::Closed
+        };
+        assert_eq!(
+            *row,
+            SampleRow {
+                seq,
+                t_sched_ns: begun_ns,
+                t_issue_ns: begun_ns,
+                t_ret_ns: begun_ns + 5_000,
+                t_done_ns: begun_ns + 1_005_000,
+                gpu_ns: MS,
+                error: 0,
+                phase,
+                status: SampleStatus::Ok,
+                issuer_idle: true,
+            }
+        );
+    }
+    assert_eq!(of(&played.rows, Phase::Warmup).len(), 5);
+    assert_eq!(
+        (played.outcome.failure, played.outcome.unfinished),
+        (None, 0)
+    );
+    Ok(())
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> Checked {
+    // The third comes 0.1 ms after the second, which is then still at work.
+    let arrivals = vec![MS, 2 * MS, 2 * MS + 100_000, 10 * MS];
+    let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
+    let rows = of(&played.rows, Phase::Open);
+    let stamps: Vec<_> = rows
+        .iter()
+        .map(|row| (row.t_sched_ns, row.t_issue_ns, row.t_done_ns))
+        .collect();
+    let open = 30 * MS;
+    assert_eq!(
+        stamps,
+        [
+            (open + MS, open + MS, open + MS + 1_005_000),
+            (open + 2 * MS, open + 2 * MS, open + 3 * MS + 5_000),
+            (
+                open + 2 * MS + 100_000,
+                open + 2 * MS + 100_000,
+                open + 4 * MS + 5_000
+            ),
+            (open + 10 * MS, open + 10 * MS, open + 11 * MS + 5_000),
+        ]
+    );
+    assert!(rows.iter().all(|row| row.issuer_idle && row.gpu_ns == MS));
+    assert!(!played.outcome.overloaded && !played.outcome.stuck);
+    Ok(())
+}
+
+#[test]
+fn lateness_inside_a_driver_call_is_told_apart() -> Checked {
+    // The second call takes 3 ms; the third request comes due in the middle of it, the fourth at
+    // its very end, the fifth long after.
+    let script = Script {
+        submit_ns: |n| if n == 1 { 3 * MS } else { 5_000 },
+        ..Script::PLAIN
+    };
+    let arrivals = vec![MS, 2 * MS, 3 * MS, 10 * MS];
+    let played = play_with(open_only(8), arrivals, script, 8)?;
+    let idle: Vec<_> = played.rows.iter().map(|row| row.issuer_idle).collect();
+    assert_eq!(idle, [true, true, false, true]);
+    let late = &played.rows[2];
+    assert_eq!((late.t_sched_ns, late.lateness_ns()), (33 * MS, 2 * MS));
+    // Latency starts at the schedule, not at the late issue.
+    assert_eq!(late.latency_ns(), Some(late.t_done_ns - 33 * MS));
+    Ok(())
+}
+
+#[test]
+fn a_request_due_when_the_call_returns_finds_the_issuer_idle() -> Checked {
+    let arrivals = vec![MS, MS + 5_000, MS + 9_999];
+    let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
+    let idle: Vec<_> = played.rows.iter().map(|row| row.issuer_idle).collect();
+    assert_eq!(idle, [true, true, false]);
+    Ok(())
+}
+
+#[test]
+fn too_many_outstanding_is_named_and_ends_the_loop() -> Checked {
+    // An arrival every 0.1 ms against 1 ms of service: at the fifth, four are outstanding.
+    let arrivals = (1..=50).map(|n| n * 100_000).collect();
+    let played = play_with(open_only(4), arrivals, Script::PLAIN, 4)?;
+    assert!(played.outcome.overloaded);
+    assert_eq!(played.rows.len(), 4);
+    assert!(played.rows.iter().all(|row| row.status == SampleStatus::Ok));
+    // One more place, and completions keep pace no better: it still ends, a little later.
+    let arrivals = (1..=50).map(|n| n * 100_000).collect();
+    let more = play_with(open_only(6), arrivals, Script::PLAIN, 6)?;
+    assert!(more.outcome.overloaded && more.rows.len() == 6);
+    // With room for all of them nothing is dropped.
+    let arrivals = (1..=50).map(|n| n * 100_000).collect();
+    let room = play_with(open_only(64), arrivals, Script::PLAIN, 64)?;
+    assert!(!room.outcome.overloaded && room.rows.len() == 50);
+    Ok(())
+}
+
+#[test]
+fn what_does_not_end_in_time_stands_in_the_log_as_unfinished() -> Checked {
+    // The third takes 3 s: longer than the drain, shorter than the settling after it.
+    let script = Script {
+        service_ns: |n| if n == 2 { 3_000 * MS } else { MS },
+        ..Script::PLAIN
+    };
+    let arrivals = vec![MS, 2 * MS, 3 * MS, 4 * MS, 5 * MS];
+    let played = play_with(open_only(8), arrivals, script, 8)?;
+    let status: Vec<_> = played.rows.iter().map(|row| row.status).collect();
+    use SampleStatus::{Ok as Fine, Unfinished};
+    assert_eq!(status, [Fine, Fine, Unfinished, Unfinished, Unfinished]);
+    assert!(
+        played.rows[2..]
+            .iter()
+            .all(|row| row.t_done_ns == MISSING && row.gpu_ns == MISSING)
+    );
+    assert_eq!(
+        (played.outcome.unfinished, played.outcome.stuck),
+        (3, false)
+    );
+    Ok(())
+}
+
+#[test]
+fn a_request_that_never_ends_leaves_the_tenant_stuck() -> Checked {
+    let script = Script {
+        service_ns: |n| if n == 1 { NEVER_NS } else { MS },
+        ..Script::PLAIN
+    };
+    let played = play_with(open_only(8), vec![MS, 2 * MS], script, 8)?;
+    assert_eq!(played.rows.len(), 2);
+    assert_eq!(played.rows[1].status, SampleStatus::Unfinished);
+    assert_eq!((played.outcome.unfinished, played.outcome.stuck), (1, true));
+    Ok(())
+}
+
+#[test]
+fn a_passing_refusal_is_a_row_and_a_final_one_ends_the_part() -> Checked {
+    let script = Script {
+        refused: |n| (n == 1).then_some(2),
+        ..Script::PLAIN
+    };
+    let played = play_with(open_only(8), vec![MS, 3 * MS, 5 * MS], script, 8)?;
+    let ended: Vec<_> = played
+        .rows
+        .iter()
+        .map(|row| (row.status, row.error))
+        .collect();
+    use SampleStatus::{Error, Ok as Fine};
+    assert_eq!(ended, [(Fine, 0), (Error, 2), (Fine, 0)]);
+    assert_eq!(played.rows[1].t_done_ns, MISSING);
+    assert_eq!(played.outcome.failure, None);
+
+    let script = Script {
+        ends_badly: |n| (n >= 1).then_some(700),
+        ..Script::PLAIN
+    };
+    let played = play_with(open_only(8), vec![MS, 3 * MS, 5 * MS, 7 * MS], script, 8)?;
+    assert_eq!(played.submitted, 2, "nothing is issued after a final error");
+    assert_eq!((played.rows[1].status, played.rows[1].error), (Error, 700));
+    assert_eq!(
+        played.rows[1].t_done_ns,
+        34 * MS + 5_000,
+        "the instant it was seen"
+    );
+    assert_eq!(
+        played.outcome.failure.and_then(|failure| failure.code),
+        Some(700)
+    );
+    Ok(())
+}
+
+#[test]
+fn endless_refusals_end_the_closed_loop() -> Checked {
+    let script = Script {
+        refused: |_| Some(2),
+        ..Script::PLAIN
+    };
+    let played = play_with(victim(8), vec![MS], script, 8)?;
+    assert_eq!(played.rows.len() as u32, ERRORS_IN_A_ROW_MAX);
+    assert_eq!(
+        played.outcome.failure.and_then(|failure| failure.code),
+        Some(2)
+    );
+    Ok(())
+}
+
+#[test]
+fn the_schedule_is_issued_in_full_and_twice_alike() -> Checked {
+    let arrivals = gpubench_stats::poisson_schedule_ns(400.0, 30 * MS, 9)?;
+    let script = Script {
+        service_ns: |n| 500_000 + n % 7 * 90_000,
+        ..Script::PLAIN
+    };
+    let first = play_with(victim(64), arrivals.clone(), script, 64)?;
+    let second = play_with(victim(64), arrivals.clone(), script, 64)?;
+    assert_eq!(first.rows, second.rows);
+    let sched: Vec<_> = of(&first.rows, Phase::Open)
+        .iter()
+        .map(|row| row.t_sched_ns - 30 * MS)
+        .collect();
+    assert_eq!(sched, arrivals);
+    Ok(())
+}
+
+#[test]
+fn an_aggressor_at_full_dose_never_lets_the_device_idle() -> Checked {
+    let load = LoadSpec::Aggressor {
+        end_ns: 20 * MS,
+        dose: 1.0,
+        period_ns: 0,
+        depth: 2,
+    };
+    let played = play_with(load, vec![], Script::PLAIN, 2)?;
+    let rows = &played.rows;
+    assert!(
+        rows.windows(2)
+            .all(|pair| pair[1].t_done_ns == pair[0].t_done_ns + MS)
+    );
+    assert!(
+        rows.windows(2)
+            .all(|pair| pair[1].t_issue_ns < pair[0].t_done_ns)
+    );
+    assert!(
+        rows.iter()
+            .all(|row| row.t_issue_ns < 20 * MS && row.phase == Phase::Closed)
+    );
+    assert!(rows.last().is_some_and(|row| row.t_done_ns >= 20 * MS));
+    Ok(())
+}
+
+#[test]
+fn a_duty_cycle_covers_its_part_of_the_time() -> Checked {
+    for (dose, depth) in [(0.25, 2), (0.5, 2), (0.75, 3), (0.5, 1)] {
+        let load = LoadSpec::Aggressor {
+            end_ns: 400 * MS,
+            dose,
+            period_ns: 20 * MS,
+            depth,
+        };
+        let played = play_with(load, vec![], Script::PLAIN, 4)?;
+        // Time with work outstanding: the union of [issue, done), rows being in order.
+        let (mut busy_ns, mut until_ns) = (0, 0);
+        for row in &played.rows {
+            busy_ns += row.t_done_ns - row.t_issue_ns.max(until_ns).min(row.t_done_ns);
+            until_ns = row.t_done_ns;
+        }
+        let covered = busy_ns as f64 / (400 * MS) as f64;
+        assert!(
+            (covered / dose - 1.0).abs() < 0.03,
+            "dose {dose}: covered {covered}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dose_of_nothing_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checked {
+    let load = LoadSpec::Aggressor {
+        end_ns: 20 * MS,
+        dose: 0.0,
+        period_ns: MS,
+        depth: 2,
+    };
+    assert_eq!(play_with(load, vec![], Script::PLAIN, 2)?.submitted, 0);
+    let idle = play_with(LoadSpec::Idle { end_ns: 20 * MS }, vec![], Script::PLAIN, 2)?;
+    assert_eq!((idle.submitted, idle.rows.len()), (0, 0));
+    Ok(())
+}
+
+#[test]
+fn loads_that_cannot_be_offered_are_refused_before_they_start() {
+    let aggressor = |dose, period_ns, depth| LoadSpec::Aggressor {
+        end_ns: MS,
+        dose,
+        period_ns,
+        depth,
+    };
+    for load in [
+        victim(0),
+        victim(9),
+        aggressor(1.0, 0, 0),
+        aggressor(1.0, 0, 9),
+        aggressor(1.5, MS, 1),
+        aggressor(f64::NAN, MS, 1),
+        aggressor(0.5, 0, 1),
+    ] {
+        let text = format!("{load:?}");
+        let refused = play_with(load, vec![], Script::PLAIN, 8);
+        assert!(refused.is_err(), "{text} was accepted");
+    }
+}

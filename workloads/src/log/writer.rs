@@ -1,0 +1,164 @@
+//! Writes a sample log.
+#![expect(unsafe_code, reason = "maps a file and calls posix_fallocate")]
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpubench_record::sample::{
+    CAPACITY_OFFSET, COMMITTED_OFFSET, HEADER_BYTES, LOG_MAGIC, ROW_BYTES, SampleRow,
+};
+use memmap2::MmapRaw;
+
+use super::{LogError, ROWS_MAX};
+
+/// Smallest page of any machine this runs on; touching one byte in each touches every page.
+const PAGE_BYTES: usize = 4096;
+
+/// A log open for writing. Rows go to memory; the kernel carries them to the file, also after this
+/// process was killed.
+#[derive(Debug)]
+pub struct LogWriter {
+    map: MmapRaw,
+    capacity_rows: u64,
+    committed_rows: u64,
+    unlogged_rows: u64,
+}
+
+impl LogWriter {
+    /// Makes the file and takes its whole space, so that no later write can run out of disk.
+    ///
+    /// # Errors
+    /// When the file exists, cannot be made, or does not fit on the disk. A file that could not be
+    /// allocated is removed again.
+    pub fn create(path: &Path, capacity_rows: u64) -> Result<Self, LogError> {
+        if !(1..=ROWS_MAX).contains(&capacity_rows) {
+            return Err(LogError::Rows {
+                rows: capacity_rows,
+            });
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(io("cannot create", path))?;
+        let log = Self::allocated(&file, path, capacity_rows);
+        if log.is_err() {
+            // The reason for giving up is already on its way to the caller; a file that cannot be
+            // removed either is found by its name.
+            let _left_behind = std::fs::remove_file(path);
+        }
+        log
+    }
+
+    fn allocated(file: &File, path: &Path, capacity_rows: u64) -> Result<Self, LogError> {
+        let bytes = HEADER_BYTES as u64 + capacity_rows * ROW_BYTES as u64;
+        allocate(file, path, bytes)?;
+        let map = MmapRaw::map_raw(file).map_err(io("cannot map", path))?;
+        let mut log = Self {
+            map,
+            capacity_rows,
+            committed_rows: 0,
+            unlogged_rows: 0,
+        };
+        log.touch_every_page();
+        log.write_at(CAPACITY_OFFSET, &capacity_rows.to_le_bytes());
+        log.write_at(0, &LOG_MAGIC);
+        Ok(log)
+    }
+
+    /// Appends one row. Without room it is counted as unlogged, and the answer is false.
+    ///
+    /// Neither allocates nor makes a system call.
+    #[inline]
+    pub fn push(&mut self, row: &SampleRow) -> bool {
+        if self.committed_rows == self.capacity_rows {
+            self.unlogged_rows += 1;
+            return false;
+        }
+        // Fits in usize: the whole log was mapped.
+        let at = HEADER_BYTES + self.committed_rows as usize * ROW_BYTES;
+        self.write_at(at, &row.to_bytes());
+        self.committed_rows += 1;
+        // Little endian as the format says; the order makes the row visible before the count.
+        self.committed()
+            .store(self.committed_rows.to_le(), Ordering::Release);
+        true
+    }
+
+    /// Rows that a reader will see.
+    #[must_use]
+    pub fn committed_rows(&self) -> u64 {
+        self.committed_rows
+    }
+
+    /// Rows for which there was no room.
+    #[must_use]
+    pub fn unlogged_rows(&self) -> u64 {
+        self.unlogged_rows
+    }
+
+    #[inline]
+    fn committed(&self) -> &AtomicU64 {
+        // SAFETY: the map is at least a header long and starts on a page, so the word is in bounds
+        // and aligned; this process writes it through this reference alone, and whoever else maps
+        // the file only reads.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(COMMITTED_OFFSET).cast()) }
+    }
+
+    #[inline]
+    fn write_at(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.map.len(), "a write beyond the log");
+        // SAFETY: in bounds by the assertion; the map is writable, lives as long as `self`, and
+        // `&mut self` makes this its only writer.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.map.as_mut_ptr().add(at),
+                bytes.len(),
+            );
+        }
+    }
+
+    /// Takes the page faults now: each would be a trip into the kernel in the middle of a cell.
+    fn touch_every_page(&mut self) {
+        for at in (0..self.map.len()).step_by(PAGE_BYTES) {
+            self.write_at(at, &[0]);
+        }
+    }
+}
+
+/// Gives the file all of its blocks.
+fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), LogError> {
+    let length = libc::off_t::try_from(bytes).map_err(|_| LogError::Rows {
+        rows: bytes / ROW_BYTES as u64,
+    })?;
+    loop {
+        // SAFETY: the descriptor is open for writing for as long as `file` lives.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            libc::ENOSPC | libc::EDQUOT => {
+                return Err(LogError::NoSpace {
+                    bytes,
+                    path: path.display().to_string(),
+                });
+            }
+            errno => {
+                let source = std::io::Error::from_raw_os_error(errno);
+                return Err(io("cannot allocate", path)(source));
+            }
+        }
+    }
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LogError {
+    let path = path.display().to_string();
+    move |source| LogError::Io {
+        doing,
+        path,
+        source,
+    }
+}
