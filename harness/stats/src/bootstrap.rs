@@ -161,6 +161,14 @@ mod tests {
         );
     }
 
+    /// For the mean the jackknife is the ordinary standard error (Efron and Tibshirani, 11.2).
+    #[test]
+    fn the_jackknife_of_a_mean_is_its_standard_error() {
+        let all: Vec<&f64> = X.iter().collect();
+        let want = crate::Effect::of_mean(&X).unwrap().se;
+        assert!((jackknife_se(&all, &mean_of).unwrap() - want).abs() < 1e-15);
+    }
+
     #[test]
     fn blocks_stay_whole() {
         // Every block is a pair whose members differ by one; a torn pair would show.

@@ -1,10 +1,10 @@
 //! How much less a run of correlated latencies says about a tail quantile than independent ones.
 //!
 //! `D` is the variance of the share of exceedances as batch means show it, over the binomial
-//! variance that independence would give (Kish's design effect, "Survey Sampling", 1965; batch
-//! means: Law, "Simulation Modeling and Analysis", ch. 9). Queues let exceedances cluster, so D
-//! grows steeply with load. Only batches longer than the clusters see all of it: an estimate from
-//! short batches is too small.
+//! variance that independence would give that share (Kish's design effect, "Survey Sampling",
+//! 1965; batch means: Law, "Simulation Modeling and Analysis", ch. 9). Queues let exceedances
+//! cluster, so D grows steeply with load. Only batches longer than the clusters see all of it: an
+//! estimate from short batches is too small.
 
 use crate::estimate::{NoEstimate, require_open_unit, require_series};
 use crate::moments::moments;
@@ -67,8 +67,11 @@ pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEf
             need: u64::from(batches),
         });
     }
+    // The share found and not 1 - p: they differ where values tie at the quantile, and what is
+    // compared must be the variance of one and the same share.
+    let share = exceedances as f64 / f64::from(n);
     let between = moments(&shares)?.sd.powi(2) / f64::from(batches);
-    let independent = p * (1.0 - p) / f64::from(n);
+    let independent = share * (1.0 - share) / f64::from(n);
     Ok(DesignEffect {
         d: between / independent,
         n,
@@ -135,6 +138,31 @@ mod tests {
         let four = design_effect(&repeated, 0.99, 20).unwrap();
         assert!((four.d / one.d - 4.0).abs() < 0.05, "{} {}", four.d, one.d);
         assert_eq!(four.n, 80_000);
+    }
+
+    #[test]
+    fn values_that_tie_at_the_quantile_do_not_change_the_effect() {
+        let in_steps = |seed| {
+            let mut rng = ScheduleRng::new(seed);
+            (0..20_000)
+                .map(|_| match rng.below(1000) {
+                    0..900 => 1.0,
+                    900..995 => 2.0,
+                    _ => 3.0,
+                })
+                .collect()
+        };
+        // The quantile is 2, and one value in 200 lies above it.
+        let d = mean_d(in_steps);
+        assert!((0.7..1.3).contains(&d), "{d}");
+    }
+
+    #[test]
+    fn a_remainder_that_fills_no_batch_is_left_out_at_the_head() {
+        let series = single_server(0.5, 20_019, 3);
+        let whole = design_effect(&series, 0.99, 20).unwrap();
+        assert_eq!(whole, design_effect(&series[19..], 0.99, 20).unwrap());
+        assert_eq!(whole.n, 20_000);
     }
 
     #[test]

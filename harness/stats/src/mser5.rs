@@ -165,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_leaves_five_batches_at_least() {
+        // The last 25 requests are equal: nothing beats them, and nothing shorter is looked at.
+        let mut series = noisy(0, 475, 3);
+        series.extend([1.0; 25]);
+        assert_eq!(warm_up(&series).unwrap().discard_batches, 95);
+        // Equal over four batches only: the perfect tail is out of reach.
+        let mut shorter = noisy(0, 480, 3);
+        shorter.extend([1.0; 20]);
+        assert!(warm_up(&shorter).unwrap().discard_batches <= 95);
+    }
+
+    #[test]
     fn identical_requests_need_no_warm_up() {
         let got = warm_up(&[0.1; 60]).unwrap();
         assert_eq!((got.discard_requests, got.batches), (0, 12));

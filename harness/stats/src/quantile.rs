@@ -80,15 +80,14 @@ impl Sorted {
         let index = below as usize;
         let a = self.values[index];
         let b = self.values[(index + 1).min(self.values.len() - 1)];
-        // NumPy's two-sided interpolation: exact at both ends. Kept inside [a, b], because a
-        // rounding step beyond a neighbour would let a higher quantile come out lower.
+        // NumPy's interpolation to the last bit: from the nearer neighbour, so that both ends are
+        // exact and no result leaves [a, b].
         let step = require_finite_result("distance of neighbours", b - a)?;
-        let inside = if fraction < 0.5 {
+        Ok(if fraction < 0.5 {
             a + step * fraction
         } else {
             b - step * (1.0 - fraction)
-        };
-        Ok(inside.clamp(a, b))
+        })
     }
 
     /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all
@@ -162,6 +161,13 @@ mod tests {
                 "nearest rank at {p}"
             );
         }
+    }
+
+    /// `numpy.quantile([0.1, 1.3], 0.6)`; from the far neighbour it would be 0.82.
+    #[test]
+    fn equals_numpy_in_the_last_digit() {
+        let two = Sorted::new(vec![0.1, 1.3]).unwrap();
+        assert_eq!(two.linear(0.6).unwrap(), 0.820_000_000_000_000_1);
     }
 
     #[test]

@@ -120,6 +120,13 @@ mod tests {
     }
 
     #[test]
+    fn an_arrival_at_the_very_end_is_too_late() {
+        let all = poisson_schedule_ns(1000.0, SECOND_NS, 8).unwrap();
+        let until = |end_ns| poisson_schedule_ns(1000.0, end_ns, 8).unwrap().len();
+        assert_eq!((until(all[100]), until(all[100] + 1)), (100, 101));
+    }
+
+    #[test]
     fn counts_have_the_mean_and_variance_of_poisson() {
         let counts: Vec<f64> = (0..400)
             .map(|seed| poisson_schedule_ns(100.0, SECOND_NS, seed).unwrap().len() as f64)

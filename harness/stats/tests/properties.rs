@@ -10,6 +10,7 @@ use gpubench_stats::two_sample::{new_against_baseline, welch};
 use gpubench_stats::{Confidence, Estimate, LogRatio, ScheduleRng, Sorted, poisson_schedule_ns};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// Rates and durations as they occur: six orders of magnitude.
 fn positive() -> impl Strategy<Value = f64> {
@@ -36,8 +37,13 @@ fn ratio(a: &[f64], b: &[f64]) -> Estimate {
 }
 
 proptest! {
-    // No failure files: a failure is reported with its input, which becomes a test of its own.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    // One seed, so that a run repeats; no failure files: a failure is reported with its input,
+    // which becomes a test of its own.
+    #![proptest_config(ProptestConfig {
+        rng_seed: RngSeed::Fixed(20_260_101),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn swapping_the_conditions_gives_the_reciprocal(pairs in pairs()) {
@@ -125,7 +131,9 @@ proptest! {
     ) {
         let sorted = Sorted::new(values).unwrap();
         let (low, high) = (p.min(q), p.max(q));
-        prop_assert!(sorted.linear(low).unwrap() <= sorted.linear(high).unwrap());
+        // Halfway between neighbours the formula changes sides, which may cost a last digit.
+        let (lower, upper) = (sorted.linear(low).unwrap(), sorted.linear(high).unwrap());
+        prop_assert!(lower <= upper + 1e-15 * upper.abs().max(sorted.max() - sorted.min()));
         prop_assert!(sorted.nearest_rank(low).unwrap() <= sorted.nearest_rank(high).unwrap());
         let at = sorted.linear(p).unwrap();
         prop_assert!(sorted.min() <= at && at <= sorted.max());
