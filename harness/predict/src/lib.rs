@@ -1,1 +1,11 @@
 //! Prediction without a device: the queueing simulation, the packing rule and the decision tree.
+//!
+//! Pure functions of what the caller read: nothing here opens a device, reads a clock or a file,
+//! or prints. Figures from this package are predictions and say so.
+
+pub mod error;
+pub mod percentile;
+pub mod rng;
+pub mod simulate;
+
+pub use error::PredictError;

@@ -1,0 +1,229 @@
+//! What a simulated mode did, in the figures that are printed; overload is named, never averaged.
+
+use super::arrivals::{Arrivals, arrivals};
+use super::reference::{self, Service};
+use super::scenario::Scenario;
+use crate::percentile::percentiles;
+use serde::Serialize;
+
+/// A sharing mechanism, as the simulation knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum Mode {
+    /// A slice per tenant.
+    #[serde(rename = "MIG")]
+    Mig,
+    /// Side by side, stretched by neighbours.
+    #[serde(rename = "MPS")]
+    Mps,
+    /// One after another.
+    #[serde(rename = "time-slice")]
+    TimeSlice,
+    /// One after another, each tenant's launches held back by a token bucket.
+    #[serde(rename = "HAMi")]
+    Hami,
+}
+
+impl Mode {
+    /// The modes of the reference model, in the order of its table.
+    pub const REFERENCE: [Self; 3] = [Self::Mig, Self::Mps, Self::TimeSlice];
+
+    /// The name that is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mig => "MIG",
+            Self::Mps => "MPS",
+            Self::TimeSlice => "time-slice",
+            Self::Hami => "HAMi",
+        }
+    }
+}
+
+/// Whether the queue settles.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum State {
+    /// Less work arrives than can be done.
+    Stable,
+    /// More work arrives than can be done: figures depend on how long one watches.
+    Overloaded {
+        /// By how many requests the queue grows per second.
+        growth_per_s: f64,
+        /// By how much the wait of the next request grows per second, in the worst queue.
+        delay_growth_ms_per_s: f64,
+    },
+}
+
+/// One queue: what arrives in it, and how fast it is served.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Queue {
+    /// Requests that arrive per second.
+    pub rate_per_s: f64,
+    /// Mean time that the server spends on one.
+    pub busy_s: f64,
+}
+
+impl Queue {
+    /// Work that arrives per second, in seconds of this server.
+    pub fn load(self) -> f64 {
+        self.rate_per_s * self.busy_s
+    }
+}
+
+/// The load of the busiest queue, and whether all of them settle.
+pub fn judge(queues: &[Queue]) -> (f64, State) {
+    let load = queues.iter().map(|queue| queue.load()).fold(0.0, f64::max);
+    if load < 1.0 {
+        return (load, State::Stable);
+    }
+    let growth = |queue: &Queue| (queue.rate_per_s - 1.0 / queue.busy_s).max(0.0);
+    let growth_per_s = queues
+        .iter()
+        .filter(|queue| queue.busy_s > 0.0)
+        .map(growth)
+        .sum();
+    (
+        load,
+        State::Overloaded {
+            growth_per_s,
+            delay_growth_ms_per_s: (load - 1.0) * 1000.0,
+        },
+    )
+}
+
+/// One mode of one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModeSummary {
+    /// Which mode.
+    pub mode: Mode,
+    /// Requests that ended within the duration.
+    pub served: u64,
+    /// Their share of those offered; nothing where none was offered.
+    pub served_percent: Option<f64>,
+    /// Median latency of the served.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile of their latency.
+    pub p99_ms: Option<f64>,
+    /// Work that arrives per second in the busiest queue, in seconds of its server.
+    pub load: f64,
+    /// Whether the queues settle.
+    #[serde(flatten)]
+    pub state: State,
+}
+
+/// What a scenario gives in every mode of the reference model. A prediction, not a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Requests that arrived.
+    pub offered: u64,
+    /// The modes, in the order of the published table.
+    pub modes: Vec<ModeSummary>,
+}
+
+/// Simulates the reference model under the scenario's own seed.
+pub fn predict(scenario: &Scenario) -> Prediction {
+    predict_seed(scenario, scenario.seed)
+}
+
+/// Simulates the reference model under another seed.
+pub fn predict_seed(scenario: &Scenario, seed: u64) -> Prediction {
+    let arrivals = arrivals(scenario, seed);
+    let offered = arrivals.len() as u64;
+    let mut buffer = Vec::new();
+    let modes = Mode::REFERENCE.map(|mode| {
+        let taken = std::mem::take(&mut buffer);
+        let mut run = Collected::run(scenario, &arrivals, mode, taken, |_| true);
+        let summary = run.summary(scenario, offered);
+        buffer = run.latencies_s;
+        summary
+    });
+    Prediction {
+        offered,
+        modes: modes.into(),
+    }
+}
+
+/// What the sink keeps of a run: latencies of the served, and time in service for every tenant.
+pub(super) struct Collected {
+    mode: Mode,
+    pub(super) latencies_s: Vec<f64>,
+    busy: Vec<(u64, f64)>,
+}
+
+impl Collected {
+    /// Runs one mode; latencies are kept of the served requests whose tenant counts, in a buffer
+    /// that the caller may hand from mode to mode: fresh pages cost more than the model itself.
+    pub(super) fn run(
+        scenario: &Scenario,
+        arrivals: &Arrivals,
+        mode: Mode,
+        buffer: Vec<f64>,
+        counts: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut latencies_s = buffer;
+        latencies_s.clear();
+        latencies_s.reserve(arrivals.len());
+        let mut busy = vec![(0_u64, 0.0_f64); scenario.tenants as usize];
+        let sink = |service: Service| {
+            let (count, sum_s) = &mut busy[service.tenant];
+            *count += 1;
+            *sum_s += service.busy_s;
+            if service.end_s < scenario.duration_s && counts(service.tenant) {
+                latencies_s.push(service.latency_s);
+            }
+        };
+        match mode {
+            Mode::Mig => reference::mig(scenario, arrivals, sink),
+            Mode::Mps => reference::mps(scenario, arrivals, sink),
+            Mode::TimeSlice | Mode::Hami => reference::time_slice(scenario, arrivals, sink),
+        }
+        Self {
+            mode,
+            latencies_s,
+            busy,
+        }
+    }
+
+    /// The queues of the mode: one for all under time-slicing, else one per tenant.
+    fn queues(&self, scenario: &Scenario) -> Vec<Queue> {
+        let mean = |(count, sum_s): (u64, f64)| {
+            if count == 0 {
+                0.0
+            } else {
+                sum_s / count as f64
+            }
+        };
+        if self.mode == Mode::TimeSlice {
+            let add = |a: (u64, f64), b: &(u64, f64)| (a.0 + b.0, a.1 + b.1);
+            let busy_s = mean(self.busy.iter().fold((0, 0.0), add));
+            return vec![Queue {
+                rate_per_s: scenario.offered_per_s(),
+                busy_s,
+            }];
+        }
+        let of_tenant = |(load, busy): (super::scenario::TenantLoad, &(u64, f64))| Queue {
+            rate_per_s: load.rate_per_s(),
+            busy_s: mean(*busy),
+        };
+        scenario
+            .loads()
+            .into_iter()
+            .zip(&self.busy)
+            .map(of_tenant)
+            .collect()
+    }
+
+    fn summary(&mut self, scenario: &Scenario, offered: u64) -> ModeSummary {
+        let (load, state) = judge(&self.queues(scenario));
+        let served = self.latencies_s.len() as u64;
+        let found = percentiles(&mut self.latencies_s, [50.0, 99.0]);
+        ModeSummary {
+            mode: self.mode,
+            served,
+            served_percent: (offered > 0).then(|| 100.0 * served as f64 / offered as f64),
+            p50_ms: found.map(|[p50_s, _]| p50_s * 1000.0),
+            p99_ms: found.map(|[_, p99_s]| p99_s * 1000.0),
+            load,
+            state,
+        }
+    }
+}
