@@ -26,6 +26,12 @@ const ASSEMBLERS: &[(&str, &[u32])] = &[
     ("ptxas-oldest", &[70, 75, 80, 86, 89, 90]),
 ];
 
+/// Kernels that may spill, each with the reason. One that is listed and does not spill is an error.
+const SPILLING: &[(&str, &str)] = &[(
+    "fault_stack",
+    "a function that calls itself has to save registers on the stack that it is there to overflow",
+)];
+
 /// Regenerates every PTX file, or with `check` fails on any difference; assembles all of it.
 pub fn run(check: bool) -> Result<(), String> {
     let root = repository_root();
@@ -41,6 +47,7 @@ pub fn run(check: bool) -> Result<(), String> {
         return Err(format!("PTX without a CUDA source: {}", strays.join(", ")));
     }
     let mut differing = Vec::new();
+    // In the order of their names: NVRTC goes on numbering calls from one program to the next.
     for name in &names {
         let source = read(&sources.join(format!("{name}.cu")))?;
         let made = nvrtc.compile(name, &source)?;
@@ -106,8 +113,15 @@ fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
             said.trim()
         ));
     }
+    let stem = text
+        .file_stem()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default();
+    let excused = SPILLING.iter().any(|(kernel, _)| *kernel == stem);
     match spilled_bytes(&said) {
+        Some(0) if excused => Err(format!("{what}: no spills, so it needs no excuse any more")),
         Some(0) => Ok(()),
+        Some(_) if excused => Ok(()),
         Some(bytes) => Err(format!("{what}: {bytes} bytes of spills, none are allowed")),
         None => Err(format!(
             "{what}: ptxas says nothing about spills: {}",

@@ -1,8 +1,8 @@
 //! Device code: CUDA sources, checked-in PTX, typed launchers and the thin driver layer.
 //!
 //! `driver` talks to libcuda; `CATALOGUE` lists the kernels; each module under `kernel` holds the
-//! launcher of one kernel with its cost and its check. Nothing here decides how much load to make or
-//! what a figure means: that is the tenant's and the scorer's business.
+//! launcher of one kernel with its cost and its check. Nothing here decides how much load to make
+//! or what a figure means: that is the tenant's and the scorer's business.
 
 mod catalogue;
 mod cost;

@@ -1,7 +1,7 @@
 //! Result codes of the driver API: plain numbers with a name table beside them.
 //!
-//! A code is never turned into a Rust enum: a driver newer than this table, or a library that stands
-//! in front of the driver, may answer with any number, and that number has to survive.
+//! A code is never turned into a Rust enum: a driver newer than this table, or a library that
+//! stands in front of the driver, may answer with any number, and that number has to survive.
 
 /// The call did what was asked.
 pub const SUCCESS: i32 = 0;

@@ -1,7 +1,7 @@
 //! Device memory by `cuMemAlloc`, typed, and the copies to and from it.
 //!
-//! The asynchronous pool is never used here: what an allocation costs and what a cap refuses must be
-//! measured on the call that is named.
+//! The asynchronous pool is never used here: what an allocation costs and what a cap refuses must
+//! be measured on the call that is named.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! The thin layer over libcuda: numbers stay numbers, nothing panics, every release is accounted for.
+//! The thin layer over libcuda: numbers stay numbers, nothing panics, every release is counted.
 //!
 //! cudarc finds and loads the library; the calls go through our own table, since its result type is
 //! a Rust enum that a driver may overrun. What is deliberately lacking: retries, caching, pools,

@@ -52,7 +52,7 @@ impl Launcher for BlockTrace {
     fn cost(&self) -> Cost {
         let busy_ns = self.spin_ns.min(self.budget_ns);
         Cost {
-            block_busy_ns: busy_ns * u64::from(self.grid.blocks),
+            block_busy_ns: busy_ns.saturating_mul(u64::from(self.grid.blocks)),
             ..Cost::default()
         }
     }

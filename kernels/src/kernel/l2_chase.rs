@@ -57,8 +57,8 @@ impl Launcher for L2Chase {
 /// A ring through `lines` cache lines in random order: `ring[i]` is the word index of the element
 /// after the one at word i. Words between the elements are zero.
 ///
-/// Sattolo's algorithm (1986) over a SplitMix64 sequence (Steele, Lea, Flood 2014): one cycle of full
-/// length, so that a chase visits every line before it comes back, and no prefetcher can guess.
+/// Sattolo's algorithm (1986) over a SplitMix64 sequence (Steele, Lea, Flood 2014): one full cycle
+/// of all lines, so that a chase visits each before it comes back, and no prefetcher can guess.
 pub fn ring(lines: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lines).collect();
     let mut state = seed;

@@ -1,0 +1,8 @@
+// fault_illegal_store: stores one word wherever it is told to.
+//
+// Unit: none; a fault (MMU: 700 CUDA_ERROR_ILLEGAL_ADDRESS when the address is not mapped)
+// Counter: the code of the next synchronising call; Xid 31
+extern "C" __global__ void fault_illegal_store(unsigned int *target, unsigned int value)
+{
+    *target = value;
+}

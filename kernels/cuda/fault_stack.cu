@@ -1,0 +1,18 @@
+// fault_stack: calls itself as deep as it is told to, 256 bytes of stack or more a call.
+//
+// Unit: none; a fault (714 CUDA_ERROR_HARDWARE_STACK_ERROR, 700 or 719 beyond the stack limit)
+// Counter: the code of the next synchronising call; Xid 13 or 31
+//
+// Depth d gives the sum of the numbers from 1 to d, which the array on the way down carries.
+static __device__ __noinline__ unsigned int descend(unsigned int depth)
+{
+    volatile unsigned int frame[64];
+    frame[depth % 64] = depth;
+    const unsigned int below = depth == 0 ? 0 : descend(depth - 1);
+    return frame[depth % 64] + below;
+}
+
+extern "C" __global__ void fault_stack(unsigned int depth, unsigned int *out)
+{
+    *out = descend(depth);
+}

@@ -1,0 +1,68 @@
+//! `atomic_add`: atomic additions to words of global memory.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Adds one to words of global memory, atomically.
+#[derive(Debug, Clone, Copy)]
+pub struct AtomicAdd {
+    /// The words: `slots` u32.
+    pub words: DevicePtr,
+    /// How many, a power of two: few of them collide, many spread over L2.
+    pub slots: u32,
+    /// Additions of each thread.
+    pub iterations: u32,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Launcher for AtomicAdd {
+    fn kernel(&self) -> Kernel {
+        Kernel::AtomicAdd
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new()
+            .ptr(self.words)
+            .u32(self.slots.wrapping_sub(1))
+            .u32(self.iterations)
+    }
+
+    fn cost(&self) -> Cost {
+        let atomic_ops = self.grid.total_threads() * u64::from(self.iterations);
+        Cost {
+            atomic_ops,
+            ..Cost::default()
+        }
+    }
+}
+
+/// No addition is lost and each goes where it should, with one slot and with many.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("atomic_add", kernels)?;
+    let (grid, iterations) = (Grid::new(3, 64), 7);
+    for slots in [1_u32, 32] {
+        let words = check.zeros::<u32>(slots as usize + 1)?;
+        check.run(&AtomicAdd {
+            words: words.device_ptr(),
+            slots,
+            iterations,
+            grid,
+        })?;
+        let mut expected = vec![0_u32; slots as usize + 1];
+        for thread in 0..grid.total_threads() as u32 {
+            for i in 0..iterations {
+                expected[((thread + i) % slots) as usize] += 1;
+            }
+        }
+        check.same_slice("slots", &words.to_vec()?, &expected)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! `block_slots`: small blocks that sleep in their slots.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Takes block slots and sleeps in them.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockSlots {
+    /// For how long.
+    pub duration_ns: u64,
+    /// At the utmost, whatever `duration_ns` says.
+    pub budget_ns: u64,
+    /// Each nap; the device sleeps up to twice as long, and a millisecond at most.
+    pub nap_ns: u32,
+    /// Null, or room for two u64 a block: its start and end on `%globaltimer`.
+    pub stamps: DevicePtr,
+    /// Its shape: one warp a block takes a slot at the least cost of anything else.
+    pub grid: Grid,
+}
+
+impl Launcher for BlockSlots {
+    fn kernel(&self) -> Kernel {
+        Kernel::BlockSlots
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let args = Args::new().u64(self.duration_ns).u64(self.budget_ns);
+        args.u32(self.nap_ns).ptr(self.stamps)
+    }
+
+    fn cost(&self) -> Cost {
+        let busy_ns = self.duration_ns.min(self.budget_ns);
+        Cost {
+            block_busy_ns: busy_ns.saturating_mul(u64::from(self.grid.blocks)),
+            ..Cost::default()
+        }
+    }
+}
+
+/// It lasts as long as asked, and no launch outlives its budget for ever.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("block_slots", kernels)?;
+    let grid = Grid::new(3, 32);
+    for (duration_ns, budget_ns) in [(3_000, 6_000), (u64::MAX, 3_000)] {
+        let stamps = check.zeros::<u64>(6)?;
+        let stamps_at = stamps.device_ptr();
+        check.run(&BlockSlots {
+            duration_ns,
+            budget_ns,
+            nap_ns: 200,
+            stamps: stamps_at,
+            grid,
+        })?;
+        for pair in stamps.to_vec()?.chunks_exact(2) {
+            check.holds(pair[0] != 0, "start stamp", &pair[0], &"a time")?;
+            let lasted_ns = pair[1].wrapping_sub(pair[0]);
+            check.holds(
+                lasted_ns >= 3_000,
+                "time of a block",
+                &lasted_ns,
+                &"3000 ns or more",
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! `fault_assert`: fails a device-side assertion when armed.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Asserts when armed.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultAssert {
+    /// Whether to: 710; the driver prints the message to standard error.
+    pub armed: bool,
+    /// One u32, one where the kernel came through.
+    pub done: DevicePtr,
+}
+
+impl Launcher for FaultAssert {
+    fn kernel(&self) -> Kernel {
+        Kernel::FaultAssert
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(1, 1)
+    }
+
+    fn args(&self) -> Args {
+        Args::new().u32(u32::from(self.armed)).ptr(self.done)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// Unarmed it comes through.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fault_assert", kernels)?;
+    let done = check.zeros::<u32>(1)?;
+    check.run(&FaultAssert {
+        armed: false,
+        done: done.device_ptr(),
+    })?;
+    check.same("done", done.to_vec()?[0], 1)
+}

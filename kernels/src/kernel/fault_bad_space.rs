@@ -1,0 +1,45 @@
+//! `fault_bad_space`: an atomic addition through a generic pointer, to local memory when armed.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Adds through a generic pointer.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultBadSpace {
+    /// Whether the pointer leads to local memory: 717, the SM's.
+    pub armed: bool,
+    /// One u32: one is added to it where unarmed.
+    pub global: DevicePtr,
+}
+
+impl Launcher for FaultBadSpace {
+    fn kernel(&self) -> Kernel {
+        Kernel::FaultBadSpace
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(1, 1)
+    }
+
+    fn args(&self) -> Args {
+        Args::new().u32(u32::from(self.armed)).ptr(self.global)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// Unarmed it adds one to global memory.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fault_bad_space", kernels)?;
+    let global = check.buffer(&[8_u32])?;
+    check.run(&FaultBadSpace {
+        armed: false,
+        global: global.device_ptr(),
+    })?;
+    check.same("word", global.to_vec()?[0], 9)
+}

@@ -1,0 +1,56 @@
+//! `fault_illegal_store`: stores one word wherever it is told to.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Stores one word.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultIllegalStore {
+    /// Where to.
+    pub target: DevicePtr,
+    /// What.
+    pub value: u32,
+}
+
+impl FaultIllegalStore {
+    /// An address in the first page, which no allocation ever gets.
+    pub const UNMAPPED: DevicePtr = DevicePtr(16);
+
+    /// The fault itself: 700, the MMU's.
+    pub const fn armed() -> Self {
+        Self {
+            target: Self::UNMAPPED,
+            value: 0,
+        }
+    }
+}
+
+impl Launcher for FaultIllegalStore {
+    fn kernel(&self) -> Kernel {
+        Kernel::FaultIllegalStore
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(1, 1)
+    }
+
+    fn args(&self) -> Args {
+        Args::new().ptr(self.target).u32(self.value)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// With an address of its own it stores and hurts nobody.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fault_illegal_store", kernels)?;
+    let words = check.zeros::<u32>(3)?;
+    let target = words.device_ptr().offset_bytes(4);
+    check.run(&FaultIllegalStore { target, value: 7 })?;
+    check.same_slice("words", &words.to_vec()?, &[0, 7, 0])
+}

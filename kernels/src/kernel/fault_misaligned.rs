@@ -1,0 +1,64 @@
+//! `fault_misaligned`: loads a word from an address that need not be a multiple of four.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Loads one word.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultMisaligned {
+    /// Memory of the process, eight bytes at least.
+    pub base: DevicePtr,
+    /// Where in it.
+    pub offset_bytes: u32,
+    /// One u32: what was loaded.
+    pub out: DevicePtr,
+}
+
+impl FaultMisaligned {
+    /// The fault itself: 716, the SM's.
+    pub const fn armed(base: DevicePtr, out: DevicePtr) -> Self {
+        Self {
+            base,
+            offset_bytes: 1,
+            out,
+        }
+    }
+}
+
+impl Launcher for FaultMisaligned {
+    fn kernel(&self) -> Kernel {
+        Kernel::FaultMisaligned
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(1, 1)
+    }
+
+    fn args(&self) -> Args {
+        Args::new()
+            .ptr(self.base)
+            .u32(self.offset_bytes)
+            .ptr(self.out)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// At an aligned offset it loads what lies there.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fault_misaligned", kernels)?;
+    let words = check.buffer(&[11_u32, 22])?;
+    let out = check.zeros::<u32>(1)?;
+    let (base, out_at) = (words.device_ptr(), out.device_ptr());
+    check.run(&FaultMisaligned {
+        base,
+        offset_bytes: 4,
+        out: out_at,
+    })?;
+    check.same("word", out.to_vec()?[0], 22)
+}

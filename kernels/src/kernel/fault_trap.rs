@@ -1,0 +1,45 @@
+//! `fault_trap`: executes the trap instruction when armed.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Traps when armed.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultTrap {
+    /// Whether to: 719 (715 on some parts), the SM's.
+    pub armed: bool,
+    /// One u32, one where the kernel came through.
+    pub done: DevicePtr,
+}
+
+impl Launcher for FaultTrap {
+    fn kernel(&self) -> Kernel {
+        Kernel::FaultTrap
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(1, 1)
+    }
+
+    fn args(&self) -> Args {
+        Args::new().u32(u32::from(self.armed)).ptr(self.done)
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// Unarmed it comes through.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fault_trap", kernels)?;
+    let done = check.zeros::<u32>(1)?;
+    check.run(&FaultTrap {
+        armed: false,
+        done: done.device_ptr(),
+    })?;
+    check.same("done", done.to_vec()?[0], 1)
+}

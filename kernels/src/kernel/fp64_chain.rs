@@ -1,0 +1,115 @@
+//! `fp64_chain`: independent chains of double-precision multiply-adds.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Chains of each thread.
+const CHAINS: usize = 8;
+/// Steps of each chain in one iteration.
+const STEPS: u64 = 4;
+
+/// Runs eight chains of multiply-adds in every thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Fp64Chain {
+    /// One f64 a thread.
+    pub out: DevicePtr,
+    /// Iterations of 32 multiply-adds each.
+    pub iterations: u32,
+    /// x becomes x * mul + add.
+    pub mul: f64,
+    /// See `mul`.
+    pub add: f64,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl Fp64Chain {
+    /// With a factor and a summand that keep the values between zero and a thousand for ever.
+    pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
+        Self {
+            out,
+            iterations,
+            mul: 0.999_755_86,
+            add: 0.125,
+            grid,
+        }
+    }
+}
+
+impl Launcher for Fp64Chain {
+    fn kernel(&self) -> Kernel {
+        Kernel::Fp64Chain
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        Args::new()
+            .ptr(self.out)
+            .u32(self.iterations)
+            .f64(self.mul)
+            .f64(self.add)
+    }
+
+    fn cost(&self) -> Cost {
+        let fmas = self.grid.total_threads() * u64::from(self.iterations) * STEPS * CHAINS as u64;
+        Cost {
+            fp64_flops: 2 * fmas,
+            ..Cost::default()
+        }
+    }
+}
+
+/// Bit-exact on the host: an FMA rounds once in IEEE 754, whoever computes it.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("fp64_chain", kernels)?;
+    let grid = Grid::new(3, 64);
+    let out = check.zeros::<f64>(grid.total_threads() as usize)?;
+    let launch = Fp64Chain::bounded(out.device_ptr(), 37, grid);
+    check.run(&launch)?;
+    let expected: Vec<u64> = (0..grid.total_threads() as u32)
+        .map(|thread| reference(thread % grid.threads, &launch).to_bits())
+        .collect();
+    let found: Vec<u64> = out.to_vec()?.into_iter().map(f64::to_bits).collect();
+    check.same_slice("bits of the sums", &found, &expected)
+}
+
+fn reference(thread_in_block: u32, launch: &Fp64Chain) -> f64 {
+    let mut chains = [0.0_f64; CHAINS];
+    for (number, chain) in (0_u32..).zip(&mut chains) {
+        *chain = f64::from(thread_in_block + number);
+        for _ in 0..u64::from(launch.iterations) * STEPS {
+            *chain = chain.mul_add(launch.mul, launch.add);
+        }
+    }
+    chains[1..].iter().fold(chains[0], |sum, chain| sum + chain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_counts_what_the_ptx_holds() {
+        let fmas_per_iteration = Kernel::Fp64Chain.info().ptx.matches("fma.rn.f64").count();
+        let one = Fp64Chain::bounded(DevicePtr::NULL, 1, Grid::new(1, 1));
+        assert_eq!(one.cost().fp64_flops, 2 * fmas_per_iteration as u64);
+        assert_eq!(one.args().sizes(), [8, 4, 8, 8]);
+    }
+
+    #[test]
+    fn results_differ_between_threads_and_lengths() {
+        let short = Fp64Chain::bounded(DevicePtr::NULL, 37, Grid::new(1, 1));
+        let long = Fp64Chain {
+            iterations: 38,
+            ..short
+        };
+        assert_ne!(reference(0, &short), reference(1, &short));
+        assert_ne!(reference(0, &short), reference(0, &long));
+    }
+}

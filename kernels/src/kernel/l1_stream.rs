@@ -1,0 +1,102 @@
+//! `l1_stream`: every block reads its own small part of a buffer again and again.
+
+use crate::catalogue::Kernel;
+use crate::cost::Cost;
+use crate::driver::{Args, DevicePtr, Grid};
+use crate::kernel::stream_read::pattern_halves;
+use crate::kernel::{VECTOR_BYTES, elements_of};
+use crate::kernel_set::{KernelSet, Launcher};
+use crate::verify::{Check, VerifyError};
+
+/// Reads a small part of a buffer in every block, several times.
+#[derive(Debug, Clone, Copy)]
+pub struct L1Stream {
+    /// The buffer, aligned to 16 bytes: as many parts as there are blocks.
+    pub src: DevicePtr,
+    /// Bytes of each part, in whole accesses of 16; below the L1 size for what the name says.
+    pub bytes_per_block: u32,
+    /// How often each part is read.
+    pub passes: u32,
+    /// Threads whose sum equals this add one to `hits`; any fixed number will do for a load.
+    pub trigger: u64,
+    /// One u32.
+    pub hits: DevicePtr,
+    /// Its shape.
+    pub grid: Grid,
+}
+
+impl L1Stream {
+    fn vectors(&self) -> u32 {
+        self.bytes_per_block / VECTOR_BYTES as u32
+    }
+}
+
+impl Launcher for L1Stream {
+    fn kernel(&self) -> Kernel {
+        Kernel::L1Stream
+    }
+
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn args(&self) -> Args {
+        let args = Args::new()
+            .ptr(self.src)
+            .u32(self.vectors())
+            .u32(self.passes);
+        args.u64(self.trigger).ptr(self.hits)
+    }
+
+    fn cost(&self) -> Cost {
+        let reads =
+            u64::from(self.grid.blocks) * u64::from(self.passes) * u64::from(self.vectors());
+        Cost {
+            l1_bytes: reads * VECTOR_BYTES,
+            ..Cost::default()
+        }
+    }
+}
+
+/// The sums are found as often as the host finds them, and one pass less is not.
+pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
+    let check = Check::new("l1_stream", kernels)?;
+    let (grid, vectors, passes) = (Grid::new(3, 64), 150_u64, 3_u32);
+    let halves = pattern_halves(vectors * u64::from(grid.blocks), 41);
+    let src = check.buffer(&halves)?;
+    let hits = check.zeros::<u32>(1)?;
+    let sum = |block: u64, thread: u64| {
+        let pair = |i: u64| {
+            let at = 2 * (block * vectors + i) as usize;
+            halves[at].wrapping_add(halves[at + 1])
+        };
+        let own = elements_of(thread, u64::from(grid.threads), vectors);
+        own.fold(0_u64, |sum, i| sum.wrapping_add(pair(i)))
+            .wrapping_mul(u64::from(passes))
+    };
+    let load = L1Stream {
+        src: src.device_ptr(),
+        bytes_per_block: (vectors * VECTOR_BYTES) as u32,
+        passes,
+        trigger: 0,
+        hits: hits.device_ptr(),
+        grid,
+    };
+    let count = |load: L1Stream| -> Result<u32, VerifyError> {
+        hits.fill(0)?;
+        check.run(&load)?;
+        Ok(hits.to_vec()?[0])
+    };
+    for (block, thread) in [(0, 0), (1, 33), (2, 63)] {
+        let trigger = sum(block, thread);
+        let what = format!("hits of thread {thread} of block {block}");
+        check.same(&what, count(L1Stream { trigger, ..load })?, 1)?;
+        let less = L1Stream {
+            trigger,
+            passes: passes - 1,
+            ..load
+        };
+        check.same("hits with a pass less", count(less)?, 0)?;
+    }
+    Ok(())
+}
