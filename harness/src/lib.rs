@@ -10,4 +10,6 @@ pub mod catalogue;
 
 pub mod profile;
 
+pub mod plan;
+
 pub mod cli;

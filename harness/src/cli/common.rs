@@ -6,6 +6,8 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
 
 use super::device::DeviceSelector;
+use crate::error::ExpectedError;
+use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};
 
 /// Which GPU.
@@ -47,6 +49,21 @@ pub struct ProfileFlags {
     /// Allow changes to device settings, which are undone afterwards
     #[arg(long)]
     pub allow_reconfigure: bool,
+}
+
+impl ProfileFlags {
+    /// Loads the profile and sets in it what the command line says.
+    ///
+    /// # Errors
+    /// When there is no such profile, or it is wrong.
+    pub fn load(&self) -> Result<Profile, ExpectedError> {
+        let overrides = Overrides {
+            seed: self.seed,
+            mechanisms: self.mechanism.clone(),
+            axes: self.axis.clone(),
+        };
+        profile::load(&self.profile, &overrides)
+    }
 }
 
 /// Where output goes.

@@ -5,8 +5,10 @@
 
 pub mod common;
 pub mod device;
+pub mod host;
 pub mod list;
 pub mod panic_report;
+pub mod plan;
 pub mod stand_in;
 pub mod ui;
 
@@ -29,12 +31,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Plan(plan::Args),
     List(list::Args),
 }
 
 impl Verb {
     fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         match self {
+            Self::Plan(args) => plan::run(args, ui),
             Self::List(args) => list::run(args, ui),
         }
     }

@@ -24,6 +24,8 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 const SPAN_ACCEPTED: &str =
     "a duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\"";
 
@@ -80,13 +82,20 @@ fn fraction_ns(digits: &str, unit_ns: u64) -> Option<u64> {
     }
 }
 
+/// In the largest unit that says it exactly: seconds and shorter units with up to three decimals.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = UNITS
-            .into_iter()
-            .find(|(_, ns)| self.ns >= *ns && self.ns.is_multiple_of(*ns));
+        let fits = UNITS.into_iter().find(|(_, unit_ns)| {
+            let thousandths = if *unit_ns <= SECOND_NS { 1_000 } else { 1 };
+            self.ns >= *unit_ns && self.ns.is_multiple_of((unit_ns / thousandths).max(1))
+        });
         let (unit, unit_ns) = fits.unwrap_or(("ns", 1));
-        write!(f, "{}{unit}", self.ns / unit_ns)
+        let (whole, rest) = (self.ns / unit_ns, self.ns % unit_ns);
+        if rest == 0 {
+            return write!(f, "{whole}{unit}");
+        }
+        let decimals = format!("{:03}", rest / (unit_ns / 1_000));
+        write!(f, "{whole}.{}{unit}", decimals.trim_end_matches('0'))
     }
 }
 
@@ -221,6 +230,21 @@ mod tests {
             ("1h", 3_600_000_000_000),
         ] {
             assert_eq!(Span::parse(text), Some(Span::from_ns(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_print_as_people_write_them() {
+        for (ns, text) in [
+            (1_800_000_000, "1.8s"),
+            (2_950_000_000, "2.95s"),
+            (250_000_000, "250ms"),
+            (1_000_100, "1000.1us"),
+            (600_000_000_000, "10min"),
+            (90_000_000_000, "90s"),
+            (0, "0ns"),
+        ] {
+            assert_eq!(Span::from_ns(ns).to_string(), text);
         }
     }
 

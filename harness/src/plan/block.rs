@@ -1,0 +1,210 @@
+//! What one block holds, and the order in which blocks and their cells run.
+
+use std::collections::BTreeSet;
+
+use gpubench_record::{Cell, CellTenant, Condition, Role};
+use gpubench_stats::ScheduleRng;
+
+use super::capability::{Capability, VariantRef};
+use super::seed::derive;
+use crate::axis::AxisEntry;
+use crate::catalogue::EXCLUSIVE;
+
+/// Mechanisms that run without a switch of the host between them.
+#[derive(Debug, Clone)]
+pub(super) struct Group<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its members that can run, in report order.
+    pub members: Vec<&'a Capability>,
+}
+
+/// A cell without its place in the order.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Draft {
+    variant: VariantRef,
+    group: String,
+    entry: &'static AxisEntry,
+    condition: Condition,
+    dose: f64,
+}
+
+impl<'a> Group<'a> {
+    /// Sorts what can run into groups, in the order in which they first appear.
+    pub(super) fn sort(runnable: &[&'a Capability]) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for &capability in runnable {
+            match groups
+                .iter_mut()
+                .find(|group| group.name == capability.group)
+            {
+                Some(group) => group.members.push(capability),
+                None => groups.push(Self {
+                    name: &capability.group,
+                    members: vec![capability],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// Every cell of one block of this group, in report order.
+    pub(super) fn cells(&self, entries: &[&'static AxisEntry], doses: &[f64]) -> Vec<Draft> {
+        let mut drafts = Vec::new();
+        for &entry in entries {
+            let mut push = |variant: &VariantRef, condition, dose| {
+                let (variant, group) = (variant.clone(), self.name.to_owned());
+                drafts.push(Draft {
+                    variant,
+                    group,
+                    entry,
+                    condition,
+                    dose,
+                });
+            };
+            if self.members.iter().any(|member| member.needs_native) {
+                let native = VariantRef::new(EXCLUSIVE, EXCLUSIVE);
+                push(&native, Condition::N, 0.0);
+                push(&native, Condition::NAgain, 0.0);
+            }
+            for member in self.contestants() {
+                push(&member.variant, Condition::S, 0.0);
+                push(&member.variant, Condition::SAgain, 0.0);
+                doses
+                    .iter()
+                    .for_each(|&dose| push(&member.variant, Condition::C, dose));
+            }
+            for form in self.unprotected_forms() {
+                doses
+                    .iter()
+                    .for_each(|&dose| push(form, Condition::U, dose));
+            }
+        }
+        drafts
+    }
+
+    fn contestants(&self) -> impl Iterator<Item = &&'a Capability> {
+        self.members
+            .iter()
+            .filter(|member| member.variant.mechanism != EXCLUSIVE)
+    }
+
+    /// Unprotected forms whose contended cells are not in the block anyway, each once.
+    fn unprotected_forms(&self) -> BTreeSet<&'a VariantRef> {
+        let planned: BTreeSet<_> = self.contestants().map(|member| &member.variant).collect();
+        let forms = self
+            .contestants()
+            .filter_map(|member| member.unprotected.as_ref());
+        forms.filter(|form| !planned.contains(form)).collect()
+    }
+}
+
+/// The cells of all blocks in the order in which they run.
+///
+/// Blocks come in pairs, the second in the reverse order of the first, so that a linear drift
+/// cancels out (ABBA). A pair of one group runs before the host is switched to the next group,
+/// and the order of groups turns round from pair to pair, which halves the switches.
+pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for first in (0..plan.blocks).step_by(2) {
+        let turned = (first / 2) % 2 == 1;
+        let visit: Vec<&Group<'_>> = if turned {
+            groups.iter().rev().collect()
+        } else {
+            groups.iter().collect()
+        };
+        for group in visit {
+            let mut drafts = group.cells(plan.entries, plan.doses);
+            let purpose = format!("order {}", group.name);
+            ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
+            cells.extend(drafts.iter().map(|draft| plan.cell(first, draft)));
+            if first + 1 < plan.blocks {
+                cells.extend(drafts.iter().rev().map(|draft| plan.cell(first + 1, draft)));
+            }
+        }
+    }
+    number(&mut cells, plan.blocks);
+    cells
+}
+
+/// What all cells of a plan have in common.
+pub(super) struct Layout<'a> {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Tenants in a contended cell.
+    pub tenants: u32,
+    /// Sub-axes to run.
+    pub entries: &'a [&'static AxisEntry],
+    /// Doses of the aggressor.
+    pub doses: &'a [f64],
+}
+
+impl Layout<'_> {
+    fn cell(&self, block: u32, draft: &Draft) -> Cell {
+        let aggressor = draft
+            .condition
+            .has_aggressor()
+            .then_some(draft.entry.aggressor);
+        Cell {
+            id: String::new(),
+            block,
+            group: draft.group.clone(),
+            mechanism: draft.variant.mechanism.clone(),
+            variant: draft.variant.variant.clone(),
+            sub_axis: draft.entry.sub_axis,
+            condition: draft.condition,
+            victim: draft.entry.victim.to_owned(),
+            aggressor: aggressor.map(str::to_owned),
+            dose: draft.dose,
+            tenants: self.tenants(draft, aggressor),
+            schedule_seed: derive(self.seed, "schedule", block),
+        }
+    }
+
+    fn tenants(&self, draft: &Draft, aggressor: Option<&str>) -> Vec<CellTenant> {
+        let victim = CellTenant {
+            tenant: "victim".to_owned(),
+            role: Role::Victim,
+            workload: Some(draft.entry.victim.to_owned()),
+        };
+        let neighbours = if draft.condition.is_native() {
+            0
+        } else {
+            self.tenants - 1
+        };
+        let neighbour = |number| CellTenant {
+            tenant: format!("neighbour-{number}"),
+            role: if aggressor.is_some() {
+                Role::Aggressor
+            } else {
+                Role::Idle
+            },
+            workload: aggressor.map(str::to_owned),
+        };
+        std::iter::once(victim)
+            .chain((1..=neighbours).map(neighbour))
+            .collect()
+    }
+}
+
+/// Gives every cell its id: a number that sorts in run order, then what it is.
+fn number(cells: &mut [Cell], blocks: u32) {
+    let digits = |count: usize| count.saturating_sub(1).to_string().len();
+    let number_width = digits(cells.len()).max(4);
+    let block_width = digits(blocks as usize).max(2);
+    for (number, cell) in cells.iter_mut().enumerate() {
+        let what = [
+            format!("{number:0number_width$}"),
+            format!("b{:0block_width$}", cell.block),
+            cell.mechanism.clone(),
+            cell.victim.clone(),
+            // An apostrophe needs quoting in every shell.
+            cell.condition.as_str().replace('\'', "2"),
+        ];
+        let dose = (cell.dose > 0.0 && cell.dose < 1.0).then(|| format!("dose{}", cell.dose));
+        let parts = what.into_iter().chain(cell.aggressor.clone()).chain(dose);
+        cell.id = parts.collect::<Vec<_>>().join("-");
+    }
+}

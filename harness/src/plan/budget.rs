@@ -1,0 +1,96 @@
+//! How many blocks, and how long a cell, so that a plan takes no longer than its profile allows.
+
+use gpubench_record::Durations;
+
+use super::error::PlanError;
+use crate::profile::units::Span;
+use crate::profile::{CellParts, Profile};
+
+/// Standard deviations of a Poisson count that an open loop keeps in hand: 3.5 leave about one
+/// cell in four thousand with fewer arrivals than wanted.
+const ARRIVALS_MARGIN_SD: f64 = 3.5;
+
+/// Parts shrink in whole steps of this length, for durations that people can read.
+const STEP_NS: u64 = 1_000_000;
+
+/// The most blocks of full cells that fit; else the fewest blocks of shorter cells.
+pub(super) fn fit(profile: &Profile, cells_per_block: u64) -> Result<(u32, Durations), PlanError> {
+    let bounds = profile.blocks;
+    let full = durations(&profile.cell);
+    let block_ns = cells_per_block.saturating_mul(full.cell_ns()).max(1);
+    let fitting = u32::try_from(profile.device_time.ns / block_ns).unwrap_or(u32::MAX);
+    if fitting >= bounds.min {
+        return Ok((fitting.min(bounds.max), full));
+    }
+    let cells = cells_per_block.saturating_mul(u64::from(bounds.min)).max(1);
+    let least = durations(&profile.cell_min);
+    let cell_ns = profile.device_time.ns / cells;
+    if cell_ns < least.cell_ns() {
+        let needed = Span::from_ns(cells.saturating_mul(least.cell_ns()));
+        let device_time = profile.device_time;
+        return Err(PlanError::TooLittleTime {
+            device_time,
+            cells,
+            needed,
+        });
+    }
+    Ok((
+        bounds.min,
+        shrink(&full, &enough_arrivals(profile, least, cell_ns), cell_ns),
+    ))
+}
+
+/// Length of an open loop that holds the arrivals a p99 needs, but for one cell in thousands.
+pub(super) fn open_ns_for_p99(profile: &Profile) -> u64 {
+    let wanted = f64::from(profile.thresholds.jitter_requests_min);
+    // Solves mean - margin * sqrt(mean) = wanted.
+    let root = (ARRIVALS_MARGIN_SD + (ARRIVALS_MARGIN_SD.powi(2) + 4.0 * wanted).sqrt()) / 2.0;
+    let open_s = root * root / profile.nominal_rate_per_s();
+    // Saturates for a rate close to 0, and then no open loop is long enough, which is true.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "as above"
+    )]
+    let open_ns = (open_s * 1e9).ceil() as u64;
+    open_ns
+}
+
+/// The shortest cell with an open loop that is good for a p99, if the time and the profile have
+/// room for one. Where they have not, every part shrinks alike: half a p99 is none.
+fn enough_arrivals(profile: &Profile, least: Durations, cell_ns: u64) -> Durations {
+    let open_ns = open_ns_for_p99(profile).max(least.open_ns);
+    let base = Durations { open_ns, ..least };
+    if open_ns <= profile.cell.open.ns && base.cell_ns() <= cell_ns {
+        base
+    } else {
+        least
+    }
+}
+
+/// Grows `base` towards `full` by the same fraction in every part, as far as `cell_ns` allows.
+fn shrink(full: &Durations, base: &Durations, cell_ns: u64) -> Durations {
+    let spare = u128::from(cell_ns - base.cell_ns());
+    let missing = u128::from(full.cell_ns() - base.cell_ns()).max(1);
+    let part = |full_ns: u64, base_ns: u64| {
+        let grown = u128::from(full_ns - base_ns) * spare / missing;
+        // At most `full_ns`, since the cell did not fit at full length.
+        let grown_ns = u64::try_from(grown).unwrap_or(0);
+        base_ns + grown_ns / STEP_NS * STEP_NS
+    };
+    Durations {
+        warmup_ns: part(full.warmup_ns, base.warmup_ns),
+        closed_ns: part(full.closed_ns, base.closed_ns),
+        open_ns: part(full.open_ns, base.open_ns),
+        gap_ns: part(full.gap_ns, base.gap_ns),
+    }
+}
+
+fn durations(parts: &CellParts) -> Durations {
+    Durations {
+        warmup_ns: parts.warmup.ns,
+        closed_ns: parts.closed.ns,
+        open_ns: parts.open.ns,
+        gap_ns: parts.gap.ns,
+    }
+}

@@ -1,0 +1,137 @@
+//! From a profile and what the host can do to every cell that will run, with its seed, its place
+//! in the order, and the reason for each skip.
+//!
+//! Pure: no device, no clock, no files. Equal inputs give equal plans.
+
+mod block;
+mod budget;
+pub mod capability;
+mod error;
+mod notes;
+mod seed;
+#[cfg(test)]
+mod tests;
+
+use gpubench_record::plan::PlannedMechanism;
+use gpubench_record::{Plan, Skip};
+
+use crate::axis::{self, AxisEntry, Selection};
+use crate::profile::{Profile, Wanted, profile_hash};
+use block::{Group, Layout, in_order};
+pub use capability::{Availability, Capabilities, Capability, VariantRef};
+pub use error::PlanError;
+pub use notes::notes;
+
+/// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.
+///
+/// # Errors
+/// When no mechanism can run, or the profile's `device_time` does not hold its fewest blocks.
+pub fn plan(
+    profile: &Profile,
+    capabilities: &Capabilities,
+    ptx_hash: &str,
+) -> Result<Plan, PlanError> {
+    let asked = asked_for(profile, capabilities);
+    let skips = skips(profile, &asked);
+    let runnable: Vec<&Capability> = asked
+        .into_iter()
+        .filter(|capability| capability.availability == Availability::Available)
+        .collect();
+    let entries = entries(profile);
+    let groups = Group::sort(&runnable);
+    let count = |group: &Group<'_>| group.cells(&entries, &profile.doses).len() as u64;
+    let cells_per_block: u64 = groups.iter().map(count).sum();
+    if cells_per_block == 0 {
+        let reasons = skips
+            .iter()
+            .map(|skip| format!("{}: {}", skip.mechanism, skip.reason));
+        return Err(PlanError::NothingToRun {
+            reasons: reasons.collect(),
+        });
+    }
+    let (blocks, durations) = budget::fit(profile, cells_per_block)?;
+    let layout = Layout {
+        seed: profile.seed,
+        blocks,
+        tenants: profile.tenants,
+        entries: &entries,
+        doses: &profile.doses,
+    };
+    Ok(Plan {
+        profile: profile.name.clone(),
+        profile_hash: profile_hash(profile, ptx_hash),
+        decides: profile.decides,
+        seed: profile.seed,
+        tenants: profile.tenants,
+        share: profile.share.value(),
+        blocks,
+        durations,
+        thresholds: profile.thresholds.clone(),
+        mechanisms: runnable
+            .iter()
+            .map(|capability| planned(capability))
+            .collect(),
+        cells: in_order(&groups, &layout),
+        skips,
+    })
+}
+
+/// What the host says about the mechanisms that the profile names.
+fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a Capability> {
+    let wanted = |capability: &&Capability| match &profile.mechanisms {
+        Wanted::All => true,
+        Wanted::Names(names) => names.contains(&capability.variant.mechanism),
+    };
+    capabilities.mechanisms.iter().filter(wanted).collect()
+}
+
+/// The sub-axes whose cells the profile's axes need, in report order.
+fn entries(profile: &Profile) -> Vec<&'static AxisEntry> {
+    let needed = |entry: &&AxisEntry| match &profile.axes {
+        Wanted::All => true,
+        Wanted::Names(names) => names
+            .iter()
+            .filter_map(|name| Selection::find(name))
+            .any(|selection| selection.needs(entry.sub_axis)),
+    };
+    axis::CATALOGUE.iter().filter(needed).collect()
+}
+
+fn planned(capability: &Capability) -> PlannedMechanism {
+    PlannedMechanism {
+        name: capability.variant.mechanism.clone(),
+        variant: capability.variant.variant.clone(),
+        host_changes: capability.host_changes.clone(),
+    }
+}
+
+fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
+    let waived = asked
+        .iter()
+        .filter_map(|capability| match &capability.availability {
+            Availability::Available => None,
+            Availability::Waived { reason, remedy } => Some(Skip {
+                mechanism: capability.variant.variant.clone(),
+                axis: None,
+                reason: reason.clone(),
+                remedy: remedy.clone(),
+            }),
+        });
+    let Wanted::Names(names) = &profile.mechanisms else {
+        return waived.collect();
+    };
+    let unheard = names
+        .iter()
+        .filter(|name| {
+            !asked
+                .iter()
+                .any(|capability| capability.variant.mechanism == **name)
+        })
+        .map(|name| Skip {
+            mechanism: name.clone(),
+            axis: None,
+            reason: "this host was not asked about it".to_owned(),
+            remedy: None,
+        });
+    waived.chain(unheard).collect()
+}
