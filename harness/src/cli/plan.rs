@@ -1,0 +1,220 @@
+//! `gpubench plan`: what a run would do, in what order, for how long, and what it would change on
+//! the host. Runs nothing.
+
+use gpubench_record::{Cell, ExitCode, Plan};
+use serde_json::json;
+
+use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
+use super::host;
+use super::ui::{Ui, table};
+use crate::catalogue::EXCLUSIVE;
+use crate::error::ExpectedError;
+use crate::plan::{self, notes};
+use crate::profile::units::Span;
+
+/// Prints what would run: cells, order, duration, skips, changes to the host; runs nothing
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ExitCode::OutputFailed,
+]))]
+pub struct Args {
+    #[command(flatten)]
+    device: DeviceFlag,
+    #[command(flatten)]
+    profile: ProfileFlags,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    format: TextFormat,
+}
+
+/// Plans and prints.
+///
+/// # Errors
+/// When the profile is wrong, no mechanism can run, or stdout cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let profile = args.profile.load()?;
+    let capabilities = host::capabilities(&args.device, &args.profile, &profile)?;
+    let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    let notes = notes(&plan, &profile);
+    let text = match args.format {
+        TextFormat::Json => render_json(&plan, &notes)?,
+        TextFormat::Table => render_text(&plan, &notes),
+    };
+    ui.print(&text)?;
+    Ok(ExitCode::Done)
+}
+
+fn render_json(plan: &Plan, notes: &[String]) -> Result<String, ExpectedError> {
+    let document = json!({
+        "plan": plan,
+        "device_time_ns": plan.device_time_ns(),
+        "notes": notes,
+    });
+    let text =
+        serde_json::to_string_pretty(&document).map_err(|error| ExpectedError::Internal {
+            what: error.to_string(),
+        })?;
+    Ok(text + "\n")
+}
+
+fn render_text(plan: &Plan, notes: &[String]) -> String {
+    let sections = [
+        summary(plan),
+        mechanisms(plan),
+        first_block(plan),
+        skips(plan),
+        notes.iter().map(|note| format!("note: {note}\n")).collect(),
+    ];
+    let told: Vec<String> = sections
+        .into_iter()
+        .filter(|section| !section.is_empty())
+        .collect();
+    told.join("\n")
+}
+
+fn summary(plan: &Plan) -> String {
+    let d = &plan.durations;
+    let part = |ns: u64| Span::from_ns(ns);
+    let (cells, per_block) = (
+        plan.cells.len(),
+        plan.cells.len() / plan.blocks.max(1) as usize,
+    );
+    format!(
+        "profile {} ({}), seed {}, {} tenants\n\
+         {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
+         reversed\n\
+         each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}\n\
+         device time {}\n",
+        plan.profile,
+        &plan.profile_hash[..plan.profile_hash.len().min(12)],
+        plan.seed,
+        plan.tenants,
+        plan.blocks,
+        part(d.cell_ns()),
+        part(d.warmup_ns),
+        part(d.closed_ns),
+        part(d.gap_ns),
+        part(d.open_ns),
+        in_minutes(plan.device_time_ns()),
+    )
+}
+
+/// To the second, as people say it.
+fn in_minutes(ns: u64) -> String {
+    let seconds = ns.div_ceil(1_000_000_000);
+    let (minutes, rest) = (seconds / 60, seconds % 60);
+    if minutes == 0 {
+        format!("{rest} s")
+    } else {
+        format!("{minutes} min {rest} s")
+    }
+}
+
+fn mechanisms(plan: &Plan) -> String {
+    let count = |variant: &str| {
+        plan.cells
+            .iter()
+            .filter(|cell| cell.variant == variant)
+            .count()
+    };
+    let mut rows: Vec<[String; 3]> = plan
+        .mechanisms
+        .iter()
+        .map(|mechanism| {
+            let cells = count(&mechanism.variant).to_string();
+            let changes = match mechanism.host_changes.as_slice() {
+                [] => "none".to_owned(),
+                changes => changes.join("; "),
+            };
+            [mechanism.variant.clone(), cells, changes]
+        })
+        .collect();
+    // Native cells are run for the others' sake even where nobody asked for the reference itself.
+    if !plan
+        .mechanisms
+        .iter()
+        .any(|mechanism| mechanism.name == EXCLUSIVE)
+    {
+        let native = count(EXCLUSIVE).to_string();
+        rows.insert(
+            0,
+            [
+                format!("({EXCLUSIVE}, as reference)"),
+                native,
+                "none".to_owned(),
+            ],
+        );
+    }
+    table(["mechanism", "cells", "changes on the host"], &rows)
+}
+
+fn first_block(plan: &Plan) -> String {
+    let first = plan.cells.iter().filter(|cell| cell.block == 0);
+    let rows: Vec<[String; 5]> = first.map(row).collect();
+    table(
+        [
+            "first block",
+            "mechanism",
+            "condition",
+            "victim",
+            "aggressor",
+        ],
+        &rows,
+    )
+}
+
+fn row(cell: &Cell) -> [String; 5] {
+    let aggressor = cell.aggressor.as_ref().map_or_else(
+        || "-".to_owned(),
+        |name| {
+            if cell.dose < 1.0 {
+                format!("{name} at {}", cell.dose)
+            } else {
+                name.clone()
+            }
+        },
+    );
+    let number = cell.id.split('-').next().unwrap_or(&cell.id);
+    [
+        number.to_owned(),
+        cell.variant.clone(),
+        cell.condition.as_str().to_owned(),
+        cell.victim.clone(),
+        aggressor,
+    ]
+}
+
+fn skips(plan: &Plan) -> String {
+    let rows: Vec<[String; 3]> = plan
+        .skips
+        .iter()
+        .map(|skip| {
+            let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
+            [skip.mechanism.clone(), skip.reason.clone(), remedy]
+        })
+        .collect();
+    if rows.is_empty() {
+        String::new()
+    } else {
+        table(["will not run", "reason", "remedy"], &rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_minutes;
+
+    #[test]
+    fn a_duration_is_rounded_up_to_the_second() {
+        for (ns, text) in [
+            (0, "0 s"),
+            (999, "1 s"),
+            (59_000_000_000, "59 s"),
+            (472_000_000_001, "7 min 53 s"),
+            (600_000_000_000, "10 min 0 s"),
+        ] {
+            assert_eq!(in_minutes(ns), text);
+        }
+    }
+}
