@@ -4,10 +4,17 @@
 //! turn it is in virtual time, `shm` the file in which several processes share it, `device` one
 //! process's handle on it. `ptx` executes kernels. `abi` is what programs see.
 
+pub mod abi;
+pub mod contents;
+pub mod cost;
 pub mod device;
+pub mod launch;
 pub mod life;
 pub mod machine;
+pub mod memory;
 pub mod model;
+pub mod noise;
+pub mod ptx;
 pub mod pump;
 pub mod session;
 pub mod shm;

@@ -1,5 +1,8 @@
 //! Processes and threads of the host, as far as the model needs to know them.
-#![expect(unsafe_code, reason = "thread ids and processor affinity have no safe form in std")]
+#![expect(
+    unsafe_code,
+    reason = "thread ids and processor affinity have no safe form in std"
+)]
 
 use crate::model;
 use crate::state::{Context, NONE, Participant, Process, State, Stream};
@@ -57,7 +60,10 @@ pub fn reap(state: &mut State, slot: u32) {
     }
     for participant in state.participants.live_mut() {
         if participant.process == slot && participant.standing != crate::state::Standing::Free {
-            *participant = Participant { process: NONE, ..Participant::default() };
+            *participant = Participant {
+                process: NONE,
+                ..Participant::default()
+            };
         }
     }
     state.processes.rows[slot as usize] = Process::default();
@@ -89,7 +95,10 @@ pub fn close_context(state: &mut State, context: u32) {
     // The number of recorded spans goes on counting, so that a later owner of the slot can tell
     // its own spans from these.
     let intervals = state.contexts.rows[context as usize].intervals;
-    state.contexts.rows[context as usize] = Context { intervals, ..Context::default() };
+    state.contexts.rows[context as usize] = Context {
+        intervals,
+        ..Context::default()
+    };
 }
 
 /// Ends a stream at once.
@@ -101,7 +110,10 @@ pub fn close_stream(stream: &mut Stream) {
 /// `CLOCK_MONOTONIC` in nanoseconds: the one clock that all processes of a host share.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: plain call that fills its argument; it cannot fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64

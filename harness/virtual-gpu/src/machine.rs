@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::model::Rules;
 
 /// The machines that come with the binary: name and text.
-pub const BUILT_IN: &[(&str, &str)] =
-    &[("turing", include_str!("../../../profiles/machines/turing.toml"))];
+pub const BUILT_IN: &[(&str, &str)] = &[(
+    "turing",
+    include_str!("../../../profiles/machines/turing.toml"),
+)];
 
 /// The machine that `--device virtual` means.
 pub const DEFAULT: &str = "turing";
@@ -256,10 +258,15 @@ impl Machine {
         let path = Path::new(name);
         if !name.contains('/') && path.extension().is_none() {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            return Err(MachineError::Unknown { name: name.to_owned(), known: known.join(", ") });
+            return Err(MachineError::Unknown {
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| MachineError::Read { path: name.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| MachineError::Read {
+            path: name.to_owned(),
+            source,
+        })?;
         Self::parse(name, &text)
     }
 
@@ -278,16 +285,29 @@ impl Machine {
 
     fn check(&self, path: &str) -> Result<(), MachineError> {
         let value = |key, found: String, accepted| {
-            Err(MachineError::Value { path: path.to_owned(), key, found, accepted })
+            Err(MachineError::Value {
+                path: path.to_owned(),
+                key,
+                found,
+                accepted,
+            })
         };
         if self.version != 1 {
             return value("version", self.version.to_string(), "1");
         }
         if !self.gpu.product.starts_with("Virtual") {
-            return value("gpu.product", self.gpu.product.clone(), "a name that begins with Virtual");
+            return value(
+                "gpu.product",
+                self.gpu.product.clone(),
+                "a name that begins with Virtual",
+            );
         }
         if !self.gpu.driver.contains("virtual") {
-            return value("gpu.driver", self.gpu.driver.clone(), "a version that contains virtual");
+            return value(
+                "gpu.driver",
+                self.gpu.driver.clone(),
+                "a version that contains virtual",
+            );
         }
         if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
             return value("gpu.sm_count", self.gpu.sm_count.to_string(), "1 to 1024");
@@ -406,15 +426,29 @@ mod tests {
     fn wrong_files_are_answered_with_the_line() {
         let (_, text) = BUILT_IN[0];
         let cases = [
-            (text.replace("sm_count = 40", "sm_cuont = 40"), "line 18: unknown field `sm_cuont`"),
-            (text.replace("sm_count = 40", "sm_count = 0"), "gpu.sm_count is 0"),
-            (text.replace("Virtual Turing", "Tesla T4"), "begins with Virtual"),
-            (text.replace("request = 0.004", "request = 3"), "noise.request is 3"),
+            (
+                text.replace("sm_count = 40", "sm_cuont = 40"),
+                "line 18: unknown field `sm_cuont`",
+            ),
+            (
+                text.replace("sm_count = 40", "sm_count = 0"),
+                "gpu.sm_count is 0",
+            ),
+            (
+                text.replace("Virtual Turing", "Tesla T4"),
+                "begins with Virtual",
+            ),
+            (
+                text.replace("request = 0.004", "request = 3"),
+                "noise.request is 3",
+            ),
         ];
         for (text, expected) in cases {
             let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
             assert!(
-                message.as_ref().is_some_and(|m| m.contains(expected) && !m.contains('\n')),
+                message
+                    .as_ref()
+                    .is_some_and(|m| m.contains(expected) && !m.contains('\n')),
                 "{message:?} should contain {expected:?}"
             );
         }

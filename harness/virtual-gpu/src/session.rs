@@ -77,7 +77,13 @@ impl Session {
             // Spread concurrent devices over the cores by process id.
             std::process::id() % u32::try_from(cores.get()).unwrap_or(1)
         });
-        Self { time, seed, wall_epoch_ns: monotonic_ns(), core, stall: Duration::from_secs(10) }
+        Self {
+            time,
+            seed,
+            wall_epoch_ns: monotonic_ns(),
+            core,
+            stall: Duration::from_secs(10),
+        }
     }
 
     /// Makes a device in `dir`, which must exist and be empty.
@@ -85,7 +91,10 @@ impl Session {
     /// # Errors
     /// When the folder cannot be written or the state does not fit.
     pub fn create(&self, dir: &Path, machine: &Machine) -> Result<(), SessionError> {
-        let io = |source| SessionError::Io { path: dir.display().to_string(), source };
+        let io = |source| SessionError::Io {
+            path: dir.display().to_string(),
+            source,
+        };
         let parse = |error: toml::ser::Error| SessionError::Parse {
             path: dir.display().to_string(),
             message: error.to_string(),
@@ -107,15 +116,16 @@ impl Session {
     /// When the folder is not a virtual device.
     pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
         let read = |file: &str| {
-            std::fs::read_to_string(dir.join(file))
-                .map_err(|source| SessionError::Io { path: dir.display().to_string(), source })
+            std::fs::read_to_string(dir.join(file)).map_err(|source| SessionError::Io {
+                path: dir.display().to_string(),
+                source,
+            })
         };
-        let session = toml::from_str(&read(SESSION_FILE)?).map_err(|error| {
-            SessionError::Parse {
+        let session =
+            toml::from_str(&read(SESSION_FILE)?).map_err(|error| SessionError::Parse {
                 path: dir.display().to_string(),
                 message: error.message().to_owned(),
-            }
-        })?;
+            })?;
         let machine = Machine::parse(MACHINE_FILE, &read(MACHINE_FILE)?)?;
         Ok((session, machine))
     }

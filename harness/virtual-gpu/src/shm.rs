@@ -5,7 +5,10 @@
 //! it is created, because a sparse file on a full disk ends in SIGBUS at first touch. Whoever holds
 //! the lock works on the copy that is *not* published and publishes it with one atomic store, so
 //! that a holder who dies leaves the old copy standing.
-#![expect(unsafe_code, reason = "a shared mapping and process-shared pthread locks have no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "a shared mapping and process-shared pthread locks have no safe form"
+)]
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -16,9 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::model::Queues;
-use crate::state::{
-    CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State,
-};
+use crate::state::{CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State};
 
 /// First word of a state file; changes with the layout.
 const MAGIC: u64 = 0x4750_4256_4750_5501;
@@ -45,6 +46,8 @@ struct Layout {
     rings: [[UnsafeCell<Op>; RING]; STREAMS],
     /// Spans during which each group of contexts had the compute engine, a ring each.
     intervals: [[UnsafeCell<Interval>; INTERVALS]; CONTEXTS],
+    /// When each operation of the rings began and ended.
+    spans: [[UnsafeCell<Interval>; RING]; STREAMS],
 }
 
 /// A mapped state file.
@@ -64,7 +67,11 @@ fn last_error() -> io::Error {
 }
 
 fn check(code: libc::c_int) -> io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(code))
+    }
 }
 
 impl Shared {
@@ -73,7 +80,11 @@ impl Shared {
     /// # Errors
     /// When the file exists, cannot be created, or does not fit on the disk.
     pub fn create(path: &Path, initial: &State) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         let bytes = size_of::<Layout>();
         // SAFETY: plain call on an open descriptor; it touches no memory of ours.
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
@@ -99,14 +110,18 @@ impl Shared {
         let file = File::options().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
         if length != size_of::<Layout>() as u64 {
-            return Err(io::Error::other("not a virtual GPU state file of this version"));
+            return Err(io::Error::other(
+                "not a virtual GPU state file of this version",
+            ));
         }
         let shared = Self::map(file)?;
         let layout = shared.layout();
         if layout.magic.load(Ordering::Acquire) != MAGIC
             || layout.bytes.load(Ordering::Relaxed) != length
         {
-            return Err(io::Error::other("not a virtual GPU state file of this version"));
+            return Err(io::Error::other(
+                "not a virtual GPU state file of this version",
+            ));
         }
         Ok(shared)
     }
@@ -126,7 +141,10 @@ impl Shared {
         if base == libc::MAP_FAILED {
             return Err(last_error());
         }
-        Ok(Self { base: base.cast(), file })
+        Ok(Self {
+            base: base.cast(),
+            file,
+        })
     }
 
     fn layout(&self) -> &Layout {
@@ -145,8 +163,12 @@ impl Shared {
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         let shadow = 1 - active;
         // SAFETY: the lock is held, so nobody else touches either copy; the two are distinct.
-        let (published, draft) =
-            unsafe { (&*layout.states[active].get(), &mut *layout.states[shadow].get()) };
+        let (published, draft) = unsafe {
+            (
+                &*layout.states[active].get(),
+                &mut *layout.states[shadow].get(),
+            )
+        };
         draft.copy_used(published);
         let result = body(draft, &Side { layout });
         layout.active.store(shadow as u32, Ordering::Release);
@@ -284,6 +306,12 @@ impl Queues for Side<'_> {
         self.layout.event_times[event as usize].store(time_ns, Ordering::Release);
     }
 
+    fn put_span(&self, stream: usize, seq: u64, span: Interval) {
+        let cell = &self.layout.spans[stream][ring_index(seq)];
+        // SAFETY: the lock is held.
+        unsafe { *cell.get() = span };
+    }
+
     fn put_interval(&self, group: u32, index: u64, interval: Interval) {
         let cell = &self.layout.intervals[group as usize][(index % INTERVALS as u64) as usize];
         // SAFETY: the lock is held.
@@ -292,6 +320,14 @@ impl Queues for Side<'_> {
 }
 
 impl Side<'_> {
+    /// When the operation with this sequence number began and ended, while the ring still has it.
+    #[must_use]
+    pub fn span(&self, stream: usize, seq: u64) -> Interval {
+        let cell = &self.layout.spans[stream][ring_index(seq)];
+        // SAFETY: a `Side` exists only while the lock is held.
+        unsafe { *cell.get() }
+    }
+
     /// The last spans of a group on the compute engine, the oldest first. `count` is how many it
     /// ever had.
     #[must_use]
@@ -312,7 +348,6 @@ impl Side<'_> {
         // SAFETY: the lock is held, and the slot is free: the ring is never filled past its size.
         unsafe { *cell.get() = op };
     }
-
 }
 
 fn ring_index(seq: u64) -> usize {
@@ -356,8 +391,14 @@ unsafe fn init_mutex(mutex: *mut libc::pthread_mutex_t) -> io::Result<()> {
     // SAFETY: each call gets the initialised attribute object; the caller vouches for `mutex`.
     unsafe {
         check(libc::pthread_mutexattr_init(&raw mut attr))?;
-        check(libc::pthread_mutexattr_setpshared(&raw mut attr, libc::PTHREAD_PROCESS_SHARED))?;
-        check(libc::pthread_mutexattr_setrobust(&raw mut attr, libc::PTHREAD_MUTEX_ROBUST))?;
+        check(libc::pthread_mutexattr_setpshared(
+            &raw mut attr,
+            libc::PTHREAD_PROCESS_SHARED,
+        ))?;
+        check(libc::pthread_mutexattr_setrobust(
+            &raw mut attr,
+            libc::PTHREAD_MUTEX_ROBUST,
+        ))?;
         check(libc::pthread_mutex_init(mutex, &raw const attr))?;
         check(libc::pthread_mutexattr_destroy(&raw mut attr))
     }

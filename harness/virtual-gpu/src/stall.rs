@@ -21,7 +21,12 @@ impl Watch {
     /// Begins to watch; a clock that stands for `limit` is stalled.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
-        Self { limit, since: Instant::now(), transactions: None, looks: 0 }
+        Self {
+            limit,
+            since: Instant::now(),
+            transactions: None,
+            looks: 0,
+        }
     }
 
     /// Whether the wait has lasted so long that somebody may have died.
@@ -45,7 +50,10 @@ impl Watch {
             return None;
         }
         let who = describe().unwrap_or_else(|error| format!("state unreadable: {error}"));
-        Some(format!("virtual time stood still for {:.1} s: {who}", self.limit.as_secs_f64()))
+        Some(format!(
+            "virtual time stood still for {:.1} s: {who}",
+            self.limit.as_secs_f64()
+        ))
     }
 }
 
@@ -73,7 +81,11 @@ pub fn describe(state: &State) -> String {
             )),
         }
     }
-    if parts.is_empty() { "nobody is on the clock".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "nobody is on the clock".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }
 
 /// Name, scheduler state and system call of a thread, as far as the kernel tells.
@@ -82,7 +94,10 @@ fn thread_state(pid: u32, tid: u32) -> String {
         std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default()
     };
     let stat = read("stat");
-    let run_state = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').next());
+    let run_state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.split(' ').next());
     let call = read("syscall");
     let call = call.split(' ').next().unwrap_or_default().trim();
     format!(

@@ -80,7 +80,11 @@ impl<T: Copy + Default, const N: usize> Table<T, N> {
     /// An empty table.
     #[must_use]
     pub fn new() -> Self {
-        Self { used: 0, version: 0, rows: [T::default(); N] }
+        Self {
+            used: 0,
+            version: 0,
+            rows: [T::default(); N],
+        }
     }
 
     /// The rows that may be in use.
@@ -431,7 +435,11 @@ impl State {
     /// A device on which nothing has happened.
     #[must_use]
     pub fn new(seed: u64, idle_power_mw: u64) -> Box<Self> {
-        let copy = CopyEngine { stream: NONE, busy_ns: 0, bytes: 0 };
+        let copy = CopyEngine {
+            stream: NONE,
+            busy_ns: 0,
+            bytes: 0,
+        };
         Box::new(Self {
             now_ns: 0,
             transactions: 0,

@@ -6,9 +6,7 @@
 //! switch gap, during which nothing runs. Preemption is at instruction level: a preempted kernel
 //! goes on later where it was.
 
-use crate::state::{
-    Context, Head, Interval, NEVER, NONE, OpKind, State, Stream,
-};
+use crate::state::{Context, Head, Interval, NEVER, NONE, OpKind, State, Stream};
 
 use super::share::{Demand, fair_speeds};
 use super::{Queues, Rules};
@@ -81,7 +79,9 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let mut demands: Vec<Demand> = Vec::new();
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        let Some(op) = kernel_head(&stream, index, queues) else { continue };
+        let Some(op) = kernel_head(&stream, index, queues) else {
+            continue;
+        };
         if has_engine(state, stream.context) {
             running.push((index, op.power_mw));
             demands.push(op.demand);
@@ -137,17 +137,28 @@ fn kernel_head(stream: &Stream, index: usize, queues: &dyn Queues) -> Option<cra
 
 fn has_work(state: &State, queues: &dyn Queues, group: u32) -> bool {
     group != NONE
-        && state.streams.live().iter().enumerate().any(|(index, stream)| {
-            stream.live
-                && state.contexts.rows[stream.context as usize].group == group
-                && kernel_head(stream, index, queues).is_some()
-        })
+        && state
+            .streams
+            .live()
+            .iter()
+            .enumerate()
+            .any(|(index, stream)| {
+                stream.live
+                    && state.contexts.rows[stream.context as usize].group == group
+                    && kernel_head(stream, index, queues).is_some()
+            })
 }
 
 /// The group with work that comes next after the present one, in turn.
 fn next_group(state: &State, queues: &dyn Queues) -> Option<u32> {
     let present = state.compute.group;
-    let turn = |group: u32| if present == NONE { group } else { group.wrapping_sub(present + 1) };
+    let turn = |group: u32| {
+        if present == NONE {
+            group
+        } else {
+            group.wrapping_sub(present + 1)
+        }
+    };
     state
         .streams
         .live()
@@ -179,7 +190,14 @@ fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let group = state.compute.group;
     let count = &mut state.contexts.rows[group as usize].intervals;
     *count += 1;
-    queues.put_interval(group, *count - 1, Interval { start_ns: now, end_ns: NEVER });
+    queues.put_interval(
+        group,
+        *count - 1,
+        Interval {
+            start_ns: now,
+            end_ns: NEVER,
+        },
+    );
     state.compute.interval_start_ns = now;
 }
 
@@ -191,8 +209,10 @@ fn end_slice(state: &mut State, queues: &dyn Queues) {
     let group = state.compute.group;
     let count = state.contexts.rows[group as usize].intervals;
     if count > 0 {
-        let interval =
-            Interval { start_ns: state.compute.interval_start_ns, end_ns: state.now_ns };
+        let interval = Interval {
+            start_ns: state.compute.interval_start_ns,
+            end_ns: state.now_ns,
+        };
         queues.put_interval(group, count - 1, interval);
     }
 }

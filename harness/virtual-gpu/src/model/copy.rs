@@ -53,7 +53,10 @@ pub fn finish(state: &mut State, stream: usize) {
 
 /// Counts the time that passes on busy engines.
 pub fn account(state: &mut State, dt_ns: u64) {
-    for CopyEngine { stream, busy_ns, .. } in &mut state.copies {
+    for CopyEngine {
+        stream, busy_ns, ..
+    } in &mut state.copies
+    {
         if *stream != NONE {
             *busy_ns += dt_ns;
         }

@@ -8,9 +8,7 @@ mod compute;
 mod copy;
 pub mod share;
 
-use crate::state::{
-    Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid,
-};
+use crate::state::{Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid};
 
 /// The device's constants, as the machine file gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +30,8 @@ pub trait Queues {
     fn op(&self, stream: usize, seq: u64) -> Op;
     /// Notes when an event was recorded.
     fn set_event_time(&self, event: u32, time_ns: u64);
+    /// Notes when an operation began and ended.
+    fn put_span(&self, stream: usize, seq: u64, span: Interval);
     /// Notes a span during which a group had the compute engine.
     fn put_interval(&self, group: u32, index: u64, interval: Interval);
 }
@@ -87,7 +87,9 @@ pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u
             }
         }
         // Milliwatts times nanoseconds are picojoules.
-        state.energy_pj = state.energy_pj.saturating_add(state.power_mw.saturating_mul(dt));
+        state.energy_pj = state
+            .energy_pj
+            .saturating_add(state.power_mw.saturating_mul(dt));
     }
     state.now_ns = t_ns;
     roll_window(state, rules);
@@ -175,6 +177,11 @@ fn complete_finished(state: &mut State, queues: &dyn Queues) -> bool {
             continue;
         }
         copy::finish(state, index);
+        let span = Interval {
+            start_ns: stream.started_ns,
+            end_ns: state.now_ns,
+        };
+        queues.put_span(index, stream.completed, span);
         let stream = &mut state.streams.rows[index];
         stream.completed += 1;
         stream.head = Head::Idle;
@@ -202,16 +209,18 @@ fn raise(state: &mut State, stream: usize, op: &Op) {
     }
     for engine in &mut state.copies {
         let on_it = engine.stream;
-        if on_it != NONE
-            && state.streams.rows[on_it as usize].context == context
-        {
+        if on_it != NONE && state.streams.rows[on_it as usize].context == context {
             engine.stream = NONE;
         }
     }
     if op.xid != 0 {
         let pid = state.processes.rows[process as usize].pid;
         let at = (state.xids_raised % XIDS as u64) as usize;
-        state.xids.rows[at] = Xid { number: op.xid, pid, time_ns: state.now_ns };
+        state.xids.rows[at] = Xid {
+            number: op.xid,
+            pid,
+            time_ns: state.now_ns,
+        };
         state.xids.used = state.xids.used.max(at as u32 + 1);
         state.xids.touch();
         state.xids_raised += 1;

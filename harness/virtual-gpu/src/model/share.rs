@@ -48,7 +48,10 @@ fn tightest(
 ) -> Option<(usize, u64)> {
     let mut found: Option<(usize, u64)> = None;
     for (resource, &load) in frozen_load.iter().enumerate() {
-        let sum: u64 = rising.iter().map(|&k| u64::from(demands[k][resource])).sum();
+        let sum: u64 = rising
+            .iter()
+            .map(|&k| u64::from(demands[k][resource]))
+            .sum();
         if sum == 0 {
             continue;
         }

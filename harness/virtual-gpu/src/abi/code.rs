@@ -1,0 +1,91 @@
+//! `CUresult` by number, as cuda.h names them, and the names themselves.
+
+use crate::device::DeviceError;
+
+/// A result that is not success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code(pub i32);
+
+macro_rules! codes {
+    ($( $name:ident = $number:literal, $text:literal; )*) => {
+        $( #[doc = $text] pub const $name: Code = Code($number); )*
+
+        /// Number, name and description of every code known here.
+        pub const ALL: &[(i32, &str, &str)] =
+            &[$( ($number, concat!("CUDA_ERROR_", stringify!($name)), $text) ),*];
+    };
+}
+
+codes! {
+    INVALID_VALUE = 1, "invalid argument";
+    OUT_OF_MEMORY = 2, "out of memory";
+    NOT_INITIALIZED = 3, "initialization error";
+    DEINITIALIZED = 4, "driver shutting down";
+    NO_DEVICE = 100, "no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, "invalid device ordinal";
+    INVALID_IMAGE = 200, "device kernel image is invalid";
+    INVALID_CONTEXT = 201, "invalid device context";
+    NO_BINARY_FOR_GPU = 209, "no kernel image is available for execution on the device";
+    INVALID_PTX = 218, "a PTX JIT compilation failed";
+    UNSUPPORTED_PTX_VERSION = 222, "the provided PTX was compiled with an unsupported toolchain";
+    INVALID_SOURCE = 300, "device kernel image is invalid";
+    INVALID_HANDLE = 400, "invalid resource handle";
+    NOT_FOUND = 500, "named symbol not found";
+    NOT_READY = 600, "device not ready";
+    ILLEGAL_ADDRESS = 700, "an illegal memory access was encountered";
+    LAUNCH_OUT_OF_RESOURCES = 701, "too many resources requested for launch";
+    LAUNCH_TIMEOUT = 702, "the launch timed out and was terminated";
+    PRIMARY_CONTEXT_ACTIVE = 708, "cannot set while device is active in this process";
+    CONTEXT_IS_DESTROYED = 709, "context is destroyed";
+    ASSERT = 710, "device-side assert triggered";
+    HARDWARE_STACK_ERROR = 714, "hardware stack error";
+    ILLEGAL_INSTRUCTION = 715, "an illegal instruction was encountered";
+    MISALIGNED_ADDRESS = 716, "misaligned address";
+    INVALID_ADDRESS_SPACE = 717, "operation not supported on global or shared address space";
+    INVALID_PC = 718, "invalid program counter";
+    LAUNCH_FAILED = 719, "unspecified launch failure";
+    NOT_PERMITTED = 800, "operation not permitted";
+    NOT_SUPPORTED = 801, "operation not supported";
+    UNKNOWN = 999, "unknown error";
+}
+
+/// Name and description of a code, success included.
+#[must_use]
+pub fn describe(number: i32) -> Option<(&'static str, &'static str)> {
+    if number == 0 {
+        return Some(("CUDA_SUCCESS", "no error"));
+    }
+    ALL.iter()
+        .find(|(known, _, _)| *known == number)
+        .map(|(_, name, text)| (*name, *text))
+}
+
+impl From<DeviceError> for Code {
+    /// The program gets a number; whoever runs it gets the reason.
+    fn from(error: DeviceError) -> Self {
+        super::say(&error.to_string());
+        match error {
+            DeviceError::Stalled(_) => LAUNCH_TIMEOUT,
+            DeviceError::NotJoined(_) | DeviceError::NotExpected(_) => NOT_PERMITTED,
+            DeviceError::State(_) | DeviceError::Session(_) => UNKNOWN,
+            DeviceError::Full(_) => OUT_OF_MEMORY,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, describe};
+
+    #[test]
+    fn numbers_are_unique_and_described() {
+        for (index, (number, name, _)) in ALL.iter().enumerate() {
+            assert!(
+                ALL[..index].iter().all(|(other, _, _)| other != number),
+                "{name}"
+            );
+            assert_eq!(describe(*number).map(|(name, _)| name), Some(*name));
+        }
+        assert_eq!(describe(12345), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! Contexts: creation, the thread's stack of them, limits, waiting for all work.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint};
+
+use super::entries;
+use crate::abi::code::{self, Code};
+use crate::abi::handles::Handle;
+use crate::abi::process::{
+    ContextEntry, Process, current_handle, pop_current, process, push_current, set_current,
+};
+use crate::abi::put;
+use crate::life;
+use crate::memory;
+use crate::state::{Context, Stream};
+
+/// Makes a context with its default stream, in the shared state and in the tables.
+fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
+    let device = &process.device;
+    drop(process.ready()?);
+    let owner = device.process()?;
+    device.charge(device.machine().host.context_ns)?;
+    let bytes = device.machine().memory.context_mib << 20;
+    let made = device.transact(|state, _| {
+        if memory::free_bytes(state, device.machine()) < bytes {
+            return None;
+        }
+        let context = state.contexts.claim(|c| !c.live)?;
+        let intervals = state.contexts.rows[context].intervals;
+        let group = context as u32;
+        state.contexts.rows[context] = Context {
+            live: true,
+            process: owner,
+            group,
+            bytes,
+            intervals,
+            ..Context::default()
+        };
+        let stream = state.streams.claim(|s| !s.live)?;
+        state.streams.rows[stream] = Stream {
+            live: true,
+            context: group,
+            ..Stream::default()
+        };
+        Some((group, stream as u32))
+    })?;
+    let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
+    let entry = ContextEntry {
+        slot,
+        default_stream,
+        flags,
+        limits: BTreeMap::new(),
+    };
+    process.tables().contexts.insert(entry)
+}
+
+/// Ends a context and all that belongs to it.
+fn destroy(process: &Process, handle: Handle) -> Result<(), Code> {
+    let device = &process.device;
+    let entry = process.ready()?.contexts.get(handle)?.clone();
+    device.charge(device.machine().host.other_ns)?;
+    // Work that is under way is abandoned, as the driver documents for cuCtxDestroy.
+    device.transact(|state, _| life::close_context(state, entry.slot))?;
+    let events = {
+        let mut tables = process.tables();
+        tables.contexts.remove(handle)?;
+        tables.modules.remove_where(|m| m.context == entry.slot);
+        tables.functions.remove_where(|f| f.context == entry.slot);
+        tables.streams.remove_where(|s| s.context == entry.slot);
+        tables.allocations.retain(|_, a| a.context != entry.slot);
+        tables.launches.forget_context(entry.slot);
+        tables.copies.clear();
+        tables.events.remove_where(|e| e.context == entry.slot)
+    };
+    for event in events {
+        device.shared().free_event(event.index);
+    }
+    Ok(())
+}
+
+entries! {
+    fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: c_int) {
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        let handle = create(process()?, flags)?;
+        push_current(handle);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(context, handle) }
+    }
+
+    fn cuCtxDestroy_v2(context: Handle) {
+        let process = process()?;
+        destroy(process, context).map_err(invalid_context)?;
+        if current_handle() == Some(context) {
+            let _ = pop_current();
+        }
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) {
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        let process = process()?;
+        let held = {
+            let mut tables = process.ready()?;
+            match &mut tables.primary {
+                Some((handle, count)) => {
+                    *count += 1;
+                    Some(*handle as Handle)
+                }
+                None => None,
+            }
+        };
+        let handle = match held {
+            Some(handle) => handle,
+            None => {
+                let flags = process.tables().primary_flags;
+                let handle = create(process, flags)?;
+                process.tables().primary = Some((handle as usize, 1));
+                handle
+            }
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(context, handle) }
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
+        release(device, false)
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(device: c_int) {
+        release(device, true)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, flags: c_uint) {
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        process()?.ready()?.primary_flags = flags;
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        let tables = process()?.ready()?;
+        // SAFETY: the caller's places, checked for null.
+        unsafe {
+            put(flags, tables.primary_flags)?;
+            put(active, c_int::from(tables.primary.is_some()))
+        }
+    }
+
+    fn cuCtxSetCurrent(context: Handle) {
+        if !context.is_null() {
+            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+        }
+        set_current(context);
+        Ok(())
+    }
+
+    fn cuCtxGetCurrent(context: *mut Handle) {
+        drop(process()?.ready()?);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(context, current_handle().unwrap_or(std::ptr::null_mut())) }
+    }
+
+    fn cuCtxPushCurrent_v2(context: Handle) {
+        process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+        push_current(context);
+        Ok(())
+    }
+
+    fn cuCtxPopCurrent_v2(context: *mut Handle) {
+        let popped = pop_current().ok_or(code::INVALID_CONTEXT)?;
+        if context.is_null() {
+            return Ok(());
+        }
+        // SAFETY: not null, the caller's place.
+        unsafe { put(context, popped) }
+    }
+
+    fn cuCtxGetDevice(device: *mut c_int) {
+        process()?.current_even_if_broken()?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(device, 0) }
+    }
+
+    fn cuCtxGetFlags(flags: *mut c_uint) {
+        let context = process()?.current()?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(flags, context.flags) }
+    }
+
+    fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) {
+        if !context.is_null() {
+            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+        }
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(version, 3020) }
+    }
+
+    fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        process()?.current()?;
+        // SAFETY: the caller's places; null means not wanted (cuda.h).
+        unsafe {
+            if !least.is_null() {
+                put(least, 0)?;
+            }
+            if !greatest.is_null() {
+                put(greatest, super::stream::GREATEST_PRIORITY)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
+        let context = process()?.current()?;
+        let found = context.limits.get(&limit).copied().or_else(|| default_limit(limit));
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(value, found.ok_or(code::NOT_SUPPORTED)?) }
+    }
+
+    fn cuCtxSetLimit(limit: c_int, value: usize) {
+        let process = process()?;
+        process.current()?;
+        default_limit(limit).ok_or(code::NOT_SUPPORTED)?;
+        let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
+        process.tables().contexts.get_mut(handle)?.limits.insert(limit, value);
+        Ok(())
+    }
+
+    fn cuCtxSynchronize() {
+        let process = process()?;
+        let context = process.current()?;
+        process.device.wait_context(context.slot)?;
+        process.device.charge(process.device.machine().host.sync_ns)?;
+        crate::launch::finish_deferred(process, context.slot)?;
+        process.check_sticky(context.slot)
+    }
+}
+
+/// `CUlimit` 0 to 2 (cuda.h): stack, printf FIFO, malloc heap.
+fn default_limit(limit: c_int) -> Option<usize> {
+    match limit {
+        0 => Some(1024),
+        1 => Some(1 << 20),
+        2 => Some(8 << 20),
+        _ => None,
+    }
+}
+
+fn invalid_context(code: Code) -> Code {
+    if code == code::INVALID_HANDLE {
+        code::INVALID_CONTEXT
+    } else {
+        code
+    }
+}
+
+fn release(device: c_int, reset: bool) -> Result<(), Code> {
+    if device != 0 {
+        return Err(code::INVALID_DEVICE);
+    }
+    let process = process()?;
+    let last = {
+        let mut tables = process.ready()?;
+        match &mut tables.primary {
+            None if reset => return Ok(()),
+            None => return Err(code::INVALID_CONTEXT),
+            Some((handle, count)) => {
+                *count -= 1;
+                let gone = (*count == 0 || reset).then_some(*handle as Handle);
+                if gone.is_some() {
+                    tables.primary = None;
+                }
+                gone
+            }
+        }
+    };
+    match last {
+        Some(handle) => destroy(process, handle).map_err(invalid_context),
+        None => Ok(()),
+    }
+}

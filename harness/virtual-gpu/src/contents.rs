@@ -1,0 +1,100 @@
+//! The contents of device memory: a sparse file that every process maps whole.
+//!
+//! Device addresses are offsets in it plus [`BASE`]. What a freed page held stays there until
+//! somebody overwrites it, as on hardware, unless the machine scrubs.
+#![expect(
+    unsafe_code,
+    reason = "device memory is a shared mapping that kernels write through raw pointers"
+)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// First device address. Far from anything the host maps, so that mixing the two up faults.
+pub const BASE: u64 = 0x7000_0000_0000;
+
+/// A mapping of all device memory.
+#[derive(Debug)]
+pub struct Contents {
+    base: *mut u8,
+    bytes: usize,
+    file: File,
+}
+
+// SAFETY: the mapping is plain shared bytes; who may touch which of them is decided by the
+// allocation table, and unordered accesses are the program's own race, as on hardware.
+unsafe impl Send for Contents {}
+// SAFETY: as above.
+unsafe impl Sync for Contents {}
+
+impl Contents {
+    /// Maps the memory file of a device.
+    ///
+    /// # Errors
+    /// When it cannot be opened or mapped.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        // SAFETY: a fresh shared mapping of an open file, checked below. Without reservation:
+        // device memory may exceed the host's.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            base: base.cast(),
+            bytes,
+            file,
+        })
+    }
+
+    /// Host address of an offset in device memory, if `bytes` from there lie within it.
+    #[must_use]
+    pub fn pointer(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        if end > self.bytes as u64 {
+            return None;
+        }
+        // SAFETY: within the mapping, checked above.
+        Some(unsafe { self.base.add(offset as usize) })
+    }
+
+    /// Clears a range by giving its pages back.
+    ///
+    /// # Errors
+    /// When the file system cannot punch holes.
+    pub fn scrub(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        // SAFETY: plain call on an open descriptor.
+        let code = unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                offset as libc::off_t,
+                bytes as libc::off_t,
+            )
+        };
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this size.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}

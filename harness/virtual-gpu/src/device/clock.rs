@@ -1,0 +1,215 @@
+//! A thread's place on the clock: joining, leaving, its local time, sleeping and parking.
+
+use std::cell::Cell;
+
+use super::{Device, DeviceError};
+use crate::life;
+use crate::model;
+use crate::pump;
+use crate::state::{Condition, NONE, PARTICIPANTS, Participant, Standing};
+
+/// How far a thread may run ahead of the model.
+const AHEAD_NS: u64 = 1_000_000;
+
+/// The thread's own place on the clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Me {
+    pub participant: usize,
+    pub local_ns: u64,
+    pub granted_ns: u64,
+}
+
+thread_local! {
+    pub(super) static ME: Cell<Option<Me>> = const { Cell::new(None) };
+}
+
+impl Device {
+    /// Announces a participant: the clock stands until it has joined or was abandoned.
+    ///
+    /// # Errors
+    /// When the number is out of range or in use.
+    pub fn expect(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        self.shared.transact(|state, _| {
+            let used = &mut state.participants.used;
+            while (*used as usize) <= index {
+                state.participants.rows[*used as usize] = Participant::default();
+                *used += 1;
+            }
+            let participant = &mut state.participants.rows[index];
+            if participant.standing != Standing::Free {
+                return Err(DeviceError::NotExpected(id));
+            }
+            *participant = Participant {
+                standing: Standing::Expected,
+                process: NONE,
+                ready_ns: state.now_ns,
+                ..Participant::default()
+            };
+            Ok(())
+        })?
+    }
+
+    /// Takes an announcement back, because the thread will never come.
+    ///
+    /// # Errors
+    /// When the number is out of range.
+    pub fn abandon(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let granted = self.shared.transact(|state, side| {
+            if state.participants.rows[index].standing == Standing::Expected {
+                state.participants.rows[index] = Participant::default();
+            }
+            pump::pump(state, side, &self.rules)
+        })?;
+        self.pass_on(granted);
+        Ok(())
+    }
+
+    /// Makes the calling thread the announced participant `id`, and waits for its turn.
+    ///
+    /// # Errors
+    /// When the participant was not announced, or the clock stalls.
+    pub fn join(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let process = self.process()?;
+        life::pin_to(self.session.core);
+        let tid = life::own_tid();
+        let ready_ns = self.shared.transact(|state, _| {
+            let participant = &mut state.participants.rows[index];
+            if participant.standing != Standing::Expected {
+                return Err(DeviceError::NotExpected(id));
+            }
+            participant.standing = Standing::Running;
+            participant.process = process;
+            participant.tid = tid;
+            Ok(participant.ready_ns.max(state.now_ns))
+        })??;
+        ME.set(Some(Me {
+            participant: index,
+            local_ns: ready_ns,
+            granted_ns: ready_ns,
+        }));
+        self.wait(Condition::Time, 0, 0, ready_ns)
+    }
+
+    /// Leaves the clock at the thread's local time.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn leave(&self) -> Result<(), DeviceError> {
+        let Some(me) = ME.get() else { return Ok(()) };
+        self.catch_up()?;
+        ME.set(None);
+        let granted = self.shared.transact(|state, side| {
+            state.participants.rows[me.participant] = Participant::default();
+            pump::pump(state, side, &self.rules)
+        })?;
+        self.pass_on(granted);
+        Ok(())
+    }
+
+    /// The time as the calling thread sees it.
+    pub fn now_ns(&self) -> u64 {
+        if !self.is_virtual_time() {
+            return self.session.wall_now_ns();
+        }
+        match ME.get() {
+            Some(mut me) => {
+                me.local_ns += self.machine.host.clock_ns.max(1);
+                ME.set(Some(me));
+                me.local_ns
+            }
+            None => self.shared.read(|state| state.now_ns).unwrap_or(0),
+        }
+    }
+
+    /// Charges the calling thread for host work; no thread may run too far ahead of the others.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn charge(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        let Some(mut me) = ME.get() else {
+            return Ok(());
+        };
+        me.local_ns += cost_ns.max(1);
+        ME.set(Some(me));
+        if me.local_ns > me.granted_ns + AHEAD_NS {
+            self.catch_up()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits until the model has come up to the thread's local time, so that what it reads next
+    /// has been changed by everything that came before.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn catch_up(&self) -> Result<(), DeviceError> {
+        match ME.get() {
+            Some(me) if me.local_ns > me.granted_ns => {
+                self.wait(Condition::Time, 0, 0, me.local_ns)
+            }
+            Some(_) => Ok(()),
+            None if self.is_virtual_time() => Ok(()),
+            None => {
+                let now = self.session.wall_now_ns();
+                self.shared.transact(|state, side| {
+                    model::run_until(state, side, &self.rules, now);
+                })?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until an instant on the clock.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn sleep_until(&self, t_ns: u64) -> Result<(), DeviceError> {
+        let me = ME.get().ok_or_else(not_joined)?;
+        self.wait(Condition::Time, 0, 0, t_ns.max(me.local_ns))
+    }
+
+    /// Waits for another participant's [`Device::unpark`]; returns at once if one came before.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn park(&self) -> Result<(), DeviceError> {
+        let me = ME.get().ok_or_else(not_joined)?;
+        self.wait(Condition::Unpark, 0, 0, me.local_ns)
+    }
+
+    /// Lets participant `id` go on from its park, not before the caller's local time.
+    ///
+    /// # Errors
+    /// When the number is out of range.
+    pub fn unpark(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let at = ME.get().map_or(0, |me| me.local_ns);
+        self.shared.transact(|state, _| {
+            let participant = &mut state.participants.rows[index];
+            participant.token = true;
+            participant.ready_ns = participant.ready_ns.max(at);
+        })?;
+        Ok(())
+    }
+}
+
+pub(super) fn slot_of(id: u32) -> Result<usize, DeviceError> {
+    let index = id as usize;
+    if index < PARTICIPANTS {
+        Ok(index)
+    } else {
+        Err(DeviceError::NotExpected(id))
+    }
+}
+
+pub(super) fn not_joined() -> DeviceError {
+    let name = std::thread::current()
+        .name()
+        .unwrap_or("unnamed")
+        .to_owned();
+    DeviceError::NotJoined(name)
+}

@@ -1,0 +1,335 @@
+//! Launching a kernel: execute it, find out what it costs, queue it on the device.
+//!
+//! A launch is executed when it is made, its time passes in the model. Launches that are too large
+//! to execute in full are executed on a sample of blocks; what they should have written counts as
+//! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again.
+//! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
+
+mod execute;
+mod ranges;
+
+use std::collections::HashMap;
+
+use crate::abi::code::{self, Code};
+use crate::abi::cuda::noisy;
+use crate::abi::process::{FunctionEntry, Process, StreamEntry};
+use crate::cost::Cost;
+use crate::machine::Machine;
+use crate::ptx;
+use crate::state::{Op, OpKind};
+
+pub use execute::Clocking;
+use execute::{Outcome, execute};
+
+/// One launch as the program asked for it.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The kernel.
+    pub function: &'a FunctionEntry,
+    /// Where to.
+    pub stream: StreamEntry,
+    /// Blocks in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: u32,
+    /// The arguments, laid out.
+    pub params: Vec<u8>,
+}
+
+/// Everything that decides what a launch does, memory contents aside.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    hash: u64,
+    name: String,
+    context: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    params: Vec<u8>,
+}
+
+/// What is known of a launch that was executed before.
+#[derive(Debug, Clone)]
+struct Known {
+    cost: Cost,
+    by_clock: bool,
+    /// Allocations read, with their versions at the time.
+    reads: Vec<(u64, u64)>,
+    /// Allocations written, with their versions afterwards.
+    writes: Vec<(u64, u64)>,
+    /// Only some of its blocks were executed.
+    sampled: bool,
+    /// Executing it again on the same memory would change nothing.
+    repeatable: bool,
+}
+
+/// A launch whose results depend on when it ran.
+#[derive(Debug, Clone)]
+struct Deferred {
+    key: Key,
+    function: FunctionEntry,
+    stream: u32,
+    context: u32,
+    seq: u64,
+    /// Time alone, for what is measured in work; none for what ends by the clock.
+    alone_ns: Option<f64>,
+    writes: Vec<u64>,
+}
+
+/// What a process remembers of its launches.
+#[derive(Debug, Default)]
+pub struct Memory {
+    known: HashMap<Key, Known>,
+    deferred: Vec<Deferred>,
+}
+
+impl Memory {
+    /// Forgets a context that is gone.
+    pub fn forget_context(&mut self, context: u32) {
+        self.known.retain(|key, _| key.context != context);
+        self.deferred.retain(|deferred| deferred.context != context);
+    }
+}
+
+/// Blocks of a kernel that fit on one SM at the same time; 0 if not even one does.
+#[must_use]
+pub fn blocks_per_sm(
+    machine: &Machine,
+    kernel: &ptx::Kernel,
+    threads: u32,
+    shared_bytes: u64,
+) -> u32 {
+    let gpu = &machine.gpu;
+    let by_threads = gpu.max_threads_per_sm / threads.max(1);
+    let by_registers = gpu.registers_per_sm / (kernel.registers.max(1) * threads.max(1));
+    let by_shared = match shared_bytes {
+        0 => u32::MAX,
+        bytes => ((u64::from(gpu.shared_per_sm_kib) << 10) / bytes) as u32,
+    };
+    gpu.max_blocks_per_sm
+        .min(by_threads)
+        .min(by_registers)
+        .min(by_shared)
+}
+
+/// Executes and queues a launch.
+///
+/// # Errors
+/// For impossible shapes at once; faults of the kernel come back from the next call that waits.
+pub fn launch(process: &Process, request: &Request<'_>) -> Result<(), Code> {
+    let device = &process.device;
+    check_shape(device.machine(), request)?;
+    device.charge(device.machine().host.launch_ns)?;
+    let key = Key {
+        hash: request.function.hash,
+        name: request.function.name.clone(),
+        context: request.stream.context,
+        grid: request.grid,
+        block: request.block,
+        shared_bytes: request.shared_bytes,
+        params: request.params.clone(),
+    };
+    let known = recall(process, &key);
+    let (known, fault) = match known {
+        Some(known) => (known, None),
+        None => {
+            let outcome = execute(process, request.function, &key, &Clocking::Ideal)?;
+            let fault = outcome.fault.clone();
+            (remember(process, &key, outcome), fault)
+        }
+    };
+    let timed = kernel_of(request.function)?.properties.reads_globaltimer;
+    let alone_ns = noisy(process, request.stream.slot, known.cost.alone_ns)?;
+    let op = Op {
+        kind: OpKind::Kernel,
+        by_clock: known.by_clock,
+        fault: fault.as_ref().map_or(0, |fault| fault.code.0),
+        xid: fault.as_ref().map_or(0, |fault| fault.xid),
+        alone_ns,
+        power_mw: known.cost.power_mw,
+        demand: known.cost.demand,
+        ..Op::default()
+    };
+    let seq = device.submit(request.stream.slot, op)?;
+    if timed && fault.is_none() {
+        let writes = known.writes.iter().map(|&(start, _)| start).collect();
+        process.tables().launches.deferred.push(Deferred {
+            key,
+            function: request.function.clone(),
+            stream: request.stream.slot,
+            context: request.stream.context,
+            seq,
+            alone_ns: (!known.by_clock).then_some(known.cost.alone_ns),
+            writes,
+        });
+    }
+    Ok(())
+}
+
+fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
+    function
+        .program
+        .module()
+        .kernel(&function.name)
+        .ok_or(code::NOT_FOUND)
+}
+
+fn check_shape(machine: &Machine, request: &Request<'_>) -> Result<(), Code> {
+    let kernel = kernel_of(request.function)?;
+    let product = |dims: [u32; 3]| dims.iter().map(|&d| u64::from(d)).product::<u64>();
+    let threads = product(request.block);
+    if threads == 0 || product(request.grid) == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    // Limits of the grid: CUDA C++ Programming Guide, technical specifications.
+    let [x, y, z] = request.block;
+    if x > 1024 || y > 1024 || z > 64 || request.grid[1] > 65_535 || request.grid[2] > 65_535 {
+        return Err(code::INVALID_VALUE);
+    }
+    if threads > u64::from(machine.gpu.max_threads_per_block) {
+        return Err(code::INVALID_VALUE);
+    }
+    if let Some(limit) = kernel.max_threads.map(product)
+        && threads > limit
+    {
+        return Err(code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    let allowed = (machine.gpu.shared_per_block_kib << 10).max(request.function.max_dynamic_shared);
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(request.shared_bytes);
+    if shared > u64::from(allowed) {
+        return Err(code::INVALID_VALUE);
+    }
+    if blocks_per_sm(machine, kernel, threads as u32, shared) == 0 {
+        return Err(code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    Ok(())
+}
+
+/// What is known of an equal launch, if executing it again would tell nothing new. Marks what a
+/// sampled launch would have written.
+fn recall(process: &Process, key: &Key) -> Option<Known> {
+    let mut tables = process.tables();
+    let known = tables.launches.known.get(key)?.clone();
+    if known.sampled {
+        for &(start, _) in &known.writes {
+            let already = tables.allocations.get(&start).is_some_and(|a| a.unwritten);
+            if !already {
+                tables.wrote(start, true);
+            }
+        }
+        return Some(known);
+    }
+    let same = |&(start, version): &(u64, u64)| {
+        tables
+            .allocations
+            .get(&start)
+            .is_some_and(|a| a.version == version)
+    };
+    let unchanged = known.reads.iter().all(same) && known.writes.iter().all(same);
+    (known.repeatable && unchanged).then_some(known)
+}
+
+fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
+    let mut tables = process.tables();
+    for &start in &outcome.writes {
+        tables.wrote(start, outcome.sampled);
+    }
+    let versions = |starts: &[u64]| -> Vec<(u64, u64)> {
+        starts
+            .iter()
+            .filter_map(|&start| Some((start, tables.allocations.get(&start)?.version)))
+            .collect()
+    };
+    let disjoint = outcome
+        .reads
+        .iter()
+        .all(|start| !outcome.writes.contains(start));
+    let known = Known {
+        cost: outcome.cost,
+        by_clock: outcome.by_clock,
+        reads: versions(&outcome.reads),
+        writes: versions(&outcome.writes),
+        sampled: outcome.sampled,
+        repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics,
+    };
+    // A program that never repeats itself must not fill the host's memory.
+    const REMEMBERED: usize = 4096;
+    if tables.launches.known.len() >= REMEMBERED {
+        tables.launches.known.clear();
+    }
+    if outcome.fault.is_none() {
+        tables.launches.known.insert(key.clone(), known.clone());
+    }
+    known
+}
+
+/// Executes again what ran at a time that is known by now, so that its stamps are true.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
+    let taken: Vec<Deferred> = {
+        let mut tables = process.tables();
+        if tables.launches.deferred.is_empty() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut tables.launches.deferred);
+        let (mine, others) = all.into_iter().partition(|d| d.context == context);
+        tables.launches.deferred = others;
+        mine
+    };
+    let mut waiting = Vec::new();
+    for deferred in taken {
+        match execute::when(
+            process,
+            deferred.context,
+            deferred.stream,
+            deferred.seq,
+            deferred.alone_ns,
+        )? {
+            Some(clocking) => {
+                execute(process, &deferred.function, &deferred.key, &clocking)?;
+            }
+            None => waiting.push(deferred),
+        }
+    }
+    process.tables().launches.deferred.extend(waiting);
+    Ok(())
+}
+
+/// The bytes of an asynchronous copy to the host move when the call is made: what ran before it in
+/// the model's time is finished first.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn run_deferred_early(process: &Process, context: u32) -> Result<(), Code> {
+    finish_deferred(process, context)
+}
+
+/// Before an allocation is overwritten from outside, launches that still owe it their results are
+/// forgotten: the newer contents win.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn finish_deferred_writes(process: &Process, start: u64) -> Result<(), Code> {
+    let contexts: Vec<u32> = {
+        let tables = process.tables();
+        let owed = tables
+            .launches
+            .deferred
+            .iter()
+            .filter(|d| d.writes.contains(&start));
+        owed.map(|d| d.context).collect()
+    };
+    for context in contexts {
+        finish_deferred(process, context)?;
+    }
+    process
+        .tables()
+        .launches
+        .deferred
+        .retain(|d| !d.writes.contains(&start));
+    Ok(())
+}

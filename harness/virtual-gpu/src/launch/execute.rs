@@ -1,0 +1,384 @@
+//! Executing a launch on the host: in full, or on a sample of its blocks.
+
+use std::io::Write;
+
+use super::ranges::{Ranges, ranges};
+use super::{Key, blocks_per_sm, kernel_of};
+use crate::abi::code::{self, Code};
+use crate::abi::process::{FunctionEntry, Process};
+use crate::cost::{self, Cost, Shape};
+use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
+use crate::state::Interval;
+
+/// In virtual time, launches of more lane-instructions than this are sampled. A load generator
+/// repeats one launch thousands of times and reads nothing; a check is made to stay below.
+const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
+
+/// Interior blocks may differ by this part and still stand for each other.
+const HOMOGENEOUS: f64 = 0.05;
+
+/// What `%globaltimer` shows to a launch.
+#[derive(Debug, Clone)]
+pub enum Clocking {
+    /// A clock that starts at zero and never stops, times a rate: for finding out what it costs.
+    Ideal,
+    /// The spans during which the launch really ran, and how much longer than alone it took.
+    Spans {
+        /// When its context had the engine.
+        spans: Vec<(u64, u64)>,
+        /// Active time over time alone.
+        stretch: f64,
+    },
+}
+
+/// A fault as the program and the log will see it.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// What comes back from the next call that waits.
+    pub code: Code,
+    /// The Xid that the driver logs, 0 for none.
+    pub xid: u32,
+}
+
+/// What executing a launch came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it costs.
+    pub cost: Cost,
+    /// It ends at an instant rather than after an amount of work.
+    pub by_clock: bool,
+    /// Allocations read.
+    pub reads: Vec<u64>,
+    /// Allocations written.
+    pub writes: Vec<u64>,
+    /// Only some of its blocks were executed.
+    pub sampled: bool,
+    /// It has atomics.
+    pub uses_atomics: bool,
+    /// It ended badly.
+    pub fault: Option<Fault>,
+}
+
+/// When a launch ran, once the model knows.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn when(
+    process: &Process,
+    context: u32,
+    stream: u32,
+    seq: u64,
+    alone_ns: Option<f64>,
+) -> Result<Option<Clocking>, Code> {
+    let clocking = process.device.transact(|state, side| {
+        let slot = &state.streams.rows[stream as usize];
+        if slot.completed < seq {
+            return None;
+        }
+        let span = side.span(stream as usize, seq - 1);
+        let group = state.contexts.rows[context as usize].group;
+        let count = state.contexts.rows[group as usize].intervals;
+        let spans = clip(&side.intervals(group, count), &span);
+        let active: u64 = spans.iter().map(|(start, end)| end - start).sum();
+        let stretch = alone_ns.map_or(1.0, |alone| (active as f64 / alone.max(1.0)).max(1e-3));
+        Some(Clocking::Spans { spans, stretch })
+    })?;
+    Ok(clocking)
+}
+
+/// The parts of `intervals` that lie within `span`; the span itself if none does.
+fn clip(intervals: &[Interval], span: &Interval) -> Vec<(u64, u64)> {
+    let mut out: Vec<(u64, u64)> = intervals
+        .iter()
+        .map(|i| (i.start_ns.max(span.start_ns), i.end_ns.min(span.end_ns)))
+        .filter(|(start, end)| start < end)
+        .collect();
+    if out.is_empty() {
+        out.push((span.start_ns, span.end_ns.max(span.start_ns + 1)));
+    }
+    out
+}
+
+impl Timer for Clocking {
+    fn globaltimer_ns(&mut self, active_ns: u64) -> u64 {
+        match self {
+            Self::Ideal => active_ns,
+            Self::Spans { spans, stretch } => {
+                let mut left = (active_ns as f64 * *stretch) as u64;
+                for &(start, end) in spans.iter() {
+                    if left < end - start {
+                        return start + left;
+                    }
+                    left -= end - start;
+                }
+                spans.last().map_or(0, |&(_, end)| end) + left
+            }
+        }
+    }
+}
+
+/// The ideal clock running four times as fast: a kernel that then ends sooner ends by the clock.
+struct Fast;
+
+impl Timer for Fast {
+    fn globaltimer_ns(&mut self, active_ns: u64) -> u64 {
+        active_ns * 4
+    }
+}
+
+/// Executes a launch under a clock and says what it costs.
+///
+/// # Errors
+/// When the launch is impossible, or reads what was never written.
+pub fn execute(
+    process: &Process,
+    function: &FunctionEntry,
+    key: &Key,
+    clocking: &Clocking,
+) -> Result<Outcome, Code> {
+    let machine = process.device.machine();
+    let kernel = kernel_of(function)?;
+    let model = cost::cycle_model(machine);
+    let threads = key.block.iter().product::<u32>();
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(key.shared_bytes);
+    let per_sm = u64::from(blocks_per_sm(machine, kernel, threads, shared).max(1));
+    let mut run = Run {
+        process,
+        function,
+        key,
+        model: &model,
+        per_sm,
+        ranges: ranges(process, key.context)?,
+        block_ns: 0,
+    };
+    let blocks: u64 = key.grid.iter().map(|&side| u64::from(side)).product();
+    let by_clock = matches!(clocking, Clocking::Ideal)
+        && kernel.properties.reads_globaltimer
+        && run.ends_by_the_clock()?;
+    let mut clock = clocking.clone();
+    let done = run.all(blocks, &mut clock);
+    let (execution, sampled, fault) = match done {
+        Ok((execution, sampled)) => (execution, sampled, None),
+        Err(fault) => {
+            let (fault, counts) = classify(*fault)?;
+            (
+                Execution {
+                    counts,
+                    ..Execution::default()
+                },
+                false,
+                Some(fault),
+            )
+        }
+    };
+    print(&execution.printed);
+    let of = |indices: Vec<usize>| -> Vec<u64> {
+        indices
+            .into_iter()
+            .filter_map(|index| run.ranges.starts[index])
+            .collect()
+    };
+    let (reads, writes) = (
+        of(execution.footprint.read_ranges()),
+        of(execution.footprint.written_ranges()),
+    );
+    if !sampled && fault.is_none() {
+        refuse_unwritten(process, &function.name, &reads)?;
+    }
+    let shape = Shape {
+        blocks,
+        blocks_per_sm: per_sm,
+        footprint_bytes: run.footprint(&execution, blocks),
+    };
+    let cost = cost::cost(machine, &execution.counts, &shape);
+    let uses_atomics = kernel.properties.uses_atomics;
+    Ok(Outcome {
+        cost,
+        by_clock,
+        reads,
+        writes,
+        sampled,
+        uses_atomics,
+        fault,
+    })
+}
+
+/// One launch being executed.
+struct Run<'a> {
+    process: &'a Process,
+    function: &'a FunctionEntry,
+    key: &'a Key,
+    model: &'a CycleModel,
+    per_sm: u64,
+    ranges: Ranges<'static>,
+    /// How long a block took, for the start of later waves.
+    block_ns: u64,
+}
+
+impl Run<'_> {
+    fn blocks(
+        &mut self,
+        blocks: impl IntoIterator<Item = u64>,
+        timer: &mut dyn Timer,
+    ) -> Result<Execution, Box<KernelFault>> {
+        let gpu = &self.process.device.machine().gpu;
+        let sms = u64::from(gpu.sm_count);
+        let (wave, block_ns) = (sms * self.per_sm, self.block_ns);
+        let launch = Launch {
+            kernel: &self.key.name,
+            grid: self.key.grid,
+            block: self.key.block,
+            dynamic_shared_bytes: self.key.shared_bytes,
+            params: &self.key.params,
+            block_smid: &|block| (block % sms) as u32,
+            block_start_ns: &|block| block / wave * block_ns,
+            sm_count: gpu.sm_count,
+            limits: Limits::default(),
+            model: self.model,
+            planted_illegal: &[],
+            keep_blocks: true,
+        };
+        let memory = &mut self.ranges.memory;
+        crate::ptx::execute(&self.function.program, &launch, blocks, memory, timer)
+    }
+
+    /// Whether the first block takes less active time when the clock runs faster.
+    fn ends_by_the_clock(&mut self) -> Result<bool, Code> {
+        let took = |done: Result<Execution, Box<KernelFault>>| match done {
+            Ok(execution) => Ok(execution.counts.longest_warp_cycles),
+            Err(fault) => classify(*fault).map(|(_, counts)| counts.longest_warp_cycles),
+        };
+        let slow = took(self.blocks([0], &mut Clocking::Ideal))?;
+        let fast = took(self.blocks([0], &mut Fast))?;
+        Ok((fast as f64) < 0.7 * slow as f64)
+    }
+
+    /// Executes the launch, in full or on a sample. The flag says which.
+    fn all(
+        &mut self,
+        blocks: u64,
+        timer: &mut dyn Timer,
+    ) -> Result<(Execution, bool), Box<KernelFault>> {
+        let mut first = self.blocks([0], timer)?;
+        let lanes = first.counts.lanes().max(1);
+        self.block_ns =
+            first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
+        let in_full = !self.process.device.is_virtual_time()
+            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
+            || blocks <= 8;
+        if !in_full && let Some(sampled) = self.sample(&first, blocks, timer)? {
+            return Ok((sampled, true));
+        }
+        let rest = self.blocks(1..blocks, timer)?;
+        first.counts.add(&rest.counts);
+        first.blocks.extend(rest.blocks);
+        first.printed.extend(rest.printed);
+        first.footprint.absorb(rest.footprint);
+        Ok((first, false))
+    }
+
+    /// Executes a few blocks and lets them stand for the others; `None` if they differ too much.
+    fn sample(
+        &mut self,
+        first: &Execution,
+        blocks: u64,
+        timer: &mut dyn Timer,
+    ) -> Result<Option<Execution>, Box<KernelFault>> {
+        let interior = [blocks / 4, blocks / 2, blocks * 3 / 4];
+        let mut done = self.blocks(interior.into_iter().chain([blocks - 1]), timer)?;
+        let lanes: Vec<f64> = done.blocks[..3]
+            .iter()
+            .map(|block| block.counts.lanes() as f64)
+            .collect();
+        let (least, most) = (
+            lanes.iter().copied().fold(f64::MAX, f64::min),
+            lanes.iter().copied().fold(0.0, f64::max),
+        );
+        if most > least * (1.0 + HOMOGENEOUS) {
+            return Ok(None);
+        }
+        let mut counts: Counts = first.counts.clone();
+        counts.add(&done.blocks[3].counts);
+        counts.add_times(&done.blocks[1].counts, blocks - 2);
+        done.counts = counts;
+        done.footprint.absorb(first.footprint.clone());
+        done.blocks.extend(first.blocks.iter().cloned());
+        Ok(Some(done))
+    }
+
+    /// Bytes that the whole grid touches: what was seen, scaled to the grid, and no more than the
+    /// allocations it lies in.
+    fn footprint(&self, execution: &Execution, blocks: u64) -> u64 {
+        let seen = execution.blocks.len().max(1) as u64;
+        let scaled = execution.footprint.bytes().saturating_mul(blocks) / seen.min(blocks);
+        let mut touched = execution.footprint.read_ranges();
+        touched.extend(execution.footprint.written_ranges());
+        touched.sort_unstable();
+        touched.dedup();
+        let limit: u64 = touched.iter().map(|&index| self.ranges.bytes[index]).sum();
+        scaled.min(limit)
+    }
+}
+
+/// The number and the Xid of a fault, and what had been executed by then. The pairs are those of
+/// the vendor's documents where they name one (XID catalogue, cuda.h); the Xid of traps and stack
+/// overflows is an inference.
+fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
+    let (code, xid) = match &fault.kind {
+        FaultKind::BadLaunch(what) => {
+            crate::abi::say(&format!("launch refused: {what}"));
+            return Err(code::INVALID_VALUE);
+        }
+        FaultKind::IllegalAddress { .. } => (code::ILLEGAL_ADDRESS, 31),
+        FaultKind::Misaligned { .. } => (code::MISALIGNED_ADDRESS, 13),
+        FaultKind::InvalidAddressSpace { .. } => (code::INVALID_ADDRESS_SPACE, 13),
+        FaultKind::SharedOutOfRange { .. } | FaultKind::Trap | FaultKind::Breakpoint => {
+            (code::LAUNCH_FAILED, 13)
+        }
+        FaultKind::Assert { .. } => (code::ASSERT, 0),
+        FaultKind::StackOverflow { .. } => (code::HARDWARE_STACK_ERROR, 13),
+        FaultKind::InvalidPc { .. } => (code::INVALID_PC, 13),
+        FaultKind::IllegalInstruction { .. } => (code::ILLEGAL_INSTRUCTION, 13),
+        FaultKind::LaunchTimeout { .. } | FaultKind::Deadlock => (code::LAUNCH_TIMEOUT, 0),
+    };
+    if let FaultKind::Assert { .. } = &fault.kind {
+        // The runtime prints a failed assertion on the program's error stream.
+        crate::abi::say(&fault.to_string());
+    }
+    print(&fault.printed);
+    Ok((Fault { code, xid }, fault.counts))
+}
+
+/// Puts what kernels printed on the program's output, as the driver does when the host waits.
+fn print(lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        // A program that closed its output does not want the text.
+        let _ = out.write_all(line.as_bytes());
+    }
+    let _ = out.flush();
+}
+
+/// A full execution must not compute from what a sampled one never wrote.
+fn refuse_unwritten(process: &Process, kernel: &str, reads: &[u64]) -> Result<(), Code> {
+    let tables = process.tables();
+    let unwritten = reads.iter().find(|start| {
+        tables
+            .allocations
+            .get(start)
+            .is_some_and(|allocation| allocation.unwritten)
+    });
+    match unwritten {
+        None => Ok(()),
+        Some(start) => {
+            crate::abi::say(&format!(
+                "{kernel} reads the allocation at {start:#x}, which the last launch or copy into \
+                 it was only sampled to fill"
+            ));
+            Err(code::NOT_SUPPORTED)
+        }
+    }
+}
