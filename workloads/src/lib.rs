@@ -3,5 +3,7 @@
 //! Runs in the tenant process. Nothing here judges: samples go out, scoring happens elsewhere.
 
 pub mod clock;
+pub mod device;
 pub mod generator;
+pub mod load;
 pub mod log;

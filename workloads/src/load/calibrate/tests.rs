@@ -1,0 +1,181 @@
+//! Calibration against a device made of arithmetic.
+
+use super::super::measure::Measured;
+use super::super::tests::small_device;
+use super::super::{CATALOGUE, find};
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// A request costs a fixed time and its work; work goes at the speed of the blocks up to a peak.
+struct Model {
+    fixed_ns: f64,
+    block_per_ns: f64,
+    peak_per_ns: f64,
+    /// Makes every measurement this much longer or shorter, in turn.
+    wobble: f64,
+    asked: u32,
+    blocks_seen: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            fixed_ns: 12_000.0,
+            block_per_ns: 3.0,
+            peak_per_ns: 40.0,
+            wobble: 0.0,
+            asked: 0,
+            blocks_seen: 0,
+        }
+    }
+
+    fn per_ns(&self, spec: &WorkloadSpec) -> f64 {
+        let get = |param: &str, default: f64| spec.params.get(param).map_or(default, |v| *v as f64);
+        let threads = get("threads", 256.0) / 256.0;
+        (get("blocks", 1.0) * threads * self.block_per_ns).min(self.peak_per_ns)
+    }
+}
+
+impl Bench for Model {
+    fn measure(&mut self, spec: &WorkloadSpec, _requests: usize) -> Result<Measured, LoadError> {
+        self.asked += 1;
+        self.blocks_seen = spec.params.get("blocks").copied().unwrap_or(0);
+        let knob = find(&spec.name)?.knob();
+        let work = spec.params[knob.param] as f64;
+        let sign = if self.asked.is_multiple_of(2) {
+            1.0
+        } else {
+            -1.0
+        };
+        let took_ns = (self.fixed_ns + work / self.per_ns(spec)) * (1.0 + sign * self.wobble);
+        let service_ns = took_ns as u64;
+        Ok(Measured {
+            service_ns,
+            rate_per_s: 1e9 / took_ns,
+            work_per_request: work,
+        })
+    }
+
+    fn peak_rate_per_s(&mut self, spec: &WorkloadSpec, _requests: usize) -> Result<f64, LoadError> {
+        let knob = find(&spec.name)?.knob();
+        Ok(1e9 * self.per_ns(spec) / spec.params[knob.param] as f64)
+    }
+}
+
+fn found(name: &str, model: &mut Model, share: f64, ns: u64) -> Result<Calibrated, LoadError> {
+    calibrate_with(find(name)?, model, &small_device(), share, ns)
+}
+
+#[test]
+fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
+    for workload in CATALOGUE {
+        for wanted_ns in [MS / 10, MS, 10 * MS] {
+            let calibrated = found(workload.name(), &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
+            let miss = miss(calibrated.service_ns, wanted_ns);
+            assert!(
+                miss <= CLOSE,
+                "{} at {wanted_ns} ns: {miss}",
+                workload.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn few_tries_are_enough() -> Result<(), LoadError> {
+    let mut model = Model::new();
+    found("compute", &mut model, 0.5, MS)?;
+    assert!(model.asked <= 5, "{} measurements", model.asked);
+    Ok(())
+}
+
+#[test]
+fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
+    for share in [3.0 / 7.0, 0.25, 0.1, 0.03] {
+        let mut model = Model::new();
+        let calibrated = found("stream", &mut model, share, MS)?;
+        let per_ns = model.per_ns(&calibrated.spec);
+        // The fixed cost of a request lowers what is measured of both, by the same few percent.
+        assert!(
+            per_ns / model.peak_per_ns <= DEMAND_OF_SHARE * share * 1.02,
+            "share {share}"
+        );
+        assert!(
+            per_ns / model.peak_per_ns > 0.3 * share,
+            "share {share} is hardly used"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_victim_that_cannot_keep_to_its_share_is_refused() {
+    let mut model = Model {
+        block_per_ns: 4_000.0,
+        ..Model::new()
+    };
+    let refused = found("stream", &mut model, 0.1, MS);
+    assert!(
+        matches!(refused, Err(LoadError::Demand { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_length_below_the_fixed_cost_is_refused_and_says_what_it_found() {
+    let refused = found("compute", &mut Model::new(), 0.5, 5_000);
+    let Err(LoadError::Length {
+        found_ns,
+        wanted_ns,
+        ..
+    }) = refused
+    else {
+        panic!("expected a refusal, got {refused:?}");
+    };
+    assert_eq!(wanted_ns, 5_000);
+    assert!(found_ns >= 12_000);
+}
+
+#[test]
+fn noise_below_the_tolerance_is_borne_and_above_it_is_not() {
+    let mut model = Model {
+        wobble: 0.04,
+        ..Model::new()
+    };
+    assert!(found("compute", &mut model, 0.5, MS).is_ok());
+    let mut model = Model {
+        wobble: 0.5,
+        ..Model::new()
+    };
+    assert!(matches!(
+        found("compute", &mut model, 0.5, MS),
+        Err(LoadError::Length { .. })
+    ));
+}
+
+#[test]
+fn an_aggressor_reports_its_peak_and_a_victim_its_closed_loop() -> Result<(), LoadError> {
+    let victim = found("compute", &mut Model::new(), 0.5, MS)?;
+    assert!((victim.rate_per_s * victim.service_ns as f64 / 1e9 - 1.0).abs() < 1e-3);
+    let aggressor = found("fma-hog", &mut Model::new(), 1.0, MS)?;
+    // Without the 12 us of fixed cost in a millisecond.
+    assert!(aggressor.rate_per_s * aggressor.service_ns as f64 / 1e9 > 1.01);
+    Ok(())
+}
+
+#[test]
+fn impossible_targets_are_refused() {
+    for (share, ns) in [(0.0, MS), (-1.0, MS), (1.1, MS), (f64::NAN, MS), (0.5, 0)] {
+        let refused = found("pcie", &mut Model::new(), share, ns);
+        assert!(
+            matches!(refused, Err(LoadError::Param { .. })),
+            "{share} {ns}"
+        );
+    }
+    // 3 % of 40 SMs are one, 2 % are none.
+    assert!(found("compute", &mut Model::new(), 0.03, MS).is_ok());
+    let refused = found("compute", &mut Model::new(), 0.02, MS);
+    assert!(matches!(refused, Err(LoadError::TooSmall { .. })));
+}

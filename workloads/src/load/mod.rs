@@ -1,0 +1,258 @@
+//! The catalogue of workloads: what a tenant can be asked to do, one file each.
+//!
+//! To add one, write its file and add its line to `CATALOGUE`. All sizes come from the properties
+//! of the device at hand or from the calibration on it.
+
+use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
+use gpubench_kernels::{Kernel, KernelSet, VerifyError};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
+
+use crate::generator::DeviceError;
+
+mod calibrate;
+mod compute;
+mod dram_copy;
+mod fma_hog;
+mod l2;
+mod l2_reads;
+mod l2_stream;
+mod measure;
+mod params;
+mod pcie;
+mod pcie_h2d;
+mod pinned_copy;
+mod stream;
+mod window_copy;
+
+pub use calibrate::{Calibrated, calibrate};
+use params::Params;
+
+/// Every workload, victims first, in report order.
+pub const CATALOGUE: &[&dyn Workload] = &[
+    &compute::Compute,
+    &stream::Stream,
+    &l2::L2,
+    &pcie::Pcie,
+    &fma_hog::FmaHog,
+    &dram_copy::DramCopy,
+    &l2_stream::L2Stream,
+    &pcie_h2d::PcieH2d,
+];
+
+/// The workload of that name.
+///
+/// # Errors
+/// When there is none; the error lists those that there are.
+pub fn find(name: &str) -> Result<&'static dyn Workload, LoadError> {
+    CATALOGUE
+        .iter()
+        .copied()
+        .find(|workload| workload.name() == name)
+        .ok_or_else(|| {
+            let known: Vec<_> = CATALOGUE.iter().map(|workload| workload.name()).collect();
+            LoadError::Unknown {
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
+}
+
+/// A device ready for work: its context, its kernels and the stream on which requests run.
+#[derive(Debug)]
+pub struct Gpu {
+    /// The context; current on the issuing thread.
+    pub context: Context,
+    /// The kernels of the context.
+    pub kernels: KernelSet,
+    /// Where requests are submitted.
+    pub stream: Stream,
+    /// The sizes that loads follow.
+    pub props: DeviceProps,
+    /// Whether a waiting thread spins.
+    pub spin: bool,
+}
+
+/// Something that a tenant can be asked to do.
+pub trait Workload: Sync {
+    /// Its name in profiles and records.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in one line.
+    fn summary(&self) -> &'static str;
+
+    /// Whether it is measured or leans on others.
+    fn role(&self) -> Role;
+
+    /// The sub-axis that it feels (victim) or attacks (aggressor).
+    fn sub_axis(&self) -> SubAxis;
+
+    /// The resource that it lives on, in a word or two.
+    fn resource(&self) -> &'static str;
+
+    /// Unit of its work.
+    fn unit(&self) -> &'static str;
+
+    /// The kernel that it launches, if it launches one.
+    fn kernel(&self) -> Option<Kernel>;
+
+    /// The counter that proves that the resource was used.
+    fn counter(&self) -> &'static str {
+        self.kernel().map_or("", |kernel| kernel.info().counter())
+    }
+
+    /// Its parameters for a device, before calibration has found the length of a request.
+    ///
+    /// # Errors
+    /// When the device or the share is too small for it.
+    fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError>;
+
+    /// The parameter to which the length of a request is proportional.
+    fn knob(&self) -> Knob;
+
+    /// Whether the demand of a victim has to be held to its share by using fewer blocks: so it is
+    /// where a few SMs already take more of the resource than that part of it.
+    fn is_throttled(&self) -> bool {
+        false
+    }
+
+    /// Allocates and loads everything that requests need.
+    ///
+    /// # Errors
+    /// When a parameter is missing or impossible, or the driver refuses.
+    fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
+
+    /// Checks results on the device, at a size made for it.
+    ///
+    /// # Errors
+    /// When a result is wrong or the driver refuses.
+    fn verify(&self, gpu: &Gpu) -> Result<(), LoadError>;
+}
+
+impl std::fmt::Debug for dyn Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A workload with its buffers, ready for requests. Belongs to the issuing thread.
+pub trait Prepared {
+    /// Submits one request and does not wait for it.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
+
+    /// What one request amounts to, in the unit of the workload.
+    fn work_per_request(&self) -> f64;
+}
+
+/// A parameter that sets the length of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name in the parameters.
+    pub param: &'static str,
+    /// Its values are multiples of this.
+    pub granule: u64,
+    /// Its greatest value.
+    pub max: u64,
+}
+
+/// Why a workload cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Not in the catalogue.
+    #[error("unknown workload {name:?} (known: {known})")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A parameter that the workload needs is not there or not possible.
+    #[error("workload {workload}: parameter {param} is {found}, accepted are {accepted}")]
+    Param {
+        /// Which workload.
+        workload: String,
+        /// Which parameter.
+        param: &'static str,
+        /// Its value, or `missing`.
+        found: String,
+        /// What it may be.
+        accepted: String,
+    },
+    /// The device, or its share, has too little of something.
+    #[error("workload {workload} needs {needs}, a share of {share} of this device has {has}")]
+    TooSmall {
+        /// Which workload.
+        workload: &'static str,
+        /// What it needs.
+        needs: String,
+        /// The share.
+        share: f64,
+        /// What is there.
+        has: String,
+    },
+    /// No parameters give a request of the wanted length.
+    #[error(
+        "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {wanted_ns}"
+    )]
+    Length {
+        /// Which workload.
+        workload: &'static str,
+        /// Tries made.
+        attempts: u32,
+        /// The closest.
+        found_ns: u64,
+        /// What was wanted.
+        wanted_ns: u64,
+    },
+    /// The least that the victim can demand is more than its share.
+    #[error(
+        "workload {workload} demands {demand:.3} of the device at the least, allowed are {limit:.3}"
+    )]
+    Demand {
+        /// Which workload.
+        workload: &'static str,
+        /// Part of the peak that one small block takes.
+        demand: f64,
+        /// Part that it may take.
+        limit: f64,
+    },
+    /// A result was wrong.
+    #[error("workload {workload}: {what}")]
+    Wrong {
+        /// Which workload.
+        workload: &'static str,
+        /// What was wrong.
+        what: String,
+    },
+    /// A kernel computed something else.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// A request failed.
+    #[error("workload {workload}: {error}")]
+    Failed {
+        /// Which workload.
+        workload: &'static str,
+        /// What the device said.
+        error: DeviceError,
+    },
+    /// The driver refused.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+impl LoadError {
+    /// The driver's number, where it was the driver.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Self::Failed { error, .. } => error.code,
+            Self::Driver(error) | Self::Verify(VerifyError::Driver(error)) => error.code(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

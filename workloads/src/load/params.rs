@@ -1,0 +1,92 @@
+//! Parameters of a workload, read with their bounds: they may come from a file that somebody edited.
+
+use std::ops::RangeInclusive;
+
+use gpubench_kernels::driver::{DeviceProps, Grid};
+use gpubench_record::WorkloadSpec;
+
+use super::LoadError;
+
+/// Greatest size of anything in bytes or iterations; beyond it sums would overflow.
+pub(super) const SIZE_MAX: u64 = 1 << 48;
+
+/// The parameters of a workload under construction or in use.
+#[derive(Debug)]
+pub(super) struct Params<'s>(&'s WorkloadSpec);
+
+impl<'s> Params<'s> {
+    pub(super) fn of(spec: &'s WorkloadSpec) -> Self {
+        Self(spec)
+    }
+
+    /// One parameter.
+    pub(super) fn get(
+        &self,
+        param: &'static str,
+        accepted: RangeInclusive<u64>,
+    ) -> Result<u64, LoadError> {
+        let found = self.0.params.get(param);
+        found
+            .copied()
+            .filter(|value| accepted.contains(value))
+            .ok_or_else(|| LoadError::Param {
+                workload: self.0.name.clone(),
+                param,
+                found: found.map_or_else(|| "missing".to_owned(), u64::to_string),
+                accepted: format!("{} to {}", accepted.start(), accepted.end()),
+            })
+    }
+
+    /// A size, at least 1.
+    pub(super) fn size(&self, param: &'static str) -> Result<u64, LoadError> {
+        self.get(param, 1..=SIZE_MAX)
+    }
+
+    /// A parameter that a kernel takes as 32 bits, at least 1.
+    pub(super) fn word(&self, param: &'static str) -> Result<u32, LoadError> {
+        // The bound makes the cast exact.
+        Ok(self.get(param, 1..=u64::from(u32::MAX))? as u32)
+    }
+
+    /// The launch shape, from `blocks` and `threads`.
+    pub(super) fn grid(&self, props: &DeviceProps) -> Result<Grid, LoadError> {
+        // 2^31 - 1 blocks is the limit of every architecture (CUDA C++ Programming Guide,
+        // "Technical specifications per compute capability"). The bounds make the casts exact.
+        let blocks = self.get("blocks", 1..=i32::MAX.unsigned_abs().into())? as u32;
+        let threads = self.get("threads", 1..=props.threads_per_block.into())? as u32;
+        Ok(Grid::new(blocks, threads))
+    }
+}
+
+/// A workload with these parameters.
+pub(super) fn spec<const N: usize>(name: &str, params: [(&str, u64); N]) -> WorkloadSpec {
+    let params = params
+        .into_iter()
+        .map(|(param, value)| (param.to_owned(), value))
+        .collect();
+    WorkloadSpec {
+        name: name.to_owned(),
+        params,
+    }
+}
+
+/// As many SMs as the share holds in full, or the reason why that is none.
+pub(super) fn whole_sms(
+    workload: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<u64, LoadError> {
+    // A share such as 3/7 of 7 must not lose an SM to the last bit of the product.
+    let has = f64::from(props.sm_count) * share + 1e-9;
+    if has < 1.0 || !share.is_finite() {
+        let has = format!("{has:.2} SMs");
+        return Err(LoadError::TooSmall {
+            workload,
+            needs: "one whole SM".to_owned(),
+            share,
+            has,
+        });
+    }
+    // At most the number of SMs, which is 32 bits.
+    Ok(has.floor() as u64)
+}

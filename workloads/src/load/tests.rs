@@ -1,0 +1,198 @@
+//! Tests that walk the whole catalogue.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// A device as small as they come, from a public data sheet (T4).
+pub(super) fn small_device() -> DeviceProps {
+    DeviceProps {
+        sm_count: 40,
+        l2_bytes: 4 << 20,
+        total_bytes: 15 << 30,
+        threads_per_sm: 1024,
+        blocks_per_sm: 16,
+        threads_per_block: 1024,
+        warp_threads: 32,
+        shared_per_sm_bytes: 64 << 10,
+        shared_per_block_bytes: 64 << 10,
+        compute_capability: (7, 5),
+        copy_engines: 3,
+    }
+}
+
+/// A large one (H100 SXM), and a slice of a seventh of it.
+fn devices() -> [DeviceProps; 3] {
+    let small = small_device();
+    let large = DeviceProps {
+        sm_count: 132,
+        l2_bytes: 50 << 20,
+        total_bytes: 80 << 30,
+        threads_per_sm: 2048,
+        blocks_per_sm: 32,
+        ..small
+    };
+    let slice = DeviceProps {
+        sm_count: 16,
+        l2_bytes: 6 << 20,
+        total_bytes: 10 << 30,
+        ..large
+    };
+    [small, large, slice]
+}
+
+#[test]
+fn entries_are_unique_and_say_what_they_are() {
+    let names: BTreeSet<_> = CATALOGUE.iter().map(|workload| workload.name()).collect();
+    assert_eq!(names.len(), CATALOGUE.len());
+    for workload in CATALOGUE {
+        let name = workload.name();
+        let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(name.chars().all(fit), "{name}: a name fit for files");
+        assert!(
+            workload.summary().len() > 20 && !workload.summary().ends_with('.'),
+            "{name}"
+        );
+        for text in [workload.resource(), workload.unit(), workload.counter()] {
+            assert!(!text.is_empty(), "{name} leaves something unsaid");
+        }
+        assert!(find(name).is_ok_and(|found| found.name() == name));
+    }
+}
+
+#[test]
+fn each_sub_axis_has_its_victim_and_its_aggressor() {
+    for workload in CATALOGUE {
+        let other = match workload.role() {
+            Role::Victim => Role::Aggressor,
+            Role::Aggressor => Role::Victim,
+            Role::Idle => panic!("{} is idle", workload.name()),
+        };
+        let partner = |w: &&&dyn Workload| w.role() == other && w.sub_axis() == workload.sub_axis();
+        assert!(
+            CATALOGUE.iter().any(|w| partner(&w)),
+            "{} has no partner",
+            workload.name()
+        );
+    }
+}
+
+#[test]
+fn an_unknown_name_lists_the_known_ones() {
+    let message = find("inference2")
+        .expect_err("no such workload")
+        .to_string();
+    for workload in CATALOGUE {
+        assert!(message.contains(workload.name()), "{message}");
+    }
+}
+
+#[test]
+fn first_guesses_follow_the_device() -> Result<(), LoadError> {
+    for workload in CATALOGUE {
+        let specs: Vec<_> = devices()
+            .iter()
+            .map(|props| workload.first_guess(props, 3.0 / 7.0))
+            .collect::<Result<_, _>>()?;
+        for spec in &specs {
+            assert_eq!(spec.name, workload.name());
+            let knob = workload.knob();
+            let value = spec.params.get(knob.param).copied().unwrap_or(0);
+            assert!(value > 0 && value <= knob.max && value.is_multiple_of(knob.granule));
+        }
+        // The link is no property of a device, so that first guess alone is the same everywhere.
+        let follows = specs[0] != specs[1] && specs[1] != specs[2];
+        assert_eq!(follows, workload.kernel().is_some(), "{}", workload.name());
+    }
+    Ok(())
+}
+
+#[test]
+fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadError> {
+    for props in devices() {
+        for share in [3.0 / 7.0, 0.5, 1.0] {
+            for workload in CATALOGUE.iter().filter(|w| w.role() == Role::Victim) {
+                let params = workload.first_guess(&props, share)?.params;
+                let part = |used: u64, of: u64| used as f64 / of as f64;
+                if let Some(blocks) = params.get("blocks") {
+                    assert!(part(*blocks, props.sm_count.into()) <= share);
+                }
+                if let Some(bytes) = params.get("buffer_bytes") {
+                    let (uses, of) = match workload.sub_axis() {
+                        SubAxis::L2 => (*bytes, props.l2_bytes),
+                        _ => (2 * bytes, props.total_bytes),
+                    };
+                    assert!(part(uses, of) <= share, "{}", workload.name());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadError> {
+    for props in devices() {
+        for workload in CATALOGUE {
+            let params = workload.first_guess(&props, 1.0)?.params;
+            if workload.sub_axis() == SubAxis::Dram {
+                assert!(params["buffer_bytes"] >= 4 * props.l2_bytes);
+            }
+            if workload.role() == Role::Aggressor && workload.kernel().is_some() {
+                let threads = params["blocks"] * params["threads"];
+                assert_eq!(threads, u64::from(props.sm_count * props.threads_per_sm));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_device_too_small_is_told_so() {
+    let tiny = DeviceProps {
+        sm_count: 2,
+        l2_bytes: 0,
+        total_bytes: 1 << 20,
+        ..small_device()
+    };
+    for (name, share) in [
+        ("compute", 0.4),
+        ("stream", 0.9),
+        ("l2", 0.9),
+        ("l2-stream", 1.0),
+    ] {
+        let refused = find(name).and_then(|workload| workload.first_guess(&tiny, share));
+        assert!(
+            matches!(refused, Err(LoadError::TooSmall { .. })),
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn edited_parameters_are_refused_with_what_is_accepted() {
+    let spec = params::spec("compute", [("blocks", 0), ("threads", 4096)]);
+    let params = Params::of(&spec);
+    let message = params
+        .grid(&small_device())
+        .expect_err("no blocks")
+        .to_string();
+    assert_eq!(
+        message,
+        "workload compute: parameter blocks is 0, accepted are 1 to 2147483647"
+    );
+    let spec = params::spec("compute", [("blocks", 1), ("threads", 4096)]);
+    let refused = Params::of(&spec)
+        .grid(&small_device())
+        .expect_err("too many threads");
+    assert!(
+        refused
+            .to_string()
+            .ends_with("is 4096, accepted are 1 to 1024")
+    );
+    let missing = Params::of(&spec)
+        .size("bytes")
+        .expect_err("no bytes")
+        .to_string();
+    assert!(missing.contains("bytes is missing"), "{missing}");
+}

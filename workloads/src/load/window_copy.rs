@@ -1,0 +1,231 @@
+//! A streaming copy through a buffer well above the size of L2, window after window.
+//!
+//! Successive requests copy different windows, so that a short request does not find what the one
+//! before it left in L2.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
+use gpubench_kernels::kernel::pattern_check::PatternCheck;
+use gpubench_kernels::kernel::pattern_fill::PatternFill;
+use gpubench_kernels::kernel::stream_copy::StreamCopy;
+use gpubench_kernels::{Kernel, Launcher};
+use gpubench_record::WorkloadSpec;
+
+use super::params::spec;
+use super::{Gpu, Knob, LoadError, Params, Prepared};
+
+/// Threads of a block.
+pub(super) const THREADS: u32 = 256;
+
+/// Windows at most: enough that all of them together exceed L2 many times over.
+const WINDOWS_MAX: u64 = 16;
+
+/// Whole cache lines, so that no two windows share one.
+const GRANULE_BYTES: u64 = 128;
+
+/// The length of a request in bytes copied.
+pub(super) const COPY_KNOB: Knob = Knob {
+    param: "bytes",
+    granule: GRANULE_BYTES,
+    max: 1 << 40,
+};
+
+/// Parameters before calibration: one pass through L2's worth.
+pub(super) fn copy_spec(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+    blocks: u64,
+) -> Result<WorkloadSpec, LoadError> {
+    let buffer_bytes = props.dram_buffer_bytes();
+    let has_bytes = props.total_bytes as f64 * share;
+    if 2.0 * buffer_bytes as f64 > has_bytes || buffer_bytes <= props.l2_bytes {
+        return Err(LoadError::TooSmall {
+            workload: name,
+            needs: format!("two buffers above {} bytes of L2", props.l2_bytes),
+            share,
+            has: format!("{has_bytes:.0} bytes"),
+        });
+    }
+    let bytes = props.l2_bytes.clamp(GRANULE_BYTES, buffer_bytes) / GRANULE_BYTES * GRANULE_BYTES;
+    let threads = THREADS.into();
+    Ok(spec(
+        name,
+        [
+            ("blocks", blocks),
+            ("threads", threads),
+            ("bytes", bytes),
+            ("buffer_bytes", buffer_bytes),
+        ],
+    ))
+}
+
+/// One or more launches of the copy a request.
+#[derive(Debug)]
+pub(super) struct WindowCopy {
+    src: DeviceBuffer<u64>,
+    dst: DeviceBuffer<u64>,
+    grid: Grid,
+    window_bytes: u64,
+    windows: u64,
+    launches: u64,
+    next: u64,
+}
+
+impl WindowCopy {
+    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
+        let params = Params::of(spec);
+        let grid = params.grid(&gpu.props)?;
+        let bytes = params.size("bytes")?;
+        let buffer_bytes = params.size("buffer_bytes")?;
+        let cut = cut(bytes, buffer_bytes);
+        gpu.kernels.prepare(&[Kernel::StreamCopy])?;
+        // A buffer that does not fit in memory is refused by the driver.
+        let len = (cut.window_bytes * cut.windows / 8) as usize;
+        let src = DeviceBuffer::alloc(&gpu.context, len)?;
+        let dst = DeviceBuffer::alloc(&gpu.context, len)?;
+        // Pages that nobody ever wrote may be backed by nothing and read for free.
+        src.fill_bytes(0x5a)?;
+        dst.fill_bytes(0)?;
+        let Cut {
+            window_bytes,
+            windows,
+            launches,
+        } = cut;
+        Ok(Self {
+            src,
+            dst,
+            grid,
+            window_bytes,
+            windows,
+            launches,
+            next: 0,
+        })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    window_bytes: u64,
+    windows: u64,
+    launches: u64,
+}
+
+/// Cuts a request into launches over windows: as many windows as fit, and more than one launch
+/// where one pass through the buffer is too little.
+fn cut(bytes: u64, buffer_bytes: u64) -> Cut {
+    let launches = bytes.div_ceil(buffer_bytes.max(GRANULE_BYTES)).max(1);
+    let window_bytes = (bytes / launches / GRANULE_BYTES).max(1) * GRANULE_BYTES;
+    let windows = (buffer_bytes / window_bytes).clamp(1, WINDOWS_MAX);
+    Cut {
+        window_bytes,
+        windows,
+        launches,
+    }
+}
+
+impl Prepared for WindowCopy {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.launches {
+            let at = self.next * self.window_bytes;
+            self.next = (self.next + 1) % self.windows;
+            let launch = StreamCopy {
+                dst: self.dst.device_ptr().offset_bytes(at),
+                src: self.src.device_ptr().offset_bytes(at),
+                bytes: self.window_bytes,
+                grid: self.grid,
+            };
+            launch.launch(&gpu.kernels, &gpu.stream)?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        // Each byte copied is read once and written once.
+        (2 * self.window_bytes * self.launches) as f64
+    }
+}
+
+/// Every window of a small copy arrives, in as many requests as there are windows.
+pub(super) fn verify_copy(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    (Kernel::StreamCopy.info().verify)(&gpu.kernels)?;
+    let small = spec(
+        workload,
+        [
+            ("blocks", 2),
+            ("threads", 64),
+            ("bytes", 4 << 10),
+            ("buffer_bytes", 16 << 10),
+        ],
+    );
+    let mut copy = WindowCopy::new(gpu, &small)?;
+    let (words, seed) = (copy.src.bytes() / 4, 41);
+    let dst = copy.src.device_ptr();
+    PatternFill {
+        dst,
+        words,
+        seed,
+        grid: copy.grid,
+    }
+    .launch(&gpu.kernels, &gpu.stream)?;
+    for _ in 0..copy.windows {
+        copy.step(gpu)?;
+    }
+    let wrong = DeviceBuffer::<u32>::from_slice(&gpu.context, &[0])?;
+    let (src, mismatches) = (copy.dst.device_ptr(), wrong.device_ptr());
+    PatternCheck {
+        src,
+        words,
+        seed,
+        mismatches,
+        grid: copy.grid,
+    }
+    .launch(&gpu.kernels, &gpu.stream)?;
+    gpu.stream.synchronize()?;
+    match wrong.to_vec()?.first() {
+        Some(0) => Ok(()),
+        count => Err(LoadError::Wrong {
+            workload,
+            what: format!("{count:?} of {words} words differ after the copy"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_cut_to_fit_the_buffer() {
+        let mib = 1 << 20;
+        for (bytes, buffer_bytes, window_bytes, windows, launches) in [
+            (12 * mib, 32 * mib, 12 * mib, 2, 1),
+            (mib, 32 * mib, mib, 16, 1),
+            (32 * mib, 32 * mib, 32 * mib, 1, 1),
+            (48 * mib, 32 * mib, 24 * mib, 1, 2),
+            (1, 32 * mib, 128, 16, 1),
+            (1, 1, 128, 1, 1),
+        ] {
+            let expected = Cut {
+                window_bytes,
+                windows,
+                launches,
+            };
+            assert_eq!(
+                cut(bytes, buffer_bytes),
+                expected,
+                "{bytes} in {buffer_bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_window_leaves_the_buffer_and_little_is_lost_to_rounding() {
+        for bytes in (1..40u64).map(|n| n * 7_777_777) {
+            let buffer_bytes = 64 << 20;
+            let cut = cut(bytes, buffer_bytes);
+            assert!(cut.window_bytes * cut.windows <= buffer_bytes);
+            let copied = cut.window_bytes * cut.launches;
+            assert!(copied <= bytes && copied + cut.launches * GRANULE_BYTES > bytes);
+        }
+    }
+}
