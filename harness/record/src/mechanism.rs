@@ -37,4 +37,7 @@ pub struct Proof {
     /// Whether a hardware partition was observed (MIG instance ids, disjoint slices).
     #[serde(default)]
     pub hardware: bool,
+    /// Whether a limiter was seen in force (a percentage, a mapped interposer).
+    #[serde(default)]
+    pub limiter: bool,
 }

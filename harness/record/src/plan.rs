@@ -20,6 +20,18 @@ pub struct Plan {
     pub tenants: u32,
     /// Share of the GPU that an abiding victim uses, 0 to 1.
     pub share: f64,
+    /// Open-loop arrivals of one victim over its native rate.
+    #[serde(default)]
+    pub load: f64,
+    /// Native service time that victims' requests are calibrated to.
+    #[serde(default)]
+    pub service_ns: u64,
+    /// Time between two readings of the device's counters.
+    #[serde(default)]
+    pub telemetry_period_ns: u64,
+    /// The axes as asked for.
+    #[serde(default)]
+    pub axes: Vec<String>,
     /// Blocks; the unit of inference.
     pub blocks: u32,
     /// Length of the parts of every cell.
@@ -52,6 +64,10 @@ pub struct PlannedMechanism {
     pub variant: String,
     /// What it would change on the host, one line each; empty if nothing.
     pub host_changes: Vec<String>,
+    /// Variant of its unprotected form, its own where that is the same thing; absent where the
+    /// unprotected form cannot run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprotected: Option<String>,
 }
 
 /// Length of the parts of a cell.
