@@ -64,6 +64,13 @@ pub fn plan(
         seed: profile.seed,
         tenants: profile.tenants,
         share: profile.share.value(),
+        load: profile.load,
+        service_ns: profile.service.ns,
+        telemetry_period_ns: profile.telemetry_period.ns,
+        axes: match &profile.axes {
+            Wanted::All => vec!["all".to_owned()],
+            Wanted::Names(names) => names.clone(),
+        },
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
@@ -102,6 +109,10 @@ fn planned(capability: &Capability) -> PlannedMechanism {
         name: capability.variant.mechanism.clone(),
         variant: capability.variant.variant.clone(),
         host_changes: capability.host_changes.clone(),
+        unprotected: capability
+            .unprotected
+            .as_ref()
+            .map(|form| form.variant.clone()),
     }
 }
 
