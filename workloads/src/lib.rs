@@ -2,8 +2,10 @@
 //!
 //! Runs in the tenant process. Nothing here judges: samples go out, scoring happens elsewhere.
 
+pub mod child;
 pub mod clock;
 pub mod device;
 pub mod generator;
 pub mod load;
 pub mod log;
+pub mod timer_selftest;

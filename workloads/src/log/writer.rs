@@ -162,3 +162,41 @@ fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> LogErr
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_and_not_run_into() {
+        // Files of huge pages have as much room as the administrator set aside, which is never a
+        // tebibyte: the same answer that a full disk gives.
+        // SAFETY: the name is a C string; the flag asks for such a file.
+        let descriptor = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_HUGETLB) };
+        assert!(
+            descriptor >= 0,
+            "no file of huge pages: {}",
+            std::io::Error::last_os_error()
+        );
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        let refused = allocate(&file, Path::new("/run/full/log"), 1 << 40);
+        let message = refused.expect_err("a tebibyte of huge pages").to_string();
+        assert_eq!(
+            message,
+            "no space for a log of 1099511627776 bytes at /run/full/log"
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_allocated_is_an_error_with_its_name() {
+        let null = OpenOptions::new()
+            .write(true)
+            .open("/dev/null")
+            .expect("/dev/null");
+        let refused = allocate(&null, Path::new("/dev/null"), 4096);
+        assert!(matches!(refused, Err(LogError::Io { .. })), "{refused:?}");
+    }
+}

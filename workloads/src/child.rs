@@ -1,0 +1,139 @@
+//! The tenant's main loop: a message in, one reply out, until there is nothing left to do.
+//!
+//! The issuing thread is this one. It joins the clock for everything that touches the driver and
+//! has left before a reply is written or the next message is read, so that a pipe never holds up
+//! virtual time. When the coordinator is gone, so is the tenant; the system reclaims what it held.
+
+use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gpubench_record::wire::{LINE_BYTES_MAX, PROTOCOL, from_line, to_line};
+use gpubench_record::{ExitCode, FromTenant, ToTenant};
+
+use crate::clock::Clock;
+
+mod failure;
+mod session;
+mod tenant;
+
+pub use failure::Failure;
+use tenant::Tenant;
+
+/// Serves one coordinator; the exit status of the process.
+pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
+    let code = match Clock::find() {
+        Ok(clock) => serve(clock, reader, writer),
+        Err(error) => {
+            let mut writer = writer;
+            let failure = Failure::new("finding the clock", error.to_string(), None);
+            // Without a clock there is nothing to do, and without a pipe nobody to tell.
+            let _nobody_to_tell = send(&mut writer, &failure.into());
+            ExitCode::Internal
+        }
+    };
+    i32::from(code.code())
+}
+
+/// Says hello, then answers messages.
+fn serve(clock: Clock, mut reader: impl BufRead, mut writer: impl Write) -> ExitCode {
+    let hello = FromTenant::Hello {
+        protocol: PROTOCOL,
+        pid: std::process::id(),
+        clock: clock.name().to_owned(),
+        time_namespace: time_namespace(),
+    };
+    if send(&mut writer, &hello).is_err() {
+        return ExitCode::Internal;
+    }
+    let mut tenant = Tenant::new(clock);
+    let code = loop {
+        let message = match receive(&mut reader) {
+            Ok(Some(message)) => message,
+            // The coordinator is gone. That is its affair; there is nobody left to tell.
+            Ok(None) => break ExitCode::Done,
+            Err(failure) => match send(&mut writer, &failure.into()) {
+                Ok(()) => continue,
+                Err(_) => break ExitCode::Internal,
+            },
+        };
+        if message == ToTenant::Quit {
+            break ExitCode::Done;
+        }
+        let doing = doing(&message);
+        // A panic is a bug of ours. It is told and ends the process: what state is left is unknown.
+        let (reply, code) = match catch_unwind(AssertUnwindSafe(|| tenant.answer(message))) {
+            Ok(reply) => (reply.unwrap_or_else(FromTenant::from), None),
+            Err(panic) => {
+                let what = format!("panic: {}", panic_text(&*panic));
+                (
+                    Failure::new(doing, what, None).into(),
+                    Some(ExitCode::Internal),
+                )
+            }
+        };
+        if send(&mut writer, &reply).is_err() {
+            break ExitCode::Internal;
+        }
+        if let Some(code) = code {
+            break code;
+        }
+    };
+    // Releasing device objects means driver calls, for which this thread would have to join a clock
+    // that nobody has announced it to; the driver reclaims them when the process ends.
+    std::mem::forget(tenant);
+    code
+}
+
+/// Reads one message; none at the end of the input.
+fn receive(reader: &mut impl BufRead) -> Result<Option<ToTenant>, Failure> {
+    let mut line = String::new();
+    let mut limited = reader.take(LINE_BYTES_MAX as u64 + 1);
+    match limited.read_line(&mut line) {
+        Ok(0) => Ok(None),
+        // A line that the limit cut off is refused for its length.
+        Ok(_) => from_line(&line)
+            .map(Some)
+            .map_err(|error| Failure::new("reading a message", one_line(&error), None)),
+        // A pipe that cannot be read is as good as closed.
+        Err(_) => Ok(None),
+    }
+}
+
+fn send(writer: &mut impl Write, message: &FromTenant) -> std::io::Result<()> {
+    let line = to_line(message).map_err(std::io::Error::other)?;
+    writer.write_all(line.as_bytes())?;
+    writer.flush()
+}
+
+/// What a message asks for, as errors say it.
+fn doing(message: &ToTenant) -> &'static str {
+    match message {
+        ToTenant::Open { .. } => "opening the device",
+        ToTenant::Close => "closing the device",
+        ToTenant::Calibrate { .. } => "calibrating",
+        ToTenant::Verify { .. } => "verifying",
+        ToTenant::Prepare { .. } => "preparing a cell",
+        ToTenant::Go { .. } => "running a cell",
+        ToTenant::Quit => "quitting",
+    }
+}
+
+/// Inode of the time namespace, 0 on a kernel without them (before 5.6 there is only one).
+fn time_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/time").map_or(0, |meta| meta.ino())
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("of an unknown kind")
+}
+
+fn one_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! An open device: from the context to the buffers of the workload in use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpubench_kernels::KernelSet;
+use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
+use gpubench_record::WorkloadSpec;
+
+use crate::device::EventPool;
+use crate::load::{self, Gpu, LoadError, Prepared};
+
+/// What exists only while the device is open. Everything in it is a device object: it is made and
+/// dropped by a thread that has joined the clock.
+pub(super) struct Session {
+    // Fields drop in this order: what is used before what it was made from.
+    in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
+    pool: Option<Arc<EventPool>>,
+    pub(super) gpu: Gpu,
+}
+
+impl Session {
+    /// Opens the device.
+    pub(super) fn open(ordinal: u32, spin: bool) -> Result<(Self, Facts), DriverError> {
+        let driver = Driver::load()?;
+        // No machine has that many devices; one beyond is refused by the driver like any other.
+        let device = driver.device(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
+        let wait = if spin {
+            WaitMode::Spin
+        } else {
+            WaitMode::BlockingSync
+        };
+        let context = Context::primary(&device, wait)?;
+        let facts = facts(driver, &device)?;
+        let stream = Stream::new(&context)?;
+        let (kernels, props) = (KernelSet::new(&context), device.props()?);
+        let gpu = Gpu {
+            context,
+            kernels,
+            stream,
+            props,
+            spin,
+        };
+        Ok((
+            Self {
+                in_use: None,
+                pool: None,
+                gpu,
+            },
+            facts,
+        ))
+    }
+
+    /// Readies a workload; the one that was in use is kept if it is the same.
+    pub(super) fn set_up(&mut self, spec: &WorkloadSpec) -> Result<(), LoadError> {
+        if self
+            .in_use
+            .as_ref()
+            .is_some_and(|(in_use, _)| in_use == spec)
+        {
+            return Ok(());
+        }
+        // Two workloads at a time may not fit in memory.
+        self.in_use = None;
+        let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
+        self.in_use = Some((spec.clone(), prepared));
+        Ok(())
+    }
+
+    /// Gives the workload's memory back, for something that wants the device to itself.
+    pub(super) fn put_away(&mut self) {
+        self.in_use = None;
+    }
+
+    /// Readies that many event pairs.
+    pub(super) fn reserve(&mut self, pairs: usize) -> Result<(), DriverError> {
+        if self.pool.as_ref().is_none_or(|pool| pool.len() < pairs) {
+            self.pool = None;
+            self.pool = Some(Arc::new(EventPool::new(
+                &self.gpu.context,
+                self.gpu.spin,
+                pairs,
+            )?));
+        }
+        Ok(())
+    }
+
+    /// The device, the workload and the events, if they are ready.
+    pub(super) fn ready(&mut self) -> Option<(&Gpu, &mut dyn Prepared, Arc<EventPool>)> {
+        let (_, prepared) = self.in_use.as_mut()?;
+        Some((&self.gpu, &mut **prepared, Arc::clone(self.pool.as_ref()?)))
+    }
+}
+
+/// What the device looks like from here, by name.
+type Facts = BTreeMap<String, String>;
+
+fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {
+    let props = device.props()?;
+    let (major, minor) = props.compute_capability;
+    let facts = [
+        ("name", device.name()?),
+        ("uuid", device.uuid()?.to_string()),
+        ("pci_bus_id", device.pci_bus_id()?),
+        ("cuda_version", driver.cuda_version()?.to_string()),
+        ("compute_capability", format!("{major}.{minor}")),
+        ("sm_count", props.sm_count.to_string()),
+        ("memory_bytes", props.total_bytes.to_string()),
+        ("l2_bytes", props.l2_bytes.to_string()),
+        ("threads_per_sm", props.threads_per_sm.to_string()),
+        ("blocks_per_sm", props.blocks_per_sm.to_string()),
+        ("copy_engines", props.copy_engines.to_string()),
+    ];
+    let mut facts: Facts = facts
+        .into_iter()
+        .map(|(name, fact)| (name.to_owned(), fact))
+        .collect();
+    for (name, attribute) in [
+        ("memory_clock_khz", Attribute::MemoryClockRateKhz),
+        ("memory_bus_bits", Attribute::GlobalMemoryBusWidthBits),
+        ("clock_khz", Attribute::ClockRateKhz),
+        ("ecc_enabled", Attribute::EccEnabled),
+        ("compute_mode", Attribute::ComputeMode),
+    ] {
+        // Newer drivers have dropped some of these; what is not known is not there.
+        if let Ok(value) = device.attribute(attribute) {
+            facts.insert(name.to_owned(), value.to_string());
+        }
+    }
+    Ok(facts)
+}

@@ -1,0 +1,363 @@
+//! A tenant's state between messages, and the answer to each message.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use gpubench_kernels::driver;
+use gpubench_record::wire::Participants;
+use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
+use gpubench_stats::{poisson_schedule_ns, schedule_hash};
+
+use super::failure::{Failure, While};
+use super::session::Session;
+use crate::clock::thread::Cores;
+use crate::clock::{Clock, Seat, Time};
+use crate::device::{NoDevice, Requests};
+use crate::generator::{Outcome, Part, Reap, play};
+use crate::load;
+use crate::log::LogWriter;
+
+/// A tenant.
+pub(super) struct Tenant {
+    clock: Clock,
+    open: Option<Open>,
+    guard_measured: bool,
+}
+
+/// What exists while the device is open.
+struct Open {
+    session: Session,
+    participants: Participants,
+    cell: Option<Cell>,
+    stuck: bool,
+}
+
+/// A cell that is prepared.
+struct Cell {
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    log: LogWriter,
+    cpu: Option<u32>,
+}
+
+impl Tenant {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            open: None,
+            guard_measured: false,
+        }
+    }
+
+    /// Does what a message asks for.
+    pub(super) fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
+        match message {
+            ToTenant::Open {
+                ordinal,
+                spin,
+                participants,
+            } => self.open(ordinal, spin, participants),
+            ToTenant::Close => self.close(),
+            ToTenant::Calibrate {
+                workload,
+                share,
+                service_ns,
+            } => self.calibrate(&workload, share, service_ns),
+            ToTenant::Verify { workloads } => self.verify(&workloads),
+            ToTenant::Prepare {
+                cell: _,
+                workload,
+                load,
+                log,
+                capacity_rows,
+                cpu,
+            } => self.prepare(workload.as_ref(), load, Path::new(&log), capacity_rows, cpu),
+            ToTenant::Go { t0_ns } => self.go(t0_ns),
+            ToTenant::Quit => Err(Failure::new("quitting", "quit is not answered", None)),
+        }
+    }
+
+    fn open(
+        &mut self,
+        ordinal: u32,
+        spin: bool,
+        participants: Participants,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "opening the device";
+        if self.open.is_some() {
+            return Err(Failure::new(DOING, "it is already open", None));
+        }
+        if participants.issuer == participants.reaper {
+            return Err(Failure::new(
+                DOING,
+                "issuer and reaper have the same number",
+                None,
+            ));
+        }
+        let (session, facts) = joined(&self.clock, participants, DOING, || {
+            Session::open(ordinal, spin).doing(DOING)
+        })?;
+        self.open = Some(Open {
+            session,
+            participants,
+            cell: None,
+            stuck: false,
+        });
+        Ok(FromTenant::Opened { facts })
+    }
+
+    fn close(&mut self) -> Result<FromTenant, Failure> {
+        const DOING: &str = "closing the device";
+        // Releasing waits for the device: with work on it that never ends, for ever.
+        usable(&mut self.open, DOING)?;
+        let open = self.open.take().ok_or_else(|| not_open(DOING))?;
+        let before = driver::drop_errors().count;
+        joined(&self.clock, open.participants, DOING, || {
+            drop(open);
+            Ok(())
+        })?;
+        let after = driver::drop_errors();
+        if after.count == before {
+            return Ok(FromTenant::Closed);
+        }
+        let count = after.count - before;
+        let last = after.last.as_ref();
+        let text = last.map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        let what = format!("closed, but {count} releases failed, the last with: {text}");
+        Err(Failure::new(
+            DOING,
+            what,
+            last.and_then(driver::DriverError::code),
+        ))
+    }
+
+    fn calibrate(
+        &mut self,
+        name: &str,
+        share: f64,
+        service_ns: u64,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "calibrating";
+        let open = usable(&mut self.open, DOING)?;
+        let workload = load::find(name).doing(DOING)?;
+        let (clock, session) = (&self.clock, &mut open.session);
+        let found = joined(clock, open.participants, DOING, || {
+            session.put_away();
+            load::calibrate(workload, &session.gpu, clock, share, service_ns).doing(DOING)
+        })?;
+        let load::Calibrated {
+            spec,
+            rate_per_s,
+            service_ns,
+            work_per_request,
+        } = found;
+        let unit = workload.unit().to_owned();
+        Ok(FromTenant::Calibrated {
+            spec,
+            rate_per_s,
+            service_ns,
+            work_per_request,
+            unit,
+        })
+    }
+
+    fn verify(&mut self, names: &[String]) -> Result<FromTenant, Failure> {
+        const DOING: &str = "verifying";
+        let open = usable(&mut self.open, DOING)?;
+        let gpu = &open.session.gpu;
+        let check = |name: &String| {
+            let checked = load::find(name).and_then(|workload| workload.verify(gpu));
+            let result = checked.map_or_else(|error| error.to_string(), |()| "ok".to_owned());
+            (name.clone(), result)
+        };
+        let results: BTreeMap<_, _> = joined(&self.clock, open.participants, DOING, || {
+            Ok(names.iter().map(check).collect())
+        })?;
+        Ok(FromTenant::Verified { results })
+    }
+
+    fn prepare(
+        &mut self,
+        workload: Option<&WorkloadSpec>,
+        load: LoadSpec,
+        log: &Path,
+        capacity_rows: u64,
+        cpu: Option<u32>,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "preparing a cell";
+        let open = usable(&mut self.open, DOING)?;
+        open.cell = None;
+        let idle = matches!(load, LoadSpec::Idle { .. });
+        if idle != workload.is_none() {
+            let what = "an idle load goes without a workload and every other load with one";
+            return Err(Failure::new(DOING, what, None));
+        }
+        let arrivals_ns = arrivals_ns(&load)?;
+        let hash = matches!(load, LoadSpec::Victim { .. })
+            .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
+        // Made before the clock is joined: allocating a file takes real time and no virtual time.
+        let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
+        if let Some(spec) = workload {
+            let session = &mut open.session;
+            joined(&self.clock, open.participants, DOING, || {
+                session.set_up(spec).doing(DOING)?;
+                session.reserve(pairs(&load)).doing(DOING)
+            })?;
+        }
+        if let Some(wall) = self.clock.as_wall()
+            && !self.guard_measured
+        {
+            wall.measure_guard().doing(DOING)?;
+            self.guard_measured = true;
+        }
+        open.cell = Some(Cell {
+            load,
+            arrivals_ns,
+            log,
+            cpu,
+        });
+        Ok(FromTenant::Ready {
+            schedule_hash: hash,
+        })
+    }
+
+    fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
+        const DOING: &str = "running a cell";
+        let open = usable(&mut self.open, DOING)?;
+        let Some(cell) = open.cell.take() else {
+            return Err(Failure::new(DOING, "no cell was prepared", None));
+        };
+        // Cores are real on the wall clock alone; in virtual time the launcher has placed us.
+        let cpu = cell.cpu.filter(|_| !self.clock.is_virtual());
+        let found = cpu
+            .map(|_| Cores::of_this_thread())
+            .transpose()
+            .doing(DOING)?;
+        if let Some(cpu) = cpu {
+            Cores::only(cpu).apply().doing(DOING)?;
+        }
+        let played = run(&self.clock, open, cell, t0_ns, cpu);
+        if let Some(found) = found {
+            found.apply().doing(DOING)?;
+        }
+        let outcome = played?;
+        open.stuck = outcome.stuck;
+        if let Some(failure) = outcome.failure {
+            return Err(Failure::new(DOING, failure.what, failure.code));
+        }
+        if outcome.stuck {
+            let what = format!("{} requests never ended", outcome.unfinished);
+            return Err(Failure::new(DOING, what, None));
+        }
+        Ok(FromTenant::Done {
+            rows: outcome.rows,
+            unlogged: outcome.unlogged,
+            overloaded: outcome.overloaded,
+            sched: if outcome.fifo { "fifo" } else { "other" }.to_owned(),
+        })
+    }
+}
+
+/// Plays the tenant's part of a cell; both threads join and leave within.
+fn run(
+    clock: &Clock,
+    open: &mut Open,
+    cell: Cell,
+    t0_ns: u64,
+    issuer_cpu: Option<u32>,
+) -> Result<Outcome, Failure> {
+    const DOING: &str = "running a cell";
+    let Participants { issuer, reaper } = open.participants;
+    let Cell {
+        load,
+        arrivals_ns,
+        log,
+        ..
+    } = cell;
+    let idle = matches!(load, LoadSpec::Idle { .. });
+    let part = Part {
+        t0_ns,
+        load,
+        arrivals_ns,
+        issuer,
+        reaper,
+        issuer_cpu,
+    };
+    let time: Arc<dyn Time> = Arc::new(clock.clone());
+    if idle {
+        let reap: Arc<dyn Reap> = Arc::new(NoDevice);
+        return play(&time, &part, &mut NoDevice, &reap, log).doing(DOING);
+    }
+    let (gpu, prepared, pool) = open
+        .session
+        .ready()
+        .ok_or_else(|| Failure::new(DOING, "no workload was prepared", None))?;
+    let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
+    play(
+        &time,
+        &part,
+        &mut Requests {
+            gpu,
+            pool,
+            prepared,
+        },
+        &reap,
+        log,
+    )
+    .doing(DOING)
+}
+
+/// The schedule of a victim; other loads have none.
+fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
+    match load {
+        LoadSpec::Victim {
+            open_start_ns,
+            open_end_ns,
+            rate_per_s,
+            seed,
+            ..
+        } => {
+            let duration_ns = open_end_ns.saturating_sub(*open_start_ns);
+            poisson_schedule_ns(*rate_per_s, duration_ns, *seed).doing("preparing a cell")
+        }
+        LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => Ok(Vec::new()),
+    }
+}
+
+/// Event pairs that a load needs.
+fn pairs(load: &LoadSpec) -> usize {
+    match load {
+        LoadSpec::Victim {
+            outstanding_max, ..
+        } => *outstanding_max as usize,
+        LoadSpec::Aggressor { depth, .. } => *depth as usize,
+        LoadSpec::Idle { .. } => 0,
+    }
+}
+
+/// Does driver work as the issuer: joins, works, leaves, whatever came of it.
+fn joined<T>(
+    clock: &Clock,
+    participants: Participants,
+    doing: &'static str,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let seat = Seat::take(clock, participants.issuer).doing(doing)?;
+    let done = work();
+    seat.leave().doing(doing)?;
+    done
+}
+
+fn usable<'o>(open: &'o mut Option<Open>, doing: &'static str) -> Result<&'o mut Open, Failure> {
+    let open = open.as_mut().ok_or_else(|| not_open(doing))?;
+    if open.stuck {
+        let what = "work of an earlier cell never ended: this tenant must be replaced";
+        return Err(Failure::new(doing, what, None));
+    }
+    Ok(open)
+}
+
+fn not_open(doing: &'static str) -> Failure {
+    Failure::new(doing, "the device is not open", None)
+}

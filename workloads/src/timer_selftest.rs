@@ -1,0 +1,168 @@
+//! How punctual this machine is: wake-ups on a Poisson schedule, as the open loop makes them.
+//!
+//! Wall time only. What this measures is the floor below which no verdict on jitter is given; in
+//! virtual time the floor is the tick of the model and nothing is measured.
+
+use std::time::Duration;
+
+use gpubench_stats::{ScheduleError, poisson_schedule_ns};
+
+use crate::clock::{ClockError, Time, WallClock, thread};
+
+/// Wake-ups a second.
+pub const RATE_PER_S: f64 = 1_000.0;
+
+/// Head start of the schedule, so that the first wake-up is no different from the others.
+const HEAD_START_NS: u64 = 5_000_000;
+
+/// Scheduling class in which to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The one that every thread has.
+    Other,
+    /// SCHED_FIFO, where the process may have it.
+    Fifo,
+}
+
+/// Lateness of wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Punctuality {
+    /// Class in which it was measured.
+    pub class: Class,
+    /// Wake-ups.
+    pub wakes: u64,
+    /// How long before the instant sleeping turned into spinning.
+    pub guard_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// The latest.
+    pub max_ns: u64,
+}
+
+/// Why punctuality could not be measured.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SelfTestError {
+    /// The class was refused, as it is to most users.
+    #[error("no permission for SCHED_FIFO: {0}")]
+    Class(ClockError),
+    /// The clock refused.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// No schedule, or an empty one.
+    #[error("no schedule of {0:?}: {1}")]
+    Schedule(Duration, String),
+    /// The measuring thread was not to be had, or panicked.
+    #[error("the measuring thread: {0}")]
+    Thread(String),
+}
+
+/// Measures for about that long, on a thread of its own.
+///
+/// # Errors
+/// When the class is refused, or the duration holds no wake-up.
+pub fn punctuality(
+    duration: Duration,
+    class: Class,
+    seed: u64,
+) -> Result<Punctuality, SelfTestError> {
+    let no_schedule = |error: ScheduleError| SelfTestError::Schedule(duration, error.to_string());
+    let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let arrivals_ns = poisson_schedule_ns(RATE_PER_S, duration_ns, seed).map_err(no_schedule)?;
+    if arrivals_ns.is_empty() {
+        let what = "no wake-up falls into it".to_owned();
+        return Err(SelfTestError::Schedule(duration, what));
+    }
+    // Class and timer slack belong to a thread and end with it.
+    let measuring = std::thread::Builder::new()
+        .name("timer-selftest".to_owned())
+        .spawn(move || measure(&arrivals_ns, class))
+        .map_err(|error| SelfTestError::Thread(error.to_string()))?;
+    measuring
+        .join()
+        .map_err(|_| SelfTestError::Thread("panicked".to_owned()))?
+}
+
+fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestError> {
+    let clock = WallClock::new();
+    if class == Class::Fifo {
+        thread::set_fifo().map_err(SelfTestError::Class)?;
+    }
+    let guard_ns = clock.measure_guard()?;
+    let mut late_ns = Vec::with_capacity(arrivals_ns.len());
+    let t0_ns = clock.now_ns() + HEAD_START_NS;
+    for arrival_ns in arrivals_ns {
+        let due_ns = t0_ns + arrival_ns;
+        // As in the open loop, an instant that has passed already is the fault of the wake-up
+        // before it and not counted twice.
+        if clock.now_ns() > due_ns {
+            continue;
+        }
+        clock.sleep_until(due_ns)?;
+        late_ns.push(clock.now_ns().saturating_sub(due_ns));
+    }
+    late_ns.sort_unstable();
+    Ok(Punctuality {
+        class,
+        wakes: late_ns.len() as u64,
+        guard_ns,
+        p50_ns: nearest_rank(&late_ns, 500),
+        p99_ns: nearest_rank(&late_ns, 990),
+        p999_ns: nearest_rank(&late_ns, 999),
+        max_ns: nearest_rank(&late_ns, 1_000),
+    })
+}
+
+/// The smallest figure that at least so many thousandths of all do not exceed.
+fn nearest_rank(sorted: &[u64], thousandths: usize) -> u64 {
+    let rank = (sorted.len() * thousandths).div_ceil(1_000);
+    rank.checked_sub(1)
+        .and_then(|at| sorted.get(at))
+        .copied()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_the_nearest() {
+        let sorted: Vec<u64> = (1..=1_000).collect();
+        for (thousandths, expected) in [(500, 500), (990, 990), (999, 999), (1_000, 1_000)] {
+            assert_eq!(nearest_rank(&sorted, thousandths), expected);
+        }
+        assert_eq!(nearest_rank(&[7], 500), 7);
+        assert_eq!(nearest_rank(&[], 500), 0);
+    }
+
+    #[test]
+    fn a_short_measurement_has_ordered_figures() -> Result<(), SelfTestError> {
+        let found = punctuality(Duration::from_millis(60), Class::Other, 3)?;
+        assert!(found.wakes > 10 && found.wakes < 200, "{found:?}");
+        assert!(found.p50_ns <= found.p99_ns && found.p99_ns <= found.p999_ns);
+        assert!(found.p999_ns <= found.max_ns && found.guard_ns >= 100_000);
+        Ok(())
+    }
+
+    #[test]
+    fn fifo_is_had_or_refused_by_name() {
+        match punctuality(Duration::from_millis(30), Class::Fifo, 3) {
+            Ok(found) => assert_eq!(found.class, Class::Fifo),
+            Err(SelfTestError::Class(error)) => assert!(error.to_string().contains("sched")),
+            Err(other) => panic!("neither had nor refused: {other}"),
+        }
+    }
+
+    #[test]
+    fn a_duration_without_a_wake_up_is_refused() {
+        let refused = punctuality(Duration::ZERO, Class::Other, 3);
+        assert!(
+            matches!(refused, Err(SelfTestError::Schedule(..))),
+            "{refused:?}"
+        );
+    }
+}
