@@ -1,0 +1,157 @@
+//! The matrix as comma-separated values (RFC 4180), one line for each row, for a spreadsheet.
+
+use std::io::Write;
+
+use gpubench_record::{DeviceKind, Estimate, MatrixRow, RunRecord};
+
+use super::{Format, RenderError, RenderOptions};
+
+/// The CSV format.
+pub(super) struct Csv;
+
+/// The columns before the figures. They never depend on the record.
+const TEXT_COLUMNS: [&str; 14] = [
+    "device_kind",
+    "device",
+    "driver",
+    "profile",
+    "decides",
+    "complete",
+    "mechanism",
+    "variant",
+    "axis",
+    "sub_axis",
+    "aggressor",
+    "outcome",
+    "reason",
+    "warnings",
+];
+
+/// The columns between the text and the figures.
+const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
+
+/// The figures, each with value, lo, hi, n and unit.
+const FIGURES: [&str; 7] = [
+    "retention",
+    "guarantee",
+    "efficiency",
+    "effectiveness",
+    "isolation_index",
+    "jitter",
+    "survival",
+];
+
+impl Format for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the matrix, one line a row, every figure with lo, hi, n and unit"
+    }
+
+    fn render(
+        &self,
+        record: &RunRecord,
+        _options: &RenderOptions,
+        out: &mut dyn Write,
+    ) -> Result<(), RenderError> {
+        let mut header: Vec<String> = TEXT_COLUMNS
+            .iter()
+            .chain(&VERDICT_COLUMNS)
+            .map(|&name| name.to_owned())
+            .collect();
+        for figure in FIGURES {
+            header.push(figure.to_owned());
+            header.extend(["lo", "hi", "n", "unit"].map(|part| format!("{figure}_{part}")));
+        }
+        write_line(out, &header)?;
+        for row in &record.matrix {
+            write_line(out, &fields(record, row))?;
+        }
+        Ok(())
+    }
+}
+
+fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
+    let kind = match record.device.kind {
+        DeviceKind::Real => "real",
+        DeviceKind::Virtual => "virtual",
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut fields = vec![
+        kind.to_owned(),
+        record.device.name.clone(),
+        record.device.driver.clone(),
+        record.profile.name.clone(),
+        record.plan.decides.to_string(),
+        record.complete.to_string(),
+        row.mechanism.clone(),
+        row.variant.clone(),
+        row.axis.clone(),
+        text(&row.sub_axis),
+        text(&row.aggressor),
+        row.outcome.outcome.as_str().to_owned(),
+        text(&row.outcome.reason),
+        row.warnings.join("; "),
+        text(&row.level),
+        text(&row.word),
+        row.claimed.join("; "),
+        text(&row.u_kind),
+        row.requests.to_string(),
+    ];
+    let figures = [
+        &row.retention,
+        &row.guarantee,
+        &row.efficiency,
+        &row.effectiveness,
+        &row.isolation_index,
+        &row.jitter,
+        &row.survival,
+    ];
+    for figure in figures {
+        fields.extend(flattened(figure.as_ref()));
+    }
+    fields
+}
+
+/// All digits, since a program reads them; empty where the figure is missing.
+fn flattened(estimate: Option<&Estimate>) -> [String; 5] {
+    estimate.map_or_else(Default::default, |e| {
+        [
+            e.value.to_string(),
+            e.lo.to_string(),
+            e.hi.to_string(),
+            e.n.to_string(),
+            e.unit.clone(),
+        ]
+    })
+}
+
+fn write_line(out: &mut dyn Write, fields: &[String]) -> std::io::Result<()> {
+    let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
+    write!(out, "{}\r\n", quoted.join(","))
+}
+
+fn quote(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn only_what_would_split_a_line_is_quoted() {
+        assert_eq!(quote("mps-quota[pct=50]"), "mps-quota[pct=50]");
+        assert_eq!(quote("a, \"b\"\nc"), "\"a, \"\"b\"\"\nc\"");
+    }
+}

@@ -1,0 +1,123 @@
+//! Figures as text: value, interval, count and unit together, and `-` for what is missing.
+
+use gpubench_record::Estimate;
+
+/// Stands for a figure that is missing; never zero.
+pub(super) const MISSING_TEXT: &str = "-";
+
+/// The value, to three decimals or three digits, whichever shows more.
+pub(super) fn value(figure: f64) -> String {
+    if !figure.is_finite() {
+        return figure.to_string();
+    }
+    without_minus_zero(format!("{figure:.*}", decimals(figure)))
+}
+
+/// The interval, rounded outwards: what is printed always holds what was computed, so that a bound
+/// just below a threshold never reads as the threshold.
+pub(super) fn interval(estimate: &Estimate) -> String {
+    format!(
+        "[{}, {}]",
+        outwards(estimate.lo, -1.0),
+        outwards(estimate.hi, 1.0)
+    )
+}
+
+/// Value and interval on one line, with the unit if the column does not say it.
+pub(super) fn one_line(estimate: &Estimate, unit: Option<&str>) -> String {
+    let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+    format!("{} {}{unit}", value(estimate.value), interval(estimate))
+}
+
+fn outwards(bound: f64, direction: f64) -> String {
+    if !bound.is_finite() {
+        return bound.to_string();
+    }
+    let decimals = decimals(bound);
+    let mut text = format!("{bound:.decimals$}");
+    let printed: f64 = text.parse().unwrap_or(bound);
+    if (bound - printed) * direction > 0.0 {
+        let step = 10f64.powi(-i32::try_from(decimals).unwrap_or(0));
+        text = format!("{:.decimals$}", printed + direction * step);
+    }
+    without_minus_zero(text)
+}
+
+/// Three, or as many as show three digits of a small figure; never more than five.
+fn decimals(figure: f64) -> usize {
+    let size = figure.abs();
+    if size >= 0.1 || size == 0.0 {
+        return 3;
+    }
+    // The position of the first digit: 0.04 has it in the second decimal.
+    let first_digit = (-size.log10()).ceil();
+    if first_digit >= 3.0 {
+        5
+    } else {
+        first_digit as usize + 2
+    }
+}
+
+fn without_minus_zero(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::Estimate;
+    use proptest::prelude::*;
+
+    use super::{interval, one_line, value};
+
+    fn estimate(value: f64, lo: f64, hi: f64) -> Estimate {
+        Estimate {
+            value,
+            lo,
+            hi,
+            n: 8,
+            unit: "ratio".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_bound_below_a_threshold_never_reads_as_the_threshold() {
+        assert_eq!(
+            interval(&estimate(0.96, 0.949_96, 0.950_01)),
+            "[0.949, 0.951]"
+        );
+        assert_eq!(interval(&estimate(0.95, 0.95, 0.95)), "[0.950, 0.950]");
+        assert_eq!(
+            interval(&estimate(0.0, -0.000_01, 0.0)),
+            "[-0.00001, 0.000]"
+        );
+    }
+
+    #[test]
+    fn small_figures_keep_their_digits_and_zero_has_no_sign() {
+        assert_eq!(value(0.004_567), "0.00457");
+        assert_eq!(value(-0.0), "0.000");
+        assert_eq!(value(0.123_456), "0.123");
+        assert_eq!(value(12.345_6), "12.346");
+        assert_eq!(value(f64::NAN), "NaN");
+        assert_eq!(
+            one_line(&estimate(2.0, 1.5, f64::INFINITY), Some("native medians")),
+            "2.000 [1.500, inf] native medians"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_printed_interval_holds_the_computed_one(a in -1e3..1e3f64, b in -1e-3..1e-3f64) {
+            for (lo, hi) in [(a.min(b), a.max(b)), (b, b + 1e-7)] {
+                let text = interval(&estimate(lo, lo, hi));
+                let mut ends = text.trim_matches(['[', ']']).split(", ");
+                let printed_lo: f64 = ends.next().unwrap().parse().unwrap();
+                let printed_hi: f64 = ends.next().unwrap().parse().unwrap();
+                prop_assert!(printed_lo <= lo && hi <= printed_hi, "{lo} {hi} as {text}");
+            }
+        }
+    }
+}

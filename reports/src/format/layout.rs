@@ -1,0 +1,153 @@
+//! Fits the columns of a table to the width of a terminal by breaking lines inside its cells.
+
+/// Narrower than this no column gets, however narrow the terminal.
+const COLUMN_MIN: usize = 3;
+
+/// Breaks lines inside the cells so that the columns, with `border` characters for each and one
+/// more, take at most `limit` characters. Rows have a cell for every column.
+pub(super) fn fit(rows: &mut [Vec<String>], limit: usize, border: usize) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let natural = widest(rows, columns, |cell| cell.lines().map(width).max());
+    let unbroken = widest(rows, columns, |cell| {
+        cell.lines()
+            .flat_map(|line| {
+                pieces(line)
+                    .into_iter()
+                    .map(|piece| width(piece.trim_end()))
+            })
+            .max()
+    });
+    let room = limit.saturating_sub(columns * border + 1);
+    let widths = shrink(
+        &shrink(&natural, &unbroken, room),
+        &vec![COLUMN_MIN; columns],
+        room,
+    );
+    for row in rows {
+        for (cell, width) in row.iter_mut().zip(&widths) {
+            let lines: Vec<String> = cell.lines().flat_map(|line| wrap(line, *width)).collect();
+            *cell = lines.join("\n");
+        }
+    }
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn widest(rows: &[Vec<String>], columns: usize, of: impl Fn(&str) -> Option<usize>) -> Vec<usize> {
+    let of_column = |column: usize| rows.iter().filter_map(|row| of(&row[column])).max();
+    (0..columns)
+        .map(|column| of_column(column).unwrap_or(0))
+        .collect()
+}
+
+/// Takes from the widest column, a character at a time, until all fit or none may shrink further.
+fn shrink(widths: &[usize], floors: &[usize], room: usize) -> Vec<usize> {
+    let mut widths = widths.to_vec();
+    while widths.iter().sum::<usize>() > room {
+        let shrinkable = (0..widths.len()).filter(|&i| widths[i] > floors[i]);
+        let Some(widest) = shrinkable.max_by_key(|&i| widths[i]) else {
+            break;
+        };
+        widths[widest] -= 1;
+    }
+    widths
+}
+
+/// One line as lines of at most `limit` characters, broken between pieces where that is possible.
+fn wrap(line: &str, limit: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in pieces(line) {
+        let last = lines.last().map_or(0, |last| width(last));
+        if last > 0 && last + width(piece.trim_end()) > limit {
+            lines.push(String::new());
+        }
+        let mut rest: Vec<char> = piece.chars().collect();
+        while width(rest.iter().collect::<String>().trim_end()) > limit.max(1) {
+            let head: String = rest.drain(..limit.max(1)).collect();
+            push(&mut lines, &head);
+            lines.push(String::new());
+        }
+        push(&mut lines, &rest.into_iter().collect::<String>());
+    }
+    lines
+        .into_iter()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+fn push(lines: &mut [String], text: &str) {
+    if let Some(last) = lines.last_mut() {
+        last.push_str(text);
+    }
+}
+
+/// What a line may be broken between: after spaces, slashes, hyphens and commas, and before an
+/// opening bracket that ends a word, so that `time-slicing[slice=default]` breaks at its options.
+fn pieces(line: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let (mut before, mut two_before) = (' ', ' ');
+    for (at, c) in line.char_indices() {
+        let after_break = match before {
+            ' ' | '/' | ',' => c != ' ' && at > 0,
+            // Where no word stands before it, it is a minus.
+            '-' => c != ' ' && two_before.is_alphanumeric(),
+            _ => c == '[' && before.is_alphanumeric(),
+        };
+        if after_break {
+            pieces.push(&line[start..at]);
+            start = at;
+        }
+        (two_before, before) = (before, c);
+    }
+    pieces.push(&line[start..]);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{fit, pieces, wrap};
+
+    #[test]
+    fn names_break_where_they_are_joined_and_figures_between_their_bounds() {
+        assert_eq!(
+            pieces("time-slicing[slice=default]"),
+            ["time-", "slicing", "[slice=default]"]
+        );
+        assert_eq!(pieces("[-0.011, 0.017]"), ["[-0.011, ", "0.017]"]);
+        assert_eq!(pieces("-0.5 ratio"), ["-0.5 ", "ratio"]);
+        assert_eq!(
+            wrap("time-slicing[slice=default]", 16),
+            ["time-slicing", "[slice=default]"]
+        );
+        assert_eq!(wrap("[0.493, 0.501]", 8), ["[0.493,", "0.501]"]);
+        assert_eq!(wrap("inconclusive", 8), ["inconclu", "sive"]);
+    }
+
+    #[test]
+    fn what_fits_is_left_alone() {
+        let mut rows = vec![vec!["a b c".to_owned(), "x\ny z".to_owned()]];
+        let before = rows.clone();
+        fit(&mut rows, 5 + 3 + 7, 3);
+        assert_eq!(rows, before);
+        fit(&mut rows, 5 + 3 + 6, 3);
+        assert_eq!(rows, [["a b\nc", "x\ny z"]]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_character_is_lost_and_no_line_too_long(
+            line in "[a-z0-9 /,\\-\\[\\]äß]{0,60}",
+            limit in 1..30usize,
+        ) {
+            let lines = wrap(&line, limit);
+            prop_assert!(lines.iter().all(|line| line.chars().count() <= limit), "{lines:?}");
+            let solid = |text: &str| text.replace(' ', "");
+            prop_assert_eq!(solid(&lines.concat()), solid(&line));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Files of one JSON value a line: appended whole, read back with a torn last line tolerated.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{StoreError, without_position};
+
+/// An append-only file of JSON lines. Every line reaches the system before `append` returns.
+#[derive(Debug)]
+pub(super) struct JsonLines<T> {
+    file: File,
+    path: PathBuf,
+    whole_bytes: u64,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T: Serialize + DeserializeOwned> JsonLines<T> {
+    /// Makes the file, which must not be there yet.
+    pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .map_err(StoreError::io("create", path))?;
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            whole_bytes: 0,
+            of: PhantomData,
+        })
+    }
+
+    /// The file itself, for locking.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Appends one value as one line.
+    pub(super) fn append(&mut self, what: &'static str, value: &T) -> Result<(), StoreError> {
+        let mut line = self.storable(what, value)?;
+        line.push(b'\n');
+        if let Err(source) = self.file.write_all(&line) {
+            // A full disk may have taken half of the line. Without it the next line, should
+            // there be room again, is a line of its own.
+            self.file
+                .set_len(self.whole_bytes)
+                .map_err(StoreError::io("shorten", &self.path))?;
+            return Err(StoreError::Io {
+                action: "append to",
+                path: self.path.clone(),
+                source,
+            });
+        }
+        self.whole_bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until everything is on the disk.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.file
+            .sync_all()
+            .map_err(StoreError::io("sync", &self.path))
+    }
+
+    /// The value as JSON, refused if it could not be read again: JSON has no infinity and no NaN,
+    /// and what writes them as null makes a line that no reader takes.
+    fn storable(&self, what: &'static str, value: &T) -> Result<Vec<u8>, StoreError> {
+        let json = serde_json::to_vec(value);
+        let checked = json.and_then(|json| serde_json::from_slice::<T>(&json).map(|_| json));
+        checked.map_err(|error| StoreError::Unstorable {
+            what,
+            path: self.path.clone(),
+            reason: without_position(&error),
+        })
+    }
+}
+
+/// The lines of a file, and whether its last one was torn off.
+#[derive(Debug)]
+pub(super) struct Lines<T> {
+    /// The values, in order.
+    pub(super) values: Vec<T>,
+    /// Number of the torn last line, from 1.
+    pub(super) torn_line: Option<usize>,
+}
+
+/// Reads the file at `path` whole.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
+    std::fs::read(path).map_err(StoreError::io("read", path))
+}
+
+/// Parses JSON lines. A last line without its line feed that cannot be read was being written when
+/// the writer died; any other line that cannot be read is an error.
+pub(super) fn parse<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Lines<T>, StoreError> {
+    let mut lines = Lines {
+        values: Vec::new(),
+        torn_line: None,
+    };
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let whole = line.ends_with(b"\n");
+        match serde_json::from_slice(line) {
+            Ok(value) => lines.values.push(value),
+            Err(_) if !whole => lines.torn_line = Some(index + 1),
+            Err(error) => {
+                return Err(StoreError::line(path, index + 1, without_position(&error)));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use gpubench_record::TelemetryRow;
+    use proptest::prelude::*;
+
+    use super::{JsonLines, parse};
+
+    fn reading(value: f64) -> TelemetryRow {
+        TelemetryRow {
+            t_ns: 1,
+            cell: String::new(),
+            source: "nvml".to_owned(),
+            metric: "power".to_owned(),
+            value,
+            unit: "mW".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_figure_that_json_cannot_hold_is_refused_and_leaves_no_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.jsonl");
+        let mut lines = JsonLines::create(&path).unwrap();
+        lines.append("a reading", &reading(1.5)).unwrap();
+        for value in [f64::NAN, f64::INFINITY] {
+            let text = lines
+                .append("a reading", &reading(value))
+                .unwrap_err()
+                .to_string();
+            assert!(text.starts_with("cannot store a reading in "), "{text}");
+        }
+        lines.append("a reading", &reading(0.1 + 0.2)).unwrap();
+        let read = parse::<TelemetryRow>(&path, &std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read.values, [reading(1.5), reading(0.1 + 0.2)]);
+        assert_eq!(read.torn_line, None);
+    }
+
+    #[test]
+    fn only_the_last_line_may_be_torn() {
+        let line = serde_json::to_string(&reading(2.0)).unwrap();
+        let torn = format!("{line}\n{}", &line[..line.len() / 2]);
+        let read = parse::<TelemetryRow>(Path::new("t"), torn.as_bytes()).unwrap();
+        assert_eq!((read.values.len(), read.torn_line), (1, Some(2)));
+        let broken = format!("{line}\n{}\n{line}\n", &line[..line.len() / 2]);
+        let error = parse::<TelemetryRow>(Path::new("t"), broken.as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with("t line 2: "), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_prefix_of_a_file_is_readable(cut in any::<prop::sample::Index>(), n in 0..5usize) {
+            let line = serde_json::to_string(&reading(0.1)).unwrap() + "\n";
+            let whole = line.repeat(n);
+            let bytes = &whole.as_bytes()[..cut.index(whole.len() + 1)];
+            let read = parse::<TelemetryRow>(Path::new("t"), bytes).unwrap();
+            // A line is whole when only its line feed is missing.
+            prop_assert_eq!(read.values.len(), (bytes.len() + 1) / line.len());
+        }
+
+        #[test]
+        fn any_bytes_give_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse::<TelemetryRow>(Path::new("t"), &bytes);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The folder of a record: what lies in it, and opening one whatever became of its run.
+//!
+//! While a run goes: `events.jsonl`, `telemetry.jsonl` and `cells/<id>/<tenant>.samples`. At its
+//! end: `record.json`, `samples.parquet`, `telemetry.parquet`, `checksums.b3`. Anything between is
+//! readable too.
+
+mod checksums;
+mod error;
+mod events;
+mod finish;
+mod json_lines;
+mod parquet;
+mod rebuild;
+mod record_json;
+mod replace;
+mod sample_columns;
+mod sample_log;
+mod samples;
+#[cfg(test)]
+pub(crate) mod samples_for_tests;
+mod telemetry;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use gpubench_record::{RunRecord, SampleRow, TelemetryRow};
+
+pub use checksums::CHECKSUMS_FILE;
+pub use error::{LogError, StoreError};
+pub use events::{EventLog, Events, TelemetryLog, parse_events, read_events};
+pub use finish::{Finished, finish};
+pub use rebuild::UNSCORED;
+pub(crate) use record_json::to_json;
+pub use record_json::write_record_json;
+pub use sample_columns::StretchKey;
+pub use sample_log::{SampleLog, read_log};
+pub use samples::{SampleFile, Stretch};
+pub use telemetry::{read_telemetry, write_telemetry};
+
+/// The record itself.
+pub const RECORD_FILE: &str = "record.json";
+/// What happened, line by line.
+pub const EVENTS_FILE: &str = "events.jsonl";
+/// Telemetry while the run goes.
+pub const TELEMETRY_LOG_FILE: &str = "telemetry.jsonl";
+/// All samples, after the run.
+pub const SAMPLES_FILE: &str = "samples.parquet";
+/// All telemetry, after the run.
+pub const TELEMETRY_FILE: &str = "telemetry.parquet";
+/// The sample logs while the run goes.
+pub const CELLS_FOLDER: &str = "cells";
+/// How the name of a sample log ends.
+pub const LOG_EXTENSION: &str = "samples";
+
+/// Where a tenant logs its samples of a cell.
+///
+/// # Errors
+/// When a name would lead out of the folder.
+pub fn log_path(dir: &Path, cell: &str, tenant: &str) -> Result<PathBuf, StoreError> {
+    for name in [cell, tenant] {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+            return Err(StoreError::Name {
+                name: name.to_owned(),
+            });
+        }
+    }
+    Ok(dir
+        .join(CELLS_FOLDER)
+        .join(cell)
+        .join(format!("{tenant}.{LOG_EXTENSION}")))
+}
+
+/// An opened record.
+#[derive(Debug)]
+pub struct Record {
+    dir: PathBuf,
+    run: RunRecord,
+    warnings: Vec<String>,
+    rebuilt: bool,
+    samples: OnceCell<SampleFile>,
+}
+
+impl Record {
+    /// Opens the record in `dir`: its `record.json`, or, if the run left none, what its events and
+    /// logs tell, then marked incomplete and not scored. Writes nothing.
+    ///
+    /// # Errors
+    /// When there is no record, it is of another major version, or it cannot be read.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        let record_json = dir.join(RECORD_FILE);
+        let (run, warnings, rebuilt) = if record_json.exists() {
+            (
+                record_json::read_record_json(&record_json)?,
+                Vec::new(),
+                false,
+            )
+        } else if dir.join(EVENTS_FILE).exists() {
+            let being_written = events::is_being_written(dir);
+            let (run, warnings) = rebuild::rebuild(dir, read_events(dir)?, being_written)?;
+            (run, warnings, true)
+        } else {
+            return Err(StoreError::NoRecord {
+                dir: dir.to_path_buf(),
+            });
+        };
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            run,
+            warnings,
+            rebuilt,
+            samples: OnceCell::new(),
+        })
+    }
+
+    /// The record.
+    pub fn run(&self) -> &RunRecord {
+        &self.run
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What the reader should know about the files that it was read from.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether it was put together from events, and so has no scores.
+    pub fn is_rebuilt(&self) -> bool {
+        self.rebuilt
+    }
+
+    /// The samples of one tenant in one cell: from its log while there is one, else from Parquet.
+    ///
+    /// # Errors
+    /// When there are none, or they cannot be read.
+    pub fn samples(&self, cell: &str, tenant: &str) -> Result<Vec<SampleRow>, StoreError> {
+        let log = log_path(&self.dir, cell, tenant)?;
+        if log.exists() {
+            return read_log(&log);
+        }
+        let rows = match self.sample_file()? {
+            Some(file) => file.load(cell, tenant)?,
+            None => Vec::new(),
+        };
+        if rows.is_empty() && !self.logged_nothing(cell, tenant) {
+            let (cell, tenant) = (cell.to_owned(), tenant.to_owned());
+            return Err(StoreError::NoSamples {
+                dir: self.dir.clone(),
+                cell,
+                tenant,
+            });
+        }
+        Ok(rows)
+    }
+
+    /// The telemetry: from its log while there is one, else from Parquet; empty without either.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn telemetry(&self) -> Result<Vec<TelemetryRow>, StoreError> {
+        let log = self.dir.join(TELEMETRY_LOG_FILE);
+        if log.exists() {
+            return Ok(json_lines::parse(&log, &json_lines::read_bytes(&log)?)?.values);
+        }
+        let file = self.dir.join(TELEMETRY_FILE);
+        if file.exists() {
+            read_telemetry(&file)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Whether the record says that the tenant was there and logged no row, as an idle one does.
+    fn logged_nothing(&self, cell: &str, tenant: &str) -> bool {
+        let mut cells = self.run.cells.iter().filter(|result| result.id == cell);
+        cells.any(|c| c.tenants.iter().any(|t| t.tenant == tenant && t.rows == 0))
+    }
+
+    fn sample_file(&self) -> Result<Option<&SampleFile>, StoreError> {
+        let path = self.dir.join(SAMPLES_FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        if let Some(file) = self.samples.get() {
+            return Ok(Some(file));
+        }
+        let file = SampleFile::open(&path)?;
+        Ok(Some(self.samples.get_or_init(|| file)))
+    }
+}

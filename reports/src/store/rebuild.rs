@@ -1,0 +1,211 @@
+//! The record of a run that left no `record.json`, put together from its events and logs.
+//!
+//! Nothing is scored here: figures stay absent, and every cell says why. Whoever can score has the
+//! plan, the events and the samples, and may score again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpubench_record::run::{Calibration, ProfileRef};
+use gpubench_record::{
+    Cell, CellResult, MechanismRow, Outcome, Plan, RunEvent, RunRecord, TenantResult,
+};
+
+use super::error::StoreError;
+use super::sample_log::SampleLog;
+use super::{Events, log_path};
+
+/// What stands in `scoring` of a record that nobody scored.
+pub const UNSCORED: &str = "none";
+
+/// Builds the record and adds to the warnings of `events`.
+pub(super) fn rebuild(
+    dir: &Path,
+    events: Events,
+    being_written: bool,
+) -> Result<(RunRecord, Vec<String>), StoreError> {
+    let mut warnings = events.warnings;
+    let mut events = events.events.into_iter();
+    let Some(RunEvent::Began {
+        format_version,
+        plan,
+        device,
+        provenance,
+    }) = events.next()
+    else {
+        return Err(StoreError::NoRecord {
+            dir: dir.to_path_buf(),
+        });
+    };
+    let mut run = RunRecord {
+        format_version,
+        scoring: UNSCORED.to_owned(),
+        complete: false,
+        incomplete_reason: None,
+        device: *device,
+        provenance: *provenance,
+        profile: ProfileRef {
+            name: plan.profile.clone(),
+            hash: plan.profile_hash.clone(),
+        },
+        calibration: Calibration::new(BTreeMap::new()),
+        seed: plan.seed,
+        plan: *plan,
+        mechanisms: Vec::new(),
+        matrix: Vec::new(),
+        overall: Vec::new(),
+        cells: Vec::new(),
+        claims: Vec::new(),
+    };
+    let mut end = None;
+    let mut open_cell = None;
+    for event in events {
+        match event {
+            RunEvent::Began { .. } => {}
+            RunEvent::Calibrated { calibration } => run.calibration = calibration,
+            RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
+            RunEvent::Proved { variant, proof } => {
+                match run.mechanisms.iter_mut().find(|row| row.variant == variant) {
+                    Some(row) if row.proof.contains(&proof) => {}
+                    Some(row) => row.proof.push(proof),
+                    None => warnings.push(format!("a proof speaks of {variant}, never set up")),
+                }
+            }
+            RunEvent::TenantStarted { .. } | RunEvent::TenantEnded { .. } => {}
+            RunEvent::CellBegan { id } => open_cell = Some(id),
+            RunEvent::CellEnded {
+                id,
+                tenants,
+                failure,
+                ..
+            } => {
+                open_cell = None;
+                end_cell(&mut run, &mut warnings, &id, tenants, failure);
+            }
+            RunEvent::Warning { text } => warnings.push(text),
+            RunEvent::Ended { reason, at, .. } => {
+                run.provenance.ended_at = Some(at);
+                end = Some(reason);
+            }
+        }
+    }
+    if let Some(cell) = open_cell.and_then(|id| find_cell(&run.plan, &id).cloned()) {
+        let tenants = tenants_from_logs(dir, &cell, &mut warnings)?;
+        let outcome = Outcome::inconclusive("the run ended in the middle of this cell");
+        run.cells.push(result(&cell, tenants, outcome));
+    }
+    add_mechanisms_never_set_up(&mut run);
+    run.incomplete_reason = Some(why_incomplete(&run, end, being_written));
+    Ok((run, warnings))
+}
+
+fn why_incomplete(run: &RunRecord, end: Option<Option<String>>, being_written: bool) -> String {
+    let ran = format!("{} of {} cells ran", run.cells.len(), run.plan.cells.len());
+    match end {
+        _ if being_written => format!("the run is still going; {ran}, nothing is scored yet"),
+        None => format!("the run died before its end; {ran}, nothing is scored"),
+        Some(None) => format!("the run ended but left no scores; {ran}"),
+        Some(Some(reason)) => format!("{reason}; {ran}, nothing is scored"),
+    }
+}
+
+/// The later row of a variant replaces the earlier, and keeps proofs that it does not repeat.
+fn upsert(rows: &mut Vec<MechanismRow>, mut row: MechanismRow) {
+    let Some(known) = rows.iter_mut().find(|known| known.variant == row.variant) else {
+        rows.push(row);
+        return;
+    };
+    let mut proof = std::mem::take(&mut known.proof);
+    row.proof.retain(|new| !proof.contains(new));
+    proof.append(&mut row.proof);
+    *known = MechanismRow { proof, ..row };
+}
+
+fn add_mechanisms_never_set_up(run: &mut RunRecord) {
+    for planned in &run.plan.mechanisms {
+        if !run
+            .mechanisms
+            .iter()
+            .any(|row| row.variant == planned.variant)
+        {
+            run.mechanisms.push(MechanismRow {
+                name: planned.name.clone(),
+                variant: planned.variant.clone(),
+                outcome: Outcome::inconclusive("the run ended before it was set up"),
+                remedy: None,
+                proof: Vec::new(),
+            });
+        }
+    }
+}
+
+fn end_cell(
+    run: &mut RunRecord,
+    warnings: &mut Vec<String>,
+    id: &str,
+    tenants: Vec<TenantResult>,
+    failure: Option<String>,
+) {
+    let Some(cell) = find_cell(&run.plan, id) else {
+        warnings.push(format!(
+            "an event speaks of cell {id}, which is not in the plan"
+        ));
+        return;
+    };
+    let outcome = match failure {
+        Some(reason) => Outcome::failed(reason),
+        None => Outcome::inconclusive("not scored: the run left no record.json"),
+    };
+    let result = result(cell, tenants, outcome);
+    run.cells.push(result);
+}
+
+fn find_cell<'a>(plan: &'a Plan, id: &str) -> Option<&'a Cell> {
+    plan.cells.iter().find(|cell| cell.id == id)
+}
+
+fn result(cell: &Cell, tenants: Vec<TenantResult>, outcome: Outcome) -> CellResult {
+    CellResult {
+        id: cell.id.clone(),
+        block: cell.block,
+        group: cell.group.clone(),
+        mechanism: cell.mechanism.clone(),
+        variant: cell.variant.clone(),
+        victim: cell.victim.clone(),
+        condition: cell.condition,
+        aggressor: cell.aggressor.clone(),
+        dose: cell.dose,
+        rates: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        outcome,
+        gates: Vec::new(),
+        tenants,
+    }
+}
+
+fn tenants_from_logs(
+    dir: &Path,
+    cell: &Cell,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<TenantResult>, StoreError> {
+    let mut tenants = Vec::new();
+    for tenant in &cell.tenants {
+        let path = log_path(dir, &cell.id, &tenant.tenant)?;
+        let mut rows = 0;
+        if path.exists() {
+            match SampleLog::open(&path) {
+                Ok(log) => rows = log.committed(),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        tenants.push(TenantResult {
+            tenant: tenant.tenant.clone(),
+            role: tenant.role,
+            workload: tenant.workload.clone(),
+            rows,
+            schedule_hash: None,
+            death: None,
+        });
+    }
+    Ok(tenants)
+}

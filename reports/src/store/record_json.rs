@@ -1,0 +1,72 @@
+//! `record.json`: the record as one JSON value, its version looked at first.
+
+use std::io::Write;
+use std::path::Path;
+
+use gpubench_record::{FormatVersion, RunRecord};
+use serde::Deserialize;
+
+use super::RECORD_FILE;
+use super::error::{StoreError, without_position};
+use super::json_lines::read_bytes;
+use super::replace::replace;
+
+/// Writes `record.json` into `dir`, as a whole or not at all.
+///
+/// # Errors
+/// When it cannot be written, or the record could not be read again (a figure is not finite).
+pub fn write_record_json(dir: &Path, record: &RunRecord) -> Result<(), StoreError> {
+    let path = dir.join(RECORD_FILE);
+    let json = to_json(record).map_err(|reason| StoreError::Unstorable {
+        what: "the record",
+        path: path.clone(),
+        reason,
+    })?;
+    replace(
+        &path,
+        |mut file, part| {
+            file.write_all(json.as_bytes())
+                .map_err(StoreError::io("write", part))
+        },
+        |part| {
+            if read_bytes(part)? == json.as_bytes() {
+                return Ok(());
+            }
+            Err(StoreError::Differs {
+                path: part.into(),
+                reason: "other bytes".to_owned(),
+            })
+        },
+    )
+}
+
+/// The record as indented JSON with a final line feed, or why it could not be read again.
+pub(crate) fn to_json(record: &RunRecord) -> Result<String, String> {
+    let mut json = serde_json::to_string_pretty(record).map_err(|e| without_position(&e))?;
+    json.push('\n');
+    let again: RunRecord = serde_json::from_str(&json)
+        .map_err(|e| format!("line {} of its JSON: {}", e.line(), without_position(&e)))?;
+    if again == *record {
+        Ok(json)
+    } else {
+        Err("its JSON reads back as another record".to_owned())
+    }
+}
+
+/// Reads a `record.json`.
+pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
+    #[derive(Deserialize)]
+    struct VersionOnly {
+        format_version: FormatVersion,
+    }
+    let bytes = read_bytes(path)?;
+    let head: VersionOnly =
+        serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
+    head.format_version
+        .check_readable()
+        .map_err(|source| StoreError::Version {
+            path: path.to_path_buf(),
+            source,
+        })?;
+    serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))
+}

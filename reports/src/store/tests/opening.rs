@@ -1,0 +1,278 @@
+//! Opening a record: whole, crashed, of another version, or broken.
+
+use gpubench_record::{FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, RunEvent};
+
+use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
+use crate::sample_records;
+use crate::store::{
+    CELLS_FOLDER, CHECKSUMS_FILE, EVENTS_FILE, EventLog, Finished, RECORD_FILE, Record,
+    SAMPLES_FILE, StoreError, TELEMETRY_LOG_FILE, finish, write_record_json,
+};
+
+#[test]
+fn a_written_record_is_the_record_that_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    for (_, record) in sample_records::all() {
+        write_record_json(dir.path(), &record).unwrap();
+        let opened = Record::open(dir.path()).unwrap();
+        assert_eq!(opened.run(), &record);
+        assert!(!opened.is_rebuilt());
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "a temporary file was left: {left:?}");
+}
+
+#[test]
+fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
+    let dir = crashed_run();
+    append_bytes(&dir.path().join(EVENTS_FILE), b"{\"event\":\"cell-en");
+    let record = Record::open(dir.path()).unwrap();
+    assert!(record.is_rebuilt() && !record.run().complete);
+    let reason = record.run().incomplete_reason.as_deref();
+    assert_eq!(
+        reason,
+        Some("the run died before its end; 2 of 4 cells ran, nothing is scored")
+    );
+    assert_eq!(
+        record.warnings(),
+        ["the last event (line 6) was torn off while it was written and is left out"]
+    );
+    assert_eq!(record.run().calibration, sample_records::calibration());
+    let outcomes: Vec<_> = record
+        .run()
+        .cells
+        .iter()
+        .map(|cell| cell.outcome.reason.clone().unwrap())
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            "not scored: the run left no record.json",
+            "the run ended in the middle of this cell"
+        ]
+    );
+    assert_eq!(record.run().cells[1].tenants[0].rows, 3);
+    for finished in [false, true] {
+        if finished {
+            let done = finish(dir.path()).unwrap();
+            assert_eq!(
+                (done.sample_rows, done.telemetry_rows),
+                (Some(210), Some(5))
+            );
+            assert!(!dir.path().join(CELLS_FOLDER).exists());
+            assert!(!dir.path().join(TELEMETRY_LOG_FILE).exists());
+        }
+        let record = Record::open(dir.path()).unwrap();
+        assert_eq!(record.samples("b00-c000", "victim").unwrap(), victim_rows());
+        assert_eq!(
+            record.samples("b00-c001", "victim").unwrap(),
+            victim_rows()[..3]
+        );
+        assert_eq!(
+            record.telemetry().unwrap(),
+            (0..5).map(reading).collect::<Vec<_>>()
+        );
+        let text = record.samples("b00-c001", "neighbour-1");
+        assert_eq!(
+            text.is_ok(),
+            !finished || record.run().cells[1].tenants[1].rows == 0
+        );
+        assert!(matches!(
+            record.samples("b9", "victim"),
+            Err(StoreError::NoSamples { .. })
+        ));
+        assert!(matches!(
+            record.samples("../b00", "victim"),
+            Err(StoreError::Name { .. })
+        ));
+    }
+    assert_eq!(
+        finish(dir.path()).unwrap(),
+        Finished::default(),
+        "a second call does nothing"
+    );
+}
+
+#[test]
+fn what_events_say_about_mechanisms_is_gathered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = EventLog::create(dir.path()).unwrap();
+    let variant = "time-slicing[slice=default]".to_owned();
+    let proof = |when: &str| Proof {
+        when: when.to_owned(),
+        check: "pids".to_owned(),
+        holds: true,
+        evidence: "812".to_owned(),
+        hardware: false,
+        limiter: false,
+    };
+    let row = |proof| MechanismRow {
+        name: "time-slicing".to_owned(),
+        variant: variant.clone(),
+        outcome: Outcome::measured(),
+        remedy: None,
+        proof,
+    };
+    for event in [
+        began(),
+        RunEvent::Mechanism {
+            row: row(vec![proof("before")]),
+        },
+        RunEvent::Proved {
+            variant: variant.clone(),
+            proof: proof("during"),
+        },
+        RunEvent::Proved {
+            variant: "mps".to_owned(),
+            proof: proof("during"),
+        },
+        RunEvent::Mechanism {
+            row: row(vec![proof("during"), proof("after")]),
+        },
+        cell_ended("not-planned", 1),
+        RunEvent::Ended {
+            complete: true,
+            reason: None,
+            at: "2026-03-01T03:00:00Z".to_owned(),
+        },
+    ] {
+        events.append(&event).unwrap();
+    }
+    events.close().unwrap();
+    let record = Record::open(dir.path()).unwrap();
+    let mechanisms = &record.run().mechanisms;
+    assert_eq!(mechanisms.len(), 1);
+    let when: Vec<_> = mechanisms[0]
+        .proof
+        .iter()
+        .map(|proof| proof.when.as_str())
+        .collect();
+    assert_eq!(when, ["before", "during", "after"]);
+    assert_eq!(record.warnings().len(), 2);
+    let reason = record.run().incomplete_reason.as_deref();
+    assert_eq!(
+        reason,
+        Some("the run ended but left no scores; 0 of 4 cells ran")
+    );
+}
+
+#[test]
+fn each_unreadable_record_says_what_is_wrong_and_where() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = || Record::open(dir.path()).unwrap_err().to_string();
+    let shown = dir.path().display().to_string();
+    assert_eq!(
+        said(),
+        format!("{shown} holds no record: neither record.json nor events.jsonl is there")
+    );
+    let events = dir.path().join(EVENTS_FILE);
+    let first = serde_json::to_string(&began()).unwrap();
+    let head = format!("{shown}/events.jsonl line");
+    let no_plan = "1: no event with a format_version stands first, \
+                   so there is no plan to read the rest by";
+    for (text, ending) in [
+        (String::new(), no_plan),
+        (
+            "{\"event\":\"warning\",\"text\":\"x\"}\n".to_owned(),
+            no_plan,
+        ),
+        (
+            format!("{first}\n{first}\n"),
+            "2: a second \"began\"; a record has one run",
+        ),
+        (format!("{first}\n\n"), "2: EOF while parsing a value"),
+    ] {
+        std::fs::write(&events, text).unwrap();
+        assert_eq!(said(), format!("{head} {ending}"));
+    }
+    std::fs::write(&events, format!("{first}\n{{\"event\":\"beamed-up\"}}\n")).unwrap();
+    let unknown = said();
+    assert!(unknown.starts_with(&format!(
+        "{head} 2: unknown variant `beamed-up`, expected one of"
+    )));
+    std::fs::write(&events, first.replacen("\"major\":1", "\"major\":2", 1)).unwrap();
+    assert!(said().ends_with("record format 2.0 cannot be read by this gpubench, which reads 1.x"));
+    let record_json = dir.path().join(RECORD_FILE);
+    std::fs::write(
+        &record_json,
+        "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}",
+    )
+    .unwrap();
+    assert!(said().ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x"));
+    std::fs::write(
+        &record_json,
+        "{\"format_version\":{\"major\":1,\"minor\":7},\n\"new\":[]}",
+    )
+    .unwrap();
+    assert_eq!(
+        said(),
+        format!("{shown}/record.json line 2 column 9: missing field `scoring`")
+    );
+}
+
+#[test]
+fn without_a_checksum_what_is_no_parquet_is_still_an_error() {
+    let dir = crashed_run();
+    finish(dir.path()).unwrap();
+    std::fs::remove_file(dir.path().join(CHECKSUMS_FILE)).unwrap();
+    let path = dir.path().join(SAMPLES_FILE);
+    let bytes = std::fs::read(&path).unwrap();
+    let read = || {
+        Record::open(dir.path())
+            .unwrap()
+            .samples("b00-c000", "victim")
+    };
+    assert_eq!(read().unwrap(), victim_rows());
+    for part in [
+        &bytes[..0],
+        &bytes[..10],
+        &bytes[..bytes.len() - 1],
+        &bytes[9..],
+    ] {
+        std::fs::write(&path, part).unwrap();
+        let error = read().unwrap_err();
+        assert!(
+            matches!(error, StoreError::Parquet { .. } | StoreError::Io { .. }),
+            "{error}"
+        );
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_later_minor_version_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = sample_records::real();
+    record.format_version = FormatVersion {
+        minor: 9,
+        ..FORMAT_VERSION
+    };
+    write_record_json(dir.path(), &record).unwrap();
+    let path = dir.path().join(RECORD_FILE);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen('{', "{\"a_later_field\": 1,", 1)).unwrap();
+    assert_eq!(Record::open(dir.path()).unwrap().run(), &record);
+}
+
+#[test]
+fn a_figure_that_json_cannot_hold_never_replaces_a_good_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = sample_records::real();
+    write_record_json(dir.path(), &good).unwrap();
+    let mut bad = good.clone();
+    bad.cells[0]
+        .rates
+        .insert("closed_rate_per_s".to_owned(), f64::NAN);
+    let error = write_record_json(dir.path(), &bad).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StoreError::Unstorable {
+                what: "the record",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(Record::open(dir.path()).unwrap().run(), &good);
+}

@@ -1,0 +1,80 @@
+//! Properties: any rows survive, any damage is an error.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::{began, cell_ended, crashed_run, write_log};
+use crate::store::samples_for_tests::any_row;
+use crate::store::{
+    EventLog, Record, SAMPLES_FILE, SampleFile, StoreError, TELEMETRY_FILE, finish, parse_events,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_rows_survive_parquet(
+        victim in prop::collection::vec(any_row(), 0..60),
+        neighbour in prop::collection::vec(any_row(), 0..60),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut events = EventLog::create(dir.path()).unwrap();
+        events.append(&began()).unwrap();
+        events.close().unwrap();
+        write_log(dir.path(), "b01-c003", "neighbour-1", &neighbour);
+        write_log(dir.path(), "b00-c001", "victim", &victim);
+        let done = finish(dir.path()).unwrap();
+        prop_assert_eq!(done.sample_rows, Some((victim.len() + neighbour.len()) as u64));
+        let file = SampleFile::open(&dir.path().join(SAMPLES_FILE)).unwrap();
+        prop_assert_eq!(file.load("b00-c001", "victim").unwrap(), victim);
+        prop_assert_eq!(file.load("b01-c003", "neighbour-1").unwrap(), neighbour);
+        for stretch in file.stretches() {
+            let block = u32::from(stretch.key.cell == "b01-c003");
+            prop_assert_eq!((stretch.key.block, stretch.key.session), (block, 0));
+        }
+    }
+
+    #[test]
+    fn damaged_events_give_events_or_an_error(
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = Vec::new();
+        for event in [began(), cell_ended("b00-c000", 7), cell_ended("b00-c001", 7)] {
+            bytes.extend(serde_json::to_vec(&event).unwrap());
+            bytes.push(b'\n');
+        }
+        let at = at.index(bytes.len());
+        bytes[at] = value;
+        bytes.truncate(cut.index(bytes.len() + 1));
+        if let Ok(read) = parse_events(Path::new("events.jsonl"), &bytes) {
+            prop_assert!(!read.events.is_empty() && read.events.len() <= 3);
+        }
+    }
+
+    #[test]
+    fn damaged_parquet_is_never_decoded(
+        at in any::<prop::sample::Index>(),
+        flip in 1..=255u8,
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let dir = crashed_run();
+        finish(dir.path()).unwrap();
+        for name in [SAMPLES_FILE, TELEMETRY_FILE] {
+            let path = dir.path().join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let record = Record::open(dir.path()).unwrap();
+        let damaged = |error| matches!(error, StoreError::Damaged { .. });
+        prop_assert!(record.samples("b00-c000", "victim").is_err_and(damaged));
+        prop_assert!(record.telemetry().is_err_and(damaged));
+    }
+}
