@@ -70,6 +70,64 @@ impl<'a> Check<'a> {
         Ok(self.stream.synchronize()?)
     }
 
+    /// A kernel of microseconds lasted as long as asked, and ended at all: the upper bound leaves
+    /// room for any neighbour on a shared device.
+    pub(crate) fn lasted(
+        &self,
+        what: &str,
+        start_ns: u64,
+        end_ns: u64,
+        at_least_ns: u64,
+    ) -> Result<(), VerifyError> {
+        const AT_MOST_NS: u64 = 10_000_000_000;
+        self.holds(
+            start_ns != 0,
+            &format!("start of {what}"),
+            &start_ns,
+            &"a time",
+        )?;
+        let lasted_ns = end_ns.wrapping_sub(start_ns);
+        let good = (at_least_ns..=AT_MOST_NS).contains(&lasted_ns);
+        let expected = format!("{at_least_ns} to {AT_MOST_NS}");
+        self.holds(
+            good,
+            &format!("nanoseconds of {what}"),
+            &lasted_ns,
+            &expected,
+        )
+    }
+
+    /// A load that counts the threads whose sum equals a trigger counts as the host does, for the
+    /// sums of the first, a middle and the last thread.
+    pub(crate) fn counts_sums(
+        &self,
+        sums: &[u64],
+        hits: &DeviceBuffer<u32>,
+        with_trigger: &dyn Fn(u64) -> Box<dyn Launcher>,
+    ) -> Result<(), VerifyError> {
+        for thread in [0, sums.len() / 2 + 1, sums.len() - 1] {
+            let same = sums.iter().filter(|sum| **sum == sums[thread]).count();
+            let found = self.count_hits(hits, with_trigger(sums[thread]).as_ref())?;
+            self.same(
+                &format!("hits of the sum of thread {thread}"),
+                found as usize,
+                same,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// How many threads of a load hit their trigger.
+    pub(crate) fn count_hits(
+        &self,
+        hits: &DeviceBuffer<u32>,
+        load: &dyn Launcher,
+    ) -> Result<u32, VerifyError> {
+        hits.fill(0)?;
+        self.run(load)?;
+        Ok(hits.to_vec()?[0])
+    }
+
     pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
         &self,
         what: &str,

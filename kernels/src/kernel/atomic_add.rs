@@ -47,8 +47,8 @@ impl Launcher for AtomicAdd {
 /// No addition is lost and each goes where it should, with one slot and with many.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("atomic_add", kernels)?;
-    let (grid, iterations) = (Grid::new(3, 64), 7);
-    for slots in [1_u32, 32] {
+    let grid = Grid::new(3, 64);
+    for (slots, iterations) in [(1_u32, 7), (256, 11), (256, 4), (256, 2), (1, 0)] {
         let words = check.zeros::<u32>(slots as usize + 1)?;
         check.run(&AtomicAdd {
             words: words.device_ptr(),

@@ -103,59 +103,60 @@ pub fn decode(rows: &[u64], gaps: &[u64], gap_capacity: usize) -> Vec<TraceRow> 
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("block_trace", kernels)?;
     let sms = u64::from(kernels.context().device().props()?.sm_count);
-    let (grid, gap_capacity) = (Grid::new(3, 32), 2_usize);
-    let blocks = grid.blocks as usize;
-    let run = |gap_threshold_ns| -> Result<(Vec<TraceRow>, Vec<u64>), VerifyError> {
-        let rows = check.zeros::<u64>(blocks * ROW_WORDS)?;
-        let gaps = check.zeros::<u64>((blocks * gap_capacity + 1) * GAP_WORDS)?;
-        check.run(&BlockTrace {
-            rows: rows.device_ptr(),
-            gaps: gaps.device_ptr(),
-            gap_capacity: gap_capacity as u32,
-            spin_ns: 5_000,
-            budget_ns: 10_000,
-            gap_threshold_ns,
-            grid,
-        })?;
-        let gaps = gaps.to_vec()?;
-        Ok((decode(&rows.to_vec()?, &gaps, gap_capacity), gaps))
-    };
-    let (rows, gaps) = run(0)?;
-    check.same_slice(
-        "words behind the gaps",
-        &gaps[blocks * gap_capacity * GAP_WORDS..],
-        &[0, 0],
-    )?;
-    for row in rows {
-        check.holds(row.sm < sms, "SM", &row.sm, &format!("below {sms}"))?;
-        let lasted_ns = row.end_ns.wrapping_sub(row.start_ns);
-        check.holds(
-            lasted_ns >= 5_000,
-            "time of a block",
-            &lasted_ns,
-            &"at least 5000 ns",
+    let long_ns = 1_000_000_000;
+    for (spin_ns, budget_ns) in [(5_000, long_ns), (u64::MAX, 5_000)] {
+        let (rows, gaps) = traced(&check, spin_ns, budget_ns, 0)?;
+        check.same_slice(
+            "words behind the gaps",
+            &gaps[gaps.len() - GAP_WORDS..],
+            &[0, 0],
         )?;
-        check.holds(
-            row.gaps_seen > 0,
-            "ticks seen",
-            &row.gaps_seen,
-            &"at least one",
-        )?;
-        let mut from = row.start_ns;
-        for (before, after) in row.gaps_ns {
-            let inside = from <= before && before < after && after <= row.end_ns;
-            check.holds(inside, "gap", &(before, after), &(from, row.end_ns))?;
-            from = after;
+        for row in rows {
+            check.holds(row.sm < sms, "SM", &row.sm, &format!("below {sms}"))?;
+            check.lasted("a block", row.start_ns, row.end_ns, 5_000)?;
+            check.holds(
+                row.gaps_seen > 0,
+                "ticks seen",
+                &row.gaps_seen,
+                &"one or more",
+            )?;
+            let mut from = row.start_ns;
+            for (before, after) in row.gaps_ns {
+                let inside = from <= before && before < after && after <= row.end_ns;
+                check.holds(inside, "gap", &(before, after), &(from, row.end_ns))?;
+                from = after;
+            }
         }
     }
-    let (rows, gaps) = run(u64::MAX)?;
-    check.same_slice(
-        "gaps without a threshold passed",
-        &gaps,
-        &vec![0; gaps.len()],
-    )?;
+    let (rows, gaps) = traced(&check, 5_000, long_ns, u64::MAX)?;
+    check.same_slice("gaps below the threshold", &gaps, &vec![0; gaps.len()])?;
     rows.iter()
         .try_for_each(|row| check.same("gaps seen", row.gaps_seen, 0))
+}
+
+/// Traces three blocks with room for two gaps each, and one gap more that nobody may use. Rows
+/// start as all ones, which no SM and no time is.
+fn traced(
+    check: &Check<'_>,
+    spin_ns: u64,
+    budget_ns: u64,
+    gap_threshold_ns: u64,
+) -> Result<(Vec<TraceRow>, Vec<u64>), VerifyError> {
+    let (grid, gap_capacity) = (Grid::new(3, 32), 2_u32);
+    let blocks = grid.blocks as usize;
+    let rows = check.buffer(&vec![u64::MAX; blocks * ROW_WORDS])?;
+    let gaps = check.zeros::<u64>((blocks * gap_capacity as usize + 1) * GAP_WORDS)?;
+    check.run(&BlockTrace {
+        rows: rows.device_ptr(),
+        gaps: gaps.device_ptr(),
+        gap_capacity,
+        spin_ns,
+        budget_ns,
+        gap_threshold_ns,
+        grid,
+    })?;
+    let gaps = gaps.to_vec()?;
+    Ok((decode(&rows.to_vec()?, &gaps, gap_capacity as usize), gaps))
 }
 
 #[cfg(test)]

@@ -69,14 +69,17 @@ impl Launcher for Fp32Chain {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fp32_chain", kernels)?;
     let grid = Grid::new(3, 64);
-    let out = check.zeros::<f32>(grid.total_threads() as usize)?;
-    let launch = Fp32Chain::bounded(out.device_ptr(), 37, grid);
-    check.run(&launch)?;
-    let expected: Vec<u32> = (0..grid.total_threads() as u32)
-        .map(|thread| reference(thread % grid.threads, &launch).to_bits())
-        .collect();
-    let found: Vec<u32> = out.to_vec()?.into_iter().map(f32::to_bits).collect();
-    check.same_slice("bits of the sums", &found, &expected)
+    for iterations in [0, 37] {
+        let out = check.zeros::<f32>(grid.total_threads() as usize)?;
+        let launch = Fp32Chain::bounded(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| reference(thread % grid.threads, &launch).to_bits())
+            .collect();
+        let found: Vec<u32> = out.to_vec()?.into_iter().map(f32::to_bits).collect();
+        check.same_slice("bits of the sums", &found, &expected)?;
+    }
+    Ok(())
 }
 
 fn reference(thread_in_block: u32, launch: &Fp32Chain) -> f32 {

@@ -69,13 +69,16 @@ impl Launcher for IntChain {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("int_chain", kernels)?;
     let grid = Grid::new(3, 64);
-    let out = check.zeros::<u32>(grid.total_threads() as usize)?;
-    let launch = IntChain::full_period(out.device_ptr(), 41, grid);
-    check.run(&launch)?;
-    let expected: Vec<u32> = (0..grid.total_threads() as u32)
-        .map(|thread| reference(thread % grid.threads, &launch))
-        .collect();
-    check.same_slice("sums", &out.to_vec()?, &expected)
+    for iterations in [0, 41] {
+        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
+        let launch = IntChain::full_period(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| reference(thread % grid.threads, &launch))
+            .collect();
+        check.same_slice("results", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
 }
 
 fn reference(thread_in_block: u32, launch: &IntChain) -> u32 {

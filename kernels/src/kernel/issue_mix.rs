@@ -72,13 +72,16 @@ impl Launcher for IssueMix {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("issue_mix", kernels)?;
     let grid = Grid::new(3, 64);
-    let out = check.zeros::<u32>(grid.total_threads() as usize)?;
-    let launch = IssueMix::bounded(out.device_ptr(), 37, grid);
-    check.run(&launch)?;
-    let expected: Vec<u32> = (0..grid.total_threads() as u32)
-        .map(|thread| reference(thread % grid.threads, &launch))
-        .collect();
-    check.same_slice("results", &out.to_vec()?, &expected)
+    for iterations in [0, 1, 37] {
+        let out = check.zeros::<u32>(grid.total_threads() as usize)?;
+        let launch = IssueMix::bounded(out.device_ptr(), iterations, grid);
+        check.run(&launch)?;
+        let expected: Vec<u32> = (0..grid.total_threads() as u32)
+            .map(|thread| reference(thread % grid.threads, &launch))
+            .collect();
+        check.same_slice("results", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
 }
 
 fn reference(thread_in_block: u32, launch: &IssueMix) -> u32 {

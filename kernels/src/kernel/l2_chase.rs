@@ -83,31 +83,40 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Every block ends where the host ends, and the way took time.
+/// Every block ends where the host ends, and the way took time; a ring that leads nowhere is left
+/// without a time.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("l2_chase", kernels)?;
-    let (lines, blocks, steps) = (512, 4, 1_500);
-    let words = ring(lines, 7);
-    let chain = check.buffer(&words)?;
-    let last = check.zeros::<u32>(blocks as usize)?;
-    let elapsed_ns = check.zeros::<u64>(blocks as usize)?;
+    let (lines, blocks) = (512, 4);
     let start_stride_words = lines / blocks * LINE_WORDS;
-    check.run(&L2Chase {
-        chain: chain.device_ptr(),
-        start_stride_words,
-        steps,
-        last: last.device_ptr(),
-        elapsed_ns: elapsed_ns.device_ptr(),
-        blocks,
-    })?;
-    let expected: Vec<u32> = (0..blocks)
-        .map(|block| (0..steps).fold(block * start_stride_words, |at, _| words[at as usize]))
-        .collect();
-    check.same_slice("ends", &last.to_vec()?, &expected)?;
-    for elapsed in elapsed_ns.to_vec()? {
-        check.holds(elapsed > 0, "elapsed time", &elapsed, &"more than 0 ns")?;
+    let mut words = ring(lines, 7);
+    let chase = |words: &[u32], steps| -> Result<(Vec<u32>, Vec<u64>), VerifyError> {
+        let chain = check.buffer(words)?;
+        let last = check.zeros::<u32>(blocks as usize)?;
+        let elapsed_ns = check.zeros::<u64>(blocks as usize)?;
+        check.run(&L2Chase {
+            chain: chain.device_ptr(),
+            start_stride_words,
+            steps,
+            last: last.device_ptr(),
+            elapsed_ns: elapsed_ns.device_ptr(),
+            blocks,
+        })?;
+        Ok((last.to_vec()?, elapsed_ns.to_vec()?))
+    };
+    for steps in [0, 1_500] {
+        let (last, elapsed_ns) = chase(&words, steps)?;
+        let ends = |block| (0..steps).fold(block * start_stride_words, |at, _| words[at as usize]);
+        check.same_slice("ends", &last, &(0..blocks).map(ends).collect::<Vec<_>>())?;
+        for elapsed in elapsed_ns {
+            // Any start will do: only the difference was kept.
+            check.lasted("a chase", 1, 1 + elapsed, u64::from(steps > 0))?;
+        }
     }
-    Ok(())
+    words[0] = u32::MAX;
+    let (last, elapsed_ns) = chase(&words, 1)?;
+    check.same("end of a broken ring", last[0], u32::MAX)?;
+    check.same("time of a broken ring", elapsed_ns[0], 0)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub struct PageMark {
     pub pages: u64,
     /// 32-bit words of a page.
     pub page_words: u32,
-    /// Which canary.
+    /// Which canary; from `page_words` on, or one of its words is zero like those of a clean page.
     pub seed: u32,
     /// Its shape.
     pub grid: Grid,
@@ -51,18 +51,21 @@ impl Launcher for PageMark {
 /// Every page carries the same canary, and the word behind the last is untouched.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("page_mark", kernels)?;
-    let (pages, page_words, seed) = (5_u64, 100_u32, 0xc0ff_ee00_u32);
-    let words = check.zeros::<u32>(pages as usize * page_words as usize + 1)?;
-    let dst = words.device_ptr();
-    check.run(&PageMark {
-        dst,
-        pages,
-        page_words,
-        seed,
-        grid: Grid::new(2, 64),
-    })?;
-    let page = (0..u64::from(page_words)).map(|index| pattern_word(index, seed));
-    let mut expected: Vec<u32> = (0..pages).flat_map(|_| page.clone()).collect();
-    expected.push(0);
-    check.same_slice("words", &words.to_vec()?, &expected)
+    let (pages, seed) = (5_u64, 0xc0ff_ee00_u32);
+    // More pages than blocks and more words than threads, and fewer of both.
+    for (page_words, grid) in [(100_u32, Grid::new(2, 64)), (40, Grid::new(7, 64))] {
+        let words = check.zeros::<u32>(pages as usize * page_words as usize + 1)?;
+        check.run(&PageMark {
+            dst: words.device_ptr(),
+            pages,
+            page_words,
+            seed,
+            grid,
+        })?;
+        let page = (0..u64::from(page_words)).map(|index| pattern_word(index, seed));
+        let mut expected: Vec<u32> = (0..pages).flat_map(|_| page.clone()).collect();
+        expected.push(0);
+        check.same_slice("words", &words.to_vec()?, &expected)?;
+    }
+    Ok(())
 }

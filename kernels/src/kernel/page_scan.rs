@@ -16,7 +16,7 @@ pub struct PageScan {
     pub pages: u64,
     /// 32-bit words of a page.
     pub page_words: u32,
-    /// Which canary.
+    /// Which canary; from `page_words` on, or one of its words is zero like those of a clean page.
     pub seed: u32,
     /// One u32 a page; the words found are added to it.
     pub found: DevicePtr,
@@ -53,25 +53,29 @@ impl Launcher for PageScan {
 /// A whole page, a damaged one, an empty one and one with another canary are told apart.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("page_scan", kernels)?;
-    let (page_words, seed) = (100_u32, 9_u32);
-    let page = |seed| (0..u64::from(page_words)).map(move |index| pattern_word(index, seed));
-    let mut words: Vec<u32> = page(seed).chain(page(seed)).collect();
-    words[130] ^= 1;
-    words.extend(vec![0; page_words as usize]);
-    words.extend(page(seed + 1));
-    let src = check.buffer(&words)?;
-    let found = check.zeros::<u32>(4)?;
-    check.run(&PageScan {
-        src: src.device_ptr(),
-        pages: 4,
-        page_words,
-        seed,
-        found: found.device_ptr(),
-        grid: Grid::new(3, 64),
-    })?;
-    check.same_slice(
-        "words found",
-        &found.to_vec()?,
-        &[page_words, page_words - 1, 0, 0],
-    )
+    let seed = 0xc0ff_ee00_u32;
+    // More pages than blocks and more words than threads, and fewer of both.
+    for (page_words, grid) in [(100_u32, Grid::new(3, 64)), (40, Grid::new(7, 64))] {
+        let page = |seed| (0..u64::from(page_words)).map(move |index| pattern_word(index, seed));
+        let mut words: Vec<u32> = page(seed).chain(page(seed)).collect();
+        words[page_words as usize + 30] ^= 1;
+        words.extend(vec![0; page_words as usize]);
+        words.extend(page(seed + 1));
+        // One whole page more, and one behind what is looked at.
+        words.extend(page(seed).chain(page(seed)));
+        let src = check.buffer(&words)?;
+        let found = check.zeros::<u32>(6)?;
+        let (src, found_at) = (src.device_ptr(), found.device_ptr());
+        check.run(&PageScan {
+            src,
+            pages: 5,
+            page_words,
+            seed,
+            found: found_at,
+            grid,
+        })?;
+        let expected = [page_words, page_words - 1, 0, 0, page_words, 0];
+        check.same_slice("words found", &found.to_vec()?, &expected)?;
+    }
+    Ok(())
 }

@@ -54,6 +54,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let words = 3_001_u64;
     let mut values: Vec<u32> = (0..words).map(|index| pattern_word(index, 5)).collect();
     let count = |values: &[u32], seed| -> Result<u32, VerifyError> {
+        let words = values.len() as u64;
         let buffer = check.buffer(values)?;
         let wrong = check.zeros::<u32>(1)?;
         let grid = Grid::new(3, 64);
@@ -75,6 +76,11 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         "mismatches of another seed",
         count(&values, 6)? as usize,
         expected,
+    )?;
+    check.same(
+        "mismatches of fewer words than threads",
+        count(&values[..20], 6)?,
+        20,
     )?;
     for at in [0, 1_500, 3_000] {
         values[at] ^= 1 << 31;

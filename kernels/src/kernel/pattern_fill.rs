@@ -44,17 +44,20 @@ impl Launcher for PatternFill {
 /// Every word is the host's, and the one behind the buffer is untouched.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("pattern_fill", kernels)?;
-    let words = 3_001_u64;
     let guard = 0xdead_beef;
-    let buffer = check.buffer(&vec![guard; words as usize + 1])?;
-    let dst = buffer.device_ptr();
-    check.run(&PatternFill {
-        dst,
-        words,
-        seed: 77,
-        grid: Grid::new(3, 64),
-    })?;
-    let mut expected: Vec<u32> = (0..words).map(|index| pattern_word(index, 77)).collect();
-    expected.push(guard);
-    check.same_slice("words", &buffer.to_vec()?, &expected)
+    // More words than threads, and fewer.
+    for words in [3_001_u64, 20] {
+        let buffer = check.buffer(&vec![guard; words as usize + 1])?;
+        let dst = buffer.device_ptr();
+        check.run(&PatternFill {
+            dst,
+            words,
+            seed: 77,
+            grid: Grid::new(3, 64),
+        })?;
+        let mut expected: Vec<u32> = (0..words).map(|index| pattern_word(index, 77)).collect();
+        expected.push(guard);
+        check.same_slice("words", &buffer.to_vec()?, &expected)?;
+    }
+    Ok(())
 }

@@ -69,23 +69,27 @@ pub fn reference(input: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
 /// Equal to the host's in every bit.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("rmsnorm", kernels)?;
-    let (rows, cols, eps) = (3_u32, 200_u32, 1e-5_f32);
-    let (input, weight) = (
-        numbers(u64::from(rows * cols), 5),
-        numbers(u64::from(cols), 6),
-    );
-    let (input_at, weight_at) = (check.buffer(&input)?, check.buffer(&weight)?);
-    let out = check.zeros::<f32>(input.len())?;
-    check.run(&Rmsnorm {
-        out: out.device_ptr(),
-        input: input_at.device_ptr(),
-        weight: weight_at.device_ptr(),
-        rows,
-        cols,
-        eps,
-    })?;
-    let expected = reference(&input, &weight, eps);
-    check.same_slice("bits of the rows", &bits(&out.to_vec()?), &bits(&expected))
+    let (rows, eps) = (3_u32, 1e-5_f32);
+    // Rows longer and shorter than a block.
+    for cols in [200_u32, 40] {
+        let (input, weight) = (
+            numbers(u64::from(rows * cols), 5),
+            numbers(u64::from(cols), 6),
+        );
+        let (input_at, weight_at) = (check.buffer(&input)?, check.buffer(&weight)?);
+        let out = check.zeros::<f32>(input.len())?;
+        check.run(&Rmsnorm {
+            out: out.device_ptr(),
+            input: input_at.device_ptr(),
+            weight: weight_at.device_ptr(),
+            rows,
+            cols,
+            eps,
+        })?;
+        let expected = reference(&input, &weight, eps);
+        check.same_slice("bits of the rows", &bits(&out.to_vec()?), &bits(&expected))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

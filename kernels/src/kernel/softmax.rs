@@ -71,24 +71,27 @@ pub fn reference(input: &[f32], cols: usize) -> Vec<f32> {
 /// Equal to the host's within the tolerance.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("softmax", kernels)?;
-    let (rows, cols) = (3_u32, 200_u32);
-    let input: Vec<f32> = numbers(u64::from(rows * cols), 7)
-        .iter()
-        .map(|x| 8.0 * x)
-        .collect();
-    let input_at = check.buffer(&input)?;
-    let out = check.zeros::<f32>(input.len())?;
-    let (out_at, input_at) = (out.device_ptr(), input_at.device_ptr());
-    check.run(&Softmax {
-        out: out_at,
-        input: input_at,
-        rows,
-        cols,
-    })?;
-    let expected = reference(&input, cols as usize);
-    for (at, (found, wanted)) in out.to_vec()?.iter().zip(&expected).enumerate() {
-        let near = (found - wanted).abs() <= TOLERANCE * wanted;
-        check.holds(near, &format!("out[{at}]"), found, wanted)?;
+    let rows = 3_u32;
+    // Rows longer and shorter than a block. In the second row one number is so large that its
+    // power is infinite unless the maximum was found.
+    for (cols, largest) in [(200_u32, 101_usize), (200, 170), (40, 39)] {
+        let count = u64::from(rows * cols);
+        let mut input: Vec<f32> = numbers(count, 7).iter().map(|x| 8.0 * x).collect();
+        input[cols as usize + largest] = 200.0;
+        let input_at = check.buffer(&input)?;
+        let out = check.zeros::<f32>(input.len())?;
+        let (out_at, input_at) = (out.device_ptr(), input_at.device_ptr());
+        check.run(&Softmax {
+            out: out_at,
+            input: input_at,
+            rows,
+            cols,
+        })?;
+        let expected = reference(&input, cols as usize);
+        for (at, (found, wanted)) in out.to_vec()?.iter().zip(&expected).enumerate() {
+            let near = (found - wanted).abs() <= TOLERANCE * wanted;
+            check.holds(near, &format!("out[{at}]"), found, wanted)?;
+        }
     }
     Ok(())
 }

@@ -51,29 +51,32 @@ impl Launcher for StreamCopy {
 /// The copy equals the source on the device and on the host, and nothing behind it was touched.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("stream_copy", kernels)?;
-    let grid = Grid::new(2, 64);
-    let vectors = grid.total_threads() * 6 + 7;
-    let seed = 23;
-    let halves = pattern_halves(vectors, seed);
-    let src = check.buffer(&halves)?;
-    let dst = check.zeros::<u64>(halves.len() + 2)?;
-    let bytes = vectors * VECTOR_BYTES;
-    check.run(&StreamCopy {
-        dst: dst.device_ptr(),
-        src: src.device_ptr(),
-        bytes,
-        grid,
-    })?;
-    let wrong = check.zeros::<u32>(1)?;
-    check.run(&PatternCheck {
-        src: dst.device_ptr(),
-        words: bytes / 4,
-        seed,
-        mismatches: wrong.device_ptr(),
-        grid,
-    })?;
-    check.same("words that differ on the device", wrong.to_vec()?[0], 0)?;
-    let mut expected = halves;
-    expected.extend([0, 0]);
-    check.same_slice("copy", &dst.to_vec()?, &expected)
+    let (grid, seed) = (Grid::new(2, 64), 23);
+    let threads = grid.total_threads();
+    // Rounds of four and a rest, rounds of four alone, and fewer vectors than threads.
+    for vectors in [threads * 6 + 7, threads * 4, 20] {
+        let halves = pattern_halves(vectors, seed);
+        let src = check.buffer(&halves)?;
+        let dst = check.zeros::<u64>(halves.len() + 2)?;
+        let bytes = vectors * VECTOR_BYTES;
+        check.run(&StreamCopy {
+            dst: dst.device_ptr(),
+            src: src.device_ptr(),
+            bytes,
+            grid,
+        })?;
+        let wrong = check.zeros::<u32>(1)?;
+        check.run(&PatternCheck {
+            src: dst.device_ptr(),
+            words: bytes / 4,
+            seed,
+            mismatches: wrong.device_ptr(),
+            grid,
+        })?;
+        check.same("words that differ on the device", wrong.to_vec()?[0], 0)?;
+        let mut expected = halves;
+        expected.extend([0, 0]);
+        check.same_slice("copy", &dst.to_vec()?, &expected)?;
+    }
+    Ok(())
 }

@@ -48,18 +48,21 @@ impl Launcher for StreamWrite {
 /// Every vector is as announced, and the one behind the buffer is untouched.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("stream_write", kernels)?;
-    let vectors = 1_000_u64;
     let guard = 0x5a5a_5a5a_5a5a_5a5a_u64;
-    let buffer = check.buffer(&vec![guard; 2 * vectors as usize + 2])?;
     let value = 0x0123_4567_89ab_cdef;
-    let dst = buffer.device_ptr();
-    check.run(&StreamWrite {
-        dst,
-        bytes: vectors * VECTOR_BYTES,
-        value,
-        grid: Grid::new(3, 96),
-    })?;
-    let mut expected: Vec<u64> = (0..vectors).flat_map(|i| [value ^ i, i]).collect();
-    expected.extend([guard, guard]);
-    check.same_slice("buffer", &buffer.to_vec()?, &expected)
+    // More vectors than threads, and fewer.
+    for vectors in [1_000_u64, 20] {
+        let buffer = check.buffer(&vec![guard; 2 * vectors as usize + 2])?;
+        let (dst, bytes) = (buffer.device_ptr(), vectors * VECTOR_BYTES);
+        check.run(&StreamWrite {
+            dst,
+            bytes,
+            value,
+            grid: Grid::new(3, 96),
+        })?;
+        let mut expected: Vec<u64> = (0..vectors).flat_map(|i| [value ^ i, i]).collect();
+        expected.extend([guard, guard]);
+        check.same_slice("buffer", &buffer.to_vec()?, &expected)?;
+    }
+    Ok(())
 }

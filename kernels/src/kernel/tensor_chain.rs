@@ -74,23 +74,24 @@ impl Launcher for TensorChain {
 /// Exact: every sum is a small multiple of a power of two.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tensor_chain", kernels)?;
-    let (grid, iterations) = (Grid::new(2, 64), 5_u32);
-    let out = check.zeros::<f32>(grid.total_threads() as usize)?;
-    check.run(&TensorChain {
-        out: out.device_ptr(),
-        iterations,
-        a: Half::ONE_AND_A_HALF,
-        b: Half::QUARTER,
-        grid,
-    })?;
-    // A thread holds 8 cells of each chain; chain c starts at c and grows by 16 * 1.5 * 0.25.
-    let cell = |chain: u32| chain as f32 + iterations as f32 * 16.0 * 1.5 * 0.25;
-    let expected: f32 = (0..CHAINS as u32).map(|chain| 8.0 * cell(chain)).sum();
-    check.same_slice(
-        "sums",
-        &out.to_vec()?,
-        &vec![expected; grid.total_threads() as usize],
-    )
+    let grid = Grid::new(2, 64);
+    let (a, b) = (Half::ONE_AND_A_HALF, Half::QUARTER);
+    for iterations in [0_u32, 5] {
+        let out = check.zeros::<f32>(grid.total_threads() as usize)?;
+        check.run(&TensorChain {
+            out: out.device_ptr(),
+            iterations,
+            a,
+            b,
+            grid,
+        })?;
+        // A thread holds 8 cells of each chain; chain c starts at c and grows by 16 * 1.5 * 0.25.
+        let cell = |chain: u32| chain as f32 + iterations as f32 * 16.0 * 1.5 * 0.25;
+        let expected: f32 = (0..CHAINS as u32).map(|chain| 8.0 * cell(chain)).sum();
+        let expected = vec![expected; grid.total_threads() as usize];
+        check.same_slice("sums", &out.to_vec()?, &expected)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

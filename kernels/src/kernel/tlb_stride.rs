@@ -63,32 +63,35 @@ impl Launcher for TlbStride {
 /// Every thread adds up the words that the host expects it to find.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tlb_stride", kernels)?;
-    let (pages, page_bytes, steps, grid) = (37_u64, 1_024_u64, 11_u32, Grid::new(2, 32));
+    let (pages, page_bytes, grid) = (37_u64, 1_024_u64, Grid::new(2, 32));
     let words: Vec<u32> = (0..pages * page_bytes / 4)
         .map(|i| pattern_word(i, 3))
         .collect();
     let base = check.buffer(&words)?;
     let threads = grid.total_threads();
-    let sums = check.zeros::<u32>(threads as usize)?;
-    check.run(&TlbStride {
-        base: base.device_ptr(),
-        pages,
-        page_bytes,
-        steps,
-        sums: sums.device_ptr(),
-        grid,
-    })?;
     let word = |page: u64| {
         let line = page % (page_bytes / LINE_BYTES);
         words[((page * page_bytes + line * LINE_BYTES) / 4) as usize]
     };
-    let sum = |thread: u64| {
-        let visited = (0..u64::from(steps)).map(|step| (thread + step * threads) % pages);
-        visited.fold(0_u32, |sum, page| sum.wrapping_add(word(page)))
-    };
-    check.same_slice(
-        "sums",
-        &sums.to_vec()?,
-        &(0..threads).map(sum).collect::<Vec<_>>(),
-    )
+    for steps in [0_u32, 3, 12] {
+        let sums = check.zeros::<u32>(threads as usize)?;
+        check.run(&TlbStride {
+            base: base.device_ptr(),
+            pages,
+            page_bytes,
+            steps,
+            sums: sums.device_ptr(),
+            grid,
+        })?;
+        let sum = |thread: u64| {
+            let visited = (0..u64::from(steps)).map(|step| (thread + step * threads) % pages);
+            visited.fold(0_u32, |sum, page| sum.wrapping_add(word(page)))
+        };
+        check.same_slice(
+            "sums",
+            &sums.to_vec()?,
+            &(0..threads).map(sum).collect::<Vec<_>>(),
+        )?;
+    }
+    Ok(())
 }
