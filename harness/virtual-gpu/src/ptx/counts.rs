@@ -1,0 +1,180 @@
+//! What executing a kernel cost: instructions by class, bytes, sectors, barriers, the chain.
+
+/// Classes of instructions; each stands for one resource of an SM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Class {
+    /// Single-precision arithmetic.
+    Fp32,
+    /// Double-precision arithmetic.
+    Fp64,
+    /// Integer and logic arithmetic, comparisons, selections.
+    Int,
+    /// Special functions: reciprocals, roots, exponentials, divisions.
+    Sfu,
+    /// Branches, calls, returns.
+    Control,
+    /// Loads from device memory.
+    LoadGlobal,
+    /// Stores to device memory.
+    StoreGlobal,
+    /// Loads and stores of shared memory.
+    Shared,
+    /// Loads and stores of local memory.
+    Local,
+    /// Atomics and reductions.
+    Atomic,
+    /// Block-wide and warp-wide barriers.
+    Barrier,
+    /// Conversions.
+    Convert,
+    /// Moves, parameters, constants, special registers, shuffles, votes, fences.
+    Other,
+}
+
+impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = 13;
+    /// All classes, in the order of their indices.
+    pub const ALL: [Class; Class::COUNT] = [
+        Class::Fp32,
+        Class::Fp64,
+        Class::Int,
+        Class::Sfu,
+        Class::Control,
+        Class::LoadGlobal,
+        Class::StoreGlobal,
+        Class::Shared,
+        Class::Local,
+        Class::Atomic,
+        Class::Barrier,
+        Class::Convert,
+        Class::Other,
+    ];
+}
+
+/// Sums over executed blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lane-instructions by [`Class`].
+    pub lane_instructions: [u64; Class::COUNT],
+    /// Warp-instructions by [`Class`].
+    pub warp_instructions: [u64; Class::COUNT],
+    /// Bytes that lanes asked to load from device memory.
+    pub requested_load_bytes: u64,
+    /// Bytes that lanes asked to store to device memory.
+    pub requested_store_bytes: u64,
+    /// Bytes of the distinct 32-byte sectors of each warp-wide load.
+    pub load_sector_bytes: u64,
+    /// Bytes of the distinct 32-byte sectors of each warp-wide store.
+    pub store_sector_bytes: u64,
+    /// Bytes of the distinct 32-byte sectors of each warp-wide atomic.
+    pub atomic_sector_bytes: u64,
+    /// Lanes that performed an atomic or a reduction.
+    pub atomics: u64,
+    /// Block-wide barriers that warps arrived at.
+    pub barriers: u64,
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Warps that ran.
+    pub warps: u64,
+    /// Cycles of the slowest warp alone on an SM; a maximum, not a sum.
+    pub longest_warp_cycles: u64,
+}
+
+impl Counts {
+    /// Lane-instructions of all classes.
+    pub fn lanes(&self) -> u64 {
+        self.lane_instructions.iter().sum()
+    }
+
+    /// Lane-instructions of one class.
+    pub fn lanes_of(&self, class: Class) -> u64 {
+        self.lane_instructions[class as usize]
+    }
+
+    /// Warp-instructions of one class.
+    pub fn warps_of(&self, class: Class) -> u64 {
+        self.warp_instructions[class as usize]
+    }
+
+    /// Adds `other`: sums add up, the longest chain is the longer one.
+    pub fn add(&mut self, other: &Counts) {
+        self.add_times(other, 1);
+    }
+
+    /// Adds `times` blocks like `other`.
+    pub fn add_times(&mut self, other: &Counts, times: u64) {
+        for (mine, theirs) in self.sums_mut().into_iter().zip(other.sums()) {
+            *mine = mine.saturating_add(theirs.saturating_mul(times));
+        }
+        self.longest_warp_cycles = self.longest_warp_cycles.max(other.longest_warp_cycles);
+    }
+
+    /// Every additive figure, in one fixed order.
+    pub fn sums(&self) -> Vec<u64> {
+        let mut copy = self.clone();
+        copy.sums_mut().into_iter().map(|sum| *sum).collect()
+    }
+
+    pub(crate) fn sums_mut(&mut self) -> Vec<&mut u64> {
+        let Counts {
+            lane_instructions,
+            warp_instructions,
+            requested_load_bytes,
+            requested_store_bytes,
+            load_sector_bytes,
+            store_sector_bytes,
+            atomic_sector_bytes,
+            atomics,
+            barriers,
+            blocks,
+            warps,
+            longest_warp_cycles: _,
+        } = self;
+        let mut all: Vec<&mut u64> = lane_instructions.iter_mut().collect();
+        all.extend(warp_instructions.iter_mut());
+        all.extend([
+            requested_load_bytes,
+            requested_store_bytes,
+            load_sector_bytes,
+            store_sector_bytes,
+            atomic_sector_bytes,
+            atomics,
+            barriers,
+            blocks,
+            warps,
+        ]);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_add_and_the_chain_is_a_maximum() {
+        let mut a = Counts {
+            barriers: 2,
+            longest_warp_cycles: 9,
+            ..Counts::default()
+        };
+        let mut b = Counts {
+            barriers: 3,
+            longest_warp_cycles: 4,
+            ..Counts::default()
+        };
+        b.lane_instructions[Class::Fp32 as usize] = 32;
+        a.add_times(&b, 10);
+        assert_eq!((a.barriers, a.longest_warp_cycles), (32, 9));
+        assert_eq!((a.lanes(), a.lanes_of(Class::Fp32)), (320, 320));
+    }
+
+    #[test]
+    fn class_indices_follow_the_list() {
+        for (index, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, index);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The modifiers of an opcode. Whatever no decoder takes is an unsupported form, and refused.
+
+use super::super::error::{Loaded, PtxError};
+use super::super::inst::{FMode, Round};
+use super::super::types::{Space, Ty};
+
+/// An opcode taken apart.
+pub(crate) struct Mods<'a> {
+    pub line: u32,
+    pub opcode: &'a str,
+    pub base: &'a str,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Mods<'a> {
+    pub(crate) fn new(line: u32, opcode: &'a str) -> Self {
+        let mut parts = opcode.split('.');
+        let base = parts.next().unwrap_or(opcode);
+        Self {
+            line,
+            opcode,
+            base,
+            rest: parts.collect(),
+        }
+    }
+
+    /// Takes `name` if it is there.
+    pub(crate) fn take(&mut self, name: &str) -> bool {
+        let found = self.rest.iter().position(|part| *part == name);
+        if let Some(at) = found {
+            self.rest.remove(at);
+        }
+        found.is_some()
+    }
+
+    /// Takes the first of `names` that is there.
+    pub(crate) fn take_any(&mut self, names: &[&'static str]) -> Option<&'static str> {
+        names.iter().find(|name| self.take(name)).copied()
+    }
+
+    /// Takes the first modifier that `read` understands.
+    pub(crate) fn take_with<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (at, value) = self
+            .rest
+            .iter()
+            .enumerate()
+            .find_map(|(at, part)| Some((at, read(part)?)))?;
+        self.rest.remove(at);
+        Some(value)
+    }
+
+    /// Takes the first type.
+    pub(crate) fn ty(&mut self) -> Loaded<Ty> {
+        match self.take_with(Ty::parse) {
+            Some(ty) => Ok(ty),
+            None => self.unsupported(),
+        }
+    }
+
+    /// Takes the state space; none means generic.
+    pub(crate) fn space(&mut self) -> Space {
+        if self.take("shared::cta") {
+            return Space::Shared;
+        }
+        self.take_with(Space::parse).unwrap_or(Space::Generic)
+    }
+
+    /// Takes rounding, flush to zero and saturation.
+    pub(crate) fn fmode(&mut self) -> FMode {
+        let round = match self.take_any(&["rn", "rz", "rm", "rp"]) {
+            Some("rz") => Round::Zero,
+            Some("rm") => Round::Down,
+            Some("rp") => Round::Up,
+            _ => Round::Nearest,
+        };
+        FMode {
+            round,
+            ftz: self.take("ftz"),
+            sat: self.take("sat"),
+        }
+    }
+
+    /// Fails unless every modifier was taken.
+    pub(crate) fn end(&self) -> Loaded<()> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            self.unsupported()
+        }
+    }
+
+    /// The refusal of this opcode.
+    pub(crate) fn unsupported<T>(&self) -> Loaded<T> {
+        Err(PtxError::new(
+            self.line,
+            format!("instruction `{}` is not supported", self.opcode),
+        ))
+    }
+}

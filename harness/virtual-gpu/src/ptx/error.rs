@@ -1,0 +1,24 @@
+//! The one error of loading PTX: a line and what is wrong there; it becomes the JIT log.
+
+/// Why a PTX text was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("ptx line {line}: {message}")]
+pub struct PtxError {
+    /// Line of the text, counted from 1; 0 when the fault is in no single line.
+    pub line: u32,
+    /// One lowercase line: what is wrong and what is accepted.
+    pub message: String,
+}
+
+impl PtxError {
+    /// An error at `line`.
+    pub fn new(line: u32, message: impl Into<String>) -> Self {
+        Self {
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+/// Shorthand for the result of every loading step.
+pub(crate) type Loaded<T> = Result<T, PtxError>;

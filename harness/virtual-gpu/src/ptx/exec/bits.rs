@@ -1,0 +1,283 @@
+//! Comparisons, predicates and bit fields.
+
+use super::super::inst::{BoolOp, Cmp, CountOp, Inst, PrmtMode, SetP, TestOp};
+use super::super::program::{Row32, Row64};
+use super::super::types::Ty;
+use super::float::flush;
+use super::frame::Frame;
+
+/// Comparison of two ordered values, as a mask of lanes.
+macro_rules! compare_integers {
+    ($name:ident, $row:ty, $as:ty) => {
+        #[inline(always)]
+        pub(crate) fn $name(cmp: Cmp, a: &$row, b: &$row) -> u32 {
+            macro_rules! lanes {
+                ($op:tt) => {{
+                    let mut mask = 0u32;
+                    for lane in 0..32 {
+                        mask |= u32::from((a[lane] as $as) $op (b[lane] as $as)) << lane;
+                    }
+                    mask
+                }};
+            }
+            match cmp {
+                Cmp::Eq | Cmp::Equ => lanes!(==),
+                Cmp::Ne | Cmp::Neu => lanes!(!=),
+                Cmp::Lt | Cmp::Ltu => lanes!(<),
+                Cmp::Le | Cmp::Leu => lanes!(<=),
+                Cmp::Gt | Cmp::Gtu => lanes!(>),
+                Cmp::Ge | Cmp::Geu => lanes!(>=),
+                Cmp::Num => u32::MAX,
+                Cmp::Nan => 0,
+            }
+        }
+    };
+}
+
+compare_integers!(compare_u32, Row32, u32);
+compare_integers!(compare_s32, Row32, i32);
+compare_integers!(compare_u64, Row64, u64);
+compare_integers!(compare_s64, Row64, i64);
+
+/// Ordered and unordered comparisons (PTX ISA, "Comparisons and Selection").
+macro_rules! compare_floats {
+    ($a:expr, $b:expr, $cmp:expr) => {{
+        let (a, b) = ($a, $b);
+        let unordered = a.is_nan() | b.is_nan();
+        match $cmp {
+            Cmp::Eq => a == b,
+            Cmp::Ne => !unordered & (a != b),
+            Cmp::Lt => a < b,
+            Cmp::Le => a <= b,
+            Cmp::Gt => a > b,
+            Cmp::Ge => a >= b,
+            Cmp::Equ => unordered | (a == b),
+            Cmp::Neu => unordered | (a != b),
+            Cmp::Ltu => unordered | (a < b),
+            Cmp::Leu => unordered | (a <= b),
+            Cmp::Gtu => unordered | (a > b),
+            Cmp::Geu => unordered | (a >= b),
+            Cmp::Num => !unordered,
+            Cmp::Nan => unordered,
+        }
+    }};
+}
+
+#[inline(always)]
+pub(crate) fn compare_f32(cmp: Cmp, ftz: bool, a: &Row32, b: &Row32) -> u32 {
+    let value = |bits: u32| f32::from_bits(if ftz { flush(bits) } else { bits });
+    let mut mask = 0;
+    for lane in 0..32 {
+        let holds = compare_floats!(value(a[lane]), value(b[lane]), cmp);
+        mask |= u32::from(holds) << lane;
+    }
+    mask
+}
+
+#[inline(always)]
+pub(crate) fn compare_f64(cmp: Cmp, a: &Row64, b: &Row64) -> u32 {
+    let mut mask = 0;
+    for lane in 0..32 {
+        let holds = compare_floats!(f64::from_bits(a[lane]), f64::from_bits(b[lane]), cmp);
+        mask |= u32::from(holds) << lane;
+    }
+    mask
+}
+
+/// Combines the comparison with the third source and writes both destinations.
+pub(crate) fn finish_setp(frame: &mut Frame, setp: &SetP, active: u32, compared: u32) {
+    let (mut p, mut q) = (compared, !compared);
+    if let Some((op, c)) = setp.combine {
+        let c = frame.pred(c);
+        p = logic(op, p, c);
+        q = logic(op, q, c);
+    }
+    frame.set_pred(setp.p, active, p);
+    if setp.q != super::super::inst::NO_ROW {
+        frame.set_pred(setp.q, active, q);
+    }
+}
+
+pub(crate) fn logic(op: BoolOp, a: u32, b: u32) -> u32 {
+    match op {
+        BoolOp::And => a & b,
+        BoolOp::Or => a | b,
+        BoolOp::Xor => a ^ b,
+    }
+}
+
+/// The low bits of `value` as a value of `ty` in 32 bits.
+#[inline(always)]
+pub(crate) fn extend(value: u32, ty: Ty) -> u32 {
+    match ty {
+        Ty::S8 => i32::from(value as i8) as u32,
+        Ty::S16 => i32::from(value as i16) as u32,
+        Ty::U8 | Ty::B8 => value & 0xFF,
+        Ty::U16 | Ty::B16 => value & 0xFFFF,
+        _ => value,
+    }
+}
+
+/// `bfind` gives the position of the highest significant bit, -1 when there is none.
+fn highest(bits: u64, width: u32, shift: bool) -> u32 {
+    match bits.checked_ilog2() {
+        None => u32::MAX,
+        Some(at) if shift => width - 1 - at,
+        Some(at) => at,
+    }
+}
+
+pub(crate) fn count32(op: CountOp, a: u32) -> u32 {
+    let signed = if (a as i32) < 0 { !a } else { a };
+    match op {
+        CountOp::Popc => a.count_ones(),
+        CountOp::Clz => a.leading_zeros(),
+        CountOp::BfindU => highest(u64::from(a), 32, false),
+        CountOp::BfindS => highest(u64::from(signed), 32, false),
+        CountOp::BfindShiftU => highest(u64::from(a), 32, true),
+        CountOp::BfindShiftS => highest(u64::from(signed), 32, true),
+    }
+}
+
+pub(crate) fn count64(op: CountOp, a: u64) -> u32 {
+    let signed = if (a as i64) < 0 { !a } else { a };
+    match op {
+        CountOp::Popc => a.count_ones(),
+        CountOp::Clz => a.leading_zeros(),
+        CountOp::BfindU => highest(a, 64, false),
+        CountOp::BfindS => highest(signed, 64, false),
+        CountOp::BfindShiftU => highest(a, 64, true),
+        CountOp::BfindShiftS => highest(signed, 64, true),
+    }
+}
+
+/// The algorithm of PTX ISA, "bfe": bits beyond the value are zero or copies of the sign bit.
+pub(crate) fn field(signed: bool, a: u64, start: u32, len: u32, width: u32) -> u64 {
+    let top = width - 1;
+    let bit = |at: u32| at <= top && a >> at & 1 == 1;
+    let fill = signed && len != 0 && bit((start + len - 1).min(top));
+    let mut out = 0u64;
+    for at in 0..width {
+        let set = if at < len && start + at <= top {
+            bit(start + at)
+        } else {
+            fill
+        };
+        out |= u64::from(set) << at;
+    }
+    out
+}
+
+pub(crate) fn bfe64(signed: bool, a: u64, start: u32, len: u32) -> u64 {
+    field(signed, a, start & 255, len & 255, 64)
+}
+
+/// Puts the low `len` bits of `a` into `b` at `start` (PTX ISA, "bfi").
+pub(crate) fn bfi(a: u64, b: u64, start: u32, len: u32, width: u32) -> u64 {
+    let (start, len) = (start & 255, len & 255);
+    let mut out = b;
+    for at in 0..len {
+        if start + at >= width {
+            break;
+        }
+        let bit = 1u64 << (start + at);
+        out = if a >> at & 1 == 1 {
+            out | bit
+        } else {
+            out & !bit
+        };
+    }
+    out
+}
+
+/// Bytes of `{b, a}` picked by selectors (PTX ISA, "prmt").
+pub(crate) fn prmt(mode: PrmtMode, a: u32, b: u32, c: u32) -> u32 {
+    let both = u64::from(b) << 32 | u64::from(a);
+    let byte = |at: u32| (both >> (8 * (at & 7))) as u8;
+    let low = c & 3;
+    let mut bytes = [0u8; 4];
+    for (at, out) in bytes.iter_mut().enumerate() {
+        let at = at as u32;
+        *out = match mode {
+            PrmtMode::Index => {
+                let selector = c >> (4 * at);
+                let value = byte(selector);
+                // The selector's top bit asks for the byte's sign, spread over the byte.
+                if selector & 8 != 0 {
+                    (value as i8 >> 7) as u8
+                } else {
+                    value
+                }
+            }
+            PrmtMode::F4e => byte(low + at),
+            PrmtMode::B4e => byte(low.wrapping_sub(at)),
+            PrmtMode::Rc8 => byte(low),
+            PrmtMode::Ecl => byte(low.max(at)),
+            PrmtMode::Ecr => byte(low.min(at)),
+            PrmtMode::Rc16 => byte((low & 1) * 2 + (at & 1)),
+        };
+    }
+    u32::from_le_bytes(bytes)
+}
+
+/// The function whose truth table is `table`: its bit (4a + 2b + c) is the result.
+pub(crate) fn lop3(table: u8, a: u32, b: u32, c: u32) -> u32 {
+    let mut out = 0;
+    for index in 0..8 {
+        if table >> index & 1 == 1 {
+            let pick = |value: u32, bit: u32| if index & bit != 0 { value } else { !value };
+            out |= pick(a, 4) & pick(b, 2) & pick(c, 1);
+        }
+    }
+    out
+}
+
+pub(crate) fn testp(what: TestOp, wide: bool, bits: u64) -> bool {
+    use std::num::FpCategory::{Infinite, Nan, Normal, Subnormal};
+    let category = match wide {
+        true => f64::from_bits(bits).classify(),
+        false => f32::from_bits(bits as u32).classify(),
+    };
+    match what {
+        TestOp::Finite => !matches!(category, Infinite | Nan),
+        TestOp::Infinite => category == Infinite,
+        TestOp::Number => category != Nan,
+        TestOp::NotANumber => category == Nan,
+        TestOp::Normal => category == Normal,
+        TestOp::Subnormal => category == Subnormal,
+    }
+}
+
+/// `add.cc`, `addc`, `sub.cc`, `subc`. After a subtraction the flag holds the borrow, so that
+/// `subc` takes off what `sub.cc` could not (PTX ISA, "Extended-Precision Integer Arithmetic").
+pub(crate) fn carry(frame: &mut Frame, inst: &Inst, active: u32) {
+    let Inst::Carry {
+        wide,
+        sub,
+        reads,
+        writes,
+        carry,
+        d,
+        a,
+        b,
+    } = *inst
+    else {
+        return;
+    };
+    let flags = frame.preds[usize::from(carry)];
+    let mut out_flags = 0u32;
+    let width = if wide { 64 } else { 32 };
+    for lane in (0..32).filter(|lane| active >> lane & 1 == 1) {
+        let (x, y) = (
+            i128::from(frame.lane(wide, a, lane)),
+            i128::from(frame.lane(wide, b, lane)),
+        );
+        let flag = i128::from(reads && flags >> lane & 1 == 1);
+        let exact = if sub { x - y - flag } else { x + y + flag };
+        frame.set_lane(wide, d, lane, exact as u64);
+        out_flags |= u32::from(exact >> width != 0) << lane;
+    }
+    if writes {
+        frame.set_pred(carry, active, out_flags);
+    }
+}

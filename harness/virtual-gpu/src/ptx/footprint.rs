@@ -1,0 +1,120 @@
+//! Which 128-byte lines of which mapped ranges were touched.
+
+use std::collections::BTreeMap;
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: u64 = 128;
+/// Lines per chunk of the bitmap.
+const CHUNK_LINES: u64 = 4096;
+
+/// Exact sets of touched lines and ranges. Bitmaps come in chunks, as touched memory is small
+/// beside mapped memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Footprint {
+    ranges: Vec<RangeLines>,
+    lines: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct RangeLines {
+    read: bool,
+    written: bool,
+    chunks: BTreeMap<u64, Box<[u64; 64]>>,
+}
+
+impl Footprint {
+    /// Notes an access of `bytes` bytes at `offset` of range `range`.
+    pub(crate) fn mark(&mut self, range: usize, offset: u64, bytes: u64, write: bool) {
+        if self.ranges.len() <= range {
+            self.ranges.resize_with(range + 1, RangeLines::default);
+        }
+        let lines = &mut self.ranges[range];
+        if write {
+            lines.written = true;
+        } else {
+            lines.read = true;
+        }
+        let (first, last) = (
+            offset / LINE_BYTES,
+            (offset + bytes.max(1) - 1) / LINE_BYTES,
+        );
+        let mut chunk_id = u64::MAX;
+        let mut chunk: Option<&mut Box<[u64; 64]>> = None;
+        for line in first..=last {
+            if chunk_id != line / CHUNK_LINES {
+                chunk_id = line / CHUNK_LINES;
+                chunk = Some(
+                    lines
+                        .chunks
+                        .entry(chunk_id)
+                        .or_insert_with(|| Box::new([0; 64])),
+                );
+            }
+            let Some(words) = chunk.as_mut() else {
+                continue;
+            };
+            let (word, bit) = ((line % CHUNK_LINES / 64) as usize, 1u64 << (line % 64));
+            self.lines += u64::from(words[word] & bit == 0);
+            words[word] |= bit;
+        }
+    }
+
+    /// Bytes of all touched lines.
+    pub fn bytes(&self) -> u64 {
+        self.lines * LINE_BYTES
+    }
+
+    /// Indices of ranges that were read.
+    pub fn read_ranges(&self) -> Vec<usize> {
+        self.indices(|range| range.read)
+    }
+
+    /// Indices of ranges that were written.
+    pub fn written_ranges(&self) -> Vec<usize> {
+        self.indices(|range| range.written)
+    }
+
+    /// Adds what another execution on the same ranges touched.
+    pub fn absorb(&mut self, other: Footprint) {
+        if self.ranges.len() < other.ranges.len() {
+            self.ranges
+                .resize_with(other.ranges.len(), RangeLines::default);
+        }
+        for (mine, theirs) in self.ranges.iter_mut().zip(other.ranges) {
+            mine.read |= theirs.read;
+            mine.written |= theirs.written;
+            for (id, words) in theirs.chunks {
+                let chunk = mine.chunks.entry(id).or_insert_with(|| Box::new([0; 64]));
+                for (word, more) in chunk.iter_mut().zip(words.iter()) {
+                    self.lines += u64::from((more & !*word).count_ones());
+                    *word |= more;
+                }
+            }
+        }
+    }
+
+    fn indices(&self, wanted: impl Fn(&RangeLines) -> bool) -> Vec<usize> {
+        let ranges = self.ranges.iter().enumerate();
+        ranges
+            .filter(|(_, range)| wanted(range))
+            .map(|(index, _)| index)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_count_once_however_often_touched() {
+        let mut footprint = Footprint::default();
+        footprint.mark(1, 0, 4, false);
+        footprint.mark(1, 124, 8, false);
+        footprint.mark(1, 64, 4, true);
+        footprint.mark(3, CHUNK_LINES * LINE_BYTES - 4, 8, true);
+        assert_eq!(footprint.bytes(), 4 * LINE_BYTES);
+        assert_eq!(footprint.read_ranges(), [1]);
+        assert_eq!(footprint.written_ranges(), [1, 3]);
+    }
+}

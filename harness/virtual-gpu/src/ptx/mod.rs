@@ -1,0 +1,46 @@
+//! Reads PTX and runs it: the kernels of the virtual GPU.
+//!
+//! A text goes through [`parse`] (lexer, grammar, decoder) into a [`Module`]; the caller places
+//! the module's symbols and binds it into a [`Program`]; [`execute`] runs blocks of a launch over
+//! [`DeviceMemory`] and reports [`Counts`]. Every instruction form that is not implemented is
+//! refused by [`parse`] with its line: nothing is skipped.
+//!
+//! Semantics follow NVIDIA's "Parallel Thread Execution ISA" (PTX ISA 7.8 and later); comments name
+//! its sections. Blocks run one after the other, so a kernel in which one block waits for another
+//! never ends and runs into its budget.
+
+mod ast;
+mod cost;
+mod counts;
+mod decode;
+mod error;
+mod exec;
+mod fault;
+mod footprint;
+mod inst;
+mod lexer;
+mod liveness;
+mod memory;
+mod module;
+mod ops;
+mod parse;
+mod parse_body;
+mod program;
+mod types;
+
+pub use cost::CycleModel;
+pub use counts::{Class, Counts};
+pub use error::PtxError;
+pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute};
+pub use fault::{FaultKind, KernelFault};
+pub use footprint::{Footprint, LINE_BYTES};
+pub use memory::{DeviceMemory, MapError, Place};
+pub use module::{Kernel, Module, Param, Properties, Relocation, Symbol, Target};
+pub use program::Program;
+pub use types::{Space, Ty, window};
+
+/// Parses, checks and decodes a PTX text.
+pub fn parse(text: &str) -> Result<Module, PtxError> {
+    // Drivers take the text with its terminating NUL; it is no part of it.
+    decode::module(&parse::module(text.trim_end_matches('\0'))?)
+}

@@ -1,0 +1,223 @@
+//! Runs a kernel text over plain buffers, and short instruction snippets over lanes.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::sync::Arc;
+
+use gpubench_virtual_gpu::ptx::{
+    CycleModel, DeviceMemory, Execution, KernelFault, Launch, Limits, Module, Program, Timer, parse,
+};
+
+/// A clock that shows the active time plus a fixed start.
+pub struct PlainTimer(pub u64);
+
+impl Timer for PlainTimer {
+    fn globaltimer_ns(&mut self, active_ns: u64) -> u64 {
+        self.0 + active_ns
+    }
+}
+
+/// Device address of buffer `index`.
+pub fn address(index: usize) -> u64 {
+    0x7F00_0000_0000 + index as u64 * 0x1_0000_0000
+}
+
+/// A launch to be filled in.
+pub struct Case<'c> {
+    pub text: &'c str,
+    pub kernel: &'c str,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub dynamic_shared_bytes: u32,
+    pub params: Vec<u8>,
+    pub limits: Limits,
+    pub planted: Vec<String>,
+}
+
+impl<'c> Case<'c> {
+    pub fn new(text: &'c str, kernel: &'c str) -> Self {
+        Self {
+            text,
+            kernel,
+            grid: [1; 3],
+            block: [32, 1, 1],
+            dynamic_shared_bytes: 0,
+            params: Vec::new(),
+            limits: Limits {
+                lane_instructions: 50_000_000,
+                ..Limits::default()
+            },
+            planted: Vec::new(),
+        }
+    }
+
+    pub fn grid(mut self, x: u32) -> Self {
+        self.grid[0] = x;
+        self
+    }
+
+    pub fn block(mut self, x: u32) -> Self {
+        self.block[0] = x;
+        self
+    }
+
+    /// Appends a naturally aligned argument.
+    pub fn arg<const N: usize>(mut self, bytes: [u8; N]) -> Self {
+        while !self.params.len().is_multiple_of(N) {
+            self.params.push(0);
+        }
+        self.params.extend(bytes);
+        self
+    }
+
+    /// Appends the address of buffer `index`.
+    pub fn buffer(self, index: usize) -> Self {
+        self.arg(address(index).to_le_bytes())
+    }
+
+    /// Runs all blocks over `buffers`; symbols of the module are placed behind them.
+    pub fn run(&self, buffers: &mut [Vec<u8>]) -> Result<Execution, Box<KernelFault>> {
+        let module = Arc::new(parse(self.text).expect("the text parses"));
+        let count = module.symbols.len();
+        let addresses: Vec<u64> = (0..count).map(|index| address(100 + index)).collect();
+        let program = Program::bind(Arc::clone(&module), addresses.clone()).expect("binds");
+        let mut symbols = symbol_memory(&module, &program);
+        let mut memory = DeviceMemory::new();
+        for (index, bytes) in buffers.iter_mut().enumerate() {
+            memory.map(address(index), bytes, true).expect("maps");
+        }
+        for (bytes, base) in symbols.iter_mut().zip(addresses) {
+            memory.map(base, bytes, true).expect("maps");
+        }
+        let model = CycleModel::default();
+        let launch = Launch {
+            kernel: self.kernel,
+            grid: self.grid,
+            block: self.block,
+            dynamic_shared_bytes: self.dynamic_shared_bytes,
+            params: &self.params,
+            block_smid: &|block| block as u32 % 7,
+            block_start_ns: &|block| block * 1000,
+            sm_count: 7,
+            limits: self.limits.clone(),
+            model: &model,
+            planted_illegal: &self.planted,
+            keep_blocks: true,
+        };
+        let blocks = 0..self.grid.iter().map(|side| u64::from(*side)).product();
+        gpubench_virtual_gpu::ptx::execute(
+            &program,
+            &launch,
+            blocks,
+            &mut memory,
+            &mut PlainTimer(1_000_000),
+        )
+    }
+}
+
+fn symbol_memory(module: &Module, program: &Program) -> Vec<Vec<u8>> {
+    let symbols = module.symbols.iter().enumerate();
+    let filled = symbols.map(|(index, symbol)| {
+        let mut bytes = program.symbol_bytes(index);
+        bytes.resize((symbol.bytes as usize).max(1), 0);
+        bytes
+    });
+    filled.collect()
+}
+
+/// The bytes of 32-bit words.
+pub fn words(values: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    values.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+/// The bytes of 64-bit words.
+pub fn longs(values: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    values.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Memory as 32-bit words.
+pub fn as_words(bytes: &[u8]) -> Vec<u32> {
+    bytes
+        .chunks_exact(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
+}
+
+/// Memory as 64-bit words.
+pub fn as_longs(bytes: &[u8]) -> Vec<u64> {
+    let long = |b: &[u8]| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+    bytes.chunks_exact(8).map(long).collect()
+}
+
+/// The head of every text.
+pub const HEAD: &str = ".version 7.8\n.target sm_70\n.address_size 64\n";
+
+/// A kernel that loads three 64-bit inputs per thread, runs `snippet` and stores `%d`.
+///
+/// Inputs stand in `%a %b %c` (64 bits), `%ra..` (32), `%ha..` (16), `%fa..` (f32), `%da..`
+/// (f64), predicates `%pa..` (input odd); results go to `%d`, `%rd`, `%hd`, `%fd`, `%dd` or `%pd`
+/// and are stored zero-extended, whichever `result` names.
+pub fn snippet_kernel(snippet: &str, result: &str) -> String {
+    let mut text = String::from(HEAD);
+    text += ".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{\n";
+    text += ".reg .b64 %a,%b,%c,%d,%in,%out,%off; .reg .b32 %ra,%rb,%rc,%rd,%t;\n";
+    text += ".reg .b16 %ha,%hb,%hc,%hd; .reg .f32 %fa,%fb,%fc,%fd; .reg .f64 %da,%db,%dc,%dd;\n";
+    text += ".reg .pred %pa,%pb,%pc,%pd,%pe; .reg .b32 %x<8>; .reg .b64 %y<8>;\n";
+    text += "ld.param.u64 %in, [k_in];\nld.param.u64 %out, [k_out];\n";
+    text += "mov.u32 %t, %tid.x;\nmul.wide.u32 %off, %t, 24;\nadd.s64 %in, %in, %off;\n";
+    text += "mul.wide.u32 %off, %t, 8;\nadd.s64 %out, %out, %off;\nmov.u64 %d, 0;\n";
+    text += "mov.u32 %rd, 0;\nmov.u16 %hd, 0;\nmov.f32 %fd, 0f00000000;\n";
+    text += "mov.f64 %dd, 0d0000000000000000;\nsetp.ne.u32 %pd, 0, 0;\n";
+    for (at, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let offset = 8 * at;
+        text +=
+            &format!("ld.global.u64 %{name}, [%in+{offset}];\ncvt.u32.u64 %r{name}, %{name};\n");
+        text += &format!("cvt.u16.u64 %h{name}, %{name};\nmov.b32 %f{name}, %r{name};\n");
+        text += &format!("mov.b64 %d{name}, %{name};\nand.b32 %t, %r{name}, 1;\n");
+        text += &format!("setp.ne.u32 %p{name}, %t, 0;\n");
+    }
+    text += snippet;
+    text += "\n";
+    text += match result {
+        "%rd" => "cvt.u64.u32 %d, %rd;\n",
+        "%hd" => "cvt.u64.u16 %d, %hd;\n",
+        "%fd" => "mov.b32 %rd, %fd;\ncvt.u64.u32 %d, %rd;\n",
+        "%dd" => "mov.b64 %d, %dd;\n",
+        "%pd" => "selp.u64 %d, 1, 0, %pd;\n",
+        _ => "",
+    };
+    text += "st.global.u64 [%out], %d;\nret;\n}\n";
+    text
+}
+
+/// The results of `snippet` over `inputs`, one thread each.
+pub fn run_snippet(snippet: &str, result: &str, inputs: &[[u64; 3]]) -> Vec<u64> {
+    let text = snippet_kernel(snippet, result);
+    let mut out = Vec::new();
+    for chunk in inputs.chunks(1024) {
+        let mut buffers = [
+            longs(chunk.iter().flatten().copied()),
+            vec![0; 8 * chunk.len()],
+        ];
+        let case = Case::new(&text, "k")
+            .block(chunk.len() as u32)
+            .buffer(0)
+            .buffer(1);
+        case.run(&mut buffers)
+            .unwrap_or_else(|fault| panic!("{snippet}: {fault}"));
+        out.extend(as_longs(&buffers[1]));
+    }
+    out
+}
+
+/// Deterministic pseudo-random numbers (SplitMix64, Steele et al. 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
