@@ -4,6 +4,8 @@
 //! or prints. Figures from this package are predictions and say so.
 
 pub mod error;
+pub mod mig;
+pub mod parallel;
 pub mod percentile;
 pub mod rng;
 pub mod simulate;

@@ -34,6 +34,11 @@ pub fn percentiles<const N: usize>(values: &mut [f64], percents: [f64; N]) -> Op
     }))
 }
 
+/// The mean, or nothing where there are no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

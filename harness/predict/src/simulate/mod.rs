@@ -5,10 +5,15 @@
 //! NumPy program hold it to the last bit, so refinements go into `event`.
 
 pub mod arrivals;
+pub mod event;
 pub mod hostile;
+pub mod output;
 pub mod reference;
+pub mod replicate;
+pub mod report;
 pub mod scenario;
 pub mod summary;
+pub mod sweep;
 
 pub use scenario::Scenario;
 pub use summary::{Mode, ModeSummary, Prediction};

@@ -1,5 +1,6 @@
 //! What is simulated: tenants, load and device, as the user writes it in TOML or flags.
 
+use super::event::EventOptions;
 use crate::error::{PredictError, from_toml, not_negative, positive};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub struct Scenario {
     pub tenant: Vec<TenantOverride>,
     /// A tenant that takes more than its share.
     pub hostile: Option<Hostile>,
+    /// What the discrete-event form adds; with it, that form is simulated.
+    pub event: Option<EventOptions>,
 }
 
 /// What one tenant does differently.
@@ -91,6 +94,7 @@ impl Default for Scenario {
             rng: RngKind::default(),
             tenant: Vec::new(),
             hostile: None,
+            event: None,
         }
     }
 }
@@ -139,7 +143,10 @@ impl Scenario {
             crate::error::share("slice_speed", speed)?;
         }
         self.check_tenants()?;
-        self.check_size()
+        self.check_size()?;
+        self.event
+            .as_ref()
+            .map_or(Ok(()), |event| event.check(self))
     }
 
     fn check_tenants(&self) -> Result<(), PredictError> {

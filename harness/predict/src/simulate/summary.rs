@@ -3,7 +3,7 @@
 use super::arrivals::{Arrivals, arrivals};
 use super::reference::{self, Service};
 use super::scenario::Scenario;
-use crate::percentile::percentiles;
+use crate::percentile::{mean, percentiles};
 use serde::Serialize;
 
 /// A sharing mechanism, as the simulation knows it.
@@ -103,6 +103,8 @@ pub struct ModeSummary {
     pub p50_ms: Option<f64>,
     /// 99th percentile of their latency.
     pub p99_ms: Option<f64>,
+    /// Mean of their latency; nothing where the queues grow without end.
+    pub mean_ms: Option<f64>,
     /// Work that arrives per second in the busiest queue, in seconds of its server.
     pub load: f64,
     /// Whether the queues settle.
@@ -222,6 +224,10 @@ impl Collected {
             served_percent: (offered > 0).then(|| 100.0 * served as f64 / offered as f64),
             p50_ms: found.map(|[p50_s, _]| p50_s * 1000.0),
             p99_ms: found.map(|[_, p99_s]| p99_s * 1000.0),
+            mean_ms: match state {
+                State::Stable => mean(&self.latencies_s).map(|mean_s| mean_s * 1000.0),
+                State::Overloaded { .. } => None,
+            },
             load,
             state,
         }

@@ -1,0 +1,221 @@
+//! MIG profile tables of the GPUs that have MIG: data under `profiles/mig`, one file per GPU.
+//!
+//! For planning without a device. What a real device offers is asked through NVML; a cell that no
+//! source states is absent here and is never guessed.
+
+pub mod placement;
+
+use crate::error::{PredictError, from_toml};
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// The tables, in the order in which they are listed.
+const FILES: [&str; 14] = [
+    include_str!("../../../../profiles/mig/a100_40.toml"),
+    include_str!("../../../../profiles/mig/a100_80.toml"),
+    include_str!("../../../../profiles/mig/a30.toml"),
+    include_str!("../../../../profiles/mig/h100_80.toml"),
+    include_str!("../../../../profiles/mig/h100_94.toml"),
+    include_str!("../../../../profiles/mig/h200_141.toml"),
+    include_str!("../../../../profiles/mig/gh200_96.toml"),
+    include_str!("../../../../profiles/mig/gh200_144.toml"),
+    include_str!("../../../../profiles/mig/b200.toml"),
+    include_str!("../../../../profiles/mig/gb200.toml"),
+    include_str!("../../../../profiles/mig/b300.toml"),
+    include_str!("../../../../profiles/mig/rtx_pro_6000.toml"),
+    include_str!("../../../../profiles/mig/rtx_pro_5000.toml"),
+    include_str!("../../../../profiles/mig/rtx_pro_4500.toml"),
+];
+
+/// What MIG offers on one GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Short name, as users write it.
+    pub name: String,
+    /// Product names, as the driver prints them.
+    pub products: Vec<String>,
+    /// Memory of the whole GPU, as it is sold.
+    pub memory_gb: f64,
+    /// SMs of the whole GPU.
+    pub sm: Option<u32>,
+    /// Places that instances take in memory.
+    pub memory_slots: u32,
+    /// Compute slices.
+    pub slices: u32,
+    /// Where the figures come from.
+    pub source: String,
+    /// Where the placements come from, where that is another source.
+    pub placement_source: Option<String>,
+    /// The profiles.
+    #[serde(rename = "profile")]
+    pub profiles: Vec<Profile>,
+}
+
+/// One size of instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Id that `nvidia-smi mig -lgip` prints.
+    pub id: Option<u32>,
+    /// Name, for example `1g.10gb`.
+    pub name: String,
+    /// Most instances of it on one GPU.
+    pub max: u32,
+    /// Its SMs.
+    pub sm: Option<u32>,
+    /// Its usable memory.
+    pub memory_gib: Option<f64>,
+    /// Its compute slices.
+    pub slices: u32,
+    /// Its places in memory.
+    pub memory_slots: u32,
+    /// Where it can begin.
+    pub starts: Vec<u32>,
+}
+
+/// How many decimal gigabytes a binary one has.
+const GB_PER_GIB: f64 = 1.073_741_824;
+
+impl Profile {
+    /// Memory that a tenant finds: usable where a source states it, else as the name has it.
+    pub fn memory_gb(&self) -> f64 {
+        self.memory_gib
+            .map_or_else(|| self.nominal_gb(), |gib| gib * GB_PER_GIB)
+    }
+
+    fn nominal_gb(&self) -> f64 {
+        let size = self.name.split('.').nth(1).unwrap_or_default();
+        let digits: String = size.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0.0)
+    }
+
+    /// Whether it differs from a plain size in its media or graphics engines only.
+    pub fn is_variant(&self) -> bool {
+        self.name.contains(['+', '-'])
+    }
+}
+
+impl Table {
+    /// The profile of a name.
+    pub fn profile(&self, name: &str) -> Result<&Profile, PredictError> {
+        let found = self
+            .profiles
+            .iter()
+            .find(|profile| profile.name.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| PredictError::Unknown {
+            what: "MIG profile",
+            given: name.to_owned(),
+            known: format!("on {}: {}", self.name, self.profile_names()),
+        })
+    }
+
+    fn profile_names(&self) -> String {
+        let names: Vec<&str> = self
+            .profiles
+            .iter()
+            .map(|profile| profile.name.as_str())
+            .collect();
+        names.join(", ")
+    }
+
+    /// Speed of an instance relative to the whole GPU, by SMs; nothing where they are not known.
+    pub fn speed(&self, profile: &Profile) -> Option<f64> {
+        Some(f64::from(profile.sm?) / f64::from(self.sm?))
+    }
+}
+
+/// All tables. The files are embedded and a test reads them all, so none can be malformed.
+pub fn tables() -> &'static [Table] {
+    static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        FILES
+            .iter()
+            .filter_map(|text| toml::from_str(text).ok())
+            .collect()
+    })
+}
+
+/// The table of a GPU, by its short name, by the beginning of it where no other GPU begins so, or
+/// by a product name.
+pub fn table(name: &str) -> Result<&'static Table, PredictError> {
+    let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+    let is_exact =
+        |table: &&Table| is_it(&table.name) || table.products.iter().any(|product| is_it(product));
+    let begins = |table: &&Table| {
+        let rest = table.name.get(name.len()..);
+        rest.is_some_and(|rest| rest.starts_with('-'))
+            && table.name.get(..name.len()).is_some_and(is_it)
+    };
+    let begun: Vec<&Table> = tables().iter().filter(begins).collect();
+    let found = tables().iter().find(is_exact).or(match begun.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    });
+    found.ok_or_else(|| {
+        let names: Vec<&str> = tables().iter().map(|table| table.name.as_str()).collect();
+        PredictError::Unknown {
+            what: "MIG-capable GPU",
+            given: name.to_owned(),
+            known: names.join(", "),
+        }
+    })
+}
+
+/// Reads a table that the user wrote.
+pub fn table_from_toml(text: &str) -> Result<Table, PredictError> {
+    from_toml("MIG table", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_reads_and_is_consistent() {
+        for text in FILES {
+            let table = table_from_toml(text).expect("an embedded table");
+            for profile in &table.profiles {
+                let context = format!("{} {}", table.name, profile.name);
+                assert!(profile.slices <= table.slices, "{context}");
+                let fits = |start: &u32| start + profile.memory_slots <= table.memory_slots;
+                assert!(profile.starts.iter().all(fits), "{context}");
+                assert!(profile.max as usize <= profile.starts.len(), "{context}");
+                assert!(
+                    profile.name.starts_with(&format!("{}g.", profile.slices)),
+                    "{context}"
+                );
+                assert!(profile.memory_gb() > 0.0, "{context}");
+                // Names count in decimal or in binary gigabytes, as the vendor pleased.
+                assert!(
+                    profile.memory_gb() <= profile.nominal_gb() * GB_PER_GIB,
+                    "{context}"
+                );
+            }
+        }
+        assert_eq!(tables().len(), FILES.len());
+    }
+
+    #[test]
+    fn names_and_products_find_a_table() {
+        assert_eq!(
+            table("nvidia h200").map(|table| &table.name),
+            Ok(&"H200-141".to_owned())
+        );
+        assert_eq!(table("h200").map(|table| table.memory_gb), Ok(141.0));
+        for ambiguous in ["A100", "H1", "", "H200-"] {
+            assert!(table(ambiguous).is_err(), "{ambiguous}");
+        }
+        let refused = table("V100").expect_err("V100 has no MIG").to_string();
+        assert!(
+            refused.contains("unknown MIG-capable GPU \"V100\" (known: A100-40,"),
+            "{refused}"
+        );
+        let a100 = table("A100-80").expect("known");
+        let refused = a100
+            .profile("1g.5gb")
+            .expect_err("an A100-40 profile")
+            .to_string();
+        assert!(refused.contains("on A100-80: 1g.10gb,"), "{refused}");
+    }
+}

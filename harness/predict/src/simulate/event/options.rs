@@ -1,0 +1,225 @@
+//! What the discrete-event form adds to a scenario, as the user writes it.
+
+use super::sharing::Width;
+use super::slicing::Bucket;
+use super::variates::{ArrivalKind, ServiceKind};
+use crate::error::{PredictError, not_negative, positive, share};
+use crate::mig;
+use crate::simulate::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+/// HAMi-core refills its tokens every 120 ms (multiprocess_utilization_watcher.c, 8f3a89c).
+const HAMI_REFILL_MS: f64 = 120.0;
+
+/// What the discrete-event form adds. Left out, each addition changes nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EventOptions {
+    /// How service times vary.
+    pub service: ServiceKind,
+    /// How requests arrive.
+    pub arrivals: ArrivalKind,
+    /// Longest turn of a tenant under time-slicing and HAMi; without it a request runs to its end.
+    pub quantum_ms: Option<f64>,
+    /// Beginning of the run that counts for nothing, so that the queues settle.
+    pub warmup_s: f64,
+    /// The GPU whose MIG profiles `mig` names.
+    pub gpu: Option<String>,
+    /// One MIG profile per tenant, in place of equal slices.
+    pub mig: Vec<String>,
+    /// Share of the SMs that one request can keep busy; one over the tenants by default.
+    pub width: Option<f64>,
+    /// Active-thread percentage of every tenant under MPS.
+    pub mps_percent: f64,
+    /// Share of the device's time that HAMi grants every tenant; equal shares by default.
+    pub hami_percent: Option<f64>,
+    /// How often HAMi refills the tokens.
+    pub hami_refill_ms: f64,
+    /// Most tokens that a tenant can save up; one refill by default.
+    pub hami_bucket_ms: Option<f64>,
+    /// Tenants that differ from the rest.
+    pub tenant: Vec<EventTenant>,
+}
+
+/// What one tenant does differently in the discrete-event form.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventTenant {
+    /// Which tenant, counted from 0.
+    pub index: u32,
+    /// Share of the SMs that one of its requests can keep busy.
+    pub width: Option<f64>,
+    /// Its active-thread percentage under MPS.
+    pub mps_percent: Option<f64>,
+    /// Share of the device's time that HAMi grants it.
+    pub hami_percent: Option<f64>,
+}
+
+impl Default for EventOptions {
+    fn default() -> Self {
+        Self {
+            service: ServiceKind::default(),
+            arrivals: ArrivalKind::default(),
+            quantum_ms: None,
+            warmup_s: 0.0,
+            gpu: None,
+            mig: Vec::new(),
+            width: None,
+            mps_percent: 100.0,
+            hami_percent: None,
+            hami_refill_ms: HAMI_REFILL_MS,
+            hami_bucket_ms: None,
+            tenant: Vec::new(),
+        }
+    }
+}
+
+impl EventOptions {
+    /// Says what is wrong with the values, the first of them.
+    pub fn check(&self, scenario: &Scenario) -> Result<(), PredictError> {
+        self.service.check()?;
+        self.arrivals.check()?;
+        self.quantum_ms
+            .map_or(Ok(()), |given| positive("event.quantum_ms", given))?;
+        not_negative("event.warmup_s", self.warmup_s)?;
+        if self.warmup_s >= scenario.duration_s {
+            let accepted = format!("less than the duration of {} s", scenario.duration_s);
+            return Err(PredictError::value(
+                "event.warmup_s",
+                self.warmup_s,
+                &accepted,
+            ));
+        }
+        self.width
+            .map_or(Ok(()), |given| share("event.width", given))?;
+        percent("event.mps_percent", self.mps_percent)?;
+        self.hami_percent
+            .map_or(Ok(()), |given| percent("event.hami_percent", given))?;
+        positive("event.hami_refill_ms", self.hami_refill_ms)?;
+        self.hami_bucket_ms
+            .map_or(Ok(()), |given| positive("event.hami_bucket_ms", given))?;
+        for change in &self.tenant {
+            change.check(scenario.tenants)?;
+        }
+        self.check_mig(scenario)
+    }
+
+    fn check_mig(&self, scenario: &Scenario) -> Result<(), PredictError> {
+        if self.mig.is_empty() {
+            return Ok(());
+        }
+        if self.mig.len() != scenario.tenants as usize {
+            let accepted = format!("one profile for each of {} tenants", scenario.tenants);
+            return Err(PredictError::value(
+                "event.mig",
+                self.mig.join(","),
+                &accepted,
+            ));
+        }
+        let table = self.mig_table()?;
+        let profiles: Result<Vec<_>, _> = self.mig.iter().map(|name| table.profile(name)).collect();
+        let profiles = profiles?;
+        if let Some(unknown) = profiles.iter().find(|profile| profile.sm.is_none()) {
+            return Err(PredictError::Missing {
+                what: format!("the SM count of {} on {}", unknown.name, table.name),
+                remedy: "give slice_speed, or measure it and use --calibrate".to_owned(),
+            });
+        }
+        mig::placement::place(table, &profiles)
+            .map(|_| ())
+            .ok_or_else(|| {
+                let accepted = format!("a mix that fits on {}", table.name);
+                PredictError::value("event.mig", self.mig.join(","), &accepted)
+            })
+    }
+
+    fn mig_table(&self) -> Result<&'static mig::Table, PredictError> {
+        let name = self.gpu.as_deref().ok_or_else(|| PredictError::Missing {
+            what: "event.gpu".to_owned(),
+            remedy: "name the GPU whose MIG profiles are meant".to_owned(),
+        })?;
+        mig::table(name)
+    }
+
+    /// The speed of every tenant's MIG instance, relative to the whole device.
+    pub(super) fn slice_speeds(&self, scenario: &Scenario) -> Vec<f64> {
+        let of_layout = self.layout_speeds();
+        let equal = 1.0 / scenario.slice_service_s(1.0);
+        (0..scenario.tenants as usize)
+            .map(|tenant| of_layout.get(tenant).copied().unwrap_or(equal))
+            .collect()
+    }
+
+    fn layout_speeds(&self) -> Vec<f64> {
+        let Ok(table) = self.mig_table() else {
+            return Vec::new();
+        };
+        let speed = |name: &String| table.profile(name).ok().and_then(|p| table.speed(p));
+        self.mig.iter().filter_map(speed).collect()
+    }
+
+    pub(super) fn widths(&self, scenario: &Scenario) -> Vec<Width> {
+        let equal = self.width.unwrap_or(1.0 / f64::from(scenario.tenants));
+        let of_tenant = |index| {
+            let change = self.tenant.iter().find(|change| change.index == index);
+            let percent = change
+                .and_then(|c| c.mps_percent)
+                .unwrap_or(self.mps_percent);
+            let width = change.and_then(|c| c.width).unwrap_or(equal);
+            Width {
+                wanted: width,
+                granted: width.min(percent / 100.0),
+            }
+        };
+        (0..scenario.tenants).map(of_tenant).collect()
+    }
+
+    pub(super) fn buckets(&self, scenario: &Scenario) -> Vec<Bucket> {
+        let equal = self
+            .hami_percent
+            .unwrap_or(100.0 / f64::from(scenario.tenants));
+        let of_tenant = |index| {
+            let change = self.tenant.iter().find(|change| change.index == index);
+            let percent = change.and_then(|c| c.hami_percent).unwrap_or(equal);
+            let refill_s = self.hami_refill_ms / 1000.0;
+            let added_s = refill_s * percent / 100.0;
+            let most_s = self.hami_bucket_ms.map_or(added_s, |ms| ms / 1000.0);
+            Bucket {
+                refill_s,
+                added_s,
+                most_s,
+            }
+        };
+        (0..scenario.tenants).map(of_tenant).collect()
+    }
+}
+
+impl EventTenant {
+    fn check(&self, tenants: u32) -> Result<(), PredictError> {
+        if self.index >= tenants {
+            let accepted = format!("a tenant from 0 to {}", tenants - 1);
+            return Err(PredictError::value(
+                "event.tenant.index",
+                self.index,
+                &accepted,
+            ));
+        }
+        self.width
+            .map_or(Ok(()), |given| share("event.tenant.width", given))?;
+        self.mps_percent
+            .map_or(Ok(()), |given| percent("event.tenant.mps_percent", given))?;
+        self.hami_percent
+            .map_or(Ok(()), |given| percent("event.tenant.hami_percent", given))
+    }
+}
+
+fn percent(name: &str, given: f64) -> Result<(), PredictError> {
+    if given > 0.0 && given <= 100.0 {
+        return Ok(());
+    }
+    Err(PredictError::value(
+        name,
+        given,
+        "a number above 0 and at most 100",
+    ))
+}

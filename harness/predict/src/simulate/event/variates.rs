@@ -1,0 +1,160 @@
+//! How service times and arrivals vary, all with the mean that the scenario names.
+
+use crate::error::{PredictError, positive};
+use crate::rng::{FastRng, Stream};
+use serde::{Deserialize, Serialize};
+
+/// The law of service times. `cv` is the standard deviation over the mean.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ServiceKind {
+    /// Always the same.
+    #[default]
+    Deterministic,
+    /// Exponential: cv 1.
+    Exponential,
+    /// A sum of exponentials: cv below 1.
+    Erlang {
+        /// How many.
+        stages: u32,
+    },
+    /// Log-normal: skewed, as many kernels with data-dependent lengths are.
+    LogNormal {
+        /// Standard deviation over mean.
+        cv: f64,
+    },
+    /// Two exponentials of balanced means: a few long requests among many short ones; cv above 1.
+    HyperExponential {
+        /// Standard deviation over mean.
+        cv: f64,
+    },
+}
+
+impl ServiceKind {
+    /// Says what is wrong with the parameters.
+    pub fn check(self) -> Result<(), PredictError> {
+        match self {
+            Self::Deterministic | Self::Exponential => Ok(()),
+            Self::Erlang { stages } if (1..=1000).contains(&stages) => Ok(()),
+            Self::Erlang { stages } => Err(PredictError::value(
+                "service.stages",
+                stages,
+                "a number from 1 to 1000",
+            )),
+            Self::LogNormal { cv } => positive("service.cv", cv),
+            Self::HyperExponential { cv } if cv.is_finite() && cv >= 1.0 => Ok(()),
+            Self::HyperExponential { cv } => Err(PredictError::value(
+                "service.cv",
+                cv,
+                "a number of at least 1",
+            )),
+        }
+    }
+
+    /// A draw with mean one.
+    pub fn draw(self, stream: &mut FastRng) -> f64 {
+        match self {
+            Self::Deterministic => 1.0,
+            Self::Exponential => stream.standard_exponential(),
+            Self::Erlang { stages } => {
+                let sum: f64 = (0..stages).map(|_| stream.standard_exponential()).sum();
+                sum / f64::from(stages)
+            }
+            Self::LogNormal { cv } => {
+                let variance = (1.0 + cv * cv).ln();
+                (variance.sqrt() * stream.standard_normal() - variance / 2.0).exp()
+            }
+            Self::HyperExponential { cv } => {
+                // Balanced means (Whitt 1982): each branch brings half of the work.
+                let lean = ((cv * cv - 1.0) / (cv * cv + 1.0)).sqrt();
+                let often = (1.0 + lean) / 2.0;
+                let branch = if stream.uniform() < often {
+                    often
+                } else {
+                    1.0 - often
+                };
+                stream.standard_exponential() / (2.0 * branch)
+            }
+        }
+    }
+}
+
+/// The law of arrivals.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ArrivalKind {
+    /// Poisson.
+    #[default]
+    Poisson,
+    /// Poisson in bursts, silent between them; the mean rate is the scenario's.
+    Bursts {
+        /// Mean length of a burst.
+        on_ms: f64,
+        /// Mean length of a silence.
+        off_ms: f64,
+    },
+}
+
+impl ArrivalKind {
+    /// Says what is wrong with the parameters.
+    pub fn check(self) -> Result<(), PredictError> {
+        let Self::Bursts { on_ms, off_ms } = self else {
+            return Ok(());
+        };
+        positive("arrivals.on_ms", on_ms)?;
+        positive("arrivals.off_ms", off_ms)
+    }
+}
+
+/// The arrival times of one tenant, one after the other.
+#[derive(Debug)]
+pub struct ArrivalTimes {
+    kind: ArrivalKind,
+    gaps: FastRng,
+    phases: FastRng,
+    mean_gap_s: f64,
+    now_s: f64,
+    /// What is left of the burst.
+    on_left_s: f64,
+}
+
+impl ArrivalTimes {
+    /// Arrivals of a mean rate, with one stream for the gaps and one for the bursts.
+    pub fn new(kind: ArrivalKind, mean_gap_s: f64, gaps: FastRng, phases: FastRng) -> Self {
+        Self {
+            kind,
+            gaps,
+            phases,
+            mean_gap_s,
+            now_s: 0.0,
+            on_left_s: 0.0,
+        }
+    }
+
+    fn pass_bursts(&mut self, mut active_s: f64, on_ms: f64, off_ms: f64) {
+        while active_s > self.on_left_s {
+            active_s -= self.on_left_s;
+            let silence_s = off_ms / 1000.0 * self.phases.standard_exponential();
+            self.now_s += self.on_left_s + silence_s;
+            self.on_left_s = on_ms / 1000.0 * self.phases.standard_exponential();
+        }
+        self.on_left_s -= active_s;
+        self.now_s += active_s;
+    }
+}
+
+impl Iterator for ArrivalTimes {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        let gap_s = self.mean_gap_s * self.gaps.standard_exponential();
+        match self.kind {
+            ArrivalKind::Poisson => self.now_s += gap_s,
+            ArrivalKind::Bursts { on_ms, off_ms } => {
+                // In a burst the rate is higher by the share of time that is silent.
+                self.pass_bursts(gap_s * on_ms / (on_ms + off_ms), on_ms, off_ms);
+            }
+        }
+        Some(self.now_s)
+    }
+}

@@ -1,0 +1,146 @@
+//! Properties that must hold for any load, any tenants, any seed.
+
+use gpubench_predict::percentile::percentiles;
+use gpubench_predict::rng::{FastRng, RngKind, Stream};
+use gpubench_predict::simulate::event::fifo::lindley_waits;
+use gpubench_predict::simulate::event::slicing::{Turn, run};
+use gpubench_predict::simulate::event::{self, EventOptions, traffic};
+use gpubench_predict::simulate::{Mode, Scenario, arrivals, reference};
+use proptest::prelude::*;
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    (
+        1_u32..12,
+        1.0..30.0_f64,
+        1.0..40.0_f64,
+        0.0..0.5_f64,
+        0.0..3.0_f64,
+        any::<u64>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(tenants, service_ms, rate_per_s, contention, switch_ms, seed, is_numpy)| Scenario {
+                tenants,
+                service_ms,
+                rate_per_s,
+                duration_s: 5.0,
+                contention,
+                switch_ms,
+                seed,
+                rng: if is_numpy {
+                    RngKind::Numpy
+                } else {
+                    RngKind::Fast
+                },
+                ..Scenario::default()
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Common random numbers, one first-come server, a fixed number of requests: more load never
+    /// lowers any request's wait. Exact, because every step of the recursion is monotone.
+    #[test]
+    fn more_load_never_lowers_waiting(
+        seed in any::<u64>(),
+        low in 0.05..2.0_f64,
+        more in 1.0001..3.0_f64,
+        count in 1_usize..400,
+    ) {
+        let mut gaps = FastRng::stream(seed, 0, 0);
+        let mut works = FastRng::stream(seed, 0, 1);
+        let unit_gaps: Vec<f64> = (0..count).map(|_| gaps.standard_exponential()).collect();
+        let works_s: Vec<f64> = (0..count).map(|_| works.standard_exponential()).collect();
+        let waits_s = |load: f64| {
+            let gaps_s: Vec<f64> = unit_gaps.iter().map(|gap| gap / load).collect();
+            lindley_waits(&gaps_s, &works_s)
+        };
+        for (calm_s, busy_s) in waits_s(low).iter().zip(waits_s(low * more)) {
+            prop_assert!(*calm_s <= busy_s, "{calm_s} > {busy_s}");
+        }
+    }
+
+    /// The recursion and the queue with clock times are the same queue.
+    #[test]
+    fn recursion_equals_the_queue(scenario in scenario(), replication in 0_u64..1000) {
+        let one = Scenario { tenants: 1, slices: Some(1), ..scenario };
+        let options = EventOptions::default();
+        let requests = traffic::requests(&one, &options, replication);
+        let ends_s = event::ends(&one, &options, Mode::Mig, &requests);
+        let mut last_s = 0.0;
+        let gap = |request: &traffic::Request| {
+            let gap_s = request.arrival_s - last_s;
+            last_s = request.arrival_s;
+            gap_s
+        };
+        let gaps_s: Vec<f64> = requests.iter().map(gap).collect();
+        let works_s: Vec<f64> = requests.iter().map(|request| request.work_s).collect();
+        let waits_s = lindley_waits(&gaps_s, &works_s);
+        for ((request, end_s), wait_s) in requests.iter().zip(ends_s).zip(waits_s) {
+            prop_assert!((end_s - request.arrival_s - request.work_s - wait_s).abs() < 1e-9);
+        }
+    }
+
+    /// Arrivals are ordered, lie within the duration, and are the same when drawn again.
+    #[test]
+    fn arrivals_are_ordered_and_repeat(scenario in scenario()) {
+        let found = arrivals::arrivals(&scenario, scenario.seed);
+        let listed: Vec<(f64, usize)> = found.iter().collect();
+        prop_assert!(listed.is_sorted());
+        prop_assert!(listed.iter().all(|(time_s, _)| (0.0..5.0).contains(time_s)));
+        prop_assert_eq!(found, arrivals::arrivals(&scenario, scenario.seed));
+    }
+
+    /// No mode makes a request faster than the device is, and each serves in its own order.
+    #[test]
+    fn nothing_is_faster_than_the_device(scenario in scenario()) {
+        let arrivals = arrivals::arrivals(&scenario, scenario.seed);
+        let service_s = scenario.service_ms / 1000.0;
+        let mut ends_s = Vec::new();
+        reference::time_slice(&scenario, &arrivals, |service| {
+            ends_s.push(service.end_s);
+            assert!(service.latency_s >= service_s * (1.0 - 1e-12));
+        });
+        prop_assert!(ends_s.is_sorted());
+        reference::mps(&scenario, &arrivals, |service| {
+            assert!(service.latency_s >= service_s * (1.0 - 1e-12));
+        });
+    }
+
+    /// Turns conserve work: whatever the quantum, the device is done with everything at the same
+    /// time if changes cost nothing, and no request ends before it could.
+    #[test]
+    fn turns_conserve_work(scenario in scenario(), quantum_ms in 0.3..20.0_f64) {
+        let options = EventOptions::default();
+        let requests = traffic::requests(&scenario, &options, 0);
+        let turn = Turn::new(quantum_ms, 0.0);
+        let sliced_s = run(&requests, scenario.tenants as usize, turn, None);
+        let free = Scenario { switch_ms: 0.0, ..scenario };
+        let queued_s = event::ends(&free, &options, Mode::TimeSlice, &requests);
+        let last = |ends_s: &[f64]| ends_s.iter().copied().fold(0.0, f64::max);
+        prop_assert!((last(&sliced_s) - last(&queued_s)).abs() < 1e-6);
+        for (request, end_s) in requests.iter().zip(&sliced_s) {
+            prop_assert!(end_s - request.arrival_s >= request.work_s * (1.0 - 1e-9));
+        }
+    }
+
+    /// Percentiles by selection equal percentiles by sorting.
+    #[test]
+    fn selection_equals_sorting(mut values in prop::collection::vec(0.0..1e3_f64, 1..300)) {
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let by_sorting = |percent: f64| {
+            let place = (sorted.len() - 1) as f64 * (percent / 100.0);
+            let (low, gamma) = (place.floor() as usize, place.fract());
+            let high = sorted[(low + 1).min(sorted.len() - 1)];
+            sorted[low] + (high - sorted[low]) * gamma
+        };
+        let asked = [0.0, 3.0, 50.0, 50.0, 99.0, 100.0];
+        let found = percentiles(&mut values, asked).expect("values");
+        for (percent, found) in asked.into_iter().zip(found) {
+            prop_assert!((found - by_sorting(percent)).abs() < 1e-9, "{percent}");
+        }
+    }
+}

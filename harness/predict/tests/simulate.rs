@@ -1,0 +1,247 @@
+//! What `simulate` prints in every format, over sweeps and threads, and what it refuses.
+
+use gpubench_predict::simulate::event::EventOptions;
+use gpubench_predict::simulate::output::{csv, html, json, svg, table};
+use gpubench_predict::simulate::report::{Report, Request, report};
+use gpubench_predict::simulate::scenario::{Hostile, Scenario};
+use gpubench_predict::simulate::{Mode, event};
+use serde_json::Value;
+use std::num::NonZeroUsize;
+
+fn request() -> Request {
+    Request {
+        scenario: Scenario {
+            duration_s: 40.0,
+            ..Scenario::default()
+        },
+        replications: 4,
+        coverage: 0.95,
+        loads: vec![1.3, 0.1, 0.3, 0.5, 0.7, 0.9],
+        threads: NonZeroUsize::new(2).expect("not zero"),
+    }
+}
+
+fn swept() -> Report {
+    report(&request()).expect("a report")
+}
+
+#[test]
+fn threads_change_nothing() {
+    let one = Request {
+        threads: NonZeroUsize::MIN,
+        ..request()
+    };
+    assert_eq!(report(&one).expect("a report"), swept());
+    let mut discrete = request();
+    discrete.scenario.event = Some(EventOptions::default());
+    let alone = Request {
+        threads: NonZeroUsize::MIN,
+        ..discrete.clone()
+    };
+    assert_eq!(report(&alone), report(&discrete));
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let text = json(&swept()).expect("json");
+    let value: Value = serde_json::from_str(&text).expect("json");
+    assert_eq!(value["kind"], "prediction");
+    assert!(
+        value["offered"]
+            .as_u64()
+            .is_some_and(|offered| offered > 3000)
+    );
+    let names: Vec<&str> = value["modes"]
+        .as_array()
+        .expect("modes")
+        .iter()
+        .map(|mode| {
+            for key in ["served", "served_percent", "p50_ms", "p99_ms"] {
+                assert!(mode[key].is_number(), "{key} of {mode}");
+            }
+            mode["mode"].as_str().expect("a name")
+        })
+        .collect();
+    assert_eq!(names, ["MIG", "MPS", "time-slice"]);
+}
+
+#[test]
+fn a_sweep_rises_and_names_its_overload() {
+    let report = swept();
+    let sweep = report.sweep.as_ref().expect("a sweep");
+    assert!(
+        sweep
+            .points
+            .is_sorted_by(|a, b| a.device_load < b.device_load)
+    );
+    let slice = |place: usize| &sweep.points[place].modes[2];
+    let p99_ms = |place: usize| slice(place).p99_ms.expect("stable").value;
+    assert!(p99_ms(0) < p99_ms(2) && p99_ms(2) < p99_ms(4));
+    // 1.3 of the device's work arrives: no latency, only growth.
+    let last = slice(5);
+    assert_eq!(
+        (last.p99_ms, last.mean_ms, last.overloaded),
+        (None, None, 4)
+    );
+    assert!(
+        last.growth_per_s.is_some_and(|growth| growth > 25.0),
+        "{last:?}"
+    );
+    let knee = sweep
+        .knees
+        .iter()
+        .find(|knee| knee.mode == Mode::TimeSlice)
+        .expect("a knee");
+    assert!((0.2..0.8).contains(&knee.device_load), "{knee:?}");
+}
+
+#[test]
+fn csv_has_a_row_for_each_load_and_mode() {
+    let text = csv(&swept());
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 6 * 3);
+    assert!(rows.iter().all(|row| row.len() == header.len()), "{text}");
+    let overloaded = rows.iter().filter(|row| row.contains(&"overloaded"));
+    assert!(overloaded.count() >= 2, "{text}");
+    let plain = Request {
+        loads: Vec::new(),
+        replications: 1,
+        ..request()
+    };
+    let text = csv(&report(&plain).expect("a report"));
+    assert_eq!(text.lines().count(), 4, "{text}");
+}
+
+#[test]
+fn plot_and_page_are_well_formed_and_mark_the_knee() {
+    let report = swept();
+    let sweep = report.sweep.as_ref().expect("a sweep");
+    let plot = svg(sweep);
+    assert_eq!(plot.matches("class=\"knee\"").count(), sweep.knees.len());
+    assert!(!sweep.knees.is_empty());
+    assert_eq!(plot.matches("<polyline").count(), 6);
+    assert!(plot.contains('×'), "the overload is marked");
+    assert!(!plot.contains("NaN") && !plot.contains("inf"), "{plot}");
+    let opened = plot.matches("<text").count();
+    assert_eq!(opened, plot.matches("</text>").count());
+    let page = html(&report);
+    assert!(page.contains(&plot) && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn table_says_prediction_intervals_and_overload() {
+    let mut request = request();
+    request.scenario.hostile = Some(Hostile::default());
+    let text = table(&report(&request).expect("a report"));
+    for part in [
+        "prediction of the reference model",
+        "t interval",
+        "gap to MIG ms",
+        "overloaded",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn wrong_values_are_refused_on_one_line() {
+    let refused = |toml: &str| {
+        let read = Scenario::from_toml(toml).and_then(|scenario| scenario.check());
+        let text = read.expect_err(toml).to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    };
+    let cases = [
+        (
+            "tenants = 0",
+            "tenants is 0: accepted is a whole number from 1 to 1024",
+        ),
+        (
+            "rate_per_s = -3",
+            "rate_per_s is -3: accepted is a number above 0",
+        ),
+        ("service_ms = nan", "service_ms is NaN"),
+        ("duration_s = inf", "duration_s is inf"),
+        (
+            "tenants = 7\nservce_ms = 3",
+            "scenario, line 2: unknown field `servce_ms`",
+        ),
+        ("tenants = \"many\"", "scenario, line 1: invalid type"),
+        ("rng = \"dice\"", "line 1: unknown variant `dice`"),
+        ("rate_per_s = 1e9", "at most 200000000 requests"),
+        (
+            "[[tenant]]\nindex = 7",
+            "tenant.index is 7: accepted is a tenant from 0 to 6",
+        ),
+        (
+            "[[tenant]]\nindex = 1\n[[tenant]]\nindex = 1",
+            "accepted is each tenant once",
+        ),
+        (
+            "[hostile]\nservice_factor = 0",
+            "hostile.service_factor is 0",
+        ),
+        ("[event]\nmps_percent = 120", "event.mps_percent is 120"),
+        (
+            "[event]\nwarmup_s = 60",
+            "event.warmup_s is 60: accepted is less than",
+        ),
+        (
+            "[event]\nservice = { kind = \"hyper-exponential\", cv = 0.5 }",
+            "service.cv is 0.5",
+        ),
+        (
+            "[event]\nmig = [\"1g.5gb\"]",
+            "event.mig is 1g.5gb: accepted is one profile for each",
+        ),
+        (
+            "tenants = 1\n[event]\nmig = [\"1g.5gb\"]",
+            "event.gpu is missing",
+        ),
+        (
+            "tenants = 1\n[event]\ngpu = \"A100-80\"\nmig = [\"1g.5gb\"]",
+            "unknown MIG profile \"1g.5gb\" (known: on A100-80: 1g.10gb",
+        ),
+        (
+            "tenants = 2\n[event]\ngpu = \"V100\"\nmig = [\"4g.71gb\", \"3g.71gb\"]",
+            "unknown MIG-capable GPU \"V100\"",
+        ),
+        (
+            "tenants = 2\n[event]\ngpu = \"H200-141\"\nmig = [\"4g.71gb\", \"4g.71gb\"]",
+            "accepted is a mix that fits on H200-141",
+        ),
+        (
+            "tenants = 1\n[event]\ngpu = \"H100-94\"\nmig = [\"1g.12gb\"]",
+            "the SM count of 1g.12gb on H100-94 is missing",
+        ),
+    ];
+    for (toml, expected) in cases {
+        let text = refused(toml);
+        assert!(text.contains(expected), "{toml}: {text}");
+    }
+    let with = |change: fn(&mut Request)| {
+        let mut request = request();
+        change(&mut request);
+        report(&request).expect_err("refused").to_string()
+    };
+    assert!(with(|request| request.replications = 0).contains("replications is 0"));
+    assert!(with(|request| request.coverage = 1.0).contains("confidence is 1"));
+    assert!(with(|request| request.loads = vec![-0.5]).contains("loads is -0.5"));
+}
+
+#[test]
+fn scenario_survives_its_own_json() {
+    let scenario = Scenario {
+        event: Some(EventOptions::default()),
+        ..Scenario::default()
+    };
+    let text = serde_json::to_string(&scenario).expect("json");
+    assert_eq!(
+        serde_json::from_str::<Scenario>(&text).expect("a scenario"),
+        scenario
+    );
+    let named = event::MODES.map(Mode::name);
+    assert_eq!(named, ["MIG", "MPS", "time-slice", "HAMi"]);
+}
