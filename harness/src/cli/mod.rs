@@ -10,6 +10,7 @@ pub mod list;
 pub mod panic_report;
 pub mod plan;
 pub mod stand_in;
+pub mod tenant_entry;
 pub mod ui;
 
 use std::ffi::OsString;

@@ -1,14 +1,21 @@
 //! A bug is reported in one line, with the place where it was found, and never as status 101.
 
 use std::io::Write;
-use std::panic::PanicHookInfo;
+use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
 
-/// Makes every later panic print its one line on stderr. The status is the caller's business.
+use gpubench_record::ExitCode;
+
+/// Makes every later panic print its one line on stderr.
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
         // Where stderr is gone too there is nobody left to tell.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
     }));
+}
+
+/// Runs `work`; a panic in it, told by the hook, becomes the documented status.
+pub fn guard(work: impl FnOnce() -> u8 + UnwindSafe) -> u8 {
+    catch_unwind(work).unwrap_or(ExitCode::Internal.code())
 }
 
 fn report(info: &PanicHookInfo<'_>) -> String {
@@ -32,7 +39,13 @@ fn line(what: &str, place: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::{guard, line};
+
+    #[test]
+    fn a_panic_ends_in_status_one() {
+        assert_eq!(guard(|| 7), 7);
+        assert_eq!(guard(|| std::panic::panic_any("on purpose")), 1);
+    }
 
     #[test]
     fn a_long_message_becomes_one_line() {

@@ -47,13 +47,28 @@ impl Ui {
         AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
     }
 
+    /// Columns of the terminal that results go to; `None` where they go elsewhere.
+    #[must_use]
+    pub fn width_of_stdout(&self) -> Option<usize> {
+        let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+        Some(usize::from(width.0))
+    }
+
     /// Prints a result. A reader that has left, as `| head` does, has what it wanted.
     ///
     /// # Errors
     /// When stdout cannot be written for another reason, a full disk among them.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints a result that was rendered elsewhere, under the same rules.
+    ///
+    /// # Errors
+    /// When stdout cannot be written for another reason than a reader that has left.
+    pub fn print_bytes(&self, text: &[u8]) -> Result<(), ExpectedError> {
         let mut out = anstream::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match out.write_all(text).and_then(|()| out.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(ExpectedError::from_write("(standard output)", error))
             }

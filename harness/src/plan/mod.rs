@@ -64,7 +64,7 @@ pub fn plan(
         seed: profile.seed,
         tenants: profile.tenants,
         share: profile.share.value(),
-        load: profile.load,
+        load: profile.load_of_one(),
         service_ns: profile.service.ns,
         telemetry_period_ns: profile.telemetry_period.ns,
         axes: match &profile.axes {

@@ -76,6 +76,8 @@ fn exclusive_and_one_contestant_give_these_cells() -> TestResult {
     };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
     assert_eq!(plan.blocks, 8);
+    // One victim of two tenants is offered a quarter of its native rate.
+    assert_eq!((plan.load, plan.service_ns), (0.25, 1_000_000));
     let first: BTreeSet<_> = plan
         .cells
         .iter()

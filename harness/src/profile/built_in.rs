@@ -9,6 +9,19 @@ pub struct BuiltIn {
     pub text: &'static str,
 }
 
+impl BuiltIn {
+    /// Its own `summary`; empty if it has none, which a test rules out.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let table = self.text.parse::<toml::Table>().unwrap_or_default();
+        table
+            .get("summary")
+            .and_then(toml::Value::as_str)
+            .unwrap_or("")
+            .to_owned()
+    }
+}
+
 /// The one that all others are laid over.
 pub const DEFAULT: BuiltIn = BuiltIn {
     name: "default",

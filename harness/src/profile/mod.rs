@@ -100,14 +100,19 @@ pub struct CellParts {
 }
 
 impl Profile {
+    /// Open-loop arrivals of one victim over its native rate.
+    #[must_use]
+    pub fn load_of_one(&self) -> f64 {
+        self.load / f64::from(self.tenants)
+    }
+
     /// Open-loop arrivals per second of a victim that is calibrated exactly to `service`.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a rate; service times are far below 2^53 ns"
+        reason = "service times are far below 2^53 ns"
     )]
     pub fn nominal_rate_per_s(&self) -> f64 {
-        let native_rate_per_s = 1e9 / self.service.ns as f64;
-        self.load / f64::from(self.tenants) * native_rate_per_s
+        self.load_of_one() * 1e9 / self.service.ns as f64
     }
 }

@@ -1,0 +1,179 @@
+//! The built binary from outside: what it prints where, and the status with which it ends.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+fn gpubench(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+    command.args(line.split_whitespace()).env_remove("NO_COLOR");
+    command
+}
+
+fn run(line: &str) -> Result<(i32, String, String), Box<dyn std::error::Error>> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = gpubench(line).output()?;
+    let code = status.code().ok_or("ended by a signal")?;
+    Ok((code, String::from_utf8(stdout)?, String::from_utf8(stderr)?))
+}
+
+#[test]
+fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
+    for line in [
+        "",
+        "frobnicate",
+        "list",
+        "list gadgets",
+        "plan --device gpu",
+        "plan --axis l3",
+        "plan --mechanism mpx",
+        "plan --seed x",
+        "plan --device virtual --profile no-such-profile",
+        "plan --device virtual --profile no/such/file.toml",
+    ] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!(
+            (code, stdout.as_str()),
+            (2, ""),
+            "gpubench {line}: {stderr}"
+        );
+        assert!(!stderr.is_empty(), "gpubench {line}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_profile_is_told_in_one_line_and_a_hint() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(
+        folder.path().join("mine.toml"),
+        "version = 1\n\n[cell]\nopen = \"2\"\n",
+    )?;
+    let output = gpubench("plan --device virtual --profile mine.toml")
+        .current_dir(folder.path())
+        .output()?;
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr)?;
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(
+        lines[0],
+        "error: profile mine.toml:4: key `cell.open`: invalid value: string \"2\" (accepted: a \
+         duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")"
+    );
+    assert!(
+        lines.len() == 2 && lines[1].starts_with("hint: "),
+        "{stderr}"
+    );
+    Ok(())
+}
+
+#[test]
+fn without_a_driver_one_line_says_so_and_names_the_flag() -> TestResult {
+    let (code, stdout, stderr) = run("plan --profile smoke")?;
+    if Path::new("/dev/nvidiactl").exists() || Path::new("/dev/dxg").exists() {
+        assert_eq!(code, 0, "{stderr}");
+        return Ok(());
+    }
+    assert_eq!((code, stdout.as_str()), (3, ""));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.starts_with("error: no NVIDIA driver found"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("--device virtual"), "{stderr}");
+    Ok(())
+}
+
+#[test]
+fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("hasty.toml");
+    std::fs::write(&path, "version = 1\ndevice_time = \"5s\"\n")?;
+    let (code, _, stderr) = run(&format!(
+        "plan --device virtual --profile {}",
+        path.display()
+    ))?;
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("device_time 5s is too short for 160 cells"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("hint: set device_time = \"75.2s\""),
+        "{stderr}"
+    );
+    Ok(())
+}
+
+#[test]
+fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
+    for line in [
+        "list axes",
+        "plan --device virtual",
+        "plan --device virtual --format json",
+    ] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
+        assert!(!stdout.contains('\u{1b}'), "gpubench {line}");
+    }
+    let (_, json, _) = run("plan --device virtual --format json --seed 18446744073709551615")?;
+    let plan: serde_json::Value = serde_json::from_str(&json)?;
+    assert_eq!(plan["plan"]["seed"], u64::MAX);
+    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(160));
+    Ok(())
+}
+
+#[test]
+fn one_seed_gives_one_plan() -> TestResult {
+    let of = |seed| {
+        run(&format!(
+            "plan --device virtual --format json --seed {seed}"
+        ))
+    };
+    assert_eq!(of(7)?, of(7)?);
+    assert_ne!(of(7)?.1, of(8)?.1);
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_ends_with_five_and_a_reader_that_left_with_zero() -> TestResult {
+    let full = OpenOptions::new().write(true).open("/dev/full")?;
+    let output = gpubench("list axes")
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()?;
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8(output.stderr)?.starts_with("error: no space left"));
+    for line in ["plan --device virtual --format json", "--help", "list axes"] {
+        let (reader, writer) = std::io::pipe()?;
+        drop(reader);
+        let output = gpubench(line)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()?;
+        let stderr = String::from_utf8(output.stderr)?;
+        assert_eq!(
+            (output.status.code(), stderr.as_str()),
+            (Some(0), ""),
+            "gpubench {line}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn help_and_version_are_results() -> TestResult {
+    for line in ["--help", "-h", "--version", "help plan", "plan --help"] {
+        let (code, stdout, stderr) = run(line)?;
+        assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
+        assert!(!stdout.is_empty());
+    }
+    let (_, help, _) = run("--help")?;
+    assert!(help.contains("130  interrupted"), "{help}");
+    Ok(())
+}
