@@ -9,6 +9,9 @@ const DRAM_OVER_L2: u64 = 8;
 /// No single buffer takes more than this part of the device memory: tenants share it.
 const MEMORY_PART: u64 = 16;
 
+/// A TLB load sweeps this part of the device memory.
+const TLB_PART: u64 = 8;
+
 /// Buffers are whole pages of the GPU's large size, so that a page walk costs all the same.
 pub(crate) const PAGE_BYTES: u64 = 2 << 20;
 
@@ -24,6 +27,18 @@ impl DeviceProps {
     pub fn l2_buffer_bytes(&self, share: f64) -> u64 {
         let bytes = self.l2_bytes as f64 * share.clamp(0.0, 1.0);
         (bytes as u64 / 128).max(1) * 128
+    }
+
+    /// Bytes of a buffer with more pages than a TLB covers: an eighth of the memory, in whole pages.
+    pub fn tlb_buffer_bytes(&self) -> u64 {
+        (self.total_bytes / TLB_PART / PAGE_BYTES).max(1) * PAGE_BYTES
+    }
+
+    /// Bytes of L1 or shared memory for each of `blocks` on one SM, in whole lines of 128 bytes,
+    /// so that together they take half of it: L1 and shared memory are one store since Volta.
+    pub fn l1_part_bytes(&self, blocks: u32) -> u32 {
+        let part = self.shared_per_sm_bytes / 2 / blocks.max(1);
+        (part.min(self.shared_per_block_bytes) / 128).max(1) * 128
     }
 
     /// A grid of blocks of `threads` that fills every SM once.
@@ -117,6 +132,30 @@ pub(crate) mod tests {
         assert_eq!(small.share_grid(256, 3.0 / 7.0), Grid::new(17 * 4, 256));
         assert_eq!(small.share_grid(256, 0.0), Grid::new(4, 256));
         assert_eq!(large.one_block_per_sm(1024), Grid::new(132, 1024));
+    }
+
+    #[test]
+    fn page_sweeps_and_l1_parts_stay_inside_the_device() {
+        for device in devices() {
+            assert_eq!(
+                device.tlb_buffer_bytes(),
+                device.total_bytes / 8 / PAGE_BYTES * PAGE_BYTES
+            );
+            for blocks in [1, 3, 8] {
+                let part = device.l1_part_bytes(blocks);
+                assert_eq!(part % 128, 0);
+                assert!(part * blocks <= device.shared_per_sm_bytes / 2);
+            }
+        }
+        let nothing = DeviceProps {
+            total_bytes: 0,
+            shared_per_sm_bytes: 0,
+            ..devices()[0]
+        };
+        assert_eq!(
+            (nothing.tlb_buffer_bytes(), nothing.l1_part_bytes(0)),
+            (PAGE_BYTES, 128)
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::error::{DriverError, check};
+use super::layout::{AccessDescriptor, AllocationProperties, ArrayDescriptor, IpcHandle};
 
 /// An opaque driver object (context, module, function, stream, event, graph, pool).
 pub(super) type Handle = *mut c_void;
@@ -175,6 +176,53 @@ table! {
     optional {
         // CUDA 11.4; on a MIG slice this one names the slice, cuDeviceGetUuid its parent.
         device_get_uuid_v2 = "cuDeviceGetUuid_v2"(uuid: *mut [u8; 16], device: c_int);
+        // Other ways to the same memory: what a cap that watches one of them may overlook.
+        mem_alloc_pitch = "cuMemAllocPitch_v2"(
+            pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint
+        );
+        mem_alloc_managed = "cuMemAllocManaged"(pointer: *mut u64, bytes: usize, flags: c_uint);
+        mem_alloc_async = "cuMemAllocAsync"(pointer: *mut u64, bytes: usize, stream: Handle);
+        mem_free_async = "cuMemFreeAsync"(pointer: u64, stream: Handle);
+        array_create = "cuArrayCreate_v2"(array: *mut Handle, descriptor: *const ArrayDescriptor);
+        array_destroy = "cuArrayDestroy"(array: Handle);
+        mem_granularity = "cuMemGetAllocationGranularity"(
+            bytes: *mut usize, properties: *const AllocationProperties, option: c_int
+        );
+        mem_create = "cuMemCreate"(
+            handle: *mut u64, bytes: usize, properties: *const AllocationProperties, flags: u64
+        );
+        mem_release = "cuMemRelease"(handle: u64);
+        mem_address_reserve = "cuMemAddressReserve"(
+            address: *mut u64, bytes: usize, alignment: usize, wish: u64, flags: u64
+        );
+        mem_address_free = "cuMemAddressFree"(address: u64, bytes: usize);
+        mem_map =
+            "cuMemMap"(address: u64, bytes: usize, offset: usize, handle: u64, flags: u64);
+        mem_unmap = "cuMemUnmap"(address: u64, bytes: usize);
+        mem_set_access = "cuMemSetAccess"(
+            address: u64, bytes: usize, access: *const AccessDescriptor, count: usize
+        );
+        mem_host_register =
+            "cuMemHostRegister_v2"(pointer: *mut c_void, bytes: usize, flags: c_uint);
+        mem_host_unregister = "cuMemHostUnregister"(pointer: *mut c_void);
+        // Memory of another process.
+        ipc_get_mem_handle = "cuIpcGetMemHandle"(handle: *mut IpcHandle, pointer: u64);
+        ipc_open_mem_handle =
+            "cuIpcOpenMemHandle_v2"(pointer: *mut u64, handle: IpcHandle, flags: c_uint);
+        ipc_close_mem_handle = "cuIpcCloseMemHandle"(pointer: u64);
+        // Other ways to launch: what a limiter that watches cuLaunchKernel may overlook.
+        launch_cooperative = "cuLaunchCooperativeKernel"(
+            function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+            block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
+            stream: Handle, params: *mut *mut c_void
+        );
+        stream_begin_capture = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
+        stream_end_capture = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
+        graph_instantiate =
+            "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
+        graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
+        graph_exec_destroy = "cuGraphExecDestroy"(executable: Handle);
+        graph_destroy = "cuGraphDestroy"(graph: Handle);
     }
 }
 

@@ -79,6 +79,11 @@ impl<T: Pod> DeviceBuffer<T> {
         outcome
     }
 
+    /// The context it belongs to.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// Where it lies.
     pub fn device_ptr(&self) -> DevicePtr {
         DevicePtr(self.pointer)

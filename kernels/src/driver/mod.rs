@@ -11,11 +11,17 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod graph;
+mod ipc;
 mod launch;
+mod layout;
 mod memory;
 mod module;
+mod other_memory;
 mod pinned;
+mod registered;
 mod stream;
+mod virtual_memory;
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -28,10 +34,15 @@ pub use context::{Context, Limit, MemInfo, WaitMode};
 pub use device::{Attribute, Device, DeviceProps, Uuid};
 pub use error::{DriverError, DropErrors, drop_errors};
 pub use event::{Event, EventKind};
+pub use graph::Graph;
+pub use ipc::IpcMapping;
 pub use launch::{Args, Grid};
+pub use layout::IpcHandle;
 pub use memory::{DeviceBuffer, DevicePtr, Pod};
 pub use module::{FuncAttribute, Function, Module};
+pub use other_memory::{AllocKind, OtherMemory};
 pub use pinned::PinnedBuffer;
+pub use registered::RegisteredBuffer;
 pub use stream::Stream;
 
 /// The loaded libcuda.

@@ -209,14 +209,7 @@ impl Function {
 
     /// Queues a launch.
     pub fn launch(&self, grid: Grid, stream: &Stream, args: &Args) -> Result<(), DriverError> {
-        if !args.fit(&self.params) {
-            return Err(DriverError::Arguments {
-                kernel: self.name.clone(),
-                expected: self.params.clone(),
-                given: args.sizes().to_vec(),
-            });
-        }
-        let mut args = *args;
+        let mut args = self.fitting(args)?;
         let mut pointers = args.pointers();
         let api = self.module.0.context.api();
         // SAFETY: as many pointers as the kernel has parameters, each to a value of the parameter's
@@ -236,6 +229,45 @@ impl Function {
                 std::ptr::null_mut(),
             )
         }
+    }
+
+    /// Queues a launch whose blocks are all resident at once, or none.
+    pub fn launch_cooperative(
+        &self,
+        grid: Grid,
+        stream: &Stream,
+        args: &Args,
+    ) -> Result<(), DriverError> {
+        let mut args = self.fitting(args)?;
+        let mut pointers = args.pointers();
+        let api = self.module.0.context.api();
+        // SAFETY: as in `launch`.
+        unsafe {
+            api.launch_cooperative(
+                self.handle,
+                grid.blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                grid.shared_bytes,
+                stream.handle(),
+                pointers.as_mut_ptr(),
+            )
+        }
+    }
+
+    /// The arguments, if they are what the kernel takes.
+    fn fitting(&self, args: &Args) -> Result<Args, DriverError> {
+        if args.fit(&self.params) {
+            return Ok(*args);
+        }
+        Err(DriverError::Arguments {
+            kernel: self.name.clone(),
+            expected: self.params.clone(),
+            given: args.sizes().to_vec(),
+        })
     }
 }
 

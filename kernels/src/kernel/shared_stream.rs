@@ -10,7 +10,8 @@ use crate::verify::{Check, VerifyError};
 /// Reads shared memory several times.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedStream {
-    /// Bytes of shared memory of each block, in whole accesses of 16.
+    /// Bytes of shared memory of each block, in whole accesses of 16. Above 48 KiB the function has
+    /// to be told first, once: `Function::allow_dynamic_shared`.
     pub bytes_per_block: u32,
     /// How often they are read.
     pub passes: u32,

@@ -1,0 +1,70 @@
+//! The structures of cuda.h that calls take, bit for bit.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+/// `CUDA_ARRAY_DESCRIPTOR_v2`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptor {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) format: c_int,
+    pub(super) channels: c_uint,
+}
+
+/// `CUmemLocation_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Location {
+    pub(super) kind: c_int,
+    pub(super) id: c_int,
+}
+
+/// `CUmemAllocationProp_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AllocationProperties {
+    pub(super) kind: c_int,
+    pub(super) handle_types: c_int,
+    pub(super) location: Location,
+    pub(super) win32_metadata: *mut c_void,
+    pub(super) flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AccessDescriptor {
+    pub(super) location: Location,
+    pub(super) flags: c_int,
+}
+
+/// `CUipcMemHandle_v1`: names device memory of one process to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct IpcHandle(pub [u8; 64]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that a C compiler gives these structures on 64-bit Linux (cuda.h, CUDA 12.9).
+    #[test]
+    fn sizes_are_those_of_the_header() {
+        use cudarc::driver::sys;
+        assert_eq!(
+            size_of::<ArrayDescriptor>(),
+            size_of::<sys::CUDA_ARRAY_DESCRIPTOR>()
+        );
+        assert_eq!(size_of::<Location>(), size_of::<sys::CUmemLocation>());
+        assert_eq!(
+            size_of::<AllocationProperties>(),
+            size_of::<sys::CUmemAllocationProp>()
+        );
+        assert_eq!(
+            size_of::<AccessDescriptor>(),
+            size_of::<sys::CUmemAccessDesc>()
+        );
+        assert_eq!(size_of::<IpcHandle>(), size_of::<sys::CUipcMemHandle>());
+    }
+}
