@@ -26,6 +26,7 @@ mod ops;
 mod parse;
 mod parse_body;
 mod program;
+mod sample;
 mod types;
 
 pub use cost::CycleModel;
@@ -37,6 +38,7 @@ pub use footprint::{Footprint, LINE_BYTES};
 pub use memory::{DeviceMemory, MapError, Place};
 pub use module::{Kernel, Module, Param, Properties, Relocation, Symbol, Target};
 pub use program::Program;
+pub use sample::{Sampled, execute_sampled, extrapolate, sample_blocks};
 pub use types::{Space, Ty, window};
 
 /// Parses, checks and decodes a PTX text.
