@@ -29,7 +29,11 @@ mod tests {
 
     #[test]
     fn the_high_half_of_an_index_counts() {
-        assert_ne!(pattern_word(5, 9), pattern_word(5 | 1 << 32, 9));
+        assert_eq!(pattern_word(1 << 32, 0), pattern_word(0x9e37_79b1, 0));
+        assert_eq!(
+            pattern_word(5 | 3 << 32, 9),
+            pattern_word(5 ^ 0xdaa6_6d13, 9)
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl DeviceProps {
         (bytes as u64 / 128).max(1) * 128
     }
 
-    /// Bytes of a buffer with more pages than a TLB covers: an eighth of the memory, in whole pages.
+    /// Bytes of a buffer with more pages than a TLB covers: an eighth of the memory, whole pages.
     pub fn tlb_buffer_bytes(&self) -> u64 {
         (self.total_bytes / TLB_PART / PAGE_BYTES).max(1) * PAGE_BYTES
     }
