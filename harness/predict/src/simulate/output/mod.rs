@@ -12,15 +12,11 @@ pub use table::table;
 
 use super::report::Report;
 use crate::error::PredictError;
+use crate::text::json_text;
 
 /// The report as JSON; the parts that were not asked for are left out.
 pub fn json(report: &Report) -> Result<String, PredictError> {
-    let text = serde_json::to_string_pretty(report).map_err(|error| PredictError::Form {
-        what: "report",
-        place: "json".to_owned(),
-        detail: error.to_string(),
-    })?;
-    Ok(text + "\n")
+    json_text(report)
 }
 
 /// A figure with two digits behind the point, or a dash where there is none.

@@ -5,9 +5,7 @@ use crate::simulate::replicate::{Interval, ReplicatedMode};
 use crate::simulate::report::Report;
 use crate::simulate::summary::State;
 use crate::simulate::sweep::Sweep;
-use tabled::builder::Builder;
-use tabled::settings::object::Columns;
-use tabled::settings::{Alignment, Modify, Style};
+use crate::text::draw;
 
 /// The report as text.
 pub fn table(report: &Report) -> String {
@@ -142,20 +140,4 @@ fn sweep_table(sweep: &Sweep) -> String {
         "latency against load [{percent} % intervals, simultaneous]\n{}",
         draw(&header, rows)
     )
-}
-
-fn draw(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut builder = Builder::default();
-    builder.push_record(header.iter().copied());
-    for row in rows {
-        builder.push_record(row);
-    }
-    let mut table = builder.build();
-    table
-        .with(Style::blank())
-        .with(Modify::new(Columns::new(1..)).with(Alignment::right()));
-    let text = table.to_string();
-    text.lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
 }

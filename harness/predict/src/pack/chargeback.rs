@@ -1,0 +1,79 @@
+//! Who pays what: GPU time as it was measured for each tenant, never as it was requested.
+
+use super::cost::Price;
+use serde::Serialize;
+
+/// GPU time that one tenant was measured to use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Used {
+    /// The tenant.
+    pub tenant: String,
+    /// Its GPU time.
+    pub gpu_time_s: f64,
+}
+
+/// One line of the bill.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Charge {
+    /// The tenant.
+    pub tenant: String,
+    /// Its measured GPU time.
+    pub gpu_time_s: f64,
+    /// Its share of the GPU time of all tenants.
+    pub share: f64,
+    /// What that time costs; nothing where no price was given.
+    pub charge: Option<f64>,
+}
+
+/// Bills every tenant for its own GPU time, the largest first; lines of one tenant are added up.
+pub fn chargeback(used: &[Used], price: Option<&Price>) -> Vec<Charge> {
+    let total_s: f64 = used.iter().map(|used| used.gpu_time_s).sum();
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for used in used {
+        match sums.iter_mut().find(|(tenant, _)| *tenant == used.tenant) {
+            Some((_, sum_s)) => *sum_s += used.gpu_time_s,
+            None => sums.push((used.tenant.clone(), used.gpu_time_s)),
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let charge = |(tenant, gpu_time_s): (String, f64)| Charge {
+        tenant,
+        gpu_time_s,
+        share: if total_s > 0.0 {
+            gpu_time_s / total_s
+        } else {
+            0.0
+        },
+        charge: price.map(|price| price.per_hour() * gpu_time_s / 3600.0),
+    };
+    sums.into_iter().map(charge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_pays_for_its_own_time() {
+        let used = |tenant: &str, gpu_time_s| Used {
+            tenant: tenant.to_owned(),
+            gpu_time_s,
+        };
+        let price = Price::Rent { per_hour: 3.6 };
+        let all = [used("a", 10.0), used("b", 25.0), used("a", 5.0)];
+        let bill = chargeback(&all, Some(&price));
+        let lines: Vec<(&str, f64, Option<f64>)> = bill
+            .iter()
+            .map(|line| (line.tenant.as_str(), line.share, line.charge))
+            .collect();
+        assert_eq!(
+            lines,
+            [("b", 0.625, Some(0.025)), ("a", 0.375, Some(0.015))]
+        );
+        assert!(
+            chargeback(&all, None)
+                .iter()
+                .all(|line| line.charge.is_none())
+        );
+    }
+}

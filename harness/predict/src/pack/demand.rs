@@ -1,0 +1,167 @@
+//! What is to be packed: tenants, the GPU, the target and the price, as the user writes them.
+
+use super::cost::Price;
+use crate::error::{PredictError, from_toml, positive, share};
+use crate::mig;
+use serde::{Deserialize, Serialize};
+
+/// More tenants than any fleet plan needs, and few enough to pack one by one.
+const MOST_TENANTS: u64 = 100_000;
+
+/// Tenants and the GPU that they should share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Demand {
+    /// A GPU of the MIG tables; it gives the memory and the profiles.
+    pub gpu: Option<String>,
+    /// Memory of one GPU, where `gpu` does not give it.
+    pub memory_gb: Option<f64>,
+    /// Share of the compute that is planned to be used.
+    pub target: f64,
+    /// Most clients of one MPS server.
+    pub mps_clients: u32,
+    /// What a GPU costs.
+    pub price: Option<Price>,
+    /// The tenants.
+    pub tenant: Vec<Kind>,
+}
+
+/// Tenants of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// What it is called.
+    pub name: String,
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// Memory of one; or else `parameters_billion` and `bytes_per_parameter`, and `cache_gb`.
+    pub memory_gb: Option<f64>,
+    /// Parameters of its model, in billions.
+    pub parameters_billion: Option<f64>,
+    /// Bytes of one parameter: 1 for INT8, 2 for FP16.
+    pub bytes_per_parameter: Option<f64>,
+    /// What it keeps beside its weights.
+    pub cache_gb: Option<f64>,
+    /// Share of the whole GPU's compute that it needs.
+    pub compute: f64,
+    /// Utilisation that it causes alone; as much as `compute` by default.
+    pub utilisation: Option<f64>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self {
+            gpu: None,
+            memory_gb: None,
+            // The middle of the 70 to 80 % that S0 and S3 call sustainable.
+            target: 0.75,
+            // Up to CUDA 13.0; later documentation says 60 (MPS guide, when-to-use-mps).
+            mps_clients: 48,
+            price: None,
+            tenant: Vec::new(),
+        }
+    }
+}
+
+impl Demand {
+    /// Reads a demand from TOML; keys that are left out have their defaults.
+    pub fn from_toml(text: &str) -> Result<Self, PredictError> {
+        from_toml("demand", text)
+    }
+
+    /// Says what is wrong with the values, the first of them.
+    pub fn check(&self) -> Result<(), PredictError> {
+        share("target", self.target)?;
+        self.mig_table()?;
+        self.gpu_memory_gb()?;
+        if self.mps_clients == 0 {
+            return Err(PredictError::value(
+                "mps_clients",
+                0,
+                "a whole number of at least 1",
+            ));
+        }
+        self.price.as_ref().map_or(Ok(()), Price::check)?;
+        if self.tenant.is_empty() {
+            return Err(PredictError::Missing {
+                what: "a tenant".to_owned(),
+                remedy: "give --tenant-memory-gb and --tenant-compute, a file, or --from"
+                    .to_owned(),
+            });
+        }
+        self.tenant.iter().try_for_each(Kind::check)?;
+        let total = self
+            .tenant
+            .iter()
+            .fold(0_u64, |sum, kind| sum.saturating_add(kind.count));
+        if total > MOST_TENANTS {
+            let accepted = format!("at most {MOST_TENANTS} tenants");
+            return Err(PredictError::value("count", total, &accepted));
+        }
+        Ok(())
+    }
+
+    /// The MIG profiles of the GPU, where one is named.
+    pub fn mig_table(&self) -> Result<Option<&'static mig::Table>, PredictError> {
+        self.gpu.as_deref().map(mig::table).transpose()
+    }
+
+    /// Memory of one GPU.
+    pub fn gpu_memory_gb(&self) -> Result<f64, PredictError> {
+        let of_table = self.mig_table()?.map(|table| table.memory_gb);
+        let found = self
+            .memory_gb
+            .or(of_table)
+            .ok_or_else(|| PredictError::Missing {
+                what: "the memory of the GPU".to_owned(),
+                remedy: "name the GPU with gpu, or give its memory_gb".to_owned(),
+            })?;
+        positive("memory_gb", found).map(|()| found)
+    }
+}
+
+impl Kind {
+    /// Memory of one tenant.
+    pub fn memory_gb(&self) -> Result<f64, PredictError> {
+        let weights_gb = self.parameters_billion.zip(self.bytes_per_parameter);
+        let weights_gb = weights_gb.map(|(billions, bytes)| billions * bytes);
+        let parts_gb = weights_gb.map(|weights_gb| weights_gb + self.cache_gb.unwrap_or(0.0));
+        match (self.memory_gb, parts_gb) {
+            (Some(_), Some(_)) => Err(PredictError::value(
+                format!("memory_gb of {}", self.name),
+                "given twice",
+                "memory_gb, or parameters_billion with bytes_per_parameter",
+            )),
+            (Some(memory_gb), None) | (None, Some(memory_gb)) => Ok(memory_gb),
+            (None, None) => Err(PredictError::Missing {
+                what: format!("the memory of {}", self.name),
+                remedy: "give memory_gb, or parameters_billion with bytes_per_parameter".to_owned(),
+            }),
+        }
+    }
+
+    /// Utilisation that one tenant causes alone.
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation.unwrap_or(self.compute)
+    }
+
+    fn check(&self) -> Result<(), PredictError> {
+        let named = |key: &str| format!("{key} of {}", self.name);
+        if self.count == 0 {
+            return Err(PredictError::value(
+                named("count"),
+                0,
+                "a whole number of at least 1",
+            ));
+        }
+        positive(&named("memory_gb"), self.memory_gb()?)?;
+        share(&named("compute"), self.compute)?;
+        self.utilisation
+            .map_or(Ok(()), |given| share(&named("utilisation"), given))
+    }
+}
