@@ -32,11 +32,14 @@ fn run(body: &str, threads: u32, memory: Vec<u8>) -> Vec<u8> {
     memory
 }
 
+/// A round trip through memory, and what it leaves of the value.
+type Narrowing<'n> = (&'n str, fn(u64) -> u64);
+
 #[test]
 fn loads_extend_and_stores_truncate() {
     let inputs: Vec<[u64; 3]> = (0..64).map(|i| [Random(i).next(), i, 0]).collect();
     // The value goes through a variable of each space and comes back narrower.
-    let rows: [(&str, fn(u64) -> u64); 9] = [
+    let rows: [Narrowing<'_>; 9] = [
         (
             "st.T.u8 [buf+3], %ra; ld.T.s8 %rd, [buf+3]; cvt.s64.s32 %d, %rd;",
             |a| i64::from(a as i8) as u64,
@@ -257,10 +260,13 @@ fn dynamic_shared_memory_follows_the_static_part() {
     );
 }
 
+/// An atomic: form, operand, first value, and the next value for thread `t`.
+type Fold<'f> = (&'f str, &'f str, u64, fn(u64, u64) -> u64);
+
 #[test]
 fn atomics_return_the_old_value_and_meet_in_memory() {
     // All lanes of two warps on one word: the results must be a permutation-free running fold.
-    let rows: [(&str, &str, u64, fn(u64, u64) -> u64); 12] = [
+    let rows: [Fold<'_>; 12] = [
         ("add.u32", "%r5", 3, |old, t| (old + t) & 0xFFFF_FFFF),
         ("add.s32", "%r5", 0xFFFF_FFF0, |old, t| {
             (old + t) & 0xFFFF_FFFF

@@ -114,6 +114,9 @@ impl Space {
     }
 }
 
+/// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications").
+pub(crate) const MAX_LOCAL_BYTES: u32 = 512 * 1024;
+
 /// The address windows of generic space. They lie above everything a driver hands out.
 pub mod window {
     /// Where generic addresses of shared memory start.

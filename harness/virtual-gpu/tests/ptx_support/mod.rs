@@ -221,3 +221,114 @@ impl Random {
         z ^ (z >> 31)
     }
 }
+
+/// A snippet, the register with its result, and the same in Rust.
+pub type Row<'r> = (&'r str, &'r str, fn(u64, u64, u64) -> u64);
+
+/// Runs every row of a table over all inputs. NaNs compare as equal: which one comes out is tested
+/// on its own.
+pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
+    for (snippet, result, reference) in table {
+        let got = run_snippet(snippet, result, inputs);
+        let nan = |bits: u64| match *result {
+            "%fd" => f32::from_bits(bits as u32).is_nan(),
+            "%dd" => f64::from_bits(bits).is_nan(),
+            _ => false,
+        };
+        for ([a, b, c], got) in inputs.iter().zip(got) {
+            let want = reference(*a, *b, *c);
+            let same = got == want || nan(got) && nan(want);
+            assert!(
+                same,
+                "{snippet} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {want:#x}"
+            );
+        }
+    }
+}
+
+/// Values at which integer arithmetic goes wrong.
+const INTEGER_EDGES: [u64; 14] = [
+    0,
+    1,
+    2,
+    31,
+    32,
+    63,
+    64,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0xFFFF_FFFF,
+    0x7FFF_FFFF_FFFF_FFFF,
+    0x8000_0000_0000_0000,
+    0xFFFF_FFFF_FFFF_FFFF,
+    0x0123_4567_89AB_CDEF,
+];
+
+/// Integer operands: edges against edges, random ones, random ones with small amounts.
+pub fn integer_inputs() -> Vec<[u64; 3]> {
+    let mut all = Vec::new();
+    let mut random = Random(11);
+    for a in INTEGER_EDGES {
+        for b in INTEGER_EDGES {
+            all.push([a, b, random.next()]);
+            all.push([a, b, b]);
+        }
+    }
+    all.extend((0..200).map(|_| [random.next(), random.next(), random.next()]));
+    // Small third operands: shift amounts, positions, lengths.
+    all.extend((0..200).map(|_| [random.next(), random.next() % 80, random.next() % 80]));
+    all
+}
+
+/// Single-precision values at which rounding, flushing and comparing go wrong.
+const SINGLE_EDGES: [u32; 20] = [
+    0x0000_0000,
+    0x8000_0000,
+    0x0000_0001,
+    0x8000_0001,
+    0x007F_FFFF,
+    0x0080_0000,
+    0x3F80_0000,
+    0xBF80_0000,
+    0x3F00_0000,
+    0x3FC0_0000,
+    0x4020_0000,
+    0xC020_0000,
+    0x4F00_0000,
+    0xCF00_0000,
+    0x4F80_0000,
+    0x5F00_0000,
+    0x7F7F_FFFF,
+    0x7F80_0000,
+    0xFF80_0000,
+    0x7FC0_0000,
+];
+
+/// Single-precision operands in the low halves.
+pub fn singles() -> Vec<[u64; 3]> {
+    let mut all = Vec::new();
+    let mut random = Random(5);
+    for a in SINGLE_EDGES {
+        for b in SINGLE_EDGES {
+            let c = SINGLE_EDGES[(random.next() % 20) as usize];
+            all.push([u64::from(a), u64::from(b), u64::from(c)]);
+        }
+    }
+    // Random bits, and values so close that sums cancel.
+    all.extend((0..400).map(|_| [random.next(), random.next(), random.next()]));
+    all.extend((0..400).map(|_| {
+        let near = |r: u64| u64::from(0x3F80_0000 + (r as u32 & 0xFFFF) - 0x8000);
+        let c = near(random.next()) | 0x8000_0000;
+        [near(random.next()), near(random.next()), c]
+    }));
+    all
+}
+
+/// Double-precision operands.
+pub fn doubles() -> Vec<[u64; 3]> {
+    let widen = |bits: u64| f64::from(f32::from_bits(bits as u32)).to_bits();
+    let mut all: Vec<[u64; 3]> = singles().into_iter().map(|row| row.map(widen)).collect();
+    let mut random = Random(6);
+    all.extend((0..400).map(|_| [random.next(), random.next(), random.next()]));
+    all
+}

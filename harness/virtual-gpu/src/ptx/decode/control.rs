@@ -5,7 +5,7 @@ use super::super::counts::Class;
 use super::super::error::{Loaded, PtxError};
 use super::super::inst::{CallSite, Callee, Inst, ParamWords};
 use super::super::module::FuncCode;
-use super::super::types::{Space, Ty};
+use super::super::types::{MAX_LOCAL_BYTES, Space, Ty};
 use super::Decoder;
 use super::mods::Mods;
 use super::names::{Reg, Var};
@@ -249,7 +249,7 @@ impl<'a> Decoder<'a, '_> {
         let bytes = raw
             .elements
             .and_then(|n| n.checked_mul(u64::from(raw.ty.bytes())));
-        let Some(bytes) = bytes.filter(|bytes| *bytes <= MAX_LOCAL_BYTES) else {
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= u64::from(MAX_LOCAL_BYTES)) else {
             return self.fail(format!("`{}` exceeds {MAX_LOCAL_BYTES} bytes", raw.name));
         };
         let var = match raw.space {
@@ -257,7 +257,7 @@ impl<'a> Decoder<'a, '_> {
             Space::Local => {
                 let at = self.out.local_bytes.next_multiple_of(raw.align);
                 let end = u64::from(at) + bytes;
-                if end > MAX_LOCAL_BYTES {
+                if end > u64::from(MAX_LOCAL_BYTES) {
                     return self.fail(format!("local memory exceeds {MAX_LOCAL_BYTES} bytes"));
                 }
                 self.out.local_bytes = end as u32;
@@ -274,6 +274,3 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 }
-
-/// CUDA C++ Programming Guide, "Technical Specifications": 512 KiB of local memory per thread.
-const MAX_LOCAL_BYTES: u64 = 512 * 1024;

@@ -3,6 +3,7 @@
 use super::super::fault::FaultKind;
 use super::super::inst::{CallSite, Callee, ParamWords};
 use super::super::program::function_of;
+use super::super::types::MAX_LOCAL_BYTES;
 use super::access::{LaneFault, Reach, lanes};
 use super::frame::{Fragment, Frame, Warp};
 use super::run::{reach, split};
@@ -102,10 +103,12 @@ impl Machine<'_, '_, '_> {
         let stack_bytes = parent.stack_bytes.saturating_add(frame_bytes);
         let depth = parent.depth + 1;
         let limit_bytes = self.launch.limits.stack_bytes;
-        if stack_bytes > limit_bytes || depth > MAX_CALL_DEPTH {
+        let local_end = local_base.saturating_add(func.local_bytes);
+        let too_deep = depth > MAX_CALL_DEPTH || local_end > MAX_LOCAL_BYTES;
+        if stack_bytes > limit_bytes || too_deep {
             return Err(FaultKind::StackOverflow { limit_bytes });
         }
-        warp.grow_local(local_base + func.local_bytes);
+        warp.grow_local(local_end);
         let entered = warp.new_frame();
         let mut new = std::mem::take(&mut warp.frames[entered]);
         new.reset(

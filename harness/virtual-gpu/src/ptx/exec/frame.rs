@@ -130,6 +130,8 @@ pub(crate) struct Fragment {
     pub wait: Wait,
     /// Had its turn without meeting the others; the others go first.
     pub yielded: bool,
+    /// Times it was picked since it last stood back.
+    pub picks: u32,
     /// Runs the `.sync` instruction it stands at although lanes are missing.
     pub forced: bool,
 }
@@ -169,6 +171,7 @@ impl Warp {
             frame: 0,
             wait: Wait::Ready,
             yielded: false,
+            picks: 0,
             forced: false,
         });
         self.live = live;

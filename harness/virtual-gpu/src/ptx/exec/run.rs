@@ -7,15 +7,15 @@ use super::access::Reach;
 use super::frame::{Fragment, Wait, Warp};
 use super::{Machine, Raised, alu, warp_ops};
 
-/// Steps that a diverged fragment takes before the warp's other fragments get a turn.
-const FRAGMENT_STEPS: u32 = 1024;
+/// Turns, each up to a jump, that a diverged fragment gets before the others do. Large, because
+/// lanes that run on instead of waiting at the end of a long loop do not meet the others again.
+const FRAGMENT_PICKS: u32 = 1 << 16;
 /// Steps that a warp takes before the block's other warps get a turn.
 const WARP_STEPS: u32 = 16 * 1024;
 
 /// Splits a warp and the machine into what memory instructions reach and the frame they work on.
 macro_rules! reach {
     ($machine:expr, $warp:expr, $frame_at:expr, $reach:ident, $frame:ident) => {
-        #[allow(unused_mut)]
         let mut $reach = Reach {
             memory: &mut *$machine.memory,
             footprint: &mut $machine.footprint,
@@ -41,12 +41,14 @@ impl Machine<'_, '_, '_> {
             }
             match warp.pick() {
                 Some(at) => {
-                    let turn = if warp.fragments.len() == 1 {
-                        left
-                    } else {
-                        FRAGMENT_STEPS
-                    };
-                    left = left.saturating_sub(self.run_fragment(warp, at, turn)?.max(1));
+                    if warp.fragments.len() > 1 {
+                        let fragment = &mut warp.fragments[at];
+                        fragment.picks += 1;
+                        if fragment.picks == FRAGMENT_PICKS {
+                            (fragment.picks, fragment.yielded) = (0, true);
+                        }
+                    }
+                    left = left.saturating_sub(self.run_fragment(warp, at, left)?.max(1));
                     progressed = true;
                 }
                 None if warp.force_one() => progressed = true,
@@ -119,7 +121,6 @@ impl Machine<'_, '_, '_> {
         loop {
             if steps == turn {
                 warp.fragments[at].pc = pc;
-                warp.fragments[at].yielded = true;
                 return Ok(steps);
             }
             if pc == meeting {
@@ -340,7 +341,6 @@ pub(super) fn split(warp: &mut Warp, at: usize, lanes: u32, pc: u32) {
         mask: lanes,
         pc,
         wait: Wait::Ready,
-        yielded: false,
         forced: false,
         ..*old
     };
