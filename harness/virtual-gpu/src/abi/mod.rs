@@ -14,6 +14,7 @@
 pub mod code;
 pub mod cuda;
 pub mod handles;
+pub mod nvml;
 pub mod process;
 mod stubs;
 pub mod vt;

@@ -1,0 +1,150 @@
+//! Clocks, performance state, and why clocks are held back.
+//!
+//! The model's clocks stand where the machine file puts them: nobody can set them, and nothing
+//! slows them down. So there is one supported clock of each kind, and counters of slow-down are
+//! not offered.
+#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
+
+use std::ffi::c_uint;
+
+use super::library::{catch_up, device};
+use super::returns::{self, Return};
+use super::{DeviceHandle, check_place, entries, figures, put, take};
+use crate::device::Device;
+use crate::machine::Machine;
+use crate::state::NONE;
+
+/// `nvmlClockType_t`.
+const GRAPHICS: u32 = 0;
+const SM: u32 = 1;
+const MEMORY: u32 = 2;
+const VIDEO: u32 = 3;
+/// `nvmlClocksEventReasonGpuIdle`: nothing runs.
+const REASON_IDLE: u64 = 1;
+
+entries! {
+    fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
+        put_clock(handle, kind, mhz)
+    }
+
+    fn nvmlDeviceGetMaxClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
+        put_clock(handle, kind, mhz)
+    }
+
+    fn nvmlDeviceGetApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
+        put_clock(handle, kind, mhz)
+    }
+
+    fn nvmlDeviceGetDefaultApplicationsClock(
+        handle: DeviceHandle,
+        kind: c_uint,
+        mhz: *mut c_uint,
+    ) {
+        put_clock(handle, kind, mhz)
+    }
+
+    fn nvmlDeviceGetClock(handle: DeviceHandle, kind: c_uint, id: c_uint, mhz: *mut c_uint) {
+        match id {
+            // NVML_CLOCK_ID_CURRENT, APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
+            0..=2 => put_clock(handle, kind, mhz),
+            // CUSTOMER_BOOST_MAX: no vendor of boards has set one.
+            3 => Err(not_here(handle)),
+            _ => Err(returns::INVALID_ARGUMENT),
+        }
+    }
+
+    fn nvmlDeviceGetSupportedMemoryClocks(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        mhz: *mut c_uint,
+    ) {
+        put_one(device(handle)?.machine().gpu.memory_clock_mhz, count, mhz)
+    }
+
+    fn nvmlDeviceGetSupportedGraphicsClocks(
+        handle: DeviceHandle,
+        memory_mhz: c_uint,
+        count: *mut c_uint,
+        mhz: *mut c_uint,
+    ) {
+        let device = device(handle)?;
+        let gpu = &device.machine().gpu;
+        if memory_mhz != gpu.memory_clock_mhz {
+            return Err(returns::NOT_FOUND);
+        }
+        put_one(gpu.sm_clock_mhz, count, mhz)
+    }
+}
+
+figures! {
+    fn nvmlDeviceGetPerformanceState(_) -> u32 {
+        // NVML_PSTATE_0: the clocks never go down.
+        Ok(0)
+    }
+
+    fn nvmlDeviceGetPowerState(_) -> u32 {
+        Ok(0)
+    }
+
+    fn nvmlDeviceGetCurrentClocksEventReasons(device) -> u64 {
+        reasons(device)
+    }
+
+    fn nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
+        reasons(device)
+    }
+
+    fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
+        Ok(REASON_IDLE)
+    }
+
+    fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
+        Ok(REASON_IDLE)
+    }
+}
+
+fn clock_mhz(machine: &Machine, kind: u32) -> Result<u32, Return> {
+    match kind {
+        GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
+        MEMORY => Ok(machine.gpu.memory_clock_mhz),
+        VIDEO => Err(returns::NOT_SUPPORTED),
+        _ => Err(returns::INVALID_ARGUMENT),
+    }
+}
+
+fn put_clock(handle: DeviceHandle, kind: u32, mhz: *mut c_uint) -> Result<(), Return> {
+    let device = device(handle)?;
+    check_place(mhz)?;
+    let found = clock_mhz(device.machine(), kind)?;
+    // SAFETY: the caller's place, checked for null.
+    unsafe { put(mhz, found) }
+}
+
+/// NOT_SUPPORTED, unless the handle is wrong.
+fn not_here(handle: DeviceHandle) -> Return {
+    device(handle).err().unwrap_or(returns::NOT_SUPPORTED)
+}
+
+/// Fills a list that has one element.
+fn put_one(value: u32, count: *mut c_uint, to: *mut c_uint) -> Result<(), Return> {
+    // SAFETY: the caller's place, checked for null.
+    let room = unsafe { take(count)? };
+    if room > 0 {
+        check_place(to)?;
+    }
+    // SAFETY: as above.
+    unsafe { put(count, 1)? };
+    if room == 0 {
+        return Err(returns::INSUFFICIENT_SIZE);
+    }
+    // SAFETY: the caller's array has room for one element at least.
+    unsafe { put(to, value) }
+}
+
+fn reasons(device: &Device) -> Result<u64, Return> {
+    catch_up(device)?;
+    let busy = device.shared().read(|state| {
+        state.compute.running || state.copies.iter().any(|engine| engine.stream != NONE)
+    })?;
+    Ok(if busy { 0 } else { REASON_IDLE })
+}

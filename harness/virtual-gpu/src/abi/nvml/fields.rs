@@ -1,0 +1,98 @@
+//! Field values: figures by number, each with its own result.
+#![expect(unsafe_code, reason = "the caller's array is a raw pointer")]
+
+use std::ffi::c_int;
+
+use super::library::device;
+use super::power::{Limits, average_mw, energy_mj, instant_mw};
+use super::returns::{self, Return};
+use super::types::FieldValue;
+use super::utilization::stamp_us;
+use super::{DeviceHandle, check_place, entries, put, take};
+use crate::device::Device;
+
+/// One more than the largest number in nvml.h 13.4 (`NVML_FI_MAX`).
+const FIELDS: u32 = 308;
+/// `nvmlValueType_t`.
+const UNSIGNED_INT: u32 = 1;
+const UNSIGNED_LONG_LONG: u32 = 3;
+/// `NVML_POWER_SCOPE_GPU`: the other scopes are modules and memories with meters of their own.
+const SCOPE_GPU: u32 = 0;
+
+/// A figure of one of the types that occur.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    Int(u32),
+    Long(u64),
+}
+
+entries! {
+    fn nvmlDeviceGetFieldValues(handle: DeviceHandle, count: c_int, values: *mut FieldValue) {
+        let device = device(handle)?;
+        check_place(values)?;
+        let count = usize::try_from(count).ok().filter(|count| *count > 0);
+        for index in 0..count.ok_or(returns::INVALID_ARGUMENT)? {
+            // SAFETY: the caller's array has `count` elements.
+            let place = unsafe { values.add(index) };
+            // SAFETY: as above.
+            let asked = unsafe { take(place)? };
+            let answer = answered(&device, asked)?;
+            // SAFETY: as above.
+            unsafe { put(place, answer)? };
+        }
+        Ok(())
+    }
+}
+
+fn answered(device: &Device, asked: FieldValue) -> Result<FieldValue, Return> {
+    let figure = figure_of(device, asked.field_id, asked.scope_id);
+    let at_ns = device.shared().read(|state| state.now_ns)?;
+    let (value_type, value, result) = match figure {
+        Ok(Figure::Int(value)) => (UNSIGNED_INT, u64::from(value), 0),
+        Ok(Figure::Long(value)) => (UNSIGNED_LONG_LONG, value, 0),
+        Err(error) => (asked.value_type, asked.value, error.0),
+    };
+    Ok(FieldValue {
+        timestamp_us: stamp_us(device, at_ns) as i64,
+        latency_us: 0,
+        value_type,
+        result,
+        value,
+        ..asked
+    })
+}
+
+/// The figure of that number, as nvml.h numbers them (`NVML_FI_DEV_...`).
+fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> {
+    let limits = Limits::of(device.machine());
+    let is_power = matches!(field, 185..=190 | 192);
+    if is_power && scope != SCOPE_GPU {
+        return Err(if scope <= 2 {
+            returns::NOT_SUPPORTED
+        } else {
+            returns::INVALID_ARGUMENT
+        });
+    }
+    match field {
+        // TOTAL_ENERGY_CONSUMPTION and ENERGY.
+        83 | 191 => energy_mj(device).map(Figure::Long),
+        // IS_RESETLESS_MIG_SUPPORTED.
+        184 => Ok(Figure::Int(0)),
+        // POWER_AVERAGE.
+        185 => average_mw(device)?
+            .map(Figure::Int)
+            .ok_or(returns::NOT_SUPPORTED),
+        // POWER_INSTANT.
+        186 => instant_mw(device).map(Figure::Int),
+        // POWER_MIN_LIMIT, POWER_MAX_LIMIT, POWER_DEFAULT_LIMIT.
+        187 => Ok(Figure::Int(limits.least_mw)),
+        188 => Ok(Figure::Int(limits.most_mw)),
+        189 => Ok(Figure::Int(limits.default_mw)),
+        // POWER_CURRENT_LIMIT and POWER_REQUESTED_LIMIT.
+        190 | 192 => Ok(Figure::Int(limits.current_mw)),
+        // GET_GPU_RECOVERY_ACTION: no fault of the model outlasts its context.
+        230 => Ok(Figure::Int(0)),
+        1..FIELDS => Err(returns::NOT_SUPPORTED),
+        _ => Err(returns::INVALID_ARGUMENT),
+    }
+}

@@ -1,0 +1,36 @@
+//! Handles of event sets: the slots of `abi::handles`, with NVML's answer to a wild one.
+
+use super::returns::{self, Return};
+use crate::abi::handles::{Handle, Slab};
+
+/// Tells these handles from those of libcuda.
+const KIND: u8 = 32;
+
+/// A table of objects behind handles.
+pub struct EventSets<T>(Slab<T>);
+
+impl<T> EventSets<T> {
+    /// An empty table.
+    pub const fn new() -> Self {
+        Self(Slab::new(KIND))
+    }
+
+    /// Keeps an object and returns its handle.
+    pub fn insert(&mut self, value: T) -> Result<Handle, Return> {
+        self.0
+            .insert(value)
+            .map_err(|_| returns::INSUFFICIENT_RESOURCES)
+    }
+
+    /// The object behind a handle.
+    pub fn get_mut(&mut self, handle: Handle) -> Result<&mut T, Return> {
+        self.0
+            .get_mut(handle)
+            .map_err(|_| returns::INVALID_ARGUMENT)
+    }
+
+    /// Takes the object out; its handle is dead from then on.
+    pub fn remove(&mut self, handle: Handle) -> Result<T, Return> {
+        self.0.remove(handle).map_err(|_| returns::INVALID_ARGUMENT)
+    }
+}

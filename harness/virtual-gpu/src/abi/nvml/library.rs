@@ -1,0 +1,125 @@
+//! The library itself: initialisation counted by reference, and how entry points get at the device.
+#![expect(unsafe_code, reason = "an exported name needs an unsafe attribute")]
+
+use std::ffi::{c_char, c_uint};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::events::EventSet;
+use super::handles::EventSets;
+use super::history::{History, Record};
+use super::returns::{self, Return};
+use super::{DeviceHandle, entries};
+use crate::abi::process;
+use crate::device::Device;
+
+/// The handle of the only device: no address that a program could have by accident.
+const DEVICE: usize = 0x6e76_6d6c_0010;
+
+/// What an initialised library holds.
+pub(super) struct Library {
+    references: u64,
+    /// Event sets that the program made.
+    pub sets: EventSets<EventSet>,
+    /// What this program has read so far, for figures over a window.
+    pub history: History,
+}
+
+static LIBRARY: Mutex<Library> = Mutex::new(Library {
+    references: 0,
+    sets: EventSets::new(),
+    history: History::new(),
+});
+
+/// The library, initialised or not. Never hold it across a wait.
+fn any() -> MutexGuard<'static, Library> {
+    // A panic while it was held is a bug that `guard` has reported; the library stays usable.
+    LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The initialised library. Never hold it across a wait.
+pub(super) fn library() -> Result<MutexGuard<'static, Library>, Return> {
+    let library = any();
+    if library.references == 0 {
+        Err(returns::UNINITIALIZED)
+    } else {
+        Ok(library)
+    }
+}
+
+/// The device, for an initialised library.
+pub(super) fn only_device() -> Result<Arc<Device>, Return> {
+    drop(library()?);
+    Ok(process::device()?)
+}
+
+/// The device behind a handle.
+pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
+    let device = only_device()?;
+    if handle as usize == DEVICE {
+        Ok(device)
+    } else {
+        Err(returns::INVALID_ARGUMENT)
+    }
+}
+
+/// The handle of the only device.
+pub(super) fn device_handle() -> DeviceHandle {
+    DEVICE as DeviceHandle
+}
+
+/// Brings the model to the present, so that what is read next is true now. On the clock the call
+/// costs its caller time: a loop that polls must not hold the clock.
+pub(super) fn catch_up(device: &Device) -> Result<(), Return> {
+    device.charge(device.machine().host.other_ns)?;
+    Ok(device.catch_up()?)
+}
+
+/// As [`catch_up`]; what dead processes held is taken back first.
+pub(super) fn catch_up_with_the_living(device: &Device) -> Result<(), Return> {
+    catch_up(device)?;
+    Ok(device.bury_the_dead()?)
+}
+
+fn initialise() -> Result<(), Return> {
+    let device = process::device()?;
+    catch_up(&device)?;
+    let first = Record::read(&device)?;
+    let mut library = any();
+    if library.references == 0 {
+        library.sets = EventSets::new();
+        library.history = History::new();
+        library.history.push(first);
+    }
+    library.references += 1;
+    Ok(())
+}
+
+entries! {
+    fn nvmlInit() {
+        initialise()
+    }
+
+    fn nvmlInit_v2() {
+        initialise()
+    }
+
+    fn nvmlInitWithFlags(flags: c_uint) {
+        // NO_GPUS (1) and NO_ATTACH (2) change nothing where there is always one device.
+        if flags & !3 != 0 {
+            return Err(returns::INVALID_ARGUMENT);
+        }
+        initialise()
+    }
+
+    fn nvmlShutdown() {
+        library()?.references -= 1;
+        Ok(())
+    }
+}
+
+/// The text of a result. It is answered before initialisation too.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the vendor's name")]
+pub extern "C" fn nvmlErrorString(result: i32) -> *const c_char {
+    returns::text_of(result).as_ptr()
+}

@@ -1,0 +1,204 @@
+//! The structures of nvml.h, field by field. `tests/nvml_layout.rs` holds their sizes and offsets.
+
+use std::ffi::c_char;
+
+use super::DeviceHandle;
+
+/// Figure that stands for "none" in instance ids.
+pub const NO_INSTANCE: u32 = u32::MAX;
+
+/// `NVML_STRUCT_VERSION`: the size of a structure with its version above it.
+#[must_use]
+pub const fn version_of<T>(version: u32) -> u32 {
+    size_of::<T>() as u32 | version << 24
+}
+
+/// `nvmlPciInfo_t`. The two older forms are beginnings of it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct PciInfo {
+    pub bus_id_legacy: [c_char; 16],
+    pub domain: u32,
+    pub bus: u32,
+    pub device: u32,
+    pub pci_device_id: u32,
+    pub pci_subsystem_id: u32,
+    pub bus_id: [c_char; 32],
+}
+
+/// `nvmlPciInfoExt_v1_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct PciInfoExt {
+    pub version: u32,
+    pub domain: u32,
+    pub bus: u32,
+    pub device: u32,
+    pub pci_device_id: u32,
+    pub pci_subsystem_id: u32,
+    pub base_class: u32,
+    pub sub_class: u32,
+    pub bus_id: [c_char; 32],
+}
+
+/// `nvmlUUID_v1_t`; the value is a union of the text and the 16 bytes.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Uuid {
+    pub version: u32,
+    pub kind: u32,
+    pub value: [u8; 41],
+}
+
+/// `nvmlMemory_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Memory {
+    pub total: u64,
+    pub free: u64,
+    pub used: u64,
+}
+
+/// `nvmlMemory_v2_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct MemoryV2 {
+    pub version: u32,
+    pub total: u64,
+    pub reserved: u64,
+    pub free: u64,
+    pub used: u64,
+}
+
+/// `nvmlBAR1Memory_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Bar1Memory {
+    pub total: u64,
+    pub free: u64,
+    pub used: u64,
+}
+
+/// `nvmlUtilization_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Utilization {
+    pub gpu: u32,
+    pub memory: u32,
+}
+
+/// `nvmlProcessInfo_v1_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessInfoV1 {
+    pub pid: u32,
+    pub used_gpu_memory: u64,
+}
+
+/// `nvmlProcessInfo_v2_t`, which is also the third form.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessInfo {
+    pub pid: u32,
+    pub used_gpu_memory: u64,
+    pub gpu_instance_id: u32,
+    pub compute_instance_id: u32,
+}
+
+/// `nvmlProcessDetail_v1_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessDetail {
+    pub pid: u32,
+    pub used_gpu_memory: u64,
+    pub gpu_instance_id: u32,
+    pub compute_instance_id: u32,
+    pub used_protected_memory: u64,
+}
+
+/// `nvmlProcessDetailList_v1_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ProcessDetailList {
+    pub version: u32,
+    pub mode: u32,
+    pub entries: u32,
+    pub processes: *mut ProcessDetail,
+}
+
+/// `nvmlProcessUtilizationSample_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessUtilizationSample {
+    pub pid: u32,
+    pub time_stamp_us: u64,
+    pub sm_util: u32,
+    pub mem_util: u32,
+    pub enc_util: u32,
+    pub dec_util: u32,
+}
+
+/// `nvmlProcessUtilizationInfo_v1_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ProcessUtilizationInfo {
+    pub time_stamp_us: u64,
+    pub pid: u32,
+    pub sm_util: u32,
+    pub mem_util: u32,
+    pub enc_util: u32,
+    pub dec_util: u32,
+    pub jpg_util: u32,
+    pub ofa_util: u32,
+}
+
+/// `nvmlProcessesUtilizationInfo_v1_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ProcessesUtilizationInfo {
+    pub version: u32,
+    pub samples: u32,
+    pub last_seen_us: u64,
+    pub processes: *mut ProcessUtilizationInfo,
+}
+
+/// `nvmlTemperature_v1_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Temperature {
+    pub version: u32,
+    pub sensor: u32,
+    pub temperature: i32,
+}
+
+/// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian machines.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct FieldValue {
+    pub field_id: u32,
+    pub scope_id: u32,
+    pub timestamp_us: i64,
+    pub latency_us: i64,
+    pub value_type: u32,
+    pub result: i32,
+    pub value: u64,
+}
+
+/// `nvmlEventData_t`. Its first form ends before the instance ids.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct EventData {
+    pub device: DeviceHandle,
+    pub event_type: u64,
+    pub event_data: u64,
+    pub gpu_instance_id: u32,
+    pub compute_instance_id: u32,
+}
+
+/// `nvmlGpmSupport_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct GpmSupport {
+    pub version: u32,
+    pub is_supported: u32,
+}

@@ -1,0 +1,58 @@
+//! The structures of NVML have the sizes and offsets that a C compiler gives those of nvml.h.
+//!
+//! The literals were printed by a C program over nvml.h of the Python wheels `nvidia-nvml-dev`
+//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree.
+
+use std::mem::offset_of;
+
+use gpubench_virtual_gpu::abi::nvml::types::{
+    Bar1Memory, EventData, FieldValue, GpmSupport, Memory, MemoryV2, PciInfo, PciInfoExt,
+    ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo,
+    ProcessUtilizationSample, ProcessesUtilizationInfo, Temperature, Utilization, Uuid, version_of,
+};
+
+macro_rules! layouts {
+    ($( $type:ident: $bytes:literal $( .$field:ident $offset:literal )*; )*) => {
+        #[test]
+        fn sizes_and_offsets_are_the_headers() {
+            $(
+                assert_eq!(size_of::<$type>(), $bytes, "size of {}", stringify!($type));
+                $(
+                    let found = offset_of!($type, $field);
+                    assert_eq!(found, $offset, "{}.{}", stringify!($type), stringify!($field));
+                )*
+            )*
+        }
+    };
+}
+
+layouts! {
+    PciInfo: 68 .domain 16 .pci_device_id 28 .pci_subsystem_id 32 .bus_id 36;
+    PciInfoExt: 64 .base_class 24 .bus_id 32;
+    Uuid: 52 .value 8;
+    Memory: 24 .free 8 .used 16;
+    MemoryV2: 40 .total 8 .reserved 16 .free 24 .used 32;
+    Bar1Memory: 24 .free 8;
+    Utilization: 8 .memory 4;
+    ProcessInfoV1: 16 .used_gpu_memory 8;
+    ProcessInfo: 24 .used_gpu_memory 8 .gpu_instance_id 16 .compute_instance_id 20;
+    ProcessDetail: 32 .used_protected_memory 24;
+    ProcessDetailList: 24 .entries 8 .processes 16;
+    ProcessUtilizationSample: 32 .time_stamp_us 8 .dec_util 28;
+    ProcessUtilizationInfo: 40 .pid 8 .ofa_util 32;
+    ProcessesUtilizationInfo: 24 .last_seen_us 8 .processes 16;
+    Temperature: 12 .temperature 8;
+    FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
+    EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
+    GpmSupport: 8 .is_supported 4;
+}
+
+#[test]
+fn version_words_are_the_headers() {
+    assert_eq!(version_of::<MemoryV2>(2), 0x0200_0028);
+    assert_eq!(version_of::<Temperature>(1), 0x0100_000c);
+    assert_eq!(version_of::<PciInfoExt>(1), 0x0100_0040);
+    assert_eq!(version_of::<Uuid>(1), 0x0100_0034);
+    assert_eq!(version_of::<ProcessDetailList>(1), 0x0100_0018);
+    assert_eq!(version_of::<ProcessesUtilizationInfo>(1), 0x0100_0018);
+}

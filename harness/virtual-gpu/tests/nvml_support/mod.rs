@@ -1,0 +1,276 @@
+//! One device a test: the test runs itself again as an observer of a fresh device, and the
+//! observer runs itself again as a tenant. Parts are told apart by an environment variable.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+#![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
+
+use std::ffi::{CString, c_char, c_void};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu::abi::cuda::calls::*;
+use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu::abi::nvml::calls::*;
+use gpubench_virtual_gpu::machine::{Machine, Noise};
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+const PART: &str = "NVML_TEST_PART";
+
+/// How long anything here is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs a test whose tenant, if it has one, is `tenant`; the observer's body is `observer`.
+pub fn observed(
+    test: &str,
+    time: TimeMode,
+    tenant: impl FnOnce() -> Result<(), Error>,
+    observer: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    match std::env::var(PART).as_deref() {
+        Ok("tenant") => return tenant(),
+        Ok(_) => return observer(),
+        Err(_) => {}
+    }
+    let dir = tempfile::tempdir()?;
+    Session::new(time, 1).create(dir.path(), &machine()?)?;
+    let status = part(test, "observer")?.env(ENV, dir.path()).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the observer of {test} failed").into())
+    }
+}
+
+/// The machine of every test: the plain one without noise.
+pub fn machine() -> Result<Machine, Error> {
+    let mut machine = Machine::load("turing")?;
+    machine.noise = Noise {
+        request: 0.0,
+        epoch: 0.0,
+        epoch_ms: 1,
+        session: 0.0,
+    };
+    Ok(machine)
+}
+
+fn part(test: &str, part: &str) -> Result<Command, Error> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(PART, part);
+    Ok(command)
+}
+
+/// The other process of a test. It dies with the observer's interest in it.
+pub struct Tenant(Child);
+
+impl Tenant {
+    /// Starts it and waits until it says that it is ready.
+    pub fn start(test: &str) -> Result<Self, Error> {
+        let _ = std::fs::remove_file(flag("ready")?);
+        let child = part(test, "tenant")?.stdin(Stdio::piped()).spawn()?;
+        let mut tenant = Self(child);
+        let began = Instant::now();
+        while !flag("ready")?.exists() {
+            if began.elapsed() > PATIENCE || tenant.0.try_wait()?.is_some() {
+                return Err("the tenant did not become ready".into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(tenant)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it and takes its status, so that it is gone for good.
+    pub fn kill(mut self) -> Result<(), Error> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+
+    /// Lets it go on from its [`told_to_go_on`], to its end.
+    pub fn finish(mut self) -> Result<(), Error> {
+        drop(self.0.stdin.take());
+        if self.0.wait()?.success() {
+            Ok(())
+        } else {
+            Err("the tenant failed".into())
+        }
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn flag(name: &str) -> Result<PathBuf, Error> {
+    Ok(PathBuf::from(std::env::var_os(ENV).ok_or("no device")?).join(name))
+}
+
+/// The tenant's side of [`Tenant::start`].
+pub fn ready() -> Result<(), Error> {
+    std::fs::write(flag("ready")?, "")?;
+    Ok(())
+}
+
+/// Waits for [`Tenant::finish`].
+pub fn told_to_go_on() -> Result<(), Error> {
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Success, or the code.
+pub fn ok(code: i32) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("code {code}").into())
+    }
+}
+
+/// The device's handle, in a library that has been initialised for it.
+pub fn nvml_device() -> Result<DeviceHandle, Error> {
+    let mut handle = null_mut();
+    // SAFETY: a valid place.
+    unsafe {
+        ok(nvmlInit_v2())?;
+        ok(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
+    }
+    Ok(handle)
+}
+
+/// Every getter of one whole number, with what the plain machine answers.
+pub const NUMBERS: &[(Getter<u32>, u32)] = &[
+    (nvmlDeviceGetIndex, 0),
+    (nvmlDeviceGetMinorNumber, 0),
+    (nvmlDeviceGetBoardId, 0x100),
+    (nvmlDeviceGetMultiGpuBoard, 0),
+    (nvmlDeviceGetBrand, 0),
+    (nvmlDeviceGetArchitecture, 6),
+    (nvmlDeviceGetNumGpuCores, 40 * 64),
+    (nvmlDeviceGetMemoryBusWidth, 256),
+    (nvmlDeviceGetBusType, 2),
+    (nvmlDeviceGetComputeMode, 0),
+    (nvmlDeviceGetPersistenceMode, 1),
+    (nvmlDeviceGetDisplayMode, 0),
+    (nvmlDeviceGetDisplayActive, 0),
+    (nvmlDeviceGetVirtualizationMode, 0),
+    (nvmlDeviceIsMigDeviceHandle, 0),
+    (nvmlDeviceGetMaxMigDeviceCount, 0),
+    (nvmlDeviceGetPerformanceState, 0),
+    (nvmlDeviceGetPowerState, 0),
+    (nvmlDeviceGetPowerManagementMode, 1),
+    (nvmlDeviceGetPowerManagementLimit, 70_000),
+    (nvmlDeviceGetPowerManagementDefaultLimit, 70_000),
+    (nvmlDeviceGetEnforcedPowerLimit, 70_000),
+    (nvmlDeviceGetPowerSource, 0),
+    (nvmlDeviceGetMaxPcieLinkGeneration, 3),
+    (nvmlDeviceGetGpuMaxPcieLinkGeneration, 3),
+    (nvmlDeviceGetCurrPcieLinkGeneration, 3),
+    (nvmlDeviceGetMaxPcieLinkWidth, 16),
+    (nvmlDeviceGetCurrPcieLinkWidth, 16),
+    (nvmlDeviceGetPcieSpeed, 8_000),
+];
+
+/// A getter of one figure.
+pub type Getter<T> = unsafe extern "C" fn(DeviceHandle, *mut T) -> i32;
+
+/// One figure.
+pub fn figure<T: Default>(getter: Getter<T>, device: DeviceHandle) -> Result<T, Error> {
+    let mut found = T::default();
+    // SAFETY: a valid place.
+    ok(unsafe { getter(device, &raw mut found) })?;
+    Ok(found)
+}
+
+/// The text that a call writes into a buffer of `room` bytes.
+pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<String, Error> {
+    let mut buffer = vec![0x55u8; room as usize];
+    ok(call(buffer.as_mut_ptr().cast(), room))?;
+    let end = buffer
+        .iter()
+        .position(|byte| *byte == 0)
+        .ok_or("no end of text")?;
+    Ok(String::from_utf8(buffer[..end].to_vec())?)
+}
+
+/// Opens a context, current to this thread.
+pub fn context() -> Result<Handle, Error> {
+    let mut context: Handle = null_mut();
+    // SAFETY: a valid place.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    }
+    Ok(context)
+}
+
+pub fn alloc(bytes: usize) -> Result<u64, Error> {
+    let mut pointer = 0;
+    // SAFETY: a valid place.
+    ok(unsafe { cuMemAlloc_v2(&raw mut pointer, bytes) })?;
+    Ok(pointer)
+}
+
+pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
+    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
+    let (text, name) = (CString::new(text)?, CString::new(name)?);
+    // SAFETY: valid texts and places.
+    unsafe {
+        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        ok(cuModuleGetFunction(
+            &raw mut function,
+            module,
+            name.as_ptr(),
+        ))?;
+    }
+    Ok(function)
+}
+
+/// Launches a kernel on the default stream; each argument fills one parameter of at most 8 bytes.
+pub fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> Result<(), Error> {
+    let mut params: Vec<*mut c_void> = args
+        .iter_mut()
+        .map(|arg| std::ptr::from_mut(arg).cast())
+        .collect();
+    let (params, none) = (params.as_mut_ptr(), null_mut());
+    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
+    ok(unsafe {
+        cuLaunchKernel(
+            function,
+            grid,
+            1,
+            1,
+            block,
+            1,
+            1,
+            0,
+            none,
+            params,
+            null_mut(),
+        )
+    })
+}
+
+/// Runs the closure until it holds, and fails when it does not within the patience of a test.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
+    let began = Instant::now();
+    while !holds()? {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("never happened: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
