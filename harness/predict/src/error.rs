@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PredictError {
     /// A value outside of its range.
-    #[error("{name} is {given}: accepted is {accepted}")]
+    #[error("{name} is {}: accepted is {accepted}", one_line(given))]
     Value {
         /// The key or flag, as the user writes it.
         name: String,
@@ -16,7 +16,7 @@ pub enum PredictError {
         accepted: String,
     },
     /// A name that is in no list.
-    #[error("unknown {what} \"{given}\" (known: {known})")]
+    #[error("unknown {what} \"{}\" (known: {known})", one_line(given))]
     Unknown {
         /// What the name should have named.
         what: &'static str,
@@ -56,6 +56,18 @@ impl PredictError {
     }
 }
 
+/// What a user wrote, on one line whatever it holds.
+fn one_line(given: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
+    };
+    given.chars().map(shown).collect()
+}
+
 /// Reads TOML of a known form; what is wrong comes back as one line with its line number.
 pub fn from_toml<T: serde::de::DeserializeOwned>(
     what: &'static str,
@@ -71,7 +83,7 @@ pub fn from_toml<T: serde::de::DeserializeOwned>(
         PredictError::Form {
             what,
             place: format!("line {line}"),
-            detail: error.message().replace('\n', "; "),
+            detail: one_line(error.message()),
         }
     })
 }

@@ -3,6 +3,7 @@
 //! Pure functions of what the caller read: nothing here opens a device, reads a clock or a file,
 //! or prints. Figures from this package are predictions and say so.
 
+pub mod advise;
 pub mod error;
 pub mod mig;
 pub mod pack;

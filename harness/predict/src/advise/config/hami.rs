@@ -1,0 +1,44 @@
+//! HAMi: a pod with its caps in a cluster, and the same caps for a program on a host.
+
+use super::{ConfigFile, ConfigOptions};
+
+pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
+    let (memory_mib, percent) = (options.memory_mib, options.percent());
+    let limits = format!(
+        "          nvidia.com/gpumem: {memory_mib}\n          nvidia.com/gpucores: {percent}\n"
+    );
+    vec![
+        ConfigFile {
+            name: "label.sh",
+            purpose: "lets HAMi's device plugin onto the node: sh label.sh NODE".to_owned(),
+            text: "#!/bin/sh\nset -eu\nkubectl label nodes \"$1\" gpu=on\n".to_owned(),
+        },
+        ConfigFile {
+            name: "pod.yaml",
+            purpose: "a tenant with a memory cap in MiB and a rate limit in percent: \
+                      kubectl apply -f pod.yaml"
+                .to_owned(),
+            text: super::pod(options, "nvidia.com/gpu", &limits),
+        },
+        ConfigFile {
+            name: "hami-run.sh",
+            purpose: "the same caps for a program on a host: sh hami-run.sh /path/libvgpu.so \
+                      COMMAND; start one tenant after another, and no static binaries"
+                .to_owned(),
+            text: host(memory_mib, percent),
+        },
+    ]
+}
+
+/// A cache file per tenant: whoever creates a shared one fixes the limits of all.
+fn host(memory_mib: u32, percent: u32) -> String {
+    format!(
+        "#!/bin/sh\nset -eu\nlibrary=$1\nshift\nmkdir -p /tmp/vgpulock\n\
+         cache=$(mktemp -u /tmp/vgpu-XXXXXX.cache)\n\
+         trap 'rm -f \"$cache\"' EXIT\n\
+         LD_PRELOAD=\"$library\" CUDA_REDIRECT=\"$library\" \\\n\
+         CUDA_DEVICE_MEMORY_SHARED_CACHE=\"$cache\" \\\n\
+         CUDA_DEVICE_MEMORY_LIMIT={memory_mib}M CUDA_DEVICE_SM_LIMIT={percent} \\\n\
+         GPU_CORE_UTILIZATION_POLICY=FORCE \"$@\"\n"
+    )
+}

@@ -1,0 +1,125 @@
+//! Working configuration for a leaf: the files to apply, with what each is for.
+//!
+//! Checked in `tests/config.rs`: Kubernetes objects against the published API types, mig-parted and
+//! device-plugin files against the rules of their readers, scripts by a shell.
+
+mod cluster;
+mod exclusive;
+mod hami;
+mod mig_layout;
+mod mps;
+
+use super::tree::Leaf;
+use crate::error::{PredictError, positive};
+use crate::mig;
+use serde::Serialize;
+
+/// One file of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConfigFile {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, and how to apply it.
+    pub purpose: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What the configuration is made for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigOptions {
+    /// Tenants that share one GPU.
+    pub tenants: u32,
+    /// The GPU, where its MIG profiles matter.
+    pub gpu: Option<String>,
+    /// MIG profiles of the instances of one GPU.
+    pub layout: Vec<String>,
+    /// Memory that HAMi grants a tenant, in MiB.
+    pub memory_mib: u32,
+    /// Namespace of the tenants.
+    pub namespace: String,
+    /// Image of the tenants' example pod.
+    pub image: String,
+}
+
+impl Default for ConfigOptions {
+    fn default() -> Self {
+        Self {
+            tenants: 4,
+            gpu: None,
+            layout: Vec::new(),
+            memory_mib: 8000,
+            namespace: "gpu-tenants".to_owned(),
+            image: "registry.example.com/tenant:1".to_owned(),
+        }
+    }
+}
+
+impl ConfigOptions {
+    fn check(&self) -> Result<(), PredictError> {
+        // The device plugin refuses fewer than two replicas (api/config/v1/replicas.go).
+        if !(2..=48).contains(&self.tenants) {
+            return Err(PredictError::value(
+                "tenants",
+                self.tenants,
+                "a number from 2 to 48",
+            ));
+        }
+        positive("memory_mib", f64::from(self.memory_mib))?;
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_label = !self.namespace.is_empty()
+            && self.namespace.len() <= 63
+            && self.namespace.chars().all(is_word)
+            && !self.namespace.starts_with('-')
+            && !self.namespace.ends_with('-');
+        if !is_label {
+            let accepted = "lowercase letters, digits and inner dashes, at most 63";
+            return Err(PredictError::value("namespace", &self.namespace, accepted));
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
+        if self.image.is_empty() || !self.image.chars().all(is_plain) {
+            return Err(PredictError::value(
+                "image",
+                &self.image,
+                "the name of an image",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Share of a GPU for each tenant, in whole percent.
+    fn percent(&self) -> u32 {
+        100 / self.tenants
+    }
+}
+
+/// The configuration of a leaf.
+pub fn files(leaf: Leaf, options: &ConfigOptions) -> Result<Vec<ConfigFile>, PredictError> {
+    options.check()?;
+    Ok(match leaf {
+        Leaf::NoSharing => vec![exclusive::pod(options)],
+        Leaf::NoSharingNoMig => exclusive::single_tenancy(options),
+        Leaf::Mig => mig_layout::files(options)?,
+        Leaf::Mps => mps::files(options),
+        Leaf::Hami => hami::files(options),
+        Leaf::TimeSlicingOperator => cluster::operator_time_slicing(options),
+        Leaf::TimeSlicingDirect => cluster::direct_time_slicing(options),
+    })
+}
+
+/// A pod that asks for one unit of a resource, and other limits.
+fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
+    let ConfigOptions {
+        namespace, image, ..
+    } = options;
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: {namespace}\nspec:\n  \
+         restartPolicy: Never\n  tolerations:\n    - key: nvidia.com/gpu\n      operator: Exists\n      \
+         effect: NoSchedule\n  containers:\n    - name: tenant\n      image: {image}\n      \
+         resources:\n        limits:\n          {resource}: 1\n{more_limits}"
+    )
+}
+
+fn table_of(options: &ConfigOptions) -> Result<Option<&'static mig::Table>, PredictError> {
+    options.gpu.as_deref().map(mig::table).transpose()
+}

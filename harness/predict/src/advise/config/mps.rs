@@ -1,0 +1,52 @@
+//! MPS: the control daemon on a host, or the device plugin's in a cluster.
+
+use super::cluster::{operator_config_map, operator_patch};
+use super::{ConfigFile, ConfigOptions};
+
+pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
+    let tenants = options.tenants;
+    let plugin = format!(
+        "version: v1\nflags:\n  migStrategy: none\nsharing:\n  mps:\n    renameByDefault: false\n    \
+         failRequestsGreaterThanOne: true\n    resources:\n      - name: nvidia.com/gpu\n        \
+         replicas: {tenants}\n"
+    );
+    vec![
+        ConfigFile {
+            name: "mps-start.sh",
+            purpose:
+                "on a host without Kubernetes: sh mps-start.sh GPU-UUID; tenants set the same \
+                      CUDA_MPS_PIPE_DIRECTORY, or they silently run without MPS"
+                    .to_owned(),
+            text: start(options),
+        },
+        ConfigFile {
+            name: "mps-stop.sh",
+            purpose: "ends the daemon of mps-start.sh: sh mps-stop.sh GPU-UUID".to_owned(),
+            text: format!("{HEAD}echo quit -t 30 | nvidia-cuda-mps-control\n"),
+        },
+        operator_config_map(&plugin),
+        operator_patch(),
+        ConfigFile {
+            name: "pod.yaml",
+            purpose: "a tenant in the cluster; the device plugin caps its threads and memory at \
+                      one over the replicas: kubectl apply -f pod.yaml"
+                .to_owned(),
+            text: super::pod(options, "nvidia.com/gpu", ""),
+        },
+    ]
+}
+
+/// One daemon per GPU, with folders of its own: a daemon over two GPUs takes both down.
+const HEAD: &str = "#!/bin/sh\nset -eu\ngpu=$1\nexport CUDA_VISIBLE_DEVICES=\"$gpu\"\n\
+                    export CUDA_MPS_PIPE_DIRECTORY=\"/tmp/mps-$gpu/pipe\"\n\
+                    export CUDA_MPS_LOG_DIRECTORY=\"/tmp/mps-$gpu/log\"\n";
+
+fn start(options: &ConfigOptions) -> String {
+    let percent = options.percent();
+    format!(
+        "{HEAD}mkdir -p \"$CUDA_MPS_PIPE_DIRECTORY\" \"$CUDA_MPS_LOG_DIRECTORY\"\n\
+         nvidia-cuda-mps-control -d\n\
+         echo set_default_active_thread_percentage {percent} | nvidia-cuda-mps-control\n\
+         echo get_default_active_thread_percentage | nvidia-cuda-mps-control\n"
+    )
+}

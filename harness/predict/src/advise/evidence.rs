@@ -1,0 +1,263 @@
+//! What a record says beside the tree: answers to two questions, figures, and contradictions.
+
+use super::tree::Leaf;
+use super::walk::{Answers, Source, Walk};
+use crate::error::PredictError;
+use crate::mig;
+use gpubench_record::matrix::{Estimate, MatrixRow};
+use gpubench_record::outcome::OutcomeKind;
+use gpubench_record::provenance::DeviceKind;
+use gpubench_record::run::RunRecord;
+
+/// An answer that measurements give, with the figures that gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// `yes` or `no`.
+    pub value: &'static str,
+    /// The figures.
+    pub because: String,
+}
+
+/// Whether the device of a record can do MIG (question 2).
+pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
+    let said = |value, because: String| Some(Measured { value, because });
+    let rows = record.mechanisms.iter().filter(|row| row.name == "mig");
+    if rows.clone().any(|row| row.outcome.is_measured()) {
+        return said("yes", "the run measured it".to_owned());
+    }
+    if mig::table(&record.device.name).is_ok() {
+        return said("yes", format!("{} has MIG profiles", record.device.name));
+    }
+    let reason = rows.filter_map(|row| row.outcome.reason.clone()).next()?;
+    let lower = reason.to_lowercase();
+    let is_incapable = [
+        "not support",
+        "no mig",
+        "cannot do mig",
+        "not capable",
+        "without mig",
+    ];
+    if is_incapable.iter().any(|words| lower.contains(words)) {
+        return said("no", reason);
+    }
+    None
+}
+
+/// Whether small kernels leave SMs idle (question 6): under MPS a victim keeps more of its rate
+/// beside a busy neighbour than under time-slicing only if kernels of both fit side by side.
+pub fn sm_bound(record: &RunRecord) -> Option<Measured> {
+    let kept = |mechanism: &str| {
+        let mut rows = record.matrix.iter().filter(|row| {
+            row.mechanism == mechanism
+                && row.axis == "compute"
+                && row.sub_axis.as_deref() == Some("sm")
+                && row.outcome.outcome == OutcomeKind::Measured
+        });
+        rows.find_map(|row| row.retention.clone())
+    };
+    let (mps, slicing) = (kept("mps")?, kept("time-slicing")?);
+    let because = format!(
+        "beside a busy neighbour a victim keeps {} under mps and {} under time-slicing",
+        figure(&mps),
+        figure(&slicing)
+    );
+    if mps.lo > slicing.hi {
+        return Some(Measured {
+            value: "yes",
+            because,
+        });
+    }
+    // Intervals that overlap answer nothing.
+    (mps.hi <= slicing.lo).then_some(Measured {
+        value: "no",
+        because,
+    })
+}
+
+/// Answers the questions that a record can, unless the user did.
+pub fn answer(answers: &mut Answers, record: &RunRecord) -> Result<(), PredictError> {
+    for (number, flag, found) in [
+        (2, "mig", mig_capable(record)),
+        (6, "sm-bound", sm_bound(record)),
+    ] {
+        if let Some(found) = found.filter(|_| answers.get(number).is_none()) {
+            answers.answer(flag, found.value, Source::Record)?;
+        }
+    }
+    Ok(())
+}
+
+/// The figures that belong beside a question, one line each; none where nothing was measured.
+pub fn beside(number: u8, record: &RunRecord) -> Vec<String> {
+    let rows = |axis: &str, mechanisms: &[&str]| -> Vec<String> {
+        let fits =
+            |row: &&MatrixRow| row.axis == axis && mechanisms.contains(&row.mechanism.as_str());
+        record.matrix.iter().filter(fits).map(line).collect()
+    };
+    let found = match number {
+        1 => record
+            .overall
+            .iter()
+            .map(|row| {
+                let level = row.level.as_deref().unwrap_or("no level");
+                let weakest = row.weakest_axis.as_deref().unwrap_or("none");
+                format!("{} overall: {level}, weakest axis {weakest}", row.variant)
+            })
+            .collect(),
+        2 => mig_capable(record)
+            .map(|found| found.because)
+            .into_iter()
+            .collect(),
+        3 => rows("jitter", &["time-slicing", "mps", "hami", "mig"]),
+        4 => rows("memory", &["time-slicing", "mps", "hami", "mig"]),
+        6 => sm_bound(record)
+            .map(|found| found.because)
+            .into_iter()
+            .collect(),
+        7 => rows("compute", &["hami"]),
+        8 => rows("fault", &["mps"]),
+        _ => Vec::new(),
+    };
+    let kind = match record.device.kind {
+        DeviceKind::Real => "measured",
+        DeviceKind::Virtual => "virtual",
+    };
+    found
+        .into_iter()
+        .map(|line: String| format!("{kind}: {line}"))
+        .collect()
+}
+
+fn line(row: &MatrixRow) -> String {
+    let sub = row
+        .sub_axis
+        .as_ref()
+        .map(|sub| format!("/{sub}"))
+        .unwrap_or_default();
+    let beside = row
+        .aggressor
+        .as_ref()
+        .map(|name| format!(" beside {name}"))
+        .unwrap_or_default();
+    let place = format!("{} {}{sub}{beside}", row.variant, row.axis);
+    if row.outcome.outcome != OutcomeKind::Measured {
+        let reason = row.outcome.reason.as_deref().unwrap_or("no reason given");
+        return format!("{place}: {}, {reason}", row.outcome.outcome.as_str());
+    }
+    let level = row.level.as_deref().unwrap_or("no level");
+    let figures = [
+        ("retention", &row.retention),
+        ("survival", &row.survival),
+        ("jitter", &row.jitter),
+    ];
+    let figures = figures.into_iter().filter_map(|(name, found)| {
+        found
+            .as_ref()
+            .map(|found| format!(", {name} {}", figure(found)))
+    });
+    format!("{place}: {level}{}", figures.collect::<String>())
+}
+
+fn figure(found: &Estimate) -> String {
+    let Estimate {
+        value,
+        lo,
+        hi,
+        n,
+        unit,
+    } = found;
+    format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n={n}")
+}
+
+/// Levels that a word of S1 stands for at the least: 3 for hardware or hard, 1 for partial or soft.
+const PROMISED: [(&str, &str, u8); 7] = [
+    ("mig", "memory", 3),
+    ("mig", "compute", 3),
+    ("mig", "bandwidth", 3),
+    ("mig", "fault", 3),
+    ("hami", "memory", 3),
+    ("hami", "compute", 1),
+    ("mps", "memory", 1),
+];
+
+/// What an answer at a node rules out, and on which axis: if measurement gives that mechanism the
+/// highest level there, the answer rested on a belief that this device does not share.
+const RULED_OUT: [(u8, &str, &str, &str); 4] = [
+    (4, "yes", "time-slicing", "memory"),
+    (4, "yes", "mps", "memory"),
+    (7, "no", "hami", "compute"),
+    (8, "no", "mps", "fault"),
+];
+
+/// Where the record and the tree part.
+pub fn contradictions(walk: &Walk, leaf: Leaf, record: &RunRecord) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, measured) in [(2, mig_capable(record)), (6, sm_bound(record))] {
+        let step = walk.path.iter().find(|step| step.node.number == number);
+        if let Some((step, measured)) = step.zip(measured)
+            && step.choice.value != measured.value
+        {
+            found.push(format!(
+                "question {number} is answered {}, but the record says {}: {}",
+                step.choice.value, measured.value, measured.because
+            ));
+        }
+    }
+    for (mechanism, axis, promised) in PROMISED {
+        let rows = rows_of(record, mechanism, axis).filter(|_| leaf.mechanism() == Some(mechanism));
+        let below = rows.filter(|row| highest(row).is_some_and(|level| level < promised));
+        found.extend(below.map(|row| {
+            format!(
+                "the tree counts on L{promised} for {mechanism} {axis}, but {}",
+                line(row)
+            )
+        }));
+    }
+    for (number, value, mechanism, axis) in RULED_OUT {
+        let is_on_path = walk
+            .path
+            .iter()
+            .any(|step| step.node.number == number && step.choice.value == value);
+        let rows: Vec<&MatrixRow> = rows_of(record, mechanism, axis)
+            .filter(|row| lowest(row).is_some())
+            .collect();
+        let is_refuted = !rows.is_empty() && rows.iter().all(|row| lowest(row) == Some(3));
+        if is_on_path && is_refuted {
+            found.push(format!(
+                "question {number} rules out {mechanism} for its {axis} isolation, but {}",
+                line(rows[0])
+            ));
+        }
+    }
+    found
+}
+
+fn rows_of<'a>(
+    record: &'a RunRecord,
+    mechanism: &'a str,
+    axis: &'a str,
+) -> impl Iterator<Item = &'a MatrixRow> {
+    record.matrix.iter().filter(move |row| {
+        row.mechanism == mechanism
+            && row.axis == axis
+            && row.outcome.outcome == OutcomeKind::Measured
+    })
+}
+
+/// Levels are written `L2`, or `L1-L2` where the interval straddles a boundary.
+fn digits(row: &MatrixRow) -> impl Iterator<Item = u8> {
+    let digit = |c: char| c.to_digit(10).and_then(|digit| u8::try_from(digit).ok());
+    row.level
+        .as_deref()
+        .unwrap_or_default()
+        .chars()
+        .filter_map(digit)
+}
+
+fn highest(row: &MatrixRow) -> Option<u8> {
+    digits(row).max()
+}
+
+fn lowest(row: &MatrixRow) -> Option<u8> {
+    digits(row).min()
+}

@@ -1,0 +1,386 @@
+//! The configurations that `advise` prints, against published schemas and readers' own rules.
+//!
+//! Kubernetes objects are read into the types generated from Kubernetes' published OpenAPI document
+//! and written back: a field that it does not have would be missing then. The device plugin, the
+//! GPU Operator's values and mig-parted publish no schema; the structs below hold the rules of
+//! their readers (k8s-device-plugin api/config/v1, gpu-operator values, mig-parted api/spec/v1).
+
+use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, files};
+use gpubench_predict::advise::tree::Leaf;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_yaml_ng::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn options() -> ConfigOptions {
+    ConfigOptions {
+        gpu: Some("A100-80".to_owned()),
+        ..ConfigOptions::default()
+    }
+}
+
+#[test]
+fn every_leaf_has_a_configuration_that_its_readers_accept() {
+    for leaf in Leaf::ALL {
+        let files = files(leaf, &options()).expect("a configuration");
+        assert!(files.iter().any(|file| file.name == "pod.yaml"), "{leaf:?}");
+        for file in files {
+            check(leaf, &file);
+        }
+    }
+}
+
+fn check(leaf: Leaf, file: &ConfigFile) {
+    let context = format!("{} of {leaf:?}:\n{}", file.name, file.text);
+    assert!(
+        file.text.ends_with('\n') && !file.text.contains('\t'),
+        "{context}"
+    );
+    match file.name {
+        name if name.ends_with(".sh") => check_script(&file.text, &context),
+        "mig-parted.yaml" => check_parted(&file.text, &context),
+        "device-plugin-values.yaml" => {
+            let values: PluginValues = strict(&file.text, &context);
+            let named = values
+                .config
+                .map
+                .get(&values.config.default)
+                .expect(&context);
+            check_plugin(named, &context);
+        }
+        "gpu-operator-values.yaml" => drop(strict::<OperatorValues>(&file.text, &context)),
+        "cluster-policy-patch.yaml" => drop(strict::<PolicyPatch>(&file.text, &context)),
+        _ => {
+            for document in serde_yaml_ng::Deserializer::from_str(&file.text) {
+                check_object(Value::deserialize(document).expect(&context), &context);
+            }
+        }
+    }
+}
+
+fn check_object(object: Value, context: &str) {
+    match object["kind"].as_str() {
+        Some("Pod") => same::<Pod>(object, context),
+        Some("Namespace") => same::<Namespace>(object, context),
+        Some("ResourceQuota") => same::<ResourceQuota>(object, context),
+        Some("Role") => same::<Role>(object, context),
+        Some("RoleBinding") => same::<RoleBinding>(object, context),
+        Some("ConfigMap") => {
+            let data = object["data"].as_mapping().expect(context).clone();
+            same::<ConfigMap>(object, context);
+            for (name, text) in data {
+                let text = text.as_str().expect(context);
+                match name.as_str() {
+                    Some("any") => check_plugin(text, context),
+                    Some("config.yaml") => check_parted(text, context),
+                    other => panic!("{other:?} in {context}"),
+                }
+            }
+        }
+        kind => panic!("{kind:?} is no object that is checked: {context}"),
+    }
+}
+
+/// Reads an object into its published type and compares what the type kept of it.
+fn same<T: DeserializeOwned + Serialize>(object: Value, context: &str) {
+    let typed: T = serde_yaml_ng::from_value(object.clone()).expect(context);
+    let kept = serde_yaml_ng::to_value(typed).expect(context);
+    assert_eq!(
+        plain(kept),
+        plain(object),
+        "a field is not in the schema: {context}"
+    );
+}
+
+/// Quantities may be written as numbers; the types keep them as text.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Number(number) => Value::String(number.to_string()),
+        Value::Sequence(items) => items.into_iter().map(plain).collect(),
+        Value::Mapping(map) => Value::Mapping(
+            map.into_iter()
+                .map(|(key, value)| (key, plain(value)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+fn strict<T: DeserializeOwned>(text: &str, context: &str) -> T {
+    serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error} in {context}"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plugin {
+    version: String,
+    flags: Flags,
+    sharing: Option<Sharing>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Flags {
+    mig_strategy: String,
+}
+
+/// Exactly one of the two: the plugin refuses both together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Sharing {
+    time_slicing: Option<Replicated>,
+    mps: Option<Replicated>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Replicated {
+    rename_by_default: bool,
+    fail_requests_greater_than_one: bool,
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resource {
+    name: String,
+    replicas: u32,
+}
+
+fn check_plugin(text: &str, context: &str) {
+    let plugin: Plugin = strict(text, context);
+    assert_eq!(plugin.version, "v1", "{context}");
+    assert!(
+        ["none", "single", "mixed"].contains(&plugin.flags.mig_strategy.as_str()),
+        "{context}"
+    );
+    let Some(sharing) = plugin.sharing else {
+        assert_eq!(plugin.flags.mig_strategy, "mixed", "{context}");
+        return;
+    };
+    assert!(
+        sharing.mps.is_none() || sharing.time_slicing.is_none(),
+        "{context}"
+    );
+    let replicated = sharing.mps.or(sharing.time_slicing).expect(context);
+    // The plugin rejects a rename together with the default name, and fewer than two replicas.
+    assert!(!replicated.rename_by_default && replicated.fail_requests_greater_than_one);
+    let [resource] = replicated.resources.as_slice() else {
+        panic!("{context}")
+    };
+    assert_eq!(
+        (resource.name.as_str(), resource.replicas),
+        ("nvidia.com/gpu", 4),
+        "{context}"
+    );
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Parted {
+    version: String,
+    mig_configs: BTreeMap<String, Vec<PartedDevices>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PartedDevices {
+    devices: String,
+    mig_enabled: bool,
+    mig_devices: Option<BTreeMap<String, u32>>,
+}
+
+fn check_parted(text: &str, context: &str) {
+    let parted: Parted = strict(text, context);
+    assert_eq!(parted.version, "v1", "{context}");
+    for entry in parted.mig_configs.values().flatten() {
+        assert_eq!(entry.devices, "all", "{context}");
+        // The reader demands devices exactly where MIG is enabled.
+        assert_eq!(entry.mig_enabled, entry.mig_devices.is_some(), "{context}");
+    }
+    let tenants = parted.mig_configs["tenants"][0]
+        .mig_devices
+        .as_ref()
+        .expect(context);
+    assert_eq!(
+        tenants,
+        &BTreeMap::from([("1g.20gb".to_owned(), 4)]),
+        "{context}"
+    );
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PluginValues {
+    config: PluginConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PluginConfig {
+    default: String,
+    map: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "reading is the check")]
+struct OperatorValues {
+    driver: Option<Enabled>,
+    toolkit: Option<Enabled>,
+    mig: Option<Strategy>,
+    mig_manager: Option<Named>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "reading is the check")]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "reading is the check")]
+struct Strategy {
+    strategy: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "reading is the check")]
+struct Named {
+    config: NamedConfig,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "reading is the check")]
+struct NamedConfig {
+    name: String,
+    default: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "reading is the check")]
+struct PolicyPatch {
+    spec: PolicySpec,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(dead_code, reason = "reading is the check")]
+struct PolicySpec {
+    device_plugin: Named,
+}
+
+/// The shell reads the script without running it.
+fn check_script(text: &str, context: &str) {
+    let mut shell = Command::new("sh")
+        .arg("-n")
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut stdin = shell.stdin.take().expect("stdin was piped");
+    stdin.write_all(text.as_bytes()).expect("the shell reads");
+    drop(stdin);
+    assert!(shell.wait().expect("the shell ends").success(), "{context}");
+    assert!(text.starts_with("#!/bin/sh\nset -eu\n"), "{context}");
+    // Recipes that do not exist, in circulation all the same.
+    for invented in ["nvidia-smi -mps", "-cip ", "-server -get"] {
+        assert!(!text.contains(invented), "{invented} in {context}");
+    }
+}
+
+#[test]
+fn the_checks_refuse_what_is_wrong() {
+    let broken = |text: &str, from: &str, to: &str| {
+        assert!(text.contains(from), "{from} is not in {text}");
+        let text = text.replace(from, to);
+        std::panic::catch_unwind(|| {
+            let file = ConfigFile {
+                name: "pod.yaml",
+                purpose: String::new(),
+                text,
+            };
+            check(Leaf::Mps, &file);
+        })
+        .is_err()
+    };
+    let of = |leaf: Leaf, name: &str| {
+        let files = files(leaf, &options()).expect("a configuration");
+        files
+            .into_iter()
+            .find(|file| file.name == name)
+            .expect("the file")
+            .text
+    };
+    let pod = of(Leaf::Mps, "pod.yaml");
+    assert!(broken(&pod, "restartPolicy", "restartPolice"));
+    let map = of(Leaf::Mps, "device-plugin-config.yaml");
+    assert!(broken(&map, "resources:", "resource:"));
+    assert!(broken(
+        &map,
+        "flags:\n      migStrategy: none\n    sharing:",
+        "sharing:\n      x: 1"
+    ));
+    let parted = of(Leaf::Mig, "mig-parted-config.yaml");
+    assert!(broken(&parted, "mig-devices:", "mig-instances:"));
+}
+
+#[test]
+fn values_are_in_the_files() {
+    let text = |leaf: Leaf, options: &ConfigOptions| {
+        let files = files(leaf, options).expect("a configuration");
+        files.into_iter().map(|file| file.text).collect::<String>()
+    };
+    let mut wanted = options();
+    wanted.layout = vec!["1g.10gb".to_owned(), "3g.40gb".to_owned()];
+    let mig = text(Leaf::Mig, &wanted);
+    assert!(mig.contains("-cgi 3g.40gb,1g.10gb -C"), "{mig}");
+    assert!(mig.contains("nvidia.com/mig-1g.10gb: 1"), "{mig}");
+    let mps = text(
+        Leaf::Mps,
+        &ConfigOptions {
+            tenants: 5,
+            ..options()
+        },
+    );
+    assert!(
+        mps.contains("set_default_active_thread_percentage 20 "),
+        "{mps}"
+    );
+    let hami = text(
+        Leaf::Hami,
+        &ConfigOptions {
+            memory_mib: 3000,
+            ..options()
+        },
+    );
+    assert!(hami.contains("nvidia.com/gpumem: 3000"), "{hami}");
+    assert!(hami.contains("CUDA_DEVICE_MEMORY_LIMIT=3000M"), "{hami}");
+}
+
+#[test]
+fn wrong_values_are_refused_on_one_line() {
+    let refused = |leaf: Leaf, change: fn(&mut ConfigOptions)| {
+        let mut options = options();
+        change(&mut options);
+        let said = files(leaf, &options).expect_err("refused").to_string();
+        assert!(!said.contains('\n'), "{said}");
+        said
+    };
+    assert!(refused(Leaf::Mps, |o| o.tenants = 1).contains("tenants is 1"));
+    assert!(refused(Leaf::Mig, |o| o.tenants = 9).contains("at most 7"));
+    assert!(refused(Leaf::Mig, |o| o.gpu = None).contains("the GPU is missing"));
+    assert!(refused(Leaf::Mig, |o| o.layout = vec!["1g.5gb".to_owned()]).contains("1g.10gb"));
+    assert!(refused(Leaf::Mig, |o| o.layout = vec!["4g.40gb".to_owned(); 2]).contains("fits on"));
+    assert!(refused(Leaf::Hami, |o| o.memory_mib = 0).contains("memory_mib is 0"));
+    assert!(refused(Leaf::Hami, |o| "A b".clone_into(&mut o.namespace)).contains("namespace"));
+    assert!(refused(Leaf::Hami, |o| "x\ny: 1".clone_into(&mut o.image)).contains("image is"));
+}
