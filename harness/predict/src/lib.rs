@@ -4,6 +4,7 @@
 //! or prints. Figures from this package are predictions and say so.
 
 pub mod advise;
+pub mod calibrate;
 pub mod error;
 pub mod mig;
 pub mod pack;

@@ -42,18 +42,31 @@ pub fn run(
     turn: Turn,
     buckets: Option<Vec<Bucket>>,
 ) -> Vec<f64> {
-    let mut ring = Ring {
-        requests,
-        turn,
-        left_s: requests.iter().map(|request| request.work_s).collect(),
-        ends_s: vec![f64::INFINITY; requests.len()],
-        queues: vec![VecDeque::new(); tenants],
-        gate: Gate::new(buckets),
-        arrived: 0,
-        current: None,
-        now_s: 0.0,
-    };
+    let mut ring = Ring::new(requests, tenants, turn, buckets);
     while ring.step() {}
+    ring.ends_s
+}
+
+/// When each request ends that is watched; the run stops when all of those have. Requests that
+/// have not ended by then end at infinity.
+pub fn run_until(
+    requests: &[Request],
+    tenants: usize,
+    turn: Turn,
+    is_watched: impl Fn(&Request) -> bool,
+) -> Vec<f64> {
+    let mut ring = Ring::new(requests, tenants, turn, None);
+    // Requests of one tenant end in order, so only the last watched of each has to be looked at.
+    let mut last: Vec<Option<usize>> = vec![None; tenants];
+    for (place, request) in requests
+        .iter()
+        .enumerate()
+        .filter(|(_, request)| is_watched(request))
+    {
+        last[request.tenant] = Some(place);
+    }
+    let last: Vec<usize> = last.into_iter().flatten().collect();
+    while last.iter().any(|place| ring.ends_s[*place].is_infinite()) && ring.step() {}
     ring.ends_s
 }
 
@@ -69,7 +82,26 @@ struct Ring<'a> {
     now_s: f64,
 }
 
-impl Ring<'_> {
+impl<'a> Ring<'a> {
+    fn new(
+        requests: &'a [Request],
+        tenants: usize,
+        turn: Turn,
+        buckets: Option<Vec<Bucket>>,
+    ) -> Self {
+        Self {
+            requests,
+            turn,
+            left_s: requests.iter().map(|request| request.work_s).collect(),
+            ends_s: vec![f64::INFINITY; requests.len()],
+            queues: vec![VecDeque::new(); tenants],
+            gate: Gate::new(buckets),
+            arrived: 0,
+            current: None,
+            now_s: 0.0,
+        }
+    }
+
     /// One turn, or one wait; false once everything has ended.
     fn step(&mut self) -> bool {
         self.admit();

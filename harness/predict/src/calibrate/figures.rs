@@ -1,0 +1,167 @@
+//! What the cells of a record measured: one value per block, gathered by mechanism and aggressor.
+//!
+//! The only file that knows which keys of a record hold which figure.
+
+use gpubench_record::cell::CellResult;
+use gpubench_record::condition::Condition;
+use gpubench_record::run::RunRecord;
+
+const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
+const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
+const AGGRESSOR_RATE_PER_S: &str = "aggressor_rate_per_s";
+const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
+const OPEN_LATENCY_P99_NS: &str = "open_latency_p99_ns";
+const OFFERED_PER_S: &str = "offered_per_s";
+
+/// One victim beside one aggressor under one mechanism; a value per block in every list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shared {
+    pub mechanism: String,
+    pub variant: String,
+    pub aggressor: String,
+    pub closed_ms: Vec<f64>,
+    pub rate_per_s: Vec<f64>,
+    pub aggressor_rate_per_s: Vec<f64>,
+    pub offered_per_s: Vec<f64>,
+    pub p50_ms: Vec<f64>,
+    pub p99_ms: Vec<f64>,
+    /// Blocks in which the open loop gave no latency.
+    pub without_latency: u32,
+}
+
+/// One victim alone under one mechanism.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Solo {
+    pub mechanism: String,
+    pub variant: String,
+    pub closed_ms: Vec<f64>,
+}
+
+/// Victims that were measured beside a full aggressor, in the order of the record.
+pub(super) fn victims(record: &RunRecord) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for cell in record.cells.iter().filter(|cell| is_shared(cell)) {
+        if !names.contains(&cell.victim) {
+            names.push(cell.victim.clone());
+        }
+    }
+    names
+}
+
+/// Service time of a victim alone on the GPU: measured in native cells, else as calibrated.
+pub(super) fn native_ms(record: &RunRecord, victim: &str) -> Option<f64> {
+    let cells = record.cells.iter().filter(|cell| {
+        cell.outcome.is_measured() && cell.condition.is_native() && cell.victim == victim
+    });
+    let measured = closed_ms(cells);
+    median(&measured).or_else(|| {
+        record
+            .calibration
+            .entries
+            .get(victim)
+            .map(|entry| entry.service_ns as f64 / 1e6)
+    })
+}
+
+/// What one request of an aggressor takes alone on the GPU.
+pub(super) fn aggressor_native_per_s(record: &RunRecord, aggressor: &str) -> Option<f64> {
+    record
+        .calibration
+        .entries
+        .get(aggressor)
+        .map(|entry| entry.native_rate_per_s)
+}
+
+/// The victim beside full aggressors, by mechanism and aggressor.
+pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
+    let mut rows: Vec<Shared> = Vec::new();
+    for cell in record
+        .cells
+        .iter()
+        .filter(|cell| is_shared(cell) && cell.victim == victim)
+    {
+        let aggressor = cell.aggressor.clone().unwrap_or_default();
+        let known = rows
+            .iter()
+            .position(|row| row.variant == cell.variant && row.aggressor == aggressor);
+        let place = known.unwrap_or_else(|| {
+            rows.push(Shared {
+                mechanism: cell.mechanism.clone(),
+                variant: cell.variant.clone(),
+                aggressor,
+                closed_ms: Vec::new(),
+                rate_per_s: Vec::new(),
+                aggressor_rate_per_s: Vec::new(),
+                offered_per_s: Vec::new(),
+                p50_ms: Vec::new(),
+                p99_ms: Vec::new(),
+                without_latency: 0,
+            });
+            rows.len() - 1
+        });
+        add(&mut rows[place], cell);
+    }
+    rows
+}
+
+fn add(row: &mut Shared, cell: &CellResult) {
+    let mut put = |key: &str, scale: f64, list: fn(&mut Shared) -> &mut Vec<f64>| {
+        if let Some(value) = cell.rates.get(key) {
+            list(row).push(value * scale);
+        }
+    };
+    put(CLOSED_SERVICE_P50_NS, 1e-6, |row| &mut row.closed_ms);
+    put(CLOSED_RATE_PER_S, 1.0, |row| &mut row.rate_per_s);
+    put(AGGRESSOR_RATE_PER_S, 1.0, |row| {
+        &mut row.aggressor_rate_per_s
+    });
+    put(OFFERED_PER_S, 1.0, |row| &mut row.offered_per_s);
+    put(OPEN_LATENCY_P50_NS, 1e-6, |row| &mut row.p50_ms);
+    put(OPEN_LATENCY_P99_NS, 1e-6, |row| &mut row.p99_ms);
+    row.without_latency += u32::from(!cell.rates.contains_key(OPEN_LATENCY_P50_NS));
+}
+
+/// The victim alone under each mechanism.
+pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
+    let is_solo = |cell: &&CellResult| {
+        cell.outcome.is_measured()
+            && matches!(cell.condition, Condition::S | Condition::SAgain)
+            && cell.victim == victim
+    };
+    let mut rows: Vec<Solo> = Vec::new();
+    for cell in record.cells.iter().filter(is_solo) {
+        let known = rows.iter().position(|row| row.variant == cell.variant);
+        let place = known.unwrap_or_else(|| {
+            let (mechanism, variant) = (cell.mechanism.clone(), cell.variant.clone());
+            rows.push(Solo {
+                mechanism,
+                variant,
+                closed_ms: Vec::new(),
+            });
+            rows.len() - 1
+        });
+        rows[place]
+            .closed_ms
+            .extend(closed_ms(std::iter::once(cell)));
+    }
+    rows
+}
+
+fn is_shared(cell: &CellResult) -> bool {
+    cell.outcome.is_measured()
+        && cell.condition == Condition::C
+        && cell.dose >= 1.0
+        && cell.aggressor.is_some()
+}
+
+fn closed_ms<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<f64> {
+    cells
+        .filter_map(|cell| cell.rates.get(CLOSED_SERVICE_P50_NS))
+        .map(|ns| ns / 1e6)
+        .collect()
+}
+
+/// The median, or nothing where there are no values.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    crate::percentile::percentiles(&mut values.to_vec(), [50.0]).map(|[median]| median)
+}

@@ -1,0 +1,117 @@
+//! `simulate --calibrate`: parameters of the model from a record, and prediction beside measurement.
+//!
+//! figures (medians over blocks of what cells measured) -> parameters (from the closed loop alone)
+//! -> compare (the open loop predicted from them). What is compared was not used to calibrate.
+
+mod compare;
+mod figures;
+mod parameters;
+
+pub mod output;
+
+pub use compare::{Comparison, Miss};
+pub use parameters::{Basis, Parameters};
+
+use crate::error::PredictError;
+use crate::simulate::scenario::Scenario;
+use gpubench_record::run::RunRecord;
+use serde::Serialize;
+
+/// The driver's own default time slice: 128 << 3 microseconds, as open-gpu-kernel-modules 595 sets
+/// it in kernel_fifo_gv100.c. An assumption wherever the device's slice was not measured.
+pub const DEFAULT_SLICE_MS: f64 = 1.024;
+
+/// What the user chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choices {
+    /// Whose figures are taken; the first victim of the record by default.
+    pub victim: Option<String>,
+    /// Time slice of the device.
+    pub slice_ms: f64,
+    /// Seed of the simulated open loop.
+    pub seed: u64,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            victim: None,
+            slice_ms: DEFAULT_SLICE_MS,
+            seed: 7,
+        }
+    }
+}
+
+/// What a record says to the model, and how well the model says what the record has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Calibrated {
+    /// The record's device, and whether it is real.
+    pub device: String,
+    /// The victim whose figures were taken.
+    pub victim: String,
+    /// The model's parameters.
+    pub parameters: Parameters,
+    /// Prediction beside measurement, one row per mechanism and aggressor.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Calibrates the model with a record and compares the two.
+pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, PredictError> {
+    crate::error::positive("slice_ms", choices.slice_ms)?;
+    let victim = victim(record, choices)?;
+    let rows = figures::shared(record, &victim);
+    let solo = figures::solo(record, &victim);
+    let native_ms = figures::native_ms(record, &victim).ok_or_else(|| PredictError::Missing {
+        what: format!("the native service time of {victim}"),
+        remedy: "the record needs a measured native cell or a calibration entry of it".to_owned(),
+    })?;
+    let comparisons: Vec<Comparison> = rows
+        .iter()
+        .map(|row| compare::compare(record, native_ms, row, choices))
+        .collect();
+    Ok(Calibrated {
+        device: format!("{} ({:?})", record.device.name, record.device.kind).to_lowercase(),
+        parameters: parameters::parameters(native_ms, &solo, &comparisons),
+        victim,
+        comparisons,
+    })
+}
+
+fn victim(record: &RunRecord, choices: &Choices) -> Result<String, PredictError> {
+    let victims = figures::victims(record);
+    match &choices.victim {
+        Some(name) if victims.contains(name) => Ok(name.clone()),
+        Some(name) => Err(PredictError::Unknown {
+            what: "victim",
+            given: name.clone(),
+            known: victims.join(", "),
+        }),
+        None => victims
+            .into_iter()
+            .next()
+            .ok_or_else(|| PredictError::Missing {
+                what: "a measured contended cell".to_owned(),
+                remedy: "calibrate from a record of `matrix` in which one was measured".to_owned(),
+            }),
+    }
+}
+
+impl Calibrated {
+    /// The scenario with what the record measured, where it measured it.
+    pub fn applied(&self, scenario: &Scenario) -> Scenario {
+        let mut changed = scenario.clone();
+        let take = |basis: &Option<Basis>, into: &mut f64| {
+            if let Some(basis) = basis {
+                *into = basis.value;
+            }
+        };
+        changed.service_ms = self.parameters.service_ms.value;
+        take(&self.parameters.contention, &mut changed.contention);
+        take(&self.parameters.switch_ms, &mut changed.switch_ms);
+        if let Some(speed) = &self.parameters.slice_speed {
+            // A speed above one would be noise of a slice as fast as the whole device.
+            changed.slice_speed = Some(speed.value.min(1.0));
+        }
+        changed
+    }
+}
