@@ -55,6 +55,8 @@ pub struct Shared {
     base: *mut Layout,
     /// Kept open: the process lock that proves us alive lives on this description.
     file: File,
+    /// Where this process looks for its next free event.
+    next_event: AtomicU32,
 }
 
 // SAFETY: all shared parts are atomics or are touched only under the process-shared mutex.
@@ -144,6 +146,7 @@ impl Shared {
         Ok(Self {
             base: base.cast(),
             file,
+            next_event: AtomicU32::new(0),
         })
     }
 
@@ -197,13 +200,21 @@ impl Shared {
     #[must_use]
     pub fn claim_event(&self, slot: u32) -> Option<u32> {
         let owners = &self.layout().event_owners;
-        let index = owners.iter().position(|owner| {
-            owner.load(Ordering::Relaxed) == 0
+        let first = self.next_event.load(Ordering::Relaxed) as usize;
+        for step in 0..EVENTS {
+            let index = (first + step) % EVENTS;
+            let owner = &owners[index];
+            let free = owner.load(Ordering::Relaxed) == 0
                 && owner
                     .compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-        })?;
-        u32::try_from(index).ok()
+                    .is_ok();
+            if free {
+                let next = (index as u32 + 1) % EVENTS as u32;
+                self.next_event.store(next, Ordering::Relaxed);
+                return Some(index as u32);
+            }
+        }
+        None
     }
 
     /// Gives an event back.

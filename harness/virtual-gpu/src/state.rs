@@ -264,6 +264,8 @@ pub struct Op {
     pub stamp_ns: u64,
     /// How long it takes alone on the device.
     pub alone_ns: u64,
+    /// Bytes that a copy moves over the host link.
+    pub bytes: u64,
     /// Power above idle while it runs alone at full speed, in milliwatts.
     pub power_mw: u32,
     /// Share of each resource that it uses while running alone, in fixed point.
@@ -393,6 +395,10 @@ pub struct Window {
     pub busy_at_start_ns: u64,
     /// Percent of the last full window during which a kernel ran.
     pub last_percent: u32,
+    /// DRAM use at its start.
+    pub dram_at_start: u128,
+    /// Percent of DRAM bandwidth used over the last full window.
+    pub last_dram_percent: u32,
 }
 
 /// Everything about the device that a transaction may change.
@@ -409,6 +415,10 @@ pub struct State {
     pub energy_pj: u64,
     /// Power drawn now, in milliwatts.
     pub power_mw: u64,
+    /// Share of DRAM bandwidth in use now, in fixed point.
+    pub dram_share: u64,
+    /// Time that DRAM was in use, each nanosecond weighed with the share, in fixed point.
+    pub dram_busy: u128,
     /// Xids ever raised.
     pub xids_raised: u64,
     /// Kernel engine.
@@ -446,6 +456,8 @@ impl State {
             seed,
             energy_pj: 0,
             power_mw: idle_power_mw,
+            dram_share: 0,
+            dram_busy: 0,
             xids_raised: 0,
             compute: ComputeEngine {
                 group: NONE,
@@ -475,6 +487,8 @@ impl State {
         self.seed = from.seed;
         self.energy_pj = from.energy_pj;
         self.power_mw = from.power_mw;
+        self.dram_share = from.dram_share;
+        self.dram_busy = from.dram_busy;
         self.xids_raised = from.xids_raised;
         self.compute = from.compute;
         self.copies = from.copies;

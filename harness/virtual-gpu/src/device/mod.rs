@@ -112,17 +112,21 @@ impl Device {
             return Ok(slot);
         }
         let pid = std::process::id();
+        // The row and the proof that its process lives appear together: between the two, somebody
+        // who buries the dead would take the newcomer for one of them.
         let slot = self.shared.transact(|state, _| {
-            let slot = state.processes.claim(|process| process.pid == 0)?;
+            let Some(slot) = state.processes.claim(|process| process.pid == 0) else {
+                return Err(DeviceError::Full("process"));
+            };
+            let number = slot as u32;
+            self.shared.claim_life(number)?;
             state.processes.rows[slot] = Process {
                 pid,
                 busy_ns: 0,
                 name: life::own_name(),
             };
-            u32::try_from(slot).ok()
-        })?;
-        let slot = slot.ok_or(DeviceError::Full("process"))?;
-        self.shared.claim_life(slot)?;
+            Ok(number)
+        })??;
         Ok(*self.process.get_or_init(|| slot))
     }
 

@@ -6,7 +6,9 @@
 //! switch gap, during which nothing runs. Preemption is at instruction level: a preempted kernel
 //! goes on later where it was.
 
-use crate::state::{Context, Head, Interval, NEVER, NONE, OpKind, State, Stream};
+use crate::state::{
+    Context, FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, OpKind, Resource, State, Stream,
+};
 
 use super::share::{Demand, fair_speeds};
 use super::{Queues, Rules};
@@ -92,16 +94,19 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let mut speeds = Vec::new();
     fair_speeds(&demands, &mut speeds);
     let mut power_mw = rules.idle_power_mw;
-    for (&(index, kernel_mw), &speed) in running.iter().zip(&speeds) {
+    let mut dram = 0;
+    for ((&(index, kernel_mw), &speed), demand) in running.iter().zip(&speeds).zip(&demands) {
+        dram += (u64::from(demand[Resource::Dram as usize]) * speed) >> FRACTION_BITS;
         let stream = &mut state.streams.rows[index];
         if stream.head == Head::Ready {
             stream.head = Head::Started;
             stream.started_ns = now;
         }
         stream.speed = speed;
-        power_mw += (u64::from(kernel_mw) * speed) >> crate::state::FRACTION_BITS;
+        power_mw += (u64::from(kernel_mw) * speed) >> FRACTION_BITS;
     }
     state.power_mw = power_mw;
+    state.dram_share = dram.min(ONE);
 }
 
 /// Counts time that passes with kernels running.

@@ -42,11 +42,12 @@ pub fn start(state: &mut State, queues: &dyn Queues) -> bool {
     changed
 }
 
-/// Frees the engine that a completed stream was on, if it was on one.
-pub fn finish(state: &mut State, stream: usize) {
+/// Frees the engine that a completed stream was on, if it was on one, and counts what it moved.
+pub fn finish(state: &mut State, stream: usize, bytes: u64) {
     for engine in &mut state.copies {
         if engine.stream == stream as u32 {
             engine.stream = NONE;
+            engine.bytes += bytes;
         }
     }
 }

@@ -8,7 +8,9 @@ mod compute;
 mod copy;
 pub mod share;
 
-use crate::state::{Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid};
+use crate::state::{
+    FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid,
+};
 
 /// The device's constants, as the machine file gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +92,7 @@ pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u
         state.energy_pj = state
             .energy_pj
             .saturating_add(state.power_mw.saturating_mul(dt));
+        state.dram_busy += u128::from(state.dram_share) * u128::from(dt);
     }
     state.now_ns = t_ns;
     roll_window(state, rules);
@@ -176,7 +179,7 @@ fn complete_finished(state: &mut State, queues: &dyn Queues) -> bool {
         if op.kind == OpKind::Kernel && !compute::has_engine(state, stream.context) {
             continue;
         }
-        copy::finish(state, index);
+        copy::finish(state, index, op.bytes);
         let span = Interval {
             start_ns: stream.started_ns,
             end_ns: state.now_ns,
@@ -232,6 +235,10 @@ fn roll_window(state: &mut State, rules: &Rules) {
     if length >= rules.utilisation_window_ns {
         let busy = state.compute.busy_ns - state.window.busy_at_start_ns;
         state.window.last_percent = (busy * 100 / length.max(1)) as u32;
+        let dram = state.dram_busy - state.window.dram_at_start;
+        let whole = u128::from(length.max(1)) << FRACTION_BITS;
+        state.window.last_dram_percent = (dram * 100 / whole) as u32;
+        state.window.dram_at_start = state.dram_busy;
         state.window.start_ns = state.now_ns;
         state.window.busy_at_start_ns = state.compute.busy_ns;
     }

@@ -275,6 +275,7 @@ fn transfer(
     let op = Op {
         kind,
         alone_ns: noisy(process, stream.slot, alone_ns)?,
+        bytes,
         ..Op::default()
     };
     let seq = device.submit(stream.slot, op)?;
