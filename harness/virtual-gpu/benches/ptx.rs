@@ -25,11 +25,7 @@ impl Timer for NoTimer {
     }
 }
 
-fn run(program: &Program, kernel: &str, params: &[u8]) -> Execution {
-    let (mut source, mut target) = (vec![1u8; BUFFER_BYTES], vec![0u8; BUFFER_BYTES]);
-    let mut memory = DeviceMemory::new();
-    memory.map(SOURCE, &mut source, false).expect("maps");
-    memory.map(TARGET, &mut target, true).expect("maps");
+fn run(program: &Program, kernel: &str, params: &[u8], memory: &mut DeviceMemory<'_>) -> Execution {
     let model = CycleModel::default();
     let launch = Launch {
         kernel,
@@ -58,11 +54,15 @@ fn run(program: &Program, kernel: &str, params: &[u8]) -> Execution {
 fn bench(criterion: &mut Criterion, name: &str, text: &str, kernel: &str, params: &[u8]) {
     let module = Arc::new(parse(text).expect("parses"));
     let program = Program::bind(module, Vec::new()).expect("binds");
-    let lanes = run(&program, kernel, params).counts.lanes();
+    let (mut source, mut target) = (vec![1u8; BUFFER_BYTES], vec![0u8; BUFFER_BYTES]);
+    let mut memory = DeviceMemory::new();
+    memory.map(SOURCE, &mut source, false).expect("maps");
+    memory.map(TARGET, &mut target, true).expect("maps");
+    let lanes = run(&program, kernel, params, &mut memory).counts.lanes();
     let mut group = criterion.benchmark_group("ptx");
     group.throughput(Throughput::Elements(lanes));
     group.bench_function(name, |b| {
-        b.iter(|| black_box(run(&program, kernel, params)))
+        b.iter(|| black_box(run(&program, kernel, params, &mut memory)))
     });
     group.finish();
 }

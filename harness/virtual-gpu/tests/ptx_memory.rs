@@ -128,6 +128,31 @@ fn global_widths_take_the_contiguous_and_the_scattered_path() {
 }
 
 #[test]
+fn one_address_for_all_lanes_reads_once_and_reaches_all() {
+    let body = ".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[8]; cvt.u64.u32 %d5, %t;
+        st.shared.u64 [sh+8], 50; st.local.u64 [lo], %d5; bar.sync 0;
+        ld.global.v2.u64 {%d6, %d7}, [%a]; ld.shared.u64 %d8, [sh+8]; ld.local.u64 %d9, [lo];
+        ld.global.s8 %d10, [%a+7]; ld.param.u32 %r1, [k_n]; cvt.u64.u32 %d11, %r1;
+        setp.lt.u32 %p1, %t, 3; @%p1 ld.global.u64 %d7, [%a];
+        add.s64 %d6, %d6, %d7; add.s64 %d6, %d6, %d8; add.s64 %d6, %d6, %d9;
+        add.s64 %d6, %d6, %d10; add.s64 %d6, %d6, %d11;
+        mul.wide.u32 %d1, %t, 8; add.s64 %d2, %a, %d1; st.global.u64 [%d2+16], %d6;";
+    let first = 0xFE00_0000_0000_0100u64;
+    let mut memory = longs([first, 7]);
+    memory.resize(16 + 256, 0);
+    let after = as_longs(&run(body, 32, memory));
+    for (lane, got) in after[2..].iter().enumerate() {
+        let second = if lane < 3 { first } else { 7 };
+        let rest = (50 + lane as u64 + 7).wrapping_sub(2);
+        assert_eq!(
+            *got,
+            first.wrapping_add(second).wrapping_add(rest),
+            "lane {lane}"
+        );
+    }
+}
+
+#[test]
 fn signs_survive_the_contiguous_path() {
     let mut memory: Vec<u8> = (0..32u32).map(|i| (i * 8) as u8).collect();
     memory.resize(1024, 0);

@@ -126,7 +126,11 @@ impl Reach<'_, '_, '_> {
                 return Ok(());
             }
         }
-        for lane in lanes(active) {
+        // One address for all lanes, as scalars and broadcasts have it: one read serves them.
+        let one = access.space != Space::Local && active == u32::MAX && is_contiguous(&all, 0);
+        let broadcast = one && all[0] < window::CODE_BASE;
+        let readers = if broadcast { 1 } else { active };
+        for lane in lanes(readers) {
             let addr = all[lane];
             let spot = self
                 .spot(access.space, lane, addr, size, false)
@@ -134,7 +138,11 @@ impl Reach<'_, '_, '_> {
             let bytes = self.bytes(spot, size).map_err(|kind| (lane, kind))?;
             for element in 0..elements {
                 let value = read_value(&bytes[element * ty.bytes() as usize..], ty);
-                frame.set_lane(ty.is_wide(), access.rows[element], lane, value);
+                if broadcast {
+                    frame.splat(ty.is_wide(), access.rows[element], value);
+                } else {
+                    frame.set_lane(ty.is_wide(), access.rows[element], lane, value);
+                }
             }
         }
         Ok(())
@@ -185,7 +193,9 @@ impl Reach<'_, '_, '_> {
     ) -> bool {
         let mut device = active;
         match space {
-            Space::Global | Space::Const => {}
+            // The constant cache serves these; they are no traffic of the memory system.
+            Space::Const => return true,
+            Space::Global => {}
             Space::Generic => {
                 for lane in lanes(active).filter(|lane| all[*lane] >= window::CODE_BASE) {
                     device &= !(1 << lane);

@@ -99,6 +99,16 @@ impl Frame {
         }
     }
 
+    /// Writes all lanes of the bank that `wide` names.
+    #[inline(always)]
+    pub(crate) fn splat(&mut self, wide: bool, row: Row, value: u64) {
+        if wide {
+            self.r64[usize::from(row)] = [value; 32];
+        } else {
+            self.r32[usize::from(row)] = [value as u32; 32];
+        }
+    }
+
     /// Writes one lane of the bank that `wide` names.
     #[inline(always)]
     pub(crate) fn set_lane(&mut self, wide: bool, row: Row, lane: usize, value: u64) {
