@@ -3,6 +3,7 @@
 use super::cost::Price;
 use crate::error::{PredictError, from_toml, positive, share};
 use crate::mig;
+use gpubench_record::run::RunRecord;
 use serde::{Deserialize, Serialize};
 
 /// More tenants than any fleet plan needs, and few enough to pack one by one.
@@ -164,4 +165,40 @@ impl Kind {
         self.utilisation
             .map_or(Ok(()), |given| share(&named("utilisation"), given))
     }
+}
+
+/// Tenants as a record measured them: each victim's share of the device is the rate at which it was
+/// offered requests, times the native service time of one. Memory is not in the record's figures,
+/// so it is the user's to give.
+pub fn kinds_of_record(record: &RunRecord, memory_gb: f64) -> Result<Vec<Kind>, PredictError> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for (name, entry) in &record.calibration.entries {
+        let offered: Vec<f64> = record
+            .cells
+            .iter()
+            .filter(|cell| cell.outcome.is_measured() && cell.victim == *name)
+            .filter_map(|cell| cell.rates.get("offered_per_s").copied())
+            .collect();
+        let Some([per_s]) = crate::percentile::percentiles(&mut offered.clone(), [50.0]) else {
+            continue;
+        };
+        let compute = per_s * entry.service_ns as f64 / 1e9;
+        kinds.push(Kind {
+            name: name.clone(),
+            count: 1,
+            memory_gb: Some(memory_gb),
+            parameters_billion: None,
+            bytes_per_parameter: None,
+            cache_gb: None,
+            compute,
+            utilisation: None,
+        });
+    }
+    if kinds.is_empty() {
+        return Err(PredictError::Missing {
+            what: "a measured victim with an offered rate".to_owned(),
+            remedy: "take a record of `matrix` in which one was measured".to_owned(),
+        });
+    }
+    Ok(kinds)
 }

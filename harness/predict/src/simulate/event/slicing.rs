@@ -153,12 +153,23 @@ impl<'a> Ring<'a> {
         self.left_s[head] < self.requests[head].work_s || self.gate.is_open(tenant)
     }
 
+    /// Turns that a tenant takes in a row because nobody else has work before the next arrival.
+    fn turns_alone(&self) -> f64 {
+        let with_work = self.queues.iter().filter(|queue| !queue.is_empty()).count();
+        if with_work > 1 || self.turn.quantum_s.is_infinite() {
+            return 1.0;
+        }
+        let next = self.requests.get(self.arrived);
+        let gap_s = next.map_or(f64::INFINITY, |request| request.arrival_s - self.now_s);
+        (gap_s / self.turn.quantum_s).floor().max(1.0)
+    }
+
     fn take_turn(&mut self, tenant: usize) {
         if self.current.is_some_and(|current| current != tenant) {
             self.now_s += self.turn.switch_s;
         }
         self.current = Some(tenant);
-        let mut budget_s = self.turn.quantum_s;
+        let mut budget_s = self.turn.quantum_s * self.turns_alone();
         while budget_s > 0.0 && self.may_run(tenant) {
             let Some(&head) = self.queues[tenant].front() else {
                 return;
