@@ -41,14 +41,7 @@ fn run(program: &Program, kernel: &str, params: &[u8], memory: &mut DeviceMemory
         planted_illegal: &[],
         keep_blocks: false,
     };
-    execute(
-        program,
-        &launch,
-        0..u64::from(BLOCKS),
-        &mut memory,
-        &mut NoTimer,
-    )
-    .expect("runs")
+    execute(program, &launch, 0..u64::from(BLOCKS), memory, &mut NoTimer).expect("runs")
 }
 
 fn bench(criterion: &mut Criterion, name: &str, text: &str, kernel: &str, params: &[u8]) {

@@ -165,7 +165,7 @@ fn function_pointers_and_wide_parameters() {
     let body = "and.b32 %x1, %t, 1; mul.wide.u32 %d2, %x1, 8; mov.u64 %d3, table;
         add.s64 %d3, %d3, %d2; ld.global.u64 %d4, [%d3]; cvt.u64.u32 %d5, %t;
         { .param .align 8 .b8 param0[16]; st.param.b64 [param0], %d5;
-          st.param.v2.b8 [param0+8], {3, 4};
+          st.param.v2.b8 [param0+8], {255, 255}; st.param.v2.b8 [param0+8], {3, 4};
           .param .align 8 .b8 retval0[16];
           proto : .callprototype (.param .align 8 .b8 _[16]) _ (.param .align 8 .b8 _[16]);
           call (retval0), %d4, (param0), proto;
@@ -288,6 +288,16 @@ fn a_sync_instruction_gathers_its_lanes() {
         add.u32 %x2, %t, 100; bra S;
     ODD: add.u32 %x2, %t, 200; nanosleep.u32 5;
     S: shfl.sync.bfly.b32 %r, %x2, 1, 31, -1;";
+    assert_eq!(
+        run(body, 32),
+        expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })
+    );
+    // The same where one side comes from further down: the lowest address alone would run first.
+    let body = "and.b32 %x1, %t, 1; setp.eq.u32 %p1, %x1, 1; @%p1 bra ODD;
+        add.u32 %x2, %t, 100;
+    S: shfl.sync.bfly.b32 %r, %x2, 1, 31, -1; bra END;
+    ODD: add.u32 %x2, %t, 200; bra S;
+    END:";
     assert_eq!(
         run(body, 32),
         expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })

@@ -291,7 +291,7 @@ type Fold<'f> = (&'f str, &'f str, u64, fn(u64, u64) -> u64);
 #[test]
 fn atomics_return_the_old_value_and_meet_in_memory() {
     // All lanes of two warps on one word: the results must be a permutation-free running fold.
-    let rows: [Fold<'_>; 12] = [
+    let rows: [Fold<'_>; 13] = [
         ("add.u32", "%r5", 3, |old, t| (old + t) & 0xFFFF_FFFF),
         ("add.s32", "%r5", 0xFFFF_FFF0, |old, t| {
             (old + t) & 0xFFFF_FFFF
@@ -311,6 +311,9 @@ fn atomics_return_the_old_value_and_meet_in_memory() {
             |old, _| if old >= 10 { 0 } else { old + 1 },
         ),
         ("dec.u32", "10", 3, |old, _| {
+            if old == 0 || old > 10 { 10 } else { old - 1 }
+        }),
+        ("dec.u32", "10", 50, |old, _| {
             if old == 0 || old > 10 { 10 } else { old - 1 }
         }),
         ("add.u64", "%d5", u64::MAX, |old, t| old.wrapping_add(t)),
