@@ -82,6 +82,9 @@ pub trait Time: Send + Sync + 'static {
     /// When the clock refuses.
     fn unpark(&self, whom: u32) -> Result<(), ClockError>;
 
+    /// Makes room for a participant of this process that is about to join.
+    fn announce(&self, _id: u32) {}
+
     /// Readies the reaping thread: off the issuer's core, where cores are real.
     fn settle_reaper(&self, _issuer_cpu: Option<u32>) {}
 
@@ -180,6 +183,10 @@ impl Time for Clock {
 
     fn unpark(&self, whom: u32) -> Result<(), ClockError> {
         self.time().unpark(whom)
+    }
+
+    fn announce(&self, id: u32) {
+        self.time().announce(id);
     }
 
     fn settle_reaper(&self, issuer_cpu: Option<u32>) {

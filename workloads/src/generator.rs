@@ -165,8 +165,8 @@ pub fn play(
         let _first_error_counts = time.unpark(part.reaper);
     }
     let (overloaded, fifo, stuck) = played?;
-    if !stuck && reaping.join().is_err() {
-        return Err(PartError::ReaperPanicked);
+    if !stuck {
+        reaping.join().map_err(|_| PartError::ReaperPanicked)??;
     }
     Ok(shared.outcome(overloaded, fifo, stuck))
 }

@@ -86,9 +86,7 @@ impl Time for WallClock {
     }
 
     fn join(&self, me: u32) -> Result<(), ClockError> {
-        let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
-        tokens.entry(me).or_default();
-        drop(tokens);
+        self.announce(me);
         thread::set_timer_slack_ns(1)
     }
 
@@ -108,6 +106,11 @@ impl Time for WallClock {
     fn unpark(&self, whom: u32) -> Result<(), ClockError> {
         self.token(whom).put();
         Ok(())
+    }
+
+    fn announce(&self, id: u32) {
+        let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
+        tokens.entry(id).or_default();
     }
 
     fn settle_reaper(&self, issuer_cpu: Option<u32>) {

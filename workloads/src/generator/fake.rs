@@ -33,10 +33,12 @@ struct State {
 pub(super) struct FakeClock {
     state: Mutex<State>,
     changed: Condvar,
+    /// How late a sleeper wakes, by the instant it sleeps to.
+    late_ns: fn(u64) -> u64,
 }
 
 impl FakeClock {
-    pub(super) fn new(expected: usize) -> Arc<Self> {
+    pub(super) fn new(expected: usize, late_ns: fn(u64) -> u64) -> Arc<Self> {
         let state = State {
             expected,
             ..State::default()
@@ -44,6 +46,7 @@ impl FakeClock {
         Arc::new(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            late_ns,
         })
     }
 
@@ -79,10 +82,19 @@ impl FakeClock {
                 if let Some(member) = state.members.get_mut(&id) {
                     member.0 = Doing::Running;
                 }
+                if Self::me(state) == Some(id) {
+                    return;
+                }
             }
             None => state.stalled = true,
         }
         self.changed.notify_all();
+    }
+
+    /// Waits for an instant and is never late.
+    fn pass_until(&self, t_ns: u64) -> Result<(), ClockError> {
+        let now_ns = self.now_ns();
+        self.wait_as(Doing::ReadyAt(t_ns.max(now_ns)))
     }
 
     fn wait_as(&self, doing: Doing) -> Result<(), ClockError> {
@@ -128,8 +140,7 @@ impl Time for FakeClock {
     }
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
-        let now_ns = self.now_ns();
-        self.wait_as(Doing::ReadyAt(t_ns.max(now_ns)))
+        self.pass_until(t_ns + (self.late_ns)(t_ns))
     }
 
     fn join(&self, me: u32) -> Result<(), ClockError> {
@@ -138,7 +149,9 @@ impl Time for FakeClock {
         let now_ns = state.now_ns;
         state.members.insert(me, (Doing::ReadyAt(now_ns), false));
         state.threads.insert(me, std::thread::current().id());
-        Ok(())
+        drop(state);
+        // As in virtual time, nobody goes on before everybody expected has come.
+        self.wait_as(Doing::ReadyAt(now_ns))
     }
 
     fn leave(&self, me: u32) -> Result<(), ClockError> {
@@ -252,7 +265,7 @@ impl FakeDevice {
 
     fn pass(&self, until_ns: u64) -> Result<(), DeviceError> {
         self.clock
-            .sleep_until(until_ns)
+            .pass_until(until_ns)
             .map_err(|error| DeviceError {
                 what: error.to_string(),
                 code: None,

@@ -9,8 +9,9 @@ use super::{DRAIN_NS_MAX, POLL_NS, PartError, SETTLE_NS_MAX};
 
 /// Issues every arrival; true if more were outstanding than allowed, which ends the loop.
 ///
-/// A request that comes due while the issuer is still inside an earlier driver call is late through
-/// the system under test; one that comes due while it sleeps is late through the harness.
+/// A request that comes due while the issuer is inside a driver call, or still catching up after
+/// one, is late through the system under test. One that comes due while the issuer sleeps is late
+/// through the harness, and so are those that come due while it oversleeps.
 pub(super) fn run(
     issuer: &mut Issuer<'_>,
     open_start_ns: u64,
@@ -18,11 +19,14 @@ pub(super) fn run(
 ) -> Result<bool, PartError> {
     let part = issuer.part;
     let before = issuer.issued();
-    let mut returned_ns = issuer.now_ns();
+    // Since when the issuer has not slept, and when its last call returned. It comes from the
+    // closed loop, which is the system's doing, too.
+    let (mut awake_since_ns, mut returned_ns) = (0, issuer.now_ns());
     for arrival_ns in &part.arrivals_ns {
         let due_ns = open_start_ns.saturating_add(*arrival_ns);
-        let idle = returned_ns <= due_ns;
-        if idle {
+        let sleeps = returned_ns <= due_ns;
+        let idle = sleeps || due_ns < awake_since_ns;
+        if sleeps {
             issuer.sleep_until(due_ns)?;
         }
         if issuer.shared.is_stopped() {
@@ -33,6 +37,9 @@ pub(super) fn run(
             return Ok(true);
         }
         let row = issuer.issue(due_ns, Phase::Open, idle);
+        if sleeps {
+            awake_since_ns = row.t_issue_ns;
+        }
         returned_ns = row.t_ret_ns;
         if !issuer.shared.ring.push(&row) {
             // The ring has a place for every event pair, and fewer requests were outstanding.

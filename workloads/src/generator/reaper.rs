@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use gpubench_record::SampleStatus;
@@ -12,15 +11,14 @@ use super::shared::Shared;
 use super::{Part, PartError, Reap};
 use crate::clock::{ClockError, Seat, Time};
 
-/// Starts the thread and returns when it takes part in the clock.
+/// Starts the thread. It joins the clock by itself: joining may wait until everybody expected is
+/// there, the calling thread among them.
 pub(super) fn start(
     time: &Arc<dyn Time>,
     part: &Part,
     reap: &Arc<dyn Reap>,
     shared: &Arc<Shared>,
-) -> Result<JoinHandle<()>, PartError> {
-    // A channel may be waited on here: the calling thread has not joined the clock yet.
-    let (tell, hear) = sync_channel(1);
+) -> Result<JoinHandle<Result<(), ClockError>>, PartError> {
     let reaper = Reaper {
         time: Arc::clone(time),
         reap: Arc::clone(reap),
@@ -30,12 +28,12 @@ pub(super) fn start(
         issuer_cpu: part.issuer_cpu,
         slots: shared.ring.capacity(),
     };
-    let thread = std::thread::Builder::new()
+    // Waking it must allocate nothing, also when it is slow to come.
+    time.announce(part.reaper);
+    std::thread::Builder::new()
         .name("reaper".to_owned())
-        .spawn(move || reaper.run(&tell))
-        .map_err(PartError::Thread)?;
-    hear.recv().map_err(|_| PartError::ReaperPanicked)??;
-    Ok(thread)
+        .spawn(move || reaper.run())
+        .map_err(PartError::Thread)
 }
 
 struct Reaper {
@@ -58,28 +56,13 @@ impl Drop for DoneOnDrop<'_> {
 }
 
 impl Reaper {
-    fn run(self, tell: &SyncSender<Result<(), ClockError>>) {
+    fn run(self) -> Result<(), ClockError> {
+        let done = DoneOnDrop(&self.shared);
         self.time.settle_reaper(self.issuer_cpu);
-        let seat = match Seat::take(&*self.time, self.me) {
-            Ok(seat) => seat,
-            Err(error) => {
-                // The issuer waits for exactly this answer.
-                let _issuer_waits = tell.send(Err(error));
-                return;
-            }
-        };
-        let _issuer_waits = tell.send(Ok(()));
-        let worked = {
-            let _done = DoneOnDrop(&self.shared);
-            self.work()
-        };
-        if let Err(error) = worked.and_then(|()| seat.leave()) {
-            self.shared.stop(super::DeviceError {
-                what: format!("the reaper's clock: {error}"),
-                code: None,
-                sticky: true,
-            });
-        }
+        let seat = Seat::take(&*self.time, self.me)?;
+        self.work()?;
+        drop(done);
+        seat.leave()
     }
 
     fn work(&self) -> Result<(), ClockError> {

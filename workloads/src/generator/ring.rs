@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn two_threads_lose_and_tear_nothing() {
-        const COUNT: u64 = 20_000;
-        let ring = Ring::new(16);
+        const COUNT: u64 = 6_000;
+        let ring = Ring::new(64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut seq = 0;

@@ -24,9 +24,18 @@ fn play_with(
     script: Script,
     slots: usize,
 ) -> Result<Played, Box<dyn std::error::Error>> {
+    play_on(FakeClock::new(2, |_| 0), load, arrivals_ns, script, slots)
+}
+
+fn play_on(
+    clock: Arc<FakeClock>,
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    script: Script,
+    slots: usize,
+) -> Result<Played, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("log");
-    let clock = FakeClock::new(2);
     let mut device = FakeDevice::new(&clock, script, slots);
     let time: Arc<dyn Time> = clock;
     let reap: Arc<dyn Reap> = Arc::new(device.clone());
@@ -171,6 +180,57 @@ fn lateness_inside_a_driver_call_is_told_apart() -> Checked {
     assert_eq!((late.t_sched_ns, late.lateness_ns()), (33 * MS, 2 * MS));
     // Latency starts at the schedule, not at the late issue.
     assert_eq!(late.latency_ns(), Some(late.t_done_ns - 33 * MS));
+    Ok(())
+}
+
+#[test]
+fn what_comes_due_while_the_issuer_oversleeps_is_late_through_the_harness() -> Checked {
+    // It wakes 1.5 ms late for the request at 32 ms; the next one came due in that time, and one
+    // more in the call that follows.
+    let clock = FakeClock::new(2, |t_ns| {
+        if t_ns == T0_NS + 32 * MS {
+            3 * MS / 2
+        } else {
+            0
+        }
+    });
+    let script = Script {
+        submit_ns: |_| 100_000,
+        ..Script::PLAIN
+    };
+    let arrivals = vec![MS, 2 * MS, 3 * MS, 3 * MS + 550_000, 9 * MS];
+    let played = play_on(clock, open_only(8), arrivals, script, 8)?;
+    let late: Vec<_> = played
+        .rows
+        .iter()
+        .map(|row| (row.lateness_ns(), row.issuer_idle))
+        .collect();
+    assert_eq!(
+        late,
+        [
+            (0, true),
+            (1_500_000, true),
+            (600_000, true),
+            (150_000, false),
+            (0, true)
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn a_closed_loop_that_runs_over_is_not_the_harness() -> Checked {
+    // The last request of the closed loop ends at 43 ms, long after two arrivals.
+    let script = Script {
+        service_ns: |n| if n == 19 { 24 * MS } else { MS },
+        ..Script::PLAIN
+    };
+    let played = play_with(victim(8), vec![MS, 2 * MS, 20 * MS], script, 8)?;
+    let idle: Vec<_> = of(&played.rows, Phase::Open)
+        .iter()
+        .map(|row| row.issuer_idle)
+        .collect();
+    assert_eq!(idle, [false, false, true]);
     Ok(())
 }
 

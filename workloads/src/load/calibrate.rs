@@ -2,7 +2,9 @@
 //!
 //! A request costs a fixed part and a part proportional to the knob of its workload; two
 //! measurements give both, and the next try follows from them. A victim that could take more than
-//! its share of a resource is first given fewer blocks, then smaller ones, until it cannot.
+//! its share of a resource is first given fewer blocks, then smaller ones, until it cannot. What it
+//! takes is found with short requests, from the part that is proportional, and so without the fixed
+//! one, which would make it look more modest than it is.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
@@ -22,6 +24,15 @@ const TOLERANCE_AGGRESSOR: f64 = 0.25;
 
 /// Close enough to stop trying.
 const CLOSE: f64 = 0.02;
+
+/// The same for the short requests that show the demand.
+const CLOSE_SHORT: f64 = 0.3;
+
+/// Length of a short request: an eighth of a whole one, but long against the fixed part.
+const SHORT_NS_MIN: u64 = 100_000;
+
+/// Two values of the knob must be this far apart for a slope through them to be trusted.
+const APART: f64 = 1.3;
 
 /// Tries for one length.
 const ATTEMPTS_MAX: u32 = 12;
@@ -95,7 +106,7 @@ fn calibrate_with(
     let spec = if workload.is_throttled() {
         search.within_share(first, props, share)?
     } else {
-        search.tune(first)?.0
+        search.tune(first, service_ns, CLOSE)?.spec
     };
     let found = search.bench.measure(&spec, REQUESTS_FINAL)?;
     search.accept(found.service_ns)?;
@@ -118,6 +129,20 @@ struct Search<'a> {
     service_ns: u64,
 }
 
+/// One measured value of the knob.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    value: f64,
+    took_ns: f64,
+    work: f64,
+}
+
+/// Where a search for a length ended.
+struct Tuned {
+    spec: WorkloadSpec,
+    points: Vec<Point>,
+}
+
 impl Search<'_> {
     /// Fewer and then smaller blocks until the demand is within the share.
     fn within_share(
@@ -126,77 +151,133 @@ impl Search<'_> {
         props: &DeviceProps,
         share: f64,
     ) -> Result<WorkloadSpec, LoadError> {
-        let threads = first.params.get("threads").copied().unwrap_or(1);
+        let shape = |spec: &WorkloadSpec, of: &str| spec.params.get(of).copied().unwrap_or(1);
         // At most the threads of a block, which are 32 bits.
-        let full = props.full_grid(threads as u32).blocks;
-        let peak = self.tune(with(&first, "blocks", full.into()))?.1;
+        let full = props.full_grid(shape(&first, "threads") as u32).blocks;
+        let (tuned, peak) = self.demand(with(&first, "blocks", full.into()))?;
         let limit = DEMAND_OF_SHARE * share;
-        let mut spec = first;
-        let mut demand = f64::INFINITY;
+        // From one shape to the next the knob starts where it was.
+        let mut spec = with(&tuned.spec, "blocks", shape(&first, "blocks"));
+        let mut part = f64::INFINITY;
         for _ in 0..SHAPES_MAX {
-            let (tuned, rate) = self.tune(spec.clone())?;
-            demand = rate / peak;
-            if demand <= limit {
-                return Ok(tuned);
+            let (tuned, demand) = self.demand(spec.clone())?;
+            part = demand / peak;
+            let (blocks, threads) = (shape(&spec, "blocks"), shape(&spec, "threads"));
+            if part <= limit {
+                let long = self.at_length(tuned)?;
+                return Ok(self.tune(long, self.service_ns, CLOSE)?.spec);
             }
-            let blocks = spec.params.get("blocks").copied().unwrap_or(1);
-            let threads = spec.params.get("threads").copied().unwrap_or(1);
             if blocks > 1 {
                 // Truncation errs towards fewer.
-                let fewer = (blocks as f64 * limit / demand) as u64;
-                spec = with(&tuned, "blocks", fewer.clamp(1, blocks - 1));
+                let fewer = ((blocks as f64 * limit / part) as u64).clamp(1, blocks - 1);
+                let knob = self.workload.knob();
+                let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
+                let value = rounded(value, knob.granule, knob.max);
+                spec = with(&with(&tuned.spec, knob.param, value), "blocks", fewer);
             } else if threads > u64::from(props.warp_threads) {
-                spec = with(&tuned, "threads", threads / 2);
+                spec = with(&tuned.spec, "threads", threads / 2);
             } else {
                 break;
             }
         }
         Err(LoadError::Demand {
             workload: self.workload.name(),
-            demand,
+            demand: part,
             limit,
         })
     }
 
-    /// Turns the knob until the length is right; also the work per nanosecond at that length.
-    fn tune(&mut self, first: WorkloadSpec) -> Result<(WorkloadSpec, f64), LoadError> {
+    /// Work per nanosecond of a shape, fixed costs apart.
+    fn demand(&mut self, spec: WorkloadSpec) -> Result<(Tuned, f64), LoadError> {
+        let short_ns = (self.service_ns / 8).max(SHORT_NS_MIN).min(self.service_ns);
+        let mut tuned = self.tune(spec, short_ns, CLOSE_SHORT)?;
+        if slope(&tuned.points).is_none() {
+            let knob = self.workload.knob();
+            let value = tuned
+                .spec
+                .params
+                .get(knob.param)
+                .copied()
+                .unwrap_or(knob.granule);
+            let other = rounded(value as f64 * 2.0, knob.granule, knob.max);
+            let point = self.point(&with(&tuned.spec, knob.param, other))?;
+            tuned.points.push(point);
+        }
+        let (_, work_per_ns) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
+        Ok((tuned, work_per_ns))
+    }
+
+    /// The shape of a short request at the length of a whole one, as far as its slope tells.
+    fn at_length(&self, tuned: Tuned) -> Result<WorkloadSpec, LoadError> {
+        let knob = self.workload.knob();
+        let (ns_per_value, _) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
+        let last = tuned.points.last().ok_or_else(|| self.missed(0))?;
+        let value = last.value + (self.service_ns as f64 - last.took_ns) / ns_per_value;
+        Ok(with(
+            &tuned.spec,
+            knob.param,
+            rounded(value, knob.granule, knob.max),
+        ))
+    }
+
+    fn point(&mut self, spec: &WorkloadSpec) -> Result<Point, LoadError> {
+        let knob = self.workload.knob();
+        let found = self.bench.measure(spec, REQUESTS)?;
+        let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
+        let took_ns = found.service_ns.max(1) as f64;
+        Ok(Point {
+            value,
+            took_ns,
+            work: found.work_per_request,
+        })
+    }
+
+    /// Turns the knob until the length is right.
+    fn tune(
+        &mut self,
+        first: WorkloadSpec,
+        wanted_ns: u64,
+        close: f64,
+    ) -> Result<Tuned, LoadError> {
         let knob = self.workload.knob();
         let mut spec = first;
-        let mut best: Option<(f64, WorkloadSpec, f64, u64)> = None;
-        let mut last: Option<(f64, f64)> = None;
+        let mut best: Option<(f64, WorkloadSpec, f64)> = None;
+        let mut points = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
-            let found = self.bench.measure(&spec, REQUESTS)?;
-            let took_ns = found.service_ns.max(1) as f64;
-            let miss = miss(found.service_ns, self.service_ns);
+            let point = self.point(&spec)?;
+            points.push(point);
+            let miss = miss(point.took_ns, wanted_ns);
             if best.as_ref().is_none_or(|best| miss < best.0) {
-                let rate = found.work_per_request / took_ns;
-                best = Some((miss, spec.clone(), rate, found.service_ns));
+                best = Some((miss, spec.clone(), point.took_ns));
             }
-            if miss <= CLOSE {
+            if miss <= close {
                 break;
             }
-            let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
-            let next = next_value(value, took_ns, last, self.service_ns as f64);
-            last = Some((value, took_ns));
-            let next = rounded(next, knob.granule, knob.max);
-            if next as f64 == value {
+            let next = rounded(next_value(&points, wanted_ns), knob.granule, knob.max);
+            if next as f64 == point.value {
                 break;
             }
             spec = with(&spec, knob.param, next);
         }
-        let Some((_, spec, rate, found_ns)) = best else {
+        let Some((miss, spec, took_ns)) = best else {
             return Err(self.missed(0));
         };
-        self.accept(found_ns)?;
-        Ok((spec, rate))
+        if miss > close.max(self.tolerance()) {
+            // The cast saturates; the figure is for a message.
+            return Err(self.missed(took_ns as u64));
+        }
+        Ok(Tuned { spec, points })
+    }
+
+    fn tolerance(&self) -> f64 {
+        match self.workload.role() {
+            Role::Aggressor => TOLERANCE_AGGRESSOR,
+            Role::Victim | Role::Idle => TOLERANCE,
+        }
     }
 
     fn accept(&self, found_ns: u64) -> Result<(), LoadError> {
-        let tolerance = match self.workload.role() {
-            Role::Aggressor => TOLERANCE_AGGRESSOR,
-            Role::Victim | Role::Idle => TOLERANCE,
-        };
-        let good = miss(found_ns, self.service_ns) <= tolerance;
+        let good = miss(found_ns as f64, self.service_ns) <= self.tolerance();
         if good {
             Ok(())
         } else {
@@ -215,22 +296,32 @@ impl Search<'_> {
     }
 }
 
-/// How far one time is from another, relative to the wanted one.
-fn miss(found_ns: u64, wanted_ns: u64) -> f64 {
-    (found_ns as f64 / wanted_ns as f64 - 1.0).abs()
+/// How far one time is from the wanted one, relative to that.
+fn miss(found_ns: f64, wanted_ns: u64) -> f64 {
+    (found_ns / wanted_ns as f64 - 1.0).abs()
 }
 
-/// The value to try next: on the line through the last two measurements, or proportional to the
-/// only one.
-fn next_value(value: f64, took_ns: f64, last: Option<(f64, f64)>, wanted_ns: f64) -> f64 {
-    let slope = last
-        .map(|(last_value, last_ns)| (took_ns - last_ns) / (value - last_value))
-        .filter(|slope| slope.is_finite() && *slope > 0.0);
-    let wanted = match slope {
-        Some(slope) => value + (wanted_ns - took_ns) / slope,
-        None => value * wanted_ns / took_ns,
+/// Nanoseconds for each step of the knob and work for each nanosecond, through the last measurement
+/// and the latest before it that is far enough away.
+fn slope(points: &[Point]) -> Option<(f64, f64)> {
+    let (last, before) = points.split_last()?;
+    let far = |point: &&Point| point.value.max(last.value) >= APART * point.value.min(last.value);
+    let other = before.iter().rev().find(far)?;
+    let (value, took_ns) = (last.value - other.value, last.took_ns - other.took_ns);
+    let rising = took_ns / value > 0.0;
+    rising.then(|| (took_ns / value, (last.work - other.work) / took_ns))
+}
+
+/// The value to try next: on the line through two measurements, or proportional to the only one.
+fn next_value(points: &[Point], wanted_ns: u64) -> f64 {
+    let Some(last) = points.last() else {
+        return 1.0;
     };
-    wanted.clamp(value / STEP_MAX, value * STEP_MAX)
+    let wanted = match slope(points) {
+        Some((slope, _)) => last.value + (wanted_ns as f64 - last.took_ns) / slope,
+        None => last.value * wanted_ns as f64 / last.took_ns,
+    };
+    wanted.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
 }
 
 /// The nearest multiple of the granule within the bounds.

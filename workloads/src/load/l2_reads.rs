@@ -1,6 +1,7 @@
 //! Reads of a buffer that stays in L2, again and again.
 
-use gpubench_kernels::driver::{DeviceBuffer, DriverError};
+use gpubench_kernels::driver::{DeviceBuffer, DriverError, Grid};
+use gpubench_kernels::kernel::VECTOR_BYTES;
 use gpubench_kernels::kernel::l2_stream::L2Stream;
 use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
@@ -53,7 +54,7 @@ impl L2Reads {
         let params = Params::of(spec);
         let grid = params.grid(&gpu.props)?;
         let passes = params.word("passes")?;
-        let bytes = params.size("buffer_bytes")?;
+        let bytes = whole_rows(params.size("buffer_bytes")?, grid);
         gpu.kernels.prepare(&[Kernel::L2Stream])?;
         // A buffer that does not fit in memory is refused by the driver.
         let buffer = DeviceBuffer::<u64>::alloc(&gpu.context, bytes.div_ceil(8) as usize)?;
@@ -73,6 +74,16 @@ impl L2Reads {
             hits,
             launch,
         })
+    }
+}
+
+/// The most that fits in the buffer of which every thread reads equally much: with a rest, the
+/// threads that have one access more would decide how long a request takes.
+fn whole_rows(buffer_bytes: u64, grid: Grid) -> u64 {
+    let row_bytes = grid.total_threads() * VECTOR_BYTES;
+    match buffer_bytes / row_bytes {
+        0 => buffer_bytes,
+        rows => rows * row_bytes,
     }
 }
 
@@ -103,4 +114,22 @@ pub(super) fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), Load
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_reads_equally_much_where_the_buffer_allows_it() {
+        let grid = Grid::new(160, 256);
+        let row_bytes = 160 * 256 * 16;
+        for (buffer_bytes, expected) in [
+            (2 * row_bytes + 1_000, 2 * row_bytes),
+            (row_bytes, row_bytes),
+            (row_bytes - 16, row_bytes - 16),
+        ] {
+            assert_eq!(whole_rows(buffer_bytes, grid), expected);
+        }
+    }
 }

@@ -72,7 +72,7 @@ fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
     for workload in CATALOGUE {
         for wanted_ns in [MS / 10, MS, 10 * MS] {
             let calibrated = found(workload.name(), &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
-            let miss = miss(calibrated.service_ns, wanted_ns);
+            let miss = miss(calibrated.service_ns as f64, wanted_ns);
             assert!(
                 miss <= CLOSE,
                 "{} at {wanted_ns} ns: {miss}",
@@ -97,15 +97,12 @@ fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
         let mut model = Model::new();
         let calibrated = found("stream", &mut model, share, MS)?;
         let per_ns = model.per_ns(&calibrated.spec);
-        // The fixed cost of a request lowers what is measured of both, by the same few percent.
+        let part = per_ns / model.peak_per_ns;
         assert!(
-            per_ns / model.peak_per_ns <= DEMAND_OF_SHARE * share * 1.02,
-            "share {share}"
+            part <= DEMAND_OF_SHARE * share * 1.001,
+            "share {share} takes {part}"
         );
-        assert!(
-            per_ns / model.peak_per_ns > 0.3 * share,
-            "share {share} is hardly used"
-        );
+        assert!(part > 0.3 * share, "share {share} is hardly used");
     }
     Ok(())
 }
