@@ -1,7 +1,7 @@
 //! `events.jsonl` and `telemetry.jsonl`: written as a run goes, read after its end or its death.
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gpubench_record::{FormatVersion, RunEvent, TelemetryRow};
 
@@ -14,6 +14,7 @@ use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE};
 #[derive(Debug)]
 pub struct EventLog {
     lines: JsonLines<RunEvent>,
+    _lock: EventLock,
 }
 
 impl EventLog {
@@ -32,8 +33,8 @@ impl EventLog {
             }
         }
         let lines = JsonLines::create(&path)?;
-        lock(lines.file(), dir)?;
-        Ok(Self { lines })
+        let lock = EventLock::take(lines.second_handle()?, dir)?;
+        Ok(Self { lines, _lock: lock })
     }
 
     /// Appends one event; it has reached the system when this returns.
@@ -151,21 +152,34 @@ pub(super) fn is_being_written(dir: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Keeps others from finishing the record in `dir` for as long as the file is open.
-pub(super) fn lock_events(dir: &Path) -> Result<File, StoreError> {
-    let path: PathBuf = dir.join(EVENTS_FILE);
+/// Keeps others from finishing the record in `dir` for as long as it lives.
+pub(super) fn lock_events(dir: &Path) -> Result<EventLock, StoreError> {
+    let path = dir.join(EVENTS_FILE);
     let file = File::open(&path).map_err(StoreError::io("read", &path))?;
-    lock(&file, dir)?;
-    Ok(file)
+    EventLock::take(file, dir)
 }
 
-fn lock(file: &File, dir: &Path) -> Result<(), StoreError> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
-            dir: dir.to_path_buf(),
-        }),
-        // Some network file systems have no locks; a record there is written all the same.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+/// The lock on the events of a record.
+#[derive(Debug)]
+pub(super) struct EventLock(File);
+
+impl EventLock {
+    fn take(file: File, dir: &Path) -> Result<Self, StoreError> {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+                dir: dir.to_path_buf(),
+            }),
+            // Some network file systems have no locks; a record there is written all the same.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self(file)),
+        }
+    }
+}
+
+impl Drop for EventLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process being started at this moment still holds a copy of the
+        // file until it has become another program. Where unlocking fails, closing is all there is.
+        let _ = self.0.unlock();
     }
 }
 

@@ -35,9 +35,11 @@ impl<T: Serialize + DeserializeOwned> JsonLines<T> {
         })
     }
 
-    /// The file itself, for locking.
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    /// The same open file once more, for locking.
+    pub(super) fn second_handle(&self) -> Result<File, StoreError> {
+        self.file
+            .try_clone()
+            .map_err(StoreError::io("lock", &self.path))
     }
 
     /// Appends one value as one line.

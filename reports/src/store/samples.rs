@@ -182,3 +182,49 @@ impl SampleFile {
         Ok(rows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::SampleRow;
+
+    use super::{StoredLog, StretchKey, compare, write_samples};
+    use crate::store::StoreError;
+    use crate::store::samples_for_tests::{log_bytes, row};
+
+    fn stored(dir: &std::path::Path, rows: &[SampleRow], tenant: &str) -> StoredLog {
+        let path = dir.join("one.samples");
+        std::fs::write(&path, log_bytes(rows, rows.len() as u64)).unwrap();
+        let key = StretchKey {
+            session: 0,
+            block: 0,
+            cell: "c".to_owned(),
+            tenant: tenant.to_owned(),
+        };
+        StoredLog { key, path }
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_was_logged_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("samples.parquet");
+        let rows: Vec<_> = (0..9).map(row).collect();
+        let log = stored(dir.path(), &rows, "victim");
+        assert_eq!(write_samples(&file, std::slice::from_ref(&log)).unwrap(), 9);
+        assert!(compare(&file, std::slice::from_ref(&log)).is_ok());
+        // Every third request of these has no device time: missing, not a number.
+        let frame = super::parquet::read(&file, 0, 9, &["gpu_ns", "t_done_ns"]).unwrap();
+        let nulls = ["gpu_ns", "t_done_ns"].map(|name| frame.column(name).unwrap().null_count());
+        assert_eq!(nulls, [3, 0]);
+        let mut changed = rows.clone();
+        changed[8].issuer_idle = !changed[8].issuer_idle;
+        for (rows, tenant) in [
+            (&changed[..], "victim"),
+            (&rows[..8], "victim"),
+            (&rows[..], "neighbour-1"),
+        ] {
+            let log = stored(dir.path(), rows, tenant);
+            let error = compare(&file, &[log]).unwrap_err();
+            assert!(matches!(error, StoreError::Differs { .. }), "{error}");
+        }
+    }
+}

@@ -55,15 +55,17 @@ fn what_cannot_be_stored_is_set_aside_and_never_deleted() {
     let half = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, &half[..100]).unwrap();
     std::fs::write(dir.path().join("cells/b00-c000/stray.txt"), "mine").unwrap();
+    write_log(dir.path(), "b00-c000", "victim", &victim_rows()[..4]);
     std::fs::remove_file(log_path(dir.path(), "b00-c000", "neighbour-1").unwrap()).unwrap();
     let done = finish(dir.path()).unwrap();
-    assert_eq!(done.sample_rows, Some(200));
+    assert_eq!(done.sample_rows, Some(4));
     let text = done.warnings.join("\n");
     assert!(
         text.contains("end before the last of them; set aside"),
         "{text}"
     );
     assert!(text.contains("the log of neighbour-1 in cell b00-c000 is gone, with its 7 rows"));
+    assert!(text.contains("the log of victim in cell b00-c000 has 4 of 7 rows"));
     assert!(text.contains("stray.txt is no planned log"));
     let aside = |name: &str| std::fs::read(dir.path().join("unreadable").join(name)).unwrap();
     assert_eq!(aside("b00-c001/victim.samples"), half[..100]);

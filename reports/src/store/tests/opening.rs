@@ -81,10 +81,10 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
             record.samples("b9", "victim"),
             Err(StoreError::NoSamples { .. })
         ));
-        assert!(matches!(
-            record.samples("../b00", "victim"),
-            Err(StoreError::Name { .. })
-        ));
+        for (cell, tenant) in [("../b00", "victim"), ("..", "victim"), ("b00-c000", "")] {
+            let error = record.samples(cell, tenant).unwrap_err();
+            assert!(matches!(error, StoreError::Name { .. }), "{error}");
+        }
     }
     assert_eq!(
         finish(dir.path()).unwrap(),
