@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use super::library::device;
+use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
 use super::returns::{self, Return};
 use super::types::FieldValue;
@@ -90,6 +91,9 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         189 => Ok(Figure::Int(limits.default_mw)),
         // POWER_CURRENT_LIMIT and POWER_REQUESTED_LIMIT.
         190 | 192 => Ok(Figure::Int(limits.current_mw)),
+        // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives.
+        197 => Ok(Figure::Long(moved(device, 1)?.1)),
+        198 => Ok(Figure::Long(moved(device, 0)?.1)),
         // GET_GPU_RECOVERY_ACTION: no fault of the model outlasts its context.
         230 => Ok(Figure::Int(0)),
         1..FIELDS => Err(returns::NOT_SUPPORTED),

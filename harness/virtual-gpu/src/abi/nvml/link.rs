@@ -8,6 +8,8 @@ use super::pace::Pace;
 use super::returns::{self, Return};
 use super::{DeviceHandle, check_place, entries, figures, put};
 use crate::device::Device;
+use crate::model::Queues;
+use crate::state::{FRACTION_BITS, NONE};
 
 /// Window over which throughput is measured, during which the call blocks (nvml.h).
 const WINDOW_NS: u64 = 20_000_000;
@@ -50,42 +52,65 @@ entries! {
         let device = device(handle)?;
         check_place(kib_per_s)?;
         // NVML_PCIE_UTIL_TX_BYTES is what the device sends, so what the host receives.
-        let engine = match counter {
+        let direction = match counter {
             0 => 1,
             1 => 0,
             _ => return Err(returns::INVALID_ARGUMENT),
         };
-        let found = throughput(&device, engine)?;
+        let found = throughput(&device, direction)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(kib_per_s, found) }
     }
 }
 
-/// Time of the model's clock and time that an engine had spent copying by then.
-fn look(device: &Device, engine: usize) -> Result<(u64, u64), Return> {
+/// Time of the model's clock, and bytes moved by then in one direction: 0 to the device, 1 to the
+/// host. A copy under way counts by its progress, as the link would see it.
+pub(super) fn moved(device: &Device, direction: usize) -> Result<(u64, u64), Return> {
     catch_up(device)?;
-    Ok(device
-        .shared()
-        .read(|state| (state.now_ns, state.copies[engine].busy_ns))?)
+    Ok(device.transact(|state, side| {
+        let engine = &state.copies[direction];
+        let mut bytes = engine.bytes;
+        if engine.stream != NONE {
+            let stream = &state.streams.rows[engine.stream as usize];
+            let op = side.op(engine.stream as usize, stream.completed);
+            bytes += progress(op.bytes, op.alone_ns, stream.work_left);
+        }
+        (state.now_ns, bytes)
+    })?)
 }
 
-/// Throughput of one direction over the window: the engine's busy time at the link's rate, which
-/// is what pinned memory moves. Copies of pageable memory move less.
-fn throughput(device: &Device, engine: usize) -> Result<u32, Return> {
+/// Bytes of a copy that are through, by the work that is left of it in fixed-point nanoseconds.
+fn progress(bytes: u64, alone_ns: u64, work_left: u64) -> u64 {
+    let whole = u128::from(alone_ns.max(1)) << FRACTION_BITS;
+    let done = whole.saturating_sub(u128::from(work_left));
+    (u128::from(bytes) * done / whole) as u64
+}
+
+/// Throughput of one direction over the window, in KiB a second.
+fn throughput(device: &Device, direction: usize) -> Result<u32, Return> {
     let pace = Pace::of(device)?;
-    let (from_ns, busy_from_ns) = look(device, engine)?;
+    let (from_ns, before) = moved(device, direction)?;
     pace.sleep_until(device, pace.now_ns(device) + WINDOW_NS)?;
-    let (to_ns, busy_to_ns) = look(device, engine)?;
+    let (to_ns, after) = moved(device, direction)?;
     if to_ns == from_ns {
         // Beside a clock that stands, nothing can be measured.
         return Err(returns::NO_DATA);
     }
-    let pcie = &device.machine().pcie;
-    let rate = [pcie.to_device_gb_per_s, pcie.to_host_gb_per_s][engine];
-    // 10^9 bytes a second are bytes a nanosecond.
-    let bytes = (busy_to_ns - busy_from_ns) as f64 * rate;
-    let seconds = (to_ns - from_ns) as f64 / 1e9;
-    Ok((bytes / seconds / 1024.0)
-        .round()
-        .clamp(0.0, f64::from(u32::MAX)) as u32)
+    // A copy that was abandoned half-way takes its progress back.
+    let bytes = u128::from(after.saturating_sub(before));
+    let per_s = bytes * 1_000_000_000 / u128::from(to_ns - from_ns);
+    Ok(u32::try_from(per_s / 1024).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::progress;
+    use crate::state::ONE;
+
+    #[test]
+    fn a_copy_counts_by_what_is_left_of_it() {
+        let left = |ns: u64| progress(1_000_000, 1000, ns * ONE);
+        assert_eq!((left(1000), left(750), left(0)), (0, 250_000, 1_000_000));
+        assert_eq!(left(2000), 0, "noise may make it longer than alone");
+    }
 }

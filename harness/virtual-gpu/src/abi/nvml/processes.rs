@@ -8,7 +8,7 @@ use super::returns::{self, Return};
 use super::types::{
     NO_INSTANCE, ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of,
 };
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, entries, put, take};
 use crate::device::Device;
 use crate::memory;
 
@@ -177,9 +177,6 @@ fn list<T: From<ProcessInfo>>(
 ) -> Result<(), Return> {
     // SAFETY: the caller's place, checked for null.
     let room = unsafe { take(count)? } as usize;
-    if room >= found.len() && !found.is_empty() {
-        check_place(infos)?;
-    }
     // SAFETY: the caller's place, checked for null.
     unsafe { put(count, found.len() as c_uint)? };
     if room < found.len() {

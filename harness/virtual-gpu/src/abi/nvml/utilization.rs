@@ -1,8 +1,8 @@
 //! How busy the device is, as a whole and by process.
 //!
-//! The device's figure is that of the model's last full window. A process's figure covers the time
-//! since the program last asked, at least one window of it. The share of DRAM bandwidth is that of
-//! the instant.
+//! The device's figures are those of the model's last full window. A process's device time covers
+//! the time since the program last asked, at least one window of it; its share of DRAM bandwidth is
+//! that of the instant, as the model keeps no sum of it by process.
 #![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
@@ -25,11 +25,10 @@ use crate::state::{FRACTION_BITS, Head, OpKind, PROCESSES, Resource, State};
 figures! {
     fn nvmlDeviceGetUtilizationRates(device) -> Utilization {
         super::library::catch_up(device)?;
-        let found = device.transact(|state, side| Utilization {
+        Ok(device.shared().read(|state| Utilization {
             gpu: state.window.last_percent,
-            memory: dram_percent(state, side, None),
-        })?;
-        Ok(found)
+            memory: state.window.last_dram_percent,
+        })?)
     }
 }
 
@@ -155,7 +154,7 @@ fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessUtilizationSam
     let dram = device.transact(|state, side| {
         let slots = state.processes.live().iter().enumerate();
         slots
-            .map(|(slot, process)| (process.pid, dram_percent(state, side, Some(slot as u32))))
+            .map(|(slot, process)| (process.pid, dram_percent(state, side, slot as u32)))
             .collect::<Vec<_>>()
     })?;
     let mut found = Vec::new();
@@ -185,13 +184,13 @@ fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessUtilizationSam
     }
 }
 
-/// Percent of the DRAM bandwidth that the kernels of a process, or of all, use at this instant.
-fn dram_percent(state: &State, side: &Side<'_>, process: Option<u32>) -> u32 {
+/// Percent of the DRAM bandwidth that the kernels of a process use at this instant.
+fn dram_percent(state: &State, side: &Side<'_>, process: u32) -> u32 {
     let mut used: u64 = 0;
     for (index, stream) in state.streams.live().iter().enumerate() {
         let owner = state.contexts.rows[stream.context as usize].process;
-        let counts = process.is_none_or(|wanted| wanted == owner);
-        if !stream.live || stream.head != Head::Started || stream.speed == 0 || !counts {
+        let runs = stream.live && stream.head == Head::Started && stream.speed > 0;
+        if !runs || owner != process {
             continue;
         }
         let op = side.op(index, stream.completed);

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Runs NVML's own clients, unmodified, over a virtual GPU and checks that they say the right things.
+
+The clients are nvidia-ml-py, gpustat and nvitop from their wheels; the load is a tenant process that
+calls libcuda through ctypes. The expected figures are those of the virtual GPU's machine file.
+
+    python3 -m venv DIR
+    DIR/bin/pip install nvidia-ml-py==13.615.71 gpustat==1.1.1 nvitop==1.7.2
+    gpubench virtual-gpu exec --machine turing -- DIR/bin/python ci/conformance_nvml.py
+
+A line is printed for every check; the exit status is 1 when one failed, 2 when the environment has
+no virtual GPU or a client is missing.
+"""
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels" / "ptx"
+MIB = 1 << 20
+PATIENCE_S = 60.0
+XID_MMU_FAULT = 31
+ILLEGAL_ADDRESS = 700
+
+failures = []
+
+
+def check(what, good, found=""):
+    """Prints the outcome of one check and remembers a failure."""
+    print(f"{'PASS' if good else 'FAIL'} {what}" + ("" if good else f": found {found!r}"), flush=True)
+    if not good:
+        failures.append(what)
+
+
+def equal(what, found, expected):
+    check(f"{what} is {expected!r}", found == expected, found)
+
+
+def eventually(what, look, holds):
+    """Checks that a reading comes true within the patience of this script."""
+    end = time.monotonic() + PATIENCE_S
+    found = look()
+    while not holds(found) and time.monotonic() < end:
+        time.sleep(0.05)
+        found = look()
+    check(what, holds(found), found)
+    return found
+
+
+# The tenant: a driver-API program of its own.
+
+class Cuda:
+    """The few calls of libcuda that the tenant makes; any code but success ends it."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        context = ctypes.c_void_p()
+        self.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+
+    def call(self, name, *args):
+        code = getattr(self.lib, name)(*args)
+        if code != 0:
+            raise SystemExit(f"{name} said {code}")
+
+    def alloc(self, size):
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        return pointer
+
+    def kernel(self, name):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        text = (KERNELS / f"{name}.ptx").read_bytes() + b"\0"
+        self.call("cuModuleLoadData", ctypes.byref(module), text)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
+    def launch(self, function, grid, block, *args):
+        pointers = (ctypes.c_void_p * len(args))(
+            *(ctypes.cast(ctypes.pointer(arg), ctypes.c_void_p) for arg in args)
+        )
+        self.call("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, 0, None, pointers, None)
+
+
+def tenant():
+    """Holds 256 MiB; then loads the device until told to fault, and says what the fault said."""
+    cuda = Cuda()
+    cuda.alloc(256 * MIB)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    size = 4 * MIB
+    to, source = cuda.alloc(size), cuda.alloc(size)
+    copy = cuda.kernel("stream_copy")
+    os.set_blocking(sys.stdin.fileno(), False)
+    print("loading", flush=True)
+    while sys.stdin.read(1) in ("", None):
+        for _ in range(200):
+            # Four SMs: they draw 4 x 24 of the 320 GB/s that the machine file gives.
+            cuda.launch(copy, 4, 256, to, source, ctypes.c_uint64(size // 16))
+        cuda.call("cuCtxSynchronize")
+    store = cuda.kernel("fault_illegal_store")
+    cuda.launch(store, 1, 1, ctypes.c_uint64(16), ctypes.c_uint32(1))
+    print(cuda.lib.cuCtxSynchronize(), flush=True)
+    time.sleep(PATIENCE_S * 10)
+
+
+class Tenant:
+    """A tenant process, spoken to in lines."""
+
+    def __init__(self):
+        command = [sys.executable, __file__, "--tenant"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self.process.pid
+        equal("the tenant's first word", self.hear(), "ready")
+
+    def hear(self):
+        return self.process.stdout.readline().strip()
+
+    def tell(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+# The clients.
+
+def run(*command):
+    """The output of a client that must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    check(f"{Path(command[0]).name} exits with 0", done.returncode == 0, done.stderr[-400:])
+    return done.stdout
+
+
+def beside_python(name):
+    return str(Path(sys.executable).parent / name)
+
+
+def identity(nvml, device, machine):
+    gpu = machine["gpu"]
+    major, minor = (int(part) for part in gpu["compute_capability"].split("."))
+    cuda = [int(part) for part in gpu["cuda"].split(".")]
+    memory = machine["memory"]
+    equal("driver version", nvml.nvmlSystemGetDriverVersion(), gpu["driver"])
+    equal("CUDA version", nvml.nvmlSystemGetCudaDriverVersion(), cuda[0] * 1000 + cuda[1] * 10)
+    equal("number of devices", nvml.nvmlDeviceGetCount(), 1)
+    equal("name", nvml.nvmlDeviceGetName(device), gpu["product"])
+    equal("capability", nvml.nvmlDeviceGetCudaComputeCapability(device), (major, minor))
+    uuid = nvml.nvmlDeviceGetUUID(device)
+    form = r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    check("the UUID has NVML's form", re.fullmatch(form, uuid) is not None, uuid)
+    by_uuid = nvml.nvmlDeviceGetHandleByUUID(uuid)
+    equal("index of the device with that UUID", nvml.nvmlDeviceGetIndex(by_uuid), 0)
+    pci = nvml.nvmlDeviceGetPciInfo(device)
+    equal("bus id", pci.busId, "00000000:01:00.0")
+    by_bus = nvml.nvmlDeviceGetHandleByPciBusId(pci.busId.encode())
+    equal("index of the device on that bus", nvml.nvmlDeviceGetIndex(by_bus), 0)
+    equal("cores", nvml.nvmlDeviceGetNumGpuCores(device), gpu["sm_count"] * gpu["fp32_lanes_per_clock"])
+    equal("SM clock", nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM), gpu["sm_clock_mhz"])
+    cap_mw = round(machine["power"]["cap_w"] * 1000)
+    equal("enforced power limit", nvml.nvmlDeviceGetEnforcedPowerLimit(device), cap_mw)
+    total = nvml.nvmlDeviceGetMemoryInfo(device).total
+    equal("memory", total, memory["total_mib"] * MIB)
+    for call, error in [
+        (lambda: nvml.nvmlDeviceGetHandleByIndex(1), nvml.NVMLError_InvalidArgument),
+        (lambda: nvml.nvmlDeviceGetFanSpeed(device), nvml.NVMLError_NotSupported),
+        (lambda: nvml.nvmlDeviceGetSerial(device), nvml.NVMLError_NotSupported),
+        (lambda: nvml.nvmlDeviceGetHandleByUUID(b"GPU-0"), nvml.NVMLError_NotFound),
+    ]:
+        try:
+            found = call()
+        except nvml.NVMLError as raised:
+            found = raised
+        check(f"what is not there is answered with {error.__name__}", isinstance(found, error), found)
+
+
+def idle(nvml, device, machine):
+    idle_mw = round(machine["power"]["idle_w"] * 1000)
+    equal("idle power", nvml.nvmlDeviceGetPowerUsage(device), idle_mw)
+    equal("idle utilisation", nvml.nvmlDeviceGetUtilizationRates(device).gpu, 0)
+    equal("reason for idle clocks", nvml.nvmlDeviceGetCurrentClocksEventReasons(device), 1)
+    equal("idle processes", nvml.nvmlDeviceGetComputeRunningProcesses(device), [])
+    fields = nvml.nvmlDeviceGetFieldValues(device, [nvml.NVML_FI_DEV_POWER_INSTANT, 230, 1])
+    equal("field 186", (fields[0].nvmlReturn, fields[0].value.uiVal), (0, idle_mw))
+    equal("recovery action", (fields[1].nvmlReturn, fields[1].value.uiVal), (0, 0))
+    equal("result of an unsupported field", fields[2].nvmlReturn, nvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def memory_of(nvml, device, machine, tenant_process):
+    taken = (256 + machine["memory"]["context_mib"]) * MIB
+    memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
+    equal("used memory beside the tenant", memory.used, taken)
+    equal("parts of the memory", memory.reserved + memory.used + memory.free, memory.total)
+    found = nvml.nvmlDeviceGetComputeRunningProcesses(device)
+    pairs = [(process.pid, process.usedGpuMemory) for process in found]
+    equal("process list", pairs, [(tenant_process.pid, taken)])
+    name = nvml.nvmlSystemGetProcessName(tenant_process.pid)
+    equal("process name", name, sys.executable)
+    gpustat = json.loads(run(sys.executable, "-m", "gpustat", "--json"))["gpus"][0]
+    equal("gpustat: memory", (gpustat["memory.used"], gpustat["memory.total"]),
+          (taken // MIB, machine["memory"]["total_mib"]))
+    listed = [(p["pid"], p["gpu_memory_usage"]) for p in gpustat["processes"]]
+    equal("gpustat: processes", listed, [(tenant_process.pid, taken // MIB)])
+
+
+def loaded(nvml, device, machine, tenant_process):
+    gpu = machine["gpu"]
+    first_mj, first_s = nvml.nvmlDeviceGetTotalEnergyConsumption(device), time.monotonic()
+    share = round(100 * 4 * machine["memory"]["sm_dram_gb_per_s"] / machine["memory"]["dram_gb_per_s"])
+    eventually(
+        f"utilisation rises above 50 %, of DRAM to {share} % of that",
+        lambda: nvml.nvmlDeviceGetUtilizationRates(device),
+        lambda rates: rates.gpu > 50 and abs(rates.memory - rates.gpu * share / 100) <= 1.5,
+    )
+    idle_mw = machine["power"]["idle_w"] * 1000
+    eventually(
+        "power rises above idle", lambda: nvml.nvmlDeviceGetPowerUsage(device),
+        lambda found: found > idle_mw + 1000,
+    )
+    eventually(
+        "no reason is given for idle clocks",
+        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(device), lambda found: found == 0,
+    )
+
+    def samples():
+        try:
+            found = nvml.nvmlDeviceGetProcessUtilization(device, 0)
+        except nvml.NVMLError_NotFound:
+            return []
+        return [(sample.pid, sample.smUtil) for sample in found]
+
+    eventually(
+        "the tenant's own utilisation is reported", samples,
+        lambda found: len(found) == 1 and found[0][0] == tenant_process.pid and found[0][1] > 0,
+    )
+    spent_mw = (nvml.nvmlDeviceGetTotalEnergyConsumption(device) - first_mj) / (time.monotonic() - first_s)
+    check("energy grows faster than at idle", spent_mw > idle_mw, spent_mw)
+    text = run(beside_python("gpustat"), "--no-color", "--show-pid", "--show-power")
+    check("gpustat prints the product", gpu["product"] in text, text)
+    check("gpustat prints the tenant", f"/{tenant_process.pid}(" in text, text)
+    text = run(beside_python("nvitop"), "--once", "--ascii")
+    for what in [gpu["product"], gpu["driver"], f"CUDA Driver Version: {gpu['cuda']}", "Default"]:
+        check(f"nvitop prints {what}", what in text, text)
+    row = re.search(rf"^\|\s+0\s+{tenant_process.pid}\b.*$", text, re.MULTILINE)
+    megabytes = 256 + machine["memory"]["context_mib"] + 8
+    check(f"nvitop lists the tenant with {megabytes} MiB",
+          row is not None and f"{megabytes}.0MiB" in row.group(), text)
+
+
+def faulted(nvml, device, tenant_process):
+    events = nvml.nvmlEventSetCreate()
+    nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
+    tenant_process.tell()
+    equal("what the fault says in the tenant", tenant_process.hear(), str(ILLEGAL_ADDRESS))
+    event = nvml.nvmlEventSetWait_v2(events, int(PATIENCE_S * 1000))
+    equal("Xid", (event.eventType, event.eventData), (8, XID_MMU_FAULT))
+    try:
+        found = nvml.nvmlEventSetWait_v2(events, 50)
+    except nvml.NVMLError as raised:
+        found = raised
+    check("the Xid comes once", isinstance(found, nvml.NVMLError_Timeout), found)
+    nvml.nvmlEventSetFree(events)
+    recovery = nvml.nvmlDeviceGetFieldValues(device, [230])[0].value.uiVal
+    equal("recovery action after the fault", recovery, 0)
+
+
+def main():
+    folder = os.environ.get("GPUBENCH_VIRTUAL_GPU")
+    if not folder:
+        print("no virtual GPU: run this under `gpubench virtual-gpu exec`", file=sys.stderr)
+        return 2
+    # Looked for only: to import gpustat would change pynvml under our hands.
+    missing = [name for name in ("pynvml", "gpustat", "nvitop") if find_spec(name) is None]
+    if missing:
+        print(f"clients are missing: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    import pynvml as nvml
+
+    machine = tomllib.loads((Path(folder) / "machine.toml").read_text())
+    try:
+        nvml.nvmlDeviceGetCount()
+        found = None
+    except nvml.NVMLError as raised:
+        found = raised
+    check("nothing is answered before nvmlInit",
+          isinstance(found, nvml.NVMLError_Uninitialized), found)
+    nvml.nvmlInit()
+    device = nvml.nvmlDeviceGetHandleByIndex(0)
+    identity(nvml, device, machine)
+    idle(nvml, device, machine)
+    tenant_process = Tenant()
+    try:
+        memory_of(nvml, device, machine, tenant_process)
+        tenant_process.tell()
+        equal("the tenant's second word", tenant_process.hear(), "loading")
+        loaded(nvml, device, machine, tenant_process)
+        faulted(nvml, device, tenant_process)
+    finally:
+        tenant_process.kill()
+    memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
+    equal("used memory after the tenant was killed", memory.used, 0)
+    equal("processes after it", nvml.nvmlDeviceGetComputeRunningProcesses(device), [])
+    nvml.nvmlShutdown()
+    print(f"{len(failures)} failed", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--tenant"]:
+        tenant()
+    else:
+        sys.exit(main())
