@@ -12,4 +12,16 @@ pub mod profile;
 
 pub mod plan;
 
+pub mod device;
+
+pub mod mechanism;
+
+pub mod tenant;
+
+pub mod run;
+
+pub mod gate;
+
+pub mod score;
+
 pub mod cli;

@@ -14,6 +14,7 @@ const ROOMS: &[&str] = &[
     "catalogue",
     "profile",
     "plan",
+    "device",
     "mechanism",
     "tenant",
     "run",

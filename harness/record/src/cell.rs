@@ -62,6 +62,15 @@ pub struct TenantResult {
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub death: Option<String>,
+    /// Requests for which its log had no room.
+    #[serde(default)]
+    pub unlogged: u64,
+    /// Whether it reached the limit of outstanding requests.
+    #[serde(default)]
+    pub overloaded: bool,
+    /// Scheduling class that its issuer had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sched: Option<String>,
 }
 
 /// How a gate judged.

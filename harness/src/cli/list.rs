@@ -4,10 +4,9 @@ use clap::ValueEnum;
 use gpubench_record::ExitCode;
 use serde_json::{Value, json};
 
+use super::catalogue_rows::{self as catalogues, Row};
 use super::common::{TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
-use crate::axis::{self, AxisEntry};
-use crate::catalogue;
 use crate::error::ExpectedError;
 
 /// Lists what a profile or a flag can name
@@ -28,15 +27,16 @@ pub struct Args {
 enum What {
     /// Ways to share a GPU
     Mechanisms,
+    /// What tenants do: victims, which are measured, and aggressors
+    Workloads,
+    /// What a tenant does to break itself or others
+    Faults,
     /// Scored dimensions, with the workloads that show them
     Axes,
-}
-
-/// One entry: the name, what it is, and everything else about it by key.
-struct Row {
-    name: String,
-    summary: String,
-    details: Vec<(&'static str, Value)>,
+    /// Run profiles inside the binary
+    Profiles,
+    /// Ways to render a record
+    Formats,
 }
 
 /// Prints one catalogue.
@@ -55,51 +55,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 
 fn rows(what: What) -> Vec<Row> {
     match what {
-        What::Mechanisms => mechanisms(),
-        What::Axes => axes(),
+        What::Mechanisms => catalogues::mechanisms(),
+        What::Workloads => catalogues::workloads(),
+        // This version provokes none, and an empty list says so.
+        What::Faults => Vec::new(),
+        What::Axes => catalogues::axes(),
+        What::Profiles => catalogues::profiles(),
+        What::Formats => catalogues::formats(),
     }
-}
-
-fn mechanisms() -> Vec<Row> {
-    let row = |entry: &catalogue::MechanismEntry| {
-        let options = entry.options.iter().map(|option| {
-            json!({
-                "key": option.key,
-                "summary": option.summary,
-                "accepted": option.accepted,
-            })
-        });
-        Row {
-            name: entry.name.to_owned(),
-            summary: entry.summary.to_owned(),
-            details: vec![
-                ("group", json!(entry.group)),
-                ("reconfigures", json!(entry.reconfigures)),
-                ("options", Value::Array(options.collect())),
-            ],
-        }
-    };
-    catalogue::CATALOGUE.iter().map(row).collect()
-}
-
-fn axes() -> Vec<Row> {
-    let sub = |entry: &AxisEntry| Row {
-        name: entry.name.to_owned(),
-        summary: entry.summary.to_owned(),
-        details: vec![
-            ("axis", json!(entry.sub_axis.axis().as_str())),
-            ("sub_axis", json!(entry.sub_axis.as_str())),
-            ("victim", json!(entry.victim)),
-            ("aggressor", json!(entry.aggressor)),
-            ("unit", json!(entry.unit)),
-        ],
-    };
-    let jitter = Row {
-        name: "jitter".to_owned(),
-        summary: axis::JITTER_SUMMARY.to_owned(),
-        details: vec![("axis", json!("jitter")), ("unit", json!("native medians"))],
-    };
-    axis::CATALOGUE.iter().map(sub).chain([jitter]).collect()
 }
 
 fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {

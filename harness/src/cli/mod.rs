@@ -3,12 +3,23 @@
 //! To add a verb, add its file, its `mod` line and its line in [`Verb`]; a verb is listed only
 //! once it does something.
 
+pub mod advise;
+pub mod bench;
+mod catalogue_rows;
 pub mod common;
 pub mod device;
+pub mod doctor;
 pub mod host;
+pub mod judge;
 pub mod list;
+pub mod matrix;
+pub mod pack;
 pub mod panic_report;
 pub mod plan;
+mod predicting;
+pub mod report;
+pub mod simulate;
+mod simulate_event;
 pub mod stand_in;
 pub mod tenant_entry;
 pub mod ui;
@@ -32,15 +43,27 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Matrix(matrix::Args),
+    Doctor(doctor::Args),
     Plan(plan::Args),
+    Report(report::Args),
     List(list::Args),
+    Advise(advise::Args),
+    Simulate(simulate::Args),
+    Pack(pack::Args),
 }
 
 impl Verb {
     fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         match self {
+            Self::Matrix(args) => matrix::run(args, ui),
+            Self::Doctor(args) => doctor::run(args, ui),
             Self::Plan(args) => plan::run(args, ui),
+            Self::Report(args) => report::run(args, ui),
             Self::List(args) => list::run(args, ui),
+            Self::Advise(args) => advise::run(args, ui),
+            Self::Simulate(args) => simulate::run(args, ui),
+            Self::Pack(args) => pack::run(args, ui),
         }
     }
 }

@@ -1,0 +1,186 @@
+//! The device that a verb works on: the virtual GPU, started for it, or a real one, found.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use gpubench_record::{DeviceIdentity, Provenance};
+use gpubench_virtual_gpu::machine;
+use gpubench_virtual_gpu::session::TimeMode;
+
+use super::device::DeviceSelector;
+use crate::device::lock::{GpuLock, LockError};
+use crate::device::nvml::{AskError, Which};
+use crate::device::{Nvml, VirtualGpu, identity, virtual_gpu::VirtualGpuError};
+use crate::error::ExpectedError;
+use crate::run::{RunClock, rfc3339_now};
+
+/// A device, held until dropped.
+pub struct Bench {
+    nvml: Arc<Nvml>,
+    identity: DeviceIdentity,
+    clock: RunClock,
+    environment: BTreeMap<OsString, OsString>,
+    // Dropped last: the device goes when nobody uses it any more.
+    _lock: Option<GpuLock>,
+    _virtual_gpu: Option<VirtualGpu>,
+}
+
+impl Bench {
+    /// Starts or finds the device, and takes its lock.
+    ///
+    /// # Errors
+    /// When there is none, or somebody else has it.
+    pub fn open(device: Option<&DeviceSelector>, seed: u64) -> Result<Self, ExpectedError> {
+        match device {
+            Some(DeviceSelector::Virtual(name)) => Self::start_virtual(name.as_deref(), seed),
+            other => Self::find_real(other),
+        }
+    }
+
+    fn start_virtual(name: Option<&str>, seed: u64) -> Result<Self, ExpectedError> {
+        let name = name.unwrap_or(machine::DEFAULT);
+        let gpu = VirtualGpu::start(name, TimeMode::Virtual, seed).map_err(virtual_error)?;
+        let environment = gpu.environment();
+        for (name, value) in &environment {
+            set_variable(name, value);
+        }
+        let nvml = Nvml::open(Some(&gpu.library_dir()), &Which::Index(0)).map_err(ask_error)?;
+        let identity = identity::identify(&nvml).map_err(ask_error)?;
+        let device = gpu.open().map_err(virtual_error)?;
+        Ok(Self {
+            nvml: Arc::new(nvml),
+            identity,
+            clock: RunClock::Virtual(Arc::new(device)),
+            environment,
+            _lock: None,
+            _virtual_gpu: Some(gpu),
+        })
+    }
+
+    fn find_real(device: Option<&DeviceSelector>) -> Result<Self, ExpectedError> {
+        let which = match device {
+            Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => {
+                Which::Uuid(uuid.clone())
+            }
+            Some(DeviceSelector::Index(index)) => Which::Index(*index),
+            Some(DeviceSelector::Virtual(_)) | None => Which::Index(0),
+        };
+        let nvml = Nvml::open(None, &which).map_err(ask_error)?;
+        let identity = identity::identify(&nvml).map_err(ask_error)?;
+        let lock = GpuLock::take(nvml.uuid()).map_err(|error| match error {
+            LockError::Held { uuid, holder } => ExpectedError::Busy { gpu: uuid, holder },
+            LockError::Io { path, source } => ExpectedError::from_write(&path, source),
+        })?;
+        // Tenants see this one device and no other, whatever its number.
+        let visible = OsString::from(nvml.uuid());
+        let environment = BTreeMap::from([(OsString::from("CUDA_VISIBLE_DEVICES"), visible)]);
+        Ok(Self {
+            nvml: Arc::new(nvml),
+            identity,
+            clock: RunClock::Wall,
+            environment,
+            _lock: Some(lock),
+            _virtual_gpu: None,
+        })
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn nvml(&self) -> Arc<Nvml> {
+        Arc::clone(&self.nvml)
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    /// The clock of its tenants.
+    #[must_use]
+    pub fn clock(&self) -> RunClock {
+        self.clock.clone()
+    }
+
+    /// The variables with which tenants find it.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+        self.environment.clone()
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the loaded library reads its device's folder from the environment"
+)]
+fn set_variable(name: &OsString, value: &OsString) {
+    // SAFETY: called before the event loop and any thread of this process is started.
+    unsafe { std::env::set_var(name, value) };
+}
+
+fn virtual_error(error: VirtualGpuError) -> ExpectedError {
+    match error {
+        VirtualGpuError::Machine(error) => ExpectedError::Usage {
+            problem: error.to_string(),
+            remedy: None,
+        },
+        other => ExpectedError::NothingRan {
+            reason: other.to_string(),
+        },
+    }
+}
+
+fn ask_error(error: AskError) -> ExpectedError {
+    match error {
+        AskError::Load(source) => ExpectedError::NoDriver {
+            reason: source.to_string(),
+        },
+        AskError::Device { which, .. } => ExpectedError::NoDevice {
+            wanted: which,
+            found: Vec::new(),
+        },
+        AskError::Fact { .. } => ExpectedError::NothingRan {
+            reason: error.to_string(),
+        },
+    }
+}
+
+/// The circumstances of a run that begins now.
+#[must_use]
+pub fn provenance(clock: &str) -> Provenance {
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    let mut host = BTreeMap::new();
+    let mut put = |name: &str, value: Option<String>| {
+        host.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    put("kernel", read("/proc/sys/kernel/osrelease"));
+    put("hostname", read("/proc/sys/kernel/hostname"));
+    let cpu = read("/proc/cpuinfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        line.split_once(": ").map(|(_, model)| model.to_owned())
+    });
+    put("cpu", cpu);
+    let cores = std::thread::available_parallelism()
+        .ok()
+        .map(|n| n.to_string());
+    put("cores", cores);
+    put(
+        "governor",
+        read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    );
+    put("cgroup_cpu_max", read("/sys/fs/cgroup/cpu.max"));
+    Provenance {
+        gpubench: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: rfc3339_now(),
+        ended_at: None,
+        command: std::env::args().collect(),
+        host,
+        clock: clock.to_owned(),
+        timer_floor_ns: BTreeMap::new(),
+    }
+}

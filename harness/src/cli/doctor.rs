@@ -1,0 +1,299 @@
+//! `gpubench doctor`: what this host can do, before anything is measured on it.
+
+use std::time::Duration;
+
+use gpubench_record::{DeviceIdentity, ExitCode, FromTenant, ToTenant};
+use gpubench_workloads::timer_selftest::{Class, Punctuality, punctuality};
+use serde_json::{Value, json};
+
+use super::bench::Bench;
+use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
+use super::host;
+use super::ui::{Ui, table};
+use crate::error::ExpectedError;
+use crate::plan::{Availability, Capability};
+use crate::run::participants_of;
+use crate::tenant::Spawner;
+
+/// How long each timer self-test runs.
+const SELF_TEST: Duration = Duration::from_secs(1);
+/// Longest wait for a tenant's answer.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// Says what this host can do: device, mechanisms, timer
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ExitCode::OutputFailed,
+]))]
+pub struct Args {
+    #[command(flatten)]
+    device: DeviceFlag,
+    #[command(flatten)]
+    profile: ProfileFlags,
+    /// Run every workload's check of its kernels on the device
+    #[arg(long)]
+    verify: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    format: TextFormat,
+}
+
+/// What was found out.
+struct Findings {
+    device: Result<DeviceIdentity, String>,
+    mechanisms: Vec<Capability>,
+    timer: Vec<(&'static str, Result<Punctuality, String>)>,
+    verified: Vec<(String, String)>,
+    root: bool,
+}
+
+/// Looks and tells. Without a device it tells what is there and ends with status 3.
+///
+/// # Errors
+/// When the profile is wrong, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let profile = args.profile.load()?;
+    let opened = Bench::open(args.device.device.as_ref(), profile.seed);
+    let mut findings = Findings {
+        device: Err(String::new()),
+        mechanisms: Vec::new(),
+        timer: Vec::new(),
+        verified: Vec::new(),
+        root: is_root(),
+    };
+    let mut wrong = None;
+    match opened {
+        Ok(bench) => {
+            findings.mechanisms =
+                host::capabilities(&args.device, &args.profile, &profile)?.mechanisms;
+            let (identity, verified) = look_inside(&bench, args.verify)?;
+            findings.device = Ok(identity);
+            findings.verified = verified;
+        }
+        Err(error @ ExpectedError::Usage { .. }) => return Err(error),
+        Err(error) => {
+            findings.device = Err(error.to_string());
+            wrong = Some(error);
+        }
+    }
+    for (name, class) in [("other", Class::Other), ("fifo", Class::Fifo)] {
+        let tested = punctuality(SELF_TEST, class, 1).map_err(|error| error.to_string());
+        findings.timer.push((name, tested));
+    }
+    let text = match args.format {
+        TextFormat::Json => {
+            let text = serde_json::to_string_pretty(&as_json(&findings));
+            text.map_err(|error| ExpectedError::Internal {
+                what: error.to_string(),
+            })? + "\n"
+        }
+        TextFormat::Table => as_text(&findings),
+    };
+    ui.print(&text)?;
+    if findings.verified.iter().any(|(_, result)| result != "ok") {
+        return Err(ExpectedError::NothingRan {
+            reason: "kernels give wrong results on this device".to_owned(),
+        });
+    }
+    wrong.map_or(Ok(ExitCode::Done), Err)
+}
+
+/// Asks a tenant what the device looks like from inside a context, and has kernels checked.
+fn look_inside(
+    bench: &Bench,
+    verify: bool,
+) -> Result<(DeviceIdentity, Vec<(String, String)>), ExpectedError> {
+    let internal = |what: String| ExpectedError::Internal { what };
+    let nothing = |error: &dyn std::fmt::Display| ExpectedError::NothingRan {
+        reason: error.to_string(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| internal(format!("event loop: {error}")))?;
+    runtime.block_on(async {
+        let spawner = Spawner::new(bench.environment()).map_err(|e| internal(e.to_string()))?;
+        let participants = participants_of(0);
+        let none = std::collections::BTreeMap::new();
+        let mut tenant = spawner
+            .spawn("probe", participants, &none)
+            .await
+            .map_err(|e| nothing(&e))?;
+        let clock = bench.clock();
+        let mut identity = bench.identity().clone();
+        let mut verified = Vec::new();
+        let names: Vec<String> = gpubench_workloads::load::CATALOGUE
+            .iter()
+            .map(|workload| workload.name().to_owned())
+            .collect();
+        let open = ToTenant::Open {
+            ordinal: 0,
+            spin: false,
+            participants,
+        };
+        for message in [open, ToTenant::Verify { workloads: names }, ToTenant::Close] {
+            if !verify && matches!(message, ToTenant::Verify { .. }) {
+                continue;
+            }
+            clock
+                .expect(participants.issuer)
+                .map_err(|e| internal(e.to_string()))?;
+            tenant.send(&message).await.map_err(|e| nothing(&e))?;
+            let answer = tenant
+                .receive("looking", ANSWER)
+                .await
+                .map_err(|e| nothing(&e))?;
+            clock
+                .abandon(participants)
+                .map_err(|e| internal(e.to_string()))?;
+            match answer {
+                FromTenant::Opened { facts } => {
+                    crate::device::identity::complete(&mut identity, &facts);
+                }
+                FromTenant::Verified { results } => verified.extend(results),
+                _ => {}
+            }
+        }
+        tenant.stop().await;
+        Ok((identity, verified))
+    })
+}
+
+/// Whether this process may change device settings, as far as its user decides that.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+}
+
+fn as_json(findings: &Findings) -> Value {
+    let timer: Vec<Value> = findings
+        .timer
+        .iter()
+        .map(|(class, tested)| match tested {
+            Ok(p) => json!({
+                "scheduling": class, "wakes": p.wakes, "guard_ns": p.guard_ns, "p50_ns": p.p50_ns,
+                "p99_ns": p.p99_ns, "p999_ns": p.p999_ns, "max_ns": p.max_ns,
+            }),
+            Err(reason) => json!({ "scheduling": class, "outcome": "waived", "reason": reason }),
+        })
+        .collect();
+    let verified: Value = findings
+        .verified
+        .iter()
+        .map(|(name, result)| (name.clone(), json!(result)))
+        .collect();
+    json!({
+        "device": findings.device.as_ref().ok(),
+        "no_device": findings.device.as_ref().err(),
+        "root": findings.root,
+        "mechanisms": findings.mechanisms,
+        "timer_lateness_at_1_khz": timer,
+        "kernels": verified,
+    })
+}
+
+fn as_text(findings: &Findings) -> String {
+    let mut out = String::new();
+    match &findings.device {
+        Ok(device) => {
+            let mut rows = vec![
+                [
+                    "kind".to_owned(),
+                    format!("{:?}", device.kind).to_lowercase(),
+                ],
+                ["name".to_owned(), device.name.clone()],
+                ["uuid".to_owned(), device.uuid.clone()],
+                ["driver".to_owned(), device.driver.clone()],
+                ["CUDA".to_owned(), device.cuda.clone()],
+                [
+                    "compute capability".to_owned(),
+                    device.compute_capability.clone(),
+                ],
+                ["SMs".to_owned(), device.sm_count.to_string()],
+                ["memory".to_owned(), format!("{} MiB", device.memory_mib)],
+                ["L2".to_owned(), format!("{} KiB", device.l2_kib)],
+            ];
+            rows.extend(
+                device
+                    .facts
+                    .iter()
+                    .map(|(name, fact)| [name.clone(), fact.clone()]),
+            );
+            out.push_str(&table(["device", ""], &rows));
+        }
+        Err(reason) => out.push_str(&format!("device: none ({reason})\n")),
+    }
+    let user = if findings.root {
+        "root"
+    } else {
+        "not root: device settings cannot be changed"
+    };
+    out.push_str(&format!("\nuser: {user}\n\n"));
+    let rows: Vec<[String; 3]> = findings.mechanisms.iter().map(mechanism_row).collect();
+    if !rows.is_empty() {
+        out.push_str(&table(["mechanism", "verdict", "remedy"], &rows));
+        out.push('\n');
+    }
+    let rows: Vec<[String; 6]> = findings.timer.iter().map(timer_row).collect();
+    let header = [
+        "timer lateness at 1 kHz",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "wakes",
+    ];
+    out.push_str(&table(header, &rows));
+    out.push_str(
+        "\nsmallest detectable effect: unknown here until a run has measured its A/A pairs (S')\n",
+    );
+    if !findings.verified.is_empty() {
+        let rows: Vec<[String; 2]> = findings
+            .verified
+            .iter()
+            .map(|(name, result)| [name.clone(), result.clone()])
+            .collect();
+        out.push('\n');
+        out.push_str(&table(["kernel check", "result"], &rows));
+    }
+    out
+}
+
+fn mechanism_row(capability: &Capability) -> [String; 3] {
+    let (verdict, remedy) = match &capability.availability {
+        Availability::Available => ("available".to_owned(), None),
+        Availability::Waived { reason, remedy } => (format!("waived: {reason}"), remedy.clone()),
+    };
+    [
+        capability.variant.variant.clone(),
+        verdict,
+        remedy.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [String; 6] {
+    let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+    let name = format!("scheduling class {class}");
+    match tested {
+        Ok(p) => [
+            name,
+            us(p.p50_ns),
+            us(p.p99_ns),
+            us(p.p999_ns),
+            us(p.max_ns),
+            p.wakes.to_string(),
+        ],
+        Err(reason) => {
+            let dash = || "-".to_owned();
+            [
+                format!("{name}: {reason}"),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+            ]
+        }
+    }
+}

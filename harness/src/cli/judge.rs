@@ -1,0 +1,253 @@
+//! From what a run left behind to a scored record: every cell through the gates, all cells into the
+//! matrix. The same for a run that just ended and for one that died years ago.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpubench_record::{
+    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, Proof, RunEvent,
+    RunRecord, SampleRow, TenantResult,
+};
+use gpubench_reports::store::{Record, StoreError, read_events};
+
+use crate::gate::{self, ClockKind, GateError, Host, Observed};
+use crate::score;
+
+/// A record that cannot be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its cells contradict its plan.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// The scoring rules refuse it.
+    #[error(transparent)]
+    Score(#[from] score::ScoreError),
+}
+
+/// How one cell ended, from its event.
+#[derive(Debug, Clone)]
+struct Ended {
+    tenants: Vec<TenantResult>,
+    failure: Option<String>,
+    foreign: Option<Vec<u32>>,
+    throttle_reasons: Option<u64>,
+}
+
+/// Reads the folder of a run and scores what is there. Writes nothing.
+///
+/// # Errors
+/// When the record cannot be read, or contradicts itself.
+pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
+    let record = Record::open(dir)?;
+    let mut run = record.run().clone();
+    let mut warnings = record.warnings().to_vec();
+    let events = read_events(dir)?.events;
+    let ended = endings(&events);
+    let mut finished = None;
+    if let Some(RunEvent::Ended {
+        complete, reason, ..
+    }) = events.last()
+    {
+        finished = Some((*complete, reason.clone()));
+    }
+    let proofs: BTreeMap<String, Vec<Proof>> = run
+        .mechanisms
+        .iter()
+        .map(|row| (row.variant.clone(), row.proof.clone()))
+        .collect();
+    let mut cells = Vec::new();
+    for cell in &run.plan.cells {
+        let Some(end) = ended.get(&cell.id) else {
+            cells.extend(run.cells.iter().find(|known| known.id == cell.id).cloned());
+            continue;
+        };
+        cells.push(one(&record, &run, cell, end, &proofs)?);
+    }
+    run.cells = cells;
+    outcomes(&mut run);
+    // What each resource's measured peak is nobody has measured yet, so no aggressor is held
+    // against it; the gate then says "not evaluated".
+    let peaks = BTreeMap::new();
+    let scored = score::score(&score::ScoreInput {
+        plan: &run.plan,
+        cells: &run.cells,
+        mechanisms: &run.mechanisms,
+        aggressor_peaks: &peaks,
+        timer_floor_ns: run
+            .provenance
+            .timer_floor_ns
+            .get("p99")
+            .map(|&ns| ns as f64),
+    })?;
+    run.scoring = score::VERSION.to_owned();
+    run.matrix = scored.matrix;
+    run.overall = scored.overall;
+    match finished {
+        Some((true, _)) => {
+            run.complete = true;
+            run.incomplete_reason = None;
+            // A rebuilt record warns that it is not scored; this one is.
+            warnings.retain(|text| !text.contains("nothing is scored"));
+        }
+        Some((false, reason)) => {
+            run.complete = false;
+            run.incomplete_reason = reason.or(run.incomplete_reason);
+        }
+        None => run.complete = false,
+    }
+    Ok((run, warnings))
+}
+
+fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
+    let mut out = BTreeMap::new();
+    for event in events {
+        if let RunEvent::CellEnded {
+            id,
+            tenants,
+            failure,
+            foreign_processes,
+            throttle_reasons,
+        } = event
+        {
+            let ended = Ended {
+                tenants: tenants.clone(),
+                failure: failure.clone(),
+                foreign: foreign_processes.clone(),
+                throttle_reasons: *throttle_reasons,
+            };
+            out.insert(id.clone(), ended);
+        }
+    }
+    out
+}
+
+fn one(
+    record: &Record,
+    run: &RunRecord,
+    cell: &Cell,
+    end: &Ended,
+    proofs: &BTreeMap<String, Vec<Proof>>,
+) -> Result<CellResult, JudgeError> {
+    if end.tenants.len() != cell.tenants.len() {
+        // It never started: somebody could not get ready.
+        let reason = end
+            .failure
+            .clone()
+            .unwrap_or_else(|| "it never started".to_owned());
+        return Ok(not_started(cell, end, reason));
+    }
+    let mut rows: Vec<Vec<SampleRow>> = Vec::new();
+    for tenant in &end.tenants {
+        rows.push(match record.samples(&cell.id, &tenant.tenant) {
+            Ok(rows) => rows,
+            // A tenant that died before its log was made has none; its death says why.
+            Err(StoreError::NoSamples { .. }) if tenant.death.is_some() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        });
+    }
+    let tenants: Vec<gate::Tenant<'_>> = end
+        .tenants
+        .iter()
+        .zip(&rows)
+        .map(|(tenant, rows)| gate::Tenant {
+            name: &tenant.tenant,
+            role: tenant.role,
+            workload: tenant.workload.as_deref(),
+            rows,
+            schedule_hash: tenant.schedule_hash.as_deref(),
+            death: tenant.death.as_deref(),
+            unlogged: tenant.unlogged,
+            overloaded: tenant.overloaded,
+            sched: tenant.sched.as_deref(),
+        })
+        .collect();
+    let entry = |name: &String| run.calibration.entries.get(name);
+    let none = Vec::new();
+    let host = Host {
+        foreign_pids: end.foreign.as_deref(),
+        throttle_reasons: end.throttle_reasons,
+        xids: None,
+        steal: None,
+        proofs: proofs.get(&cell.variant).unwrap_or(&none),
+    };
+    let clock = if run.provenance.clock == "virtual" {
+        ClockKind::Virtual
+    } else {
+        ClockKind::Wall
+    };
+    Ok(gate::judge(&Observed {
+        cell,
+        durations: &run.plan.durations,
+        thresholds: &run.plan.thresholds,
+        clock,
+        tenants: &tenants,
+        offered_per_s: entry(&cell.victim).map(|entry| offered_per_s(&run.plan, entry)),
+        aggressor_peak_per_s: cell
+            .aggressor
+            .as_ref()
+            .and_then(entry)
+            .map(|entry| entry.native_rate_per_s),
+        failure: end.failure.as_deref(),
+        host,
+    })?)
+}
+
+/// Rate of a victim's arrival schedule.
+fn offered_per_s(plan: &Plan, entry: &CalibrationEntry) -> f64 {
+    entry.native_rate_per_s * plan.load
+}
+
+fn not_started(cell: &Cell, end: &Ended, reason: String) -> CellResult {
+    CellResult {
+        id: cell.id.clone(),
+        block: cell.block,
+        group: cell.group.clone(),
+        mechanism: cell.mechanism.clone(),
+        variant: cell.variant.clone(),
+        victim: cell.victim.clone(),
+        condition: cell.condition,
+        aggressor: cell.aggressor.clone(),
+        dose: cell.dose,
+        rates: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        outcome: Outcome::failed(reason),
+        gates: Vec::new(),
+        tenants: end.tenants.clone(),
+    }
+}
+
+/// A mechanism whose proof does not hold was not in force, whatever its cells say; one that was
+/// skipped is in the record with its reason.
+fn outcomes(run: &mut RunRecord) {
+    for row in &mut run.mechanisms {
+        let broken = row.proof.iter().find(|proof| !proof.holds);
+        if let Some(proof) = broken
+            && row.outcome.outcome == OutcomeKind::Measured
+        {
+            row.outcome = Outcome::failed(format!("not in force: {}", proof.evidence));
+        }
+    }
+    for skip in run.plan.skips.iter().filter(|skip| skip.axis.is_none()) {
+        let known = run
+            .mechanisms
+            .iter()
+            .any(|row| row.variant == skip.mechanism || row.name == skip.mechanism);
+        if !known {
+            run.mechanisms.push(MechanismRow {
+                name: skip
+                    .mechanism
+                    .split('[')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+                variant: skip.mechanism.clone(),
+                outcome: Outcome::waived(skip.reason.clone()),
+                remedy: skip.remedy.clone(),
+                proof: Vec::new(),
+            });
+        }
+    }
+}

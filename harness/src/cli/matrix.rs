@@ -1,0 +1,245 @@
+//! `gpubench matrix`: the main job. Plans, runs, judges, reports.
+
+use std::path::{Path, PathBuf};
+
+use gpubench_record::{Cell, ExitCode, OutcomeKind, RunRecord};
+use gpubench_reports::store::{finish, write_record_json};
+use gpubench_reports::{RenderOptions, format};
+use tokio::sync::watch;
+
+use super::bench::{Bench, provenance};
+use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::judge::judge;
+use super::ui::{Progress, Ui};
+use super::{host, report};
+use crate::error::ExpectedError;
+use crate::plan;
+use crate::run::{self, Observer, RunEnd, RunError, Setup};
+use crate::tenant::Spawner;
+
+/// Measures every mechanism on every axis and prints one matrix
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ExitCode::TrialFailed, ExitCode::OutputFailed, ExitCode::NotRestored, ExitCode::Inconclusive,
+    ExitCode::Interrupted,
+]))]
+pub struct Args {
+    #[command(flatten)]
+    device: DeviceFlag,
+    #[command(flatten)]
+    profile: ProfileFlags,
+    #[command(flatten)]
+    out: OutFlag,
+    /// End with status 10 if anything is inconclusive
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When nothing could run or be written; what was measured until then is in the record's folder.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let profile = args.profile.load()?;
+    let capabilities = host::capabilities(&args.device, &args.profile, &profile)?;
+    let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    let bench = Bench::open(args.device.device.as_ref(), plan.seed)?;
+    let out = args
+        .out
+        .out
+        .clone()
+        .unwrap_or_else(|| default_out(&plan.profile));
+    make_out(&out)?;
+    let setup = Setup {
+        out: out.clone(),
+        clock: bench.clock(),
+        nvml: bench.nvml(),
+        identity: bench.identity().clone(),
+        provenance: provenance(bench.clock().name()),
+        spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
+            what: format!("this program cannot find itself: {error}"),
+        })?,
+        calibration: None,
+        plan,
+    };
+    let mut progress = Told {
+        progress: ui.progress(setup.plan.cells.len() as u64, setup.plan.blocks),
+    };
+    let end = drive(setup, &mut progress);
+    progress.progress.finish();
+    let judged = conclude(&out)?;
+    let code = tell(args, ui, &out, &judged, end)?;
+    drop(bench);
+    Ok(code)
+}
+
+/// Runs the plan, and lets Ctrl-C and SIGTERM stop it.
+fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| ExpectedError::Internal {
+            what: format!("event loop: {error}"),
+        })?;
+    let out = setup.out.clone();
+    runtime.block_on(async move {
+        let (stop, stopped) = watch::channel(false);
+        let signals = tokio::spawn(async move {
+            if wait_for_signal().await {
+                // The receiver lives as long as the run.
+                let _ = stop.send(true);
+            }
+            // Kept until the run is over: a dropped sender would look like a signal.
+            std::future::pending::<()>().await;
+        });
+        let end = run::run(setup, stopped, observer).await;
+        signals.abort();
+        end.map_err(|error| expected(error, &out))
+    })
+}
+
+/// Waits for the user to want an end.
+async fn wait_for_signal() -> bool {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut term) = signal(SignalKind::terminate()) else {
+        return false;
+    };
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.is_ok(),
+        received = term.recv() => received.is_some(),
+    }
+}
+
+/// Turns logs into Parquet, scores, and writes the record down.
+fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
+    let done = finish(out).map_err(|error| report::expected(out, error))?;
+    let (record, mut warnings) = judge(out).map_err(|error| ExpectedError::Internal {
+        what: format!("the record in {} cannot be scored: {error}", out.display()),
+    })?;
+    warnings.extend(done.warnings);
+    write_record_json(out, &record).map_err(|error| report::expected(out, error))?;
+    Ok((record, warnings))
+}
+
+/// Prints the matrix and decides the status.
+fn tell(
+    args: &Args,
+    ui: &Ui,
+    out: &Path,
+    (record, warnings): &(RunRecord, Vec<String>),
+    end: Result<RunEnd, ExpectedError>,
+) -> Result<ExitCode, ExpectedError> {
+    let options = RenderOptions {
+        color: ui.color_on_stdout(),
+        width: ui.width_of_stdout(),
+        record_dir: Some(out.display().to_string()),
+        warnings: warnings.clone(),
+        latency: Vec::new(),
+    };
+    for (name, to_file) in [("terminal", None), ("html", Some("report.html"))] {
+        let mut text = Vec::new();
+        if let Some(format) = format::find(name) {
+            format
+                .render(record, &options, &mut text)
+                .map_err(|error| ExpectedError::Internal {
+                    what: format!("{name} report: {error}"),
+                })?;
+        }
+        match to_file {
+            None => ui.print_bytes(&text)?,
+            Some(file) => {
+                let path = out.join(file);
+                std::fs::write(&path, &text).map_err(|e| ExpectedError::from_write(&path, e))?;
+            }
+        }
+    }
+    if end? == RunEnd::Interrupted {
+        return Err(ExpectedError::Interrupted {
+            record: out.to_path_buf(),
+        });
+    }
+    let failed: Vec<_> = record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
+        .collect();
+    if let Some(first) = failed.first() {
+        return Err(ExpectedError::TrialFailed {
+            failed: failed.len(),
+            cells: record.cells.len(),
+            first: first.id.clone(),
+            reason: first.outcome.reason.clone().unwrap_or_default(),
+        });
+    }
+    let inconclusive = record
+        .matrix
+        .iter()
+        .any(|row| row.outcome.outcome == OutcomeKind::Inconclusive);
+    Ok(if args.strict && inconclusive {
+        ExitCode::Inconclusive
+    } else {
+        ExitCode::Done
+    })
+}
+
+/// The folder of a run that was given none: one for each run, never an old one.
+fn default_out(profile: &str) -> PathBuf {
+    let stamp = run::rfc3339_now().replace([':', '-'], "");
+    PathBuf::from("gpubench-out").join(format!("{stamp}-{profile}-{}", std::process::id()))
+}
+
+/// Makes the folder and shows that it can be written before anything is measured.
+fn make_out(out: &Path) -> Result<(), ExpectedError> {
+    std::fs::create_dir_all(out).map_err(|error| ExpectedError::from_write(out, error))?;
+    let probe = out.join(".writable");
+    std::fs::write(&probe, b"").map_err(|error| ExpectedError::from_write(out, error))?;
+    std::fs::remove_file(&probe).map_err(|error| ExpectedError::from_write(out, error))
+}
+
+fn expected(error: RunError, out: &Path) -> ExpectedError {
+    match error {
+        RunError::Store(error) => report::expected(out, error),
+        RunError::Spawn(error) => ExpectedError::NothingRan {
+            reason: error.to_string(),
+        },
+        RunError::Tenant(error) => ExpectedError::NothingRan {
+            reason: error.to_string(),
+        },
+        RunError::Verification(what) => ExpectedError::NothingRan {
+            reason: format!("kernel verification failed: {what}"),
+        },
+        RunError::Clock(what) => ExpectedError::Internal { what },
+        RunError::UnknownMechanism(name) => ExpectedError::Internal {
+            what: format!("mechanism {name} is planned and cannot be run"),
+        },
+    }
+}
+
+/// Tells the user how the run goes.
+struct Told {
+    progress: Progress,
+}
+
+impl Observer for Told {
+    fn stage(&mut self, what: &str) {
+        self.progress.note(what);
+    }
+
+    fn cell_begins(&mut self, cell: &Cell) {
+        let what = format!(
+            "{} {} {}",
+            cell.victim,
+            cell.condition.as_str(),
+            cell.variant
+        );
+        self.progress.cell_begins(cell.block, &what);
+    }
+
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>) {
+        if let Some(reason) = failure {
+            self.progress.note(&format!("{}: {reason}", cell.id));
+        }
+        self.progress.cell_ends();
+    }
+}

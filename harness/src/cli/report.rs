@@ -1,0 +1,201 @@
+//! `gpubench report`: renders a record, whole or left behind by a crash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use gpubench_record::{CellResult, Condition, ExitCode, SampleRow};
+use gpubench_reports::{LatencyChart, LatencyCurve, Record, RenderOptions, StoreError, format};
+
+use super::common::exit_codes_help;
+use super::ui::Ui;
+use crate::error::ExpectedError;
+
+/// Renders a record: as a table, a page, or data
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
+]))]
+pub struct Args {
+    /// Folder of the record, as `--out` named it
+    record: PathBuf,
+    /// How to render it
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "terminal",
+        value_parser = PossibleValuesParser::new(format_names()),
+    )]
+    format: String,
+    /// File to write, in place of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Renders and prints.
+///
+/// # Errors
+/// When the record cannot be read, or the output cannot be written.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let record = open(&args.record)?;
+    let format = format::find(&args.format).ok_or_else(|| ExpectedError::UnknownName {
+        kind: "format",
+        name: args.format.clone(),
+        known: format_names().into_iter().map(str::to_owned).collect(),
+    })?;
+    let mut warnings = record.warnings().to_vec();
+    // Curves read every sample of the record, so only the format that draws them asks for them.
+    let latency = if format.extension() == "html" {
+        charts(&record, &mut warnings)
+    } else {
+        Vec::new()
+    };
+    let to_terminal = args.output.is_none();
+    let options = RenderOptions {
+        color: to_terminal && ui.color_on_stdout(),
+        width: if to_terminal {
+            ui.width_of_stdout()
+        } else {
+            None
+        },
+        record_dir: Some(args.record.display().to_string()),
+        warnings,
+        latency,
+    };
+    let mut text = Vec::new();
+    format
+        .render(record.run(), &options, &mut text)
+        .map_err(|error| ExpectedError::Internal {
+            what: error.to_string(),
+        })?;
+    match &args.output {
+        None => ui.print_bytes(&text)?,
+        Some(path) => {
+            std::fs::write(path, &text).map_err(|e| ExpectedError::from_write(path, e))?;
+        }
+    }
+    Ok(ExitCode::Done)
+}
+
+fn format_names() -> Vec<&'static str> {
+    format::CATALOGUE
+        .iter()
+        .map(|format| format.name())
+        .collect()
+}
+
+/// Opens a record and says in our words what is wrong with it.
+///
+/// # Errors
+/// When there is none, or it cannot be read by this version.
+pub fn open(dir: &Path) -> Result<Record, ExpectedError> {
+    Record::open(dir).map_err(|error| expected(dir, error))
+}
+
+/// What a trouble with a record's folder means to the user.
+#[must_use]
+pub fn expected(dir: &Path, error: StoreError) -> ExpectedError {
+    let (path, problem) = (dir.to_owned(), error.to_string());
+    match error {
+        StoreError::Version { source, .. } => ExpectedError::IncompatibleVersion {
+            path,
+            problem: source.to_string(),
+        },
+        StoreError::Io { path, source, .. } => ExpectedError::from_write(path, source),
+        StoreError::Occupied { .. } | StoreError::InUse { .. } => ExpectedError::Usage {
+            problem,
+            remedy: None,
+        },
+        _ => ExpectedError::RecordUnreadable { path, problem },
+    }
+}
+
+/// For each victim, the latencies alone on the GPU and beside a full aggressor.
+fn charts(record: &Record, warnings: &mut Vec<String>) -> Vec<LatencyChart> {
+    let mut charts = Vec::new();
+    let mut by_victim: BTreeMap<&str, BTreeMap<String, Vec<&CellResult>>> = BTreeMap::new();
+    for cell in record.run().cells.iter().filter(|cell| is_drawn(cell)) {
+        let curves = by_victim.entry(&cell.victim).or_default();
+        curves.entry(label(cell)).or_default().push(cell);
+    }
+    for (victim, curves) in by_victim {
+        let curves = curves
+            .into_iter()
+            .filter_map(|(label, cells)| curve(record, label, &cells, warnings))
+            .collect();
+        charts.push(LatencyChart {
+            victim: victim.to_owned(),
+            curves,
+        });
+    }
+    charts
+}
+
+fn is_drawn(cell: &CellResult) -> bool {
+    let contended = cell.condition == Condition::C && cell.dose >= 1.0;
+    cell.outcome.is_measured() && (cell.condition == Condition::N || contended)
+}
+
+fn label(cell: &CellResult) -> String {
+    match &cell.aggressor {
+        Some(aggressor) => format!("{} beside {aggressor}", cell.variant),
+        None => "alone on the GPU".to_owned(),
+    }
+}
+
+fn curve(
+    record: &Record,
+    label: String,
+    cells: &[&CellResult],
+    warnings: &mut Vec<String>,
+) -> Option<LatencyCurve> {
+    let mut rows: Vec<SampleRow> = Vec::new();
+    for cell in cells {
+        let Some(victim) = cell.tenants.first() else {
+            continue;
+        };
+        match record.samples(&cell.id, &victim.tenant) {
+            Ok(of_cell) => rows.extend(of_cell),
+            Err(error) => {
+                // A curve over some of its cells would look like the whole.
+                warnings.push(format!("no latency curve \"{label}\": {error}"));
+                return None;
+            }
+        }
+    }
+    LatencyCurve::from_rows(label, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open;
+    use crate::error::ExpectedError;
+
+    #[test]
+    fn a_folder_without_a_record_is_told() -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let Err(error) = open(folder.path()) else {
+            return Err("an empty folder was taken for a record".into());
+        };
+        assert!(matches!(error, ExpectedError::RecordUnreadable { .. }));
+        assert_eq!(error.exit_code().code(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn another_format_version_is_told_from_damage() -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let json = folder.path().join("record.json");
+        std::fs::write(&json, r#"{"format_version": {"major": 99, "minor": 0}}"#)?;
+        assert!(matches!(
+            open(folder.path()),
+            Err(ExpectedError::IncompatibleVersion { .. })
+        ));
+        std::fs::write(&json, "{\"format_version\": ")?;
+        assert!(matches!(
+            open(folder.path()),
+            Err(ExpectedError::RecordUnreadable { .. })
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Who the device is, as the driver says it.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::{DeviceIdentity, DeviceKind};
+use nvml_wrapper::enum_wrappers::device::Clock;
+
+use super::nvml::{AskError, Nvml};
+
+/// Asks NVML for everything that identifies the device. What NVML does not know (SMs, L2) is 0
+/// until a tenant has told it from inside a context: see [`complete`].
+///
+/// # Errors
+/// When even name or driver are not told.
+pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
+    let fact = |what| move |source| AskError::Fact { what, source };
+    let device = nvml.device().map_err(fact("device"))?;
+    let driver = nvml
+        .library()
+        .sys_driver_version()
+        .map_err(fact("driver version"))?;
+    let cuda = nvml
+        .library()
+        .sys_cuda_driver_version()
+        .map_err(fact("CUDA version"))?;
+    let name = device.name().map_err(fact("name"))?;
+    let memory = device.memory_info().map_err(fact("memory size"))?;
+    let capability = device
+        .cuda_compute_capability()
+        .map_err(fact("compute capability"))?;
+    // A virtual device carries the word in two places that no real one has.
+    let kind = if name.starts_with("Virtual") || driver.contains("virtual") {
+        DeviceKind::Virtual
+    } else {
+        DeviceKind::Real
+    };
+    let pci_id = device.pci_info().ok().map(|pci| {
+        format!(
+            "{:08x}:{:08x}",
+            pci.pci_device_id,
+            pci.pci_sub_system_id.unwrap_or(0)
+        )
+    });
+    let mut facts = BTreeMap::new();
+    let mut put = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            facts.insert(name.to_owned(), value);
+        }
+    };
+    let text = |value: u32| value.to_string();
+    put(
+        "max_sm_clock_mhz",
+        device.max_clock_info(Clock::SM).ok().map(text),
+    );
+    put(
+        "max_memory_clock_mhz",
+        device.max_clock_info(Clock::Memory).ok().map(text),
+    );
+    put(
+        "power_limit_mw",
+        device.enforced_power_limit().ok().map(text),
+    );
+    put(
+        "compute_mode",
+        device.compute_mode().ok().map(|mode| format!("{mode:?}")),
+    );
+    put(
+        "ecc",
+        device
+            .is_ecc_enabled()
+            .ok()
+            .map(|ecc| format!("{}", ecc.currently_enabled)),
+    );
+    let mig = device.mig_mode().ok();
+    put(
+        "mig_mode",
+        mig.map(|mode| if mode.current == 0 { "off" } else { "on" }.to_owned()),
+    );
+    put(
+        "virtualization",
+        device
+            .virtualization_mode()
+            .ok()
+            .map(|mode| format!("{mode:?}")),
+    );
+    put("vbios", device.vbios_version().ok());
+    put(
+        "pcie_generation",
+        device.current_pcie_link_gen().ok().map(text),
+    );
+    put(
+        "pcie_width",
+        device.current_pcie_link_width().ok().map(text),
+    );
+    Ok(DeviceIdentity {
+        kind,
+        name,
+        uuid: nvml.uuid().to_owned(),
+        driver,
+        cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
+        compute_capability: format!("{}.{}", capability.major, capability.minor),
+        sm_count: 0,
+        memory_mib: memory.total >> 20,
+        l2_kib: 0,
+        pci_id,
+        facts,
+    })
+}
+
+/// Adds what only a process with a context can see.
+pub fn complete(identity: &mut DeviceIdentity, facts: &BTreeMap<String, String>) {
+    let number = |name: &str| facts.get(name).and_then(|text| text.parse::<u64>().ok());
+    if let Some(sms) = number("sm_count").and_then(|n| u32::try_from(n).ok()) {
+        identity.sm_count = sms;
+    }
+    if let Some(bytes) = number("l2_bytes") {
+        identity.l2_kib = bytes >> 10;
+    }
+}

@@ -1,0 +1,124 @@
+//! One run per physical GPU: an advisory lock on a file that every user can reach.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Holds the GPU until dropped or until the process ends, however it ends.
+#[derive(Debug)]
+pub struct GpuLock {
+    _file: File,
+}
+
+/// The lock that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another run has the GPU.
+    #[error("GPU {uuid} is in use by another run ({holder})")]
+    Held {
+        /// Which GPU.
+        uuid: String,
+        /// What the holder wrote down.
+        holder: String,
+    },
+    /// The file cannot be used.
+    #[error("lock file {path}: {source}")]
+    Io {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl GpuLock {
+    /// Takes the lock of a GPU in the usual place.
+    ///
+    /// # Errors
+    /// When another run holds it, or no file can be made.
+    pub fn take(uuid: &str) -> Result<Self, LockError> {
+        let run_lock = Path::new("/run/lock");
+        let folder = if run_lock.is_dir() {
+            run_lock.to_path_buf()
+        } else {
+            std::env::temp_dir()
+        };
+        Self::take_in(&folder, uuid).or_else(|error| match error {
+            LockError::Io { .. } if folder == run_lock => {
+                Self::take_in(&std::env::temp_dir(), uuid)
+            }
+            error => Err(error),
+        })
+    }
+
+    /// Takes the lock in a folder.
+    ///
+    /// # Errors
+    /// When another run holds it, or the file cannot be made.
+    pub fn take_in(folder: &Path, uuid: &str) -> Result<Self, LockError> {
+        let path: PathBuf = folder.join(format!("gpubench-{uuid}.lock"));
+        let io = |source| LockError::Io {
+            path: path.display().to_string(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o666)
+            .open(&path)
+            .map_err(io)?;
+        // The creator's mask may have kept others out; only the owner can mend that, and need not.
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(0o666));
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder).map_err(io)?;
+                let holder = match holder.trim() {
+                    "" => "unknown process".to_owned(),
+                    known => known.to_owned(),
+                };
+                return Err(LockError::Held {
+                    uuid: uuid.to_owned(),
+                    holder,
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(io(source)),
+        }
+        file.set_len(0).map_err(io)?;
+        file.rewind().map_err(io)?;
+        writeln!(file, "process {}", std::process::id()).map_err(io)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GpuLock, LockError};
+
+    #[test]
+    fn the_second_run_is_told_who_holds_the_gpu() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let first = GpuLock::take_in(dir.path(), "GPU-1")?;
+        let said = GpuLock::take_in(dir.path(), "GPU-1")
+            .map(|_| ())
+            .map_err(|e| e.to_string());
+        let expected = format!(
+            "GPU GPU-1 is in use by another run (process {})",
+            std::process::id()
+        );
+        assert_eq!(said, Err(expected));
+        assert!(
+            GpuLock::take_in(dir.path(), "GPU-2").is_ok(),
+            "another GPU is free"
+        );
+        drop(first);
+        assert!(GpuLock::take_in(dir.path(), "GPU-1").is_ok());
+        let nowhere = GpuLock::take_in(&dir.path().join("none"), "GPU-1");
+        assert!(matches!(nowhere, Err(LockError::Io { .. })));
+        Ok(())
+    }
+}

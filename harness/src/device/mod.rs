@@ -1,0 +1,10 @@
+//! The device under test: the virtual GPU that is started for a run, or the real one that is found,
+//! its identity through NVML, and the lock that keeps two runs off one GPU.
+
+pub mod identity;
+pub mod lock;
+pub mod nvml;
+pub mod virtual_gpu;
+
+pub use nvml::{Nvml, Reading};
+pub use virtual_gpu::VirtualGpu;

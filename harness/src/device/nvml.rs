@@ -1,0 +1,194 @@
+//! What the coordinator asks NVML: which device, who is on it, and the counters.
+//!
+//! A counter that the device does not have is absent; it is never zero.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use nvml_wrapper::Nvml as Library;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+
+/// NVML, with the device under test chosen.
+#[derive(Debug)]
+pub struct Nvml {
+    library: Library,
+    uuid: String,
+}
+
+/// Which device is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// By index.
+    Index(u32),
+    /// By UUID.
+    Uuid(String),
+}
+
+/// NVML cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The library is not there or does not start.
+    #[error("NVML cannot be loaded: {0}")]
+    Load(NvmlError),
+    /// The device is not there.
+    #[error("no device {which}: {source}")]
+    Device {
+        /// What was asked for.
+        which: String,
+        /// What NVML said.
+        source: NvmlError,
+    },
+    /// A question without which nothing can be told of the device.
+    #[error("NVML does not tell the {what}: {source}")]
+    Fact {
+        /// What was asked.
+        what: &'static str,
+        /// What NVML said.
+        source: NvmlError,
+    },
+}
+
+/// One reading of one counter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The metric.
+    pub metric: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+impl Nvml {
+    /// Loads NVML, from `library_dir` if given, and finds the device.
+    ///
+    /// # Errors
+    /// When either is not there.
+    pub fn open(library_dir: Option<&Path>, which: &Which) -> Result<Self, AskError> {
+        let path = library_dir.map(|dir| dir.join("libnvidia-ml.so.1"));
+        let mut builder = Library::builder();
+        if let Some(path) = &path {
+            builder.lib_path(OsStr::new(path));
+        }
+        let library = builder.init().map_err(AskError::Load)?;
+        let uuid = {
+            let device = match which {
+                Which::Index(index) => library.device_by_index(*index),
+                Which::Uuid(uuid) => library.device_by_uuid(uuid.as_str()),
+            };
+            let device = device.map_err(|source| AskError::Device {
+                which: match which {
+                    Which::Index(index) => index.to_string(),
+                    Which::Uuid(uuid) => uuid.clone(),
+                },
+                source,
+            })?;
+            device.uuid().map_err(|source| AskError::Fact {
+                what: "UUID",
+                source,
+            })?
+        };
+        Ok(Self { library, uuid })
+    }
+
+    /// UUID of the device.
+    #[must_use]
+    pub fn uuid(&self) -> &str {
+        &self.uuid
+    }
+
+    /// The library, for identity and proofs.
+    #[must_use]
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// The device.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn device(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
+        self.library.device_by_uuid(self.uuid.as_str())
+    }
+
+    /// Processes with a compute context on the device.
+    ///
+    /// # Errors
+    /// When NVML does not tell, as inside some sandboxes.
+    pub fn compute_pids(&self) -> Result<Vec<u32>, NvmlError> {
+        let processes = self.device()?.running_compute_processes()?;
+        Ok(processes.into_iter().map(|process| process.pid).collect())
+    }
+
+    /// How many clients of an MPS server the device has.
+    ///
+    /// # Errors
+    /// When NVML does not tell.
+    pub fn mps_clients(&self) -> Result<usize, NvmlError> {
+        Ok(self.device()?.mps_running_compute_processes()?.len())
+    }
+
+    /// Reasons for reduced clocks, as NVML's bit mask.
+    ///
+    /// # Errors
+    /// When NVML does not tell.
+    pub fn throttle_reasons(&self) -> Result<u64, NvmlError> {
+        Ok(self.device()?.current_throttle_reasons()?.bits())
+    }
+
+    /// Everything worth recording at an instant.
+    #[must_use]
+    pub fn readings(&self) -> Vec<Reading> {
+        let mut out = Vec::new();
+        let Ok(device) = self.device() else {
+            return out;
+        };
+        let mut push = |metric, value: Option<f64>, unit| {
+            out.extend(value.map(|value| Reading {
+                metric,
+                value,
+                unit,
+            }));
+        };
+        let number = |value: Result<u32, NvmlError>| value.ok().map(f64::from);
+        push("power", number(device.power_usage()), "mW");
+        let energy = device.total_energy_consumption().ok().map(|mj| mj as f64);
+        push("energy", energy, "mJ");
+        push("sm_clock", number(device.clock_info(Clock::SM)), "MHz");
+        push(
+            "memory_clock",
+            number(device.clock_info(Clock::Memory)),
+            "MHz",
+        );
+        push(
+            "temperature",
+            number(device.temperature(TemperatureSensor::Gpu)),
+            "C",
+        );
+        let utilisation = device.utilization_rates().ok();
+        push(
+            "gpu_utilisation",
+            utilisation.as_ref().map(|u| f64::from(u.gpu)),
+            "percent",
+        );
+        push(
+            "memory_utilisation",
+            utilisation.map(|u| f64::from(u.memory)),
+            "percent",
+        );
+        push(
+            "memory_used",
+            device.memory_info().ok().map(|m| m.used as f64),
+            "bytes",
+        );
+        push(
+            "throttle_reasons",
+            self.throttle_reasons().ok().map(|bits| bits as f64),
+            "bits",
+        );
+        let processes = self.compute_pids().ok().map(|pids| pids.len() as f64);
+        push("compute_processes", processes, "count");
+        out
+    }
+}

@@ -1,0 +1,196 @@
+//! Starting a virtual GPU: its shared object on disk, its state, and the environment in which a
+//! program finds it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use gpubench_virtual_gpu::device::{Device, DeviceError};
+use gpubench_virtual_gpu::machine::{Machine, MachineError};
+use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
+
+/// The shared object, built with this binary.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
+
+/// Every name under which programs look for the driver's libraries: cudarc tries `libcuda.so`
+/// first and `libcuda.so.1` last, nvml-wrapper asks for `libnvidia-ml.so`.
+const NAMES: [&str; 4] = [
+    "libcuda.so",
+    "libcuda.so.1",
+    "libnvidia-ml.so",
+    "libnvidia-ml.so.1",
+];
+
+/// A virtual GPU that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum VirtualGpuError {
+    /// No folder takes the shared object and lets it be loaded.
+    #[error("the virtual GPU cannot be loaded from any of {0}: each may forbid execution")]
+    NoPlace(String),
+    /// The machine is unknown or wrong.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Its folder cannot be made.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Its state cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A virtual GPU, there until dropped.
+#[derive(Debug)]
+pub struct VirtualGpu {
+    root: PathBuf,
+    machine: Machine,
+}
+
+impl VirtualGpu {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When the machine is unknown or no folder serves.
+    pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
+        let machine = Machine::load(machine)?;
+        let root = place()?;
+        let gpu = Self { root, machine };
+        let device = gpu.device_dir();
+        std::fs::create_dir(&device).map_err(|source| SessionError::Io {
+            path: device.display().to_string(),
+            source,
+        })?;
+        Session::new(time, seed).create(&device, &gpu.machine)?;
+        Ok(gpu)
+    }
+
+    /// What it is like.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The folder of its libraries.
+    #[must_use]
+    pub fn library_dir(&self) -> PathBuf {
+        self.root.join("lib")
+    }
+
+    /// The folder of its state.
+    #[must_use]
+    pub fn device_dir(&self) -> PathBuf {
+        self.root.join("device")
+    }
+
+    /// A handle on its clock and state, for the coordinator.
+    ///
+    /// # Errors
+    /// When the state cannot be used.
+    pub fn open(&self) -> Result<Device, VirtualGpuError> {
+        Ok(Device::open(&self.device_dir())?)
+    }
+
+    /// The variables with which a program finds it, over those that are set already.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut libraries = OsString::from(self.library_dir());
+        if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        BTreeMap::from([
+            (OsString::from("LD_LIBRARY_PATH"), libraries),
+            (OsString::from(ENV), OsString::from(self.device_dir())),
+        ])
+    }
+}
+
+impl Drop for VirtualGpu {
+    fn drop(&mut self) {
+        // A folder that cannot be removed is litter in a temporary place, not a failed run.
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Makes the private folder in the first place that lets its library be loaded.
+fn place() -> Result<PathBuf, VirtualGpuError> {
+    let mut tried = Vec::new();
+    for parent in places() {
+        tried.push(parent.display().to_string());
+        if let Some(root) = try_place(&parent) {
+            return Ok(root);
+        }
+    }
+    Err(VirtualGpuError::NoPlace(tried.join(", ")))
+}
+
+/// Cache, runtime, then temporary folder: any of them may forbid execution.
+fn places() -> Vec<PathBuf> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    cache
+        .into_iter()
+        .chain(variable("XDG_RUNTIME_DIR"))
+        .chain([std::env::temp_dir()])
+        .collect()
+}
+
+fn try_place(parent: &Path) -> Option<PathBuf> {
+    let parent = parent.join("gpubench");
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&parent).ok()?;
+    sweep(&parent);
+    let root = parent.join(format!("virtual-gpu-{}-{}", std::process::id(), nonce()));
+    let lib = root.join("lib");
+    let made = builder.create(&lib).and_then(|()| {
+        let object = lib.join("virtual_gpu.so");
+        std::fs::write(&object, OBJECT)?;
+        for name in NAMES {
+            symlink("virtual_gpu.so", lib.join(name))?;
+        }
+        Ok(object)
+    });
+    let loads = made.is_ok_and(|object| loads(&object));
+    if loads {
+        Some(root)
+    } else {
+        // Nothing of use is in it.
+        let _ = std::fs::remove_dir_all(&root);
+        None
+    }
+}
+
+/// Distinguishes several devices of one process.
+fn nonce() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Removes what killed runs left behind: folders whose process is no more.
+fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(rest) = name.strip_prefix("virtual-gpu-") else {
+            continue;
+        };
+        let pid = rest.split('-').next().unwrap_or_default();
+        if !pid.is_empty() && !Path::new("/proc").join(pid).exists() {
+            // Another run may sweep at the same time; whoever is second finds nothing.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "loading a library runs its initialisers")]
+fn loads(object: &Path) -> bool {
+    // SAFETY: our own library, whose initialisers are those of Rust's standard library.
+    unsafe { libloading::Library::new(object) }.is_ok()
+}

@@ -1,0 +1,102 @@
+//! Calibration: what every workload of the plan is on this device, found natively, once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gpubench_record::{Calibration, CalibrationEntry, FromTenant, RunEvent, ToTenant};
+
+use super::crew::Crew;
+use super::{Run, RunError};
+
+/// Longest wait for one workload.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Verifies and calibrates all victims in the victim's place and all aggressors in the first
+/// neighbour's, each alone on the device.
+pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, RunError> {
+    let cells = &run.setup.plan.cells;
+    let victims: BTreeSet<String> = cells.iter().map(|cell| cell.victim.clone()).collect();
+    let aggressors: BTreeSet<String> = cells
+        .iter()
+        .filter_map(|cell| cell.aggressor.clone())
+        .collect();
+    let share = run.setup.plan.share;
+    let mut entries = BTreeMap::new();
+    for (place, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
+        if names.is_empty() {
+            continue;
+        }
+        crew.open_only(run, place).await?;
+        verify(run, crew, place, &names).await?;
+        for name in names {
+            let entry = one(run, crew, place, &name, share).await?;
+            entries.insert(name, entry);
+        }
+    }
+    Ok(Calibration::new(entries))
+}
+
+async fn verify(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    names: &BTreeSet<String>,
+) -> Result<(), RunError> {
+    let message = ToTenant::Verify {
+        workloads: names.iter().cloned().collect(),
+    };
+    match crew
+        .ask(run, place, &message, "verifying its kernels", LIMIT)
+        .await?
+    {
+        FromTenant::Verified { results } => {
+            let wrong: Vec<String> = results
+                .iter()
+                .filter(|(_, result)| result.as_str() != "ok")
+                .map(|(name, result)| format!("{name}: {result}"))
+                .collect();
+            if wrong.is_empty() {
+                Ok(())
+            } else {
+                Err(RunError::Verification(wrong.join("; ")))
+            }
+        }
+        other => Err(crew.unexpected(place, &other)),
+    }
+}
+
+async fn one(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    name: &str,
+    share: f64,
+) -> Result<CalibrationEntry, RunError> {
+    let service_ns = run.setup.plan.service_ns;
+    let message = ToTenant::Calibrate {
+        workload: name.to_owned(),
+        share,
+        service_ns,
+    };
+    match crew.ask(run, place, &message, "calibrating", LIMIT).await? {
+        FromTenant::Calibrated {
+            spec,
+            rate_per_s,
+            service_ns,
+            work_per_request,
+            unit,
+        } => Ok(CalibrationEntry {
+            spec,
+            native_rate_per_s: rate_per_s,
+            service_ns,
+            work_per_request,
+            unit,
+        }),
+        other => {
+            run.events.append(&RunEvent::Warning {
+                text: format!("calibration of {name} was answered with {other:?}"),
+            })?;
+            Err(crew.unexpected(place, &other))
+        }
+    }
+}

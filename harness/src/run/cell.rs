@@ -1,0 +1,318 @@
+//! One cell: prepare everybody, start them at one instant, wait for all of them, write it down.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gpubench_record::{
+    Calibration, Cell, FromTenant, LoadSpec, Role, RunEvent, TenantResult, ToTenant,
+};
+use gpubench_reports::store::log_path;
+use tokio::task::JoinSet;
+
+use super::crew::{Crew, note_end};
+use super::sampler::{Sampled, Sampler, Times};
+use super::{Run, RunError};
+use crate::mechanism::{self, Seen};
+use crate::tenant::{Tenant, TenantError};
+
+/// Longest wait for a tenant to get ready.
+const PREPARE: Duration = Duration::from_secs(60);
+/// What a cell may take beyond its own length: on the wall clock, and in all in virtual time.
+const SLACK_WALL: Duration = Duration::from_secs(30);
+const LIMIT_VIRTUAL: Duration = Duration::from_secs(180);
+/// Duty cycle of an aggressor at a dose below 1.
+const PERIOD_NS: u64 = 10_000_000;
+/// Requests that an aggressor keeps outstanding, so that its queue is never empty.
+const DEPTH: u32 = 2;
+/// Most victim requests outstanding in the open loop.
+const OUTSTANDING_MAX: u32 = 10_000;
+
+/// Runs one cell. A failure of the cell is its result; only what ends the run is an error.
+pub async fn run(
+    run: &mut Run,
+    crew: &mut Crew,
+    calibration: &Calibration,
+    cell: &Cell,
+) -> Result<Option<String>, RunError> {
+    run.events.append(&RunEvent::CellBegan {
+        id: cell.id.clone(),
+    })?;
+    let mut results = Vec::new();
+    let ready = match prepare(run, crew, calibration, cell, &mut results).await {
+        Ok(()) => None,
+        // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.
+        Err(RunError::Tenant(error)) => Some(error.to_string()),
+        Err(other) => return Err(other),
+    };
+    let (sampled, failure) = match ready {
+        Some(failure) => (Sampled::default(), Some(failure)),
+        None => go(run, crew, cell, &mut results).await?,
+    };
+    let seen = Seen {
+        condition: cell.condition,
+        ours: crew.open_pids(),
+        listed: sampled.listed,
+        mps_clients: sampled.mps_clients,
+        compute_mode: run.setup.identity.facts.get("compute_mode").cloned(),
+    };
+    if failure.is_none()
+        && let Some(mechanism) = mechanism::find(&cell.mechanism)
+        && let Some(proof) = mechanism.prove(&seen)
+    {
+        run.events.append(&RunEvent::Proved {
+            variant: cell.variant.clone(),
+            proof,
+        })?;
+    }
+    for row in &sampled.rows {
+        run.telemetry.append(row)?;
+    }
+    if let Some(text) = sampled.failure {
+        run.events.append(&RunEvent::Warning {
+            text: format!("{}: {text}", cell.id),
+        })?;
+    }
+    run.events.append(&RunEvent::CellEnded {
+        id: cell.id.clone(),
+        tenants: results,
+        failure: failure.clone(),
+        foreign_processes: seen.foreign(),
+        throttle_reasons: sampled.throttle_reasons,
+    })?;
+    Ok(failure)
+}
+
+/// Arranges contexts and gets every tenant of the cell ready, one after the other.
+async fn prepare(
+    run: &mut Run,
+    crew: &mut Crew,
+    calibration: &Calibration,
+    cell: &Cell,
+    results: &mut Vec<TenantResult>,
+) -> Result<(), RunError> {
+    crew.arrange(run, cell.condition).await?;
+    for (place, tenant) in cell.tenants.iter().enumerate() {
+        let log = log_path(&run.setup.out, &cell.id, &tenant.tenant)?;
+        make_folder(&log)?;
+        let entry = tenant
+            .workload
+            .as_ref()
+            .and_then(|name| calibration.entries.get(name));
+        let load = load(run, calibration, cell, tenant.role);
+        let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
+        let message = ToTenant::Prepare {
+            cell: cell.id.clone(),
+            workload: entry.map(|entry| entry.spec.clone()),
+            capacity_rows: capacity(run, &load, rate),
+            load,
+            log: log.display().to_string(),
+            cpu: core(run, place),
+        };
+        match crew
+            .ask(run, place, &message, "getting ready", PREPARE)
+            .await?
+        {
+            FromTenant::Ready { schedule_hash } => results.push(TenantResult {
+                tenant: tenant.tenant.clone(),
+                role: tenant.role,
+                workload: tenant.workload.clone(),
+                rows: 0,
+                schedule_hash,
+                death: None,
+                unlogged: 0,
+                overloaded: false,
+                sched: None,
+            }),
+            other => return Err(crew.unexpected(place, &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Starts everybody and waits for all of them.
+async fn go(
+    run: &mut Run,
+    crew: &mut Crew,
+    cell: &Cell,
+    results: &mut [TenantResult],
+) -> Result<(Sampled, Option<String>), RunError> {
+    let places: Vec<usize> = (0..cell.tenants.len()).collect();
+    let tenants = crew.take(&places);
+    for (_, tenant) in &tenants {
+        let participants = tenant.participants();
+        run.setup.clock.expect(participants.issuer)?;
+        run.setup.clock.expect(participants.reaper)?;
+    }
+    let times = Times {
+        t0_ns: run.setup.clock.start_ns(),
+        length_ns: run.setup.plan.durations.cell_ns(),
+        period_ns: run.setup.plan.telemetry_period_ns,
+    };
+    let sampler = Sampler::start(&run.setup.clock, &run.setup.nvml, &cell.id, times)?;
+    let limit = if run.setup.clock.is_virtual() {
+        LIMIT_VIRTUAL
+    } else {
+        Duration::from_nanos(times.length_ns) + SLACK_WALL
+    };
+    let mut waits = JoinSet::new();
+    for (place, mut tenant) in tenants {
+        let sent = tenant.send(&ToTenant::Go { t0_ns: times.t0_ns }).await;
+        waits.spawn(async move {
+            let answer = match sent {
+                Ok(()) => tenant.receive("running a cell", limit).await,
+                Err(error) => Err(error),
+            };
+            (place, tenant, answer)
+        });
+    }
+    let mut failures = Vec::new();
+    let mut stop = run.stop.clone();
+    let mut stopping = *stop.borrow();
+    loop {
+        let next = tokio::select! {
+            next = waits.join_next() => next,
+            changed = stop.changed(), if !stopping => {
+                // Nobody waits for a cell that the user gave up: the tenants are told by signal.
+                stopping = changed.is_ok();
+                if stopping {
+                    waits.abort_all();
+                }
+                continue;
+            }
+        };
+        let Some(done) = next else { break };
+        // A wait that was given up drops its tenant, which kills the process.
+        let Ok((place, tenant, answer)) = done else {
+            failures.push("interrupted".to_owned());
+            run.setup.clock.bury()?;
+            continue;
+        };
+        let failure = ended(run, crew, &mut results[place], place, tenant, answer).await?;
+        failures.extend(failure);
+    }
+    if stopping {
+        abandon_all(run, cell)?;
+    }
+    let sampled = sampler.finish();
+    failures.sort();
+    failures.dedup();
+    let failure = (!failures.is_empty()).then(|| failures.join("; "));
+    Ok((sampled, failure))
+}
+
+/// Takes one tenant's answer down.
+async fn ended(
+    run: &mut Run,
+    crew: &mut Crew,
+    result: &mut TenantResult,
+    place: usize,
+    tenant: Tenant,
+    answer: Result<FromTenant, TenantError>,
+) -> Result<Option<String>, RunError> {
+    match answer {
+        Ok(FromTenant::Done {
+            rows,
+            unlogged,
+            overloaded,
+            sched,
+        }) => {
+            result.rows = rows;
+            result.unlogged = unlogged;
+            result.overloaded = overloaded;
+            result.sched = Some(sched);
+            crew.put_back(place, tenant);
+            Ok(None)
+        }
+        Ok(other) => {
+            let error = tenant.unexpected(&other);
+            result.death = Some(note_end(run, tenant, &error).await?);
+            Ok(Some(error.to_string()))
+        }
+        // A tenant that refuses is alive, but what it did in this cell is not what was asked. A
+        // fresh process is the only one whose state is known.
+        Err(error) => {
+            result.death = Some(note_end(run, tenant, &error).await?);
+            // Without its victim a cell has failed. Without its aggressor it has measured
+            // something else than planned, which the gates will say.
+            Ok((result.role == Role::Victim).then(|| error.to_string()))
+        }
+    }
+}
+
+/// Takes back the announcement of every participant of a cell that was given up.
+fn abandon_all(run: &Run, cell: &Cell) -> Result<(), RunError> {
+    for place in 0..cell.tenants.len() {
+        run.setup
+            .clock
+            .abandon(super::crew::participants_of(place))?;
+    }
+    run.setup.clock.bury()
+}
+
+/// How a tenant of a cell is loaded.
+fn load(run: &Run, calibration: &Calibration, cell: &Cell, role: Role) -> LoadSpec {
+    let durations = &run.setup.plan.durations;
+    let end_ns = durations.cell_ns();
+    match role {
+        Role::Idle => LoadSpec::Idle { end_ns },
+        Role::Aggressor => LoadSpec::Aggressor {
+            end_ns,
+            dose: cell.dose,
+            period_ns: PERIOD_NS,
+            depth: DEPTH,
+        },
+        Role::Victim => {
+            let native = calibration
+                .entries
+                .get(&cell.victim)
+                .map_or(0.0, |e| e.native_rate_per_s);
+            let closed_end_ns = durations.warmup_ns + durations.closed_ns;
+            let rate_per_s = native * run.setup.plan.load;
+            let arrivals = rate_per_s * durations.open_ns as f64 / 1e9;
+            LoadSpec::Victim {
+                warmup_end_ns: durations.warmup_ns,
+                closed_end_ns,
+                open_start_ns: closed_end_ns + durations.gap_ns,
+                open_end_ns: end_ns,
+                rate_per_s,
+                seed: cell.schedule_seed,
+                // No more can be outstanding than arrive; twice that leaves room for the draw.
+                outstanding_max: ((arrivals * 2.0) as u32 + 64).min(OUTSTANDING_MAX),
+            }
+        }
+    }
+}
+
+/// Rows to allocate: what the native rate would log in the whole cell, with room to spare. Nobody
+/// is faster than natively by half.
+fn capacity(run: &Run, load: &LoadSpec, rate_per_s: f64) -> u64 {
+    if matches!(load, LoadSpec::Idle { .. }) {
+        return 1;
+    }
+    let seconds = run.setup.plan.durations.cell_ns() as f64 / 1e9;
+    (rate_per_s * seconds * 2.0) as u64 + 4096
+}
+
+/// A core for each tenant's threads and one between them, where there are that many.
+fn core(run: &Run, place: usize) -> Option<u32> {
+    if run.setup.clock.is_virtual() {
+        return None;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let needed = 2 * run.setup.plan.tenants as usize + 2;
+    (cores >= needed).then(|| 2 * u32::try_from(place).unwrap_or(0) + 2)
+}
+
+fn make_folder(log: &Path) -> Result<(), RunError> {
+    let Some(folder) = log.parent() else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(|source| {
+        gpubench_reports::store::StoreError::Io {
+            path: folder.to_path_buf(),
+            action: "make",
+            source,
+        }
+        .into()
+    })
+}

@@ -1,0 +1,107 @@
+//! The tenants' clock as the coordinator uses it: announcing participants, and choosing the instant
+//! at which a cell begins.
+
+use std::sync::Arc;
+
+use gpubench_record::wire::Participants;
+use gpubench_virtual_gpu::device::Device;
+
+use super::RunError;
+
+/// Time between the order to start and the start.
+const LEAD_WALL_NS: u64 = 200_000_000;
+const LEAD_VIRTUAL_NS: u64 = 1_000_000;
+
+/// Which clock the tenants are on.
+#[derive(Clone)]
+pub enum RunClock {
+    /// `CLOCK_MONOTONIC`.
+    Wall,
+    /// The virtual GPU's.
+    Virtual(Arc<Device>),
+}
+
+impl RunClock {
+    /// `virtual` or `wall`, as records say it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::Virtual(_) => "virtual",
+        }
+    }
+
+    /// Whether time is virtual.
+    #[must_use]
+    pub const fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual(_))
+    }
+
+    /// The present instant.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        match self {
+            Self::Wall => gpubench_virtual_gpu::session::monotonic_ns(),
+            Self::Virtual(device) => device.now_ns(),
+        }
+    }
+
+    /// The instant at which a cell ordered now shall begin.
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        let lead = if self.is_virtual() {
+            LEAD_VIRTUAL_NS
+        } else {
+            LEAD_WALL_NS
+        };
+        self.now_ns() + lead
+    }
+
+    /// Announces a participant.
+    ///
+    /// # Errors
+    /// When the clock refuses: a bug in the numbering.
+    pub fn expect(&self, id: u32) -> Result<(), RunError> {
+        match self {
+            Self::Wall => Ok(()),
+            Self::Virtual(device) => device
+                .expect(id)
+                .map_err(|e| RunError::Clock(e.to_string())),
+        }
+    }
+
+    /// Takes the announcement of participants back that did not come.
+    ///
+    /// # Errors
+    /// When the clock cannot be reached.
+    pub fn abandon(&self, participants: Participants) -> Result<(), RunError> {
+        let Self::Virtual(device) = self else {
+            return Ok(());
+        };
+        for id in [participants.issuer, participants.reaper] {
+            device
+                .abandon(id)
+                .map_err(|error| RunError::Clock(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a dead tenant held on the virtual device.
+    ///
+    /// # Errors
+    /// When the clock cannot be reached.
+    pub fn bury(&self) -> Result<(), RunError> {
+        let Self::Virtual(device) = self else {
+            return Ok(());
+        };
+        device
+            .bury_the_dead()
+            .map_err(|error| RunError::Clock(error.to_string()))
+    }
+}
+
+/// The present time of day, for provenance.
+#[must_use]
+pub fn rfc3339_now() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}

@@ -1,0 +1,187 @@
+//! Running a plan: the one place that starts tenants, tells them what to do, and writes down what
+//! happens as it happens.
+//!
+//! Nothing is judged here. What comes out is a folder of events and sample logs, which `gate` and
+//! `score` read later.
+
+mod calibrate;
+mod cell;
+mod clock;
+mod crew;
+mod sampler;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gpubench_record::{
+    Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, Plan, Provenance,
+    RunEvent,
+};
+use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
+use tokio::sync::watch;
+
+use crate::device::Nvml;
+use crate::mechanism;
+use crate::tenant::{SpawnError, Spawner, TenantError};
+pub use clock::{RunClock, rfc3339_now};
+use crew::Crew;
+pub use crew::participants_of;
+
+/// Everything a run needs from outside.
+pub struct Setup {
+    /// What to do.
+    pub plan: Plan,
+    /// Where to write it down; the folder exists.
+    pub out: PathBuf,
+    /// The clock of the tenants.
+    pub clock: RunClock,
+    /// The device's counters.
+    pub nvml: Arc<Nvml>,
+    /// The device.
+    pub identity: DeviceIdentity,
+    /// The circumstances.
+    pub provenance: Provenance,
+    /// How tenants are started.
+    pub spawner: Spawner,
+    /// A calibration made before, to be used instead of a new one.
+    pub calibration: Option<Calibration>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every planned cell ran, well or badly.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tenant cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A tenant failed where nothing can be measured without it.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// The clock of the virtual GPU.
+    #[error("virtual clock: {0}")]
+    Clock(String),
+    /// Kernels give wrong results on this device: nothing measured with them means anything.
+    #[error("kernel verification failed: {0}")]
+    Verification(String),
+    /// A mechanism that the plan names and this room does not know.
+    #[error("mechanism {0} is planned and has no implementation")]
+    UnknownMechanism(String),
+}
+
+/// Who is told how the run goes.
+pub trait Observer {
+    /// A stage before the cells began.
+    fn stage(&mut self, what: &str);
+    /// A cell begins.
+    fn cell_begins(&mut self, cell: &Cell);
+    /// A cell ended; `failure` says if it failed.
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>);
+}
+
+/// What is open while a run goes on.
+struct Run {
+    setup: Setup,
+    events: EventLog,
+    telemetry: TelemetryLog,
+    stop: watch::Receiver<bool>,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// When the record cannot be written or nothing can be measured; what was measured until then is in
+/// the folder.
+pub async fn run(
+    setup: Setup,
+    stop: watch::Receiver<bool>,
+    observer: &mut dyn Observer,
+) -> Result<RunEnd, RunError> {
+    let mut events = EventLog::create(&setup.out)?;
+    let telemetry = TelemetryLog::create(&setup.out)?;
+    events.append(&RunEvent::Began {
+        format_version: FORMAT_VERSION,
+        plan: Box::new(setup.plan.clone()),
+        device: Box::new(setup.identity.clone()),
+        provenance: Box::new(setup.provenance.clone()),
+    })?;
+    let mut run = Run {
+        setup,
+        events,
+        telemetry,
+        stop,
+    };
+    let mut crew = Crew::new(&run.setup);
+    let end = run.all(&mut crew, observer).await;
+    crew.dismiss(&mut run).await?;
+    let (complete, reason) = match &end {
+        Ok(RunEnd::Complete) => (true, None),
+        Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
+        Err(error) => (false, Some(error.to_string())),
+    };
+    run.events.append(&RunEvent::Ended {
+        complete,
+        reason,
+        at: rfc3339_now(),
+    })?;
+    run.telemetry.close()?;
+    run.events.close()?;
+    end
+}
+
+impl Run {
+    async fn all(
+        &mut self,
+        crew: &mut Crew,
+        observer: &mut dyn Observer,
+    ) -> Result<RunEnd, RunError> {
+        for planned in &self.setup.plan.mechanisms {
+            if mechanism::find(&planned.name).is_none() {
+                return Err(RunError::UnknownMechanism(planned.name.clone()));
+            }
+        }
+        observer.stage("starting tenants");
+        crew.ensure(self).await?;
+        observer.stage("calibrating");
+        let calibration = match self.setup.calibration.take() {
+            Some(calibration) => calibration,
+            None => calibrate::calibrate(self, crew).await?,
+        };
+        self.events.append(&RunEvent::Calibrated {
+            calibration: calibration.clone(),
+        })?;
+        for planned in self.setup.plan.mechanisms.clone() {
+            let row = MechanismRow {
+                name: planned.name,
+                variant: planned.variant,
+                outcome: Outcome::measured(),
+                remedy: None,
+                proof: Vec::new(),
+            };
+            self.events.append(&RunEvent::Mechanism { row })?;
+        }
+        for cell in self.setup.plan.cells.clone() {
+            if *self.stop.borrow() {
+                return Ok(RunEnd::Interrupted);
+            }
+            observer.cell_begins(&cell);
+            let failure = cell::run(self, crew, &calibration, &cell).await?;
+            observer.cell_ends(&cell, failure.as_deref());
+        }
+        if *self.stop.borrow() {
+            Ok(RunEnd::Interrupted)
+        } else {
+            Ok(RunEnd::Complete)
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The device's counters, sampled beside the tenants by a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpubench_record::TelemetryRow;
+
+use super::RunError;
+use super::clock::RunClock;
+use super::crew::SAMPLER;
+use crate::device::Nvml;
+
+/// What was sampled during one cell.
+#[derive(Debug, Default)]
+pub struct Sampled {
+    /// The readings.
+    pub rows: Vec<TelemetryRow>,
+    /// Processes on the device half-way through; absent if NVML did not tell.
+    pub listed: Option<Vec<u32>>,
+    /// MPS clients half-way through; absent if NVML did not tell.
+    pub mps_clients: Option<usize>,
+    /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
+    pub throttle_reasons: Option<u64>,
+    /// Why sampling ended early, if it did.
+    pub failure: Option<String>,
+}
+
+/// A sampler at work.
+pub struct Sampler {
+    thread: JoinHandle<Sampled>,
+    stop: Arc<AtomicBool>,
+}
+
+/// When a sampler looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// Start of the cell.
+    pub t0_ns: u64,
+    /// Length of the cell.
+    pub length_ns: u64,
+    /// Time between two looks.
+    pub period_ns: u64,
+}
+
+impl Sampler {
+    /// Starts to sample. In virtual time the sampler is a participant of the clock, announced
+    /// here; the caller starts the others afterwards.
+    pub fn start(
+        clock: &RunClock,
+        nvml: &Arc<Nvml>,
+        cell: &str,
+        times: Times,
+    ) -> Result<Self, RunError> {
+        clock.expect(SAMPLER)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (clock, nvml, flag) = (clock.clone(), Arc::clone(nvml), Arc::clone(&stop));
+        let cell = cell.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || sample(&clock, &nvml, &cell, times, &flag))
+            .map_err(|error| RunError::Clock(format!("sampler thread: {error}")))?;
+        Ok(Self { thread, stop })
+    }
+
+    /// Ends sampling and returns what there is. In virtual time the thread ends by itself at the
+    /// end of the cell, which has passed when every tenant has answered.
+    pub fn finish(self) -> Sampled {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Sampled {
+            failure: Some("the sampler panicked".to_owned()),
+            ..Sampled::default()
+        })
+    }
+}
+
+fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &AtomicBool) -> Sampled {
+    let mut out = Sampled::default();
+    if let RunClock::Virtual(device) = clock
+        && let Err(error) = device.join(SAMPLER)
+    {
+        out.failure = Some(error.to_string());
+        return out;
+    }
+    let end_ns = times.t0_ns + times.length_ns;
+    let middle_ns = times.t0_ns + times.length_ns / 2;
+    let mut at_ns = times.t0_ns;
+    let mut looked = false;
+    while at_ns < end_ns {
+        if let Err(failure) = sleep_until(clock, at_ns, stop) {
+            out.failure = Some(failure);
+            break;
+        }
+        if !clock.is_virtual() && stop.load(Ordering::Relaxed) {
+            break;
+        }
+        look(nvml, cell, at_ns, &mut out);
+        if at_ns >= middle_ns && !looked {
+            looked = true;
+            out.listed = nvml.compute_pids().ok();
+            out.mps_clients = nvml.mps_clients().ok();
+        }
+        at_ns += times.period_ns.max(1_000_000);
+    }
+    if let RunClock::Virtual(device) = clock
+        && let Err(error) = device.leave()
+    {
+        out.failure = Some(error.to_string());
+    }
+    out
+}
+
+fn look(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
+    for reading in nvml.readings() {
+        if reading.metric == "throttle_reasons" {
+            let bits = reading.value as u64;
+            out.throttle_reasons = Some(out.throttle_reasons.unwrap_or(0) | bits);
+        }
+        out.rows.push(TelemetryRow {
+            t_ns,
+            cell: cell.to_owned(),
+            source: "nvml".to_owned(),
+            metric: reading.metric.to_owned(),
+            value: reading.value,
+            unit: reading.unit.to_owned(),
+        });
+    }
+}
+
+fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), String> {
+    match clock {
+        RunClock::Virtual(device) => device.sleep_until(t_ns).map_err(|error| error.to_string()),
+        RunClock::Wall => {
+            // In short steps, so that the end of a cell is not waited for.
+            while !stop.load(Ordering::Relaxed) {
+                let left = t_ns.saturating_sub(clock.now_ns());
+                if left == 0 {
+                    break;
+                }
+                std::thread::sleep(Duration::from_nanos(left).min(Duration::from_millis(20)));
+            }
+            Ok(())
+        }
+    }
+}

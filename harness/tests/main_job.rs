@@ -1,0 +1,329 @@
+//! The main job from outside, on the virtual GPU: what it prints, what it leaves, how it ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use gpubench_record::{Condition, OutcomeKind, RunRecord};
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// The shortest run that goes through everything: six blocks of one resource.
+const SHORT: &str = r#"
+version = 1
+summary = "as short as it gets, for tests"
+decides = false
+axes = ["compute/sm"]
+device_time = "20s"
+[blocks]
+min = 6
+max = 6
+[cell]
+warmup = "10ms"
+closed = "40ms"
+gap = "5ms"
+open = "40ms"
+[cell_min]
+warmup = "10ms"
+closed = "40ms"
+gap = "5ms"
+open = "40ms"
+"#;
+
+fn short_profile(dir: &Path) -> std::io::Result<PathBuf> {
+    let path = dir.join("short.toml");
+    std::fs::write(&path, SHORT)?;
+    Ok(path)
+}
+
+fn gpubench(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
+    command
+        .args(args)
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    command
+}
+
+fn matrix(dir: &Path, out: &str, more: &[&str]) -> Result<Output, Box<dyn std::error::Error>> {
+    let profile = short_profile(dir)?;
+    let out = dir.join(out);
+    let (profile, out) = (profile.display().to_string(), out.display().to_string());
+    let mut args = vec![
+        "matrix",
+        "--device",
+        "virtual",
+        "--profile",
+        &profile,
+        "--out",
+        &out,
+    ];
+    args.extend(more);
+    Ok(gpubench(&args).output()?)
+}
+
+fn record(dir: &Path) -> Result<RunRecord, Box<dyn std::error::Error>> {
+    Ok(serde_json::from_slice(&std::fs::read(
+        dir.join("record.json"),
+    )?)?)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn one_seed_gives_the_same_bytes_and_the_same_matrix() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    for out in ["a", "b"] {
+        let done = matrix(dir.path(), out, &["--seed", "5"])?;
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        assert!(
+            text(&done.stdout).contains("VIRTUAL GPU"),
+            "{}",
+            text(&done.stdout)
+        );
+    }
+    for file in ["samples.parquet", "telemetry.parquet"] {
+        let read = |out: &str| std::fs::read(dir.path().join(out).join(file));
+        assert!(read("a")? == read("b")?, "{file} differs");
+    }
+    let (a, b) = (
+        record(&dir.path().join("a"))?,
+        record(&dir.path().join("b"))?,
+    );
+    assert_eq!(
+        serde_json::to_string(&a.matrix)?,
+        serde_json::to_string(&b.matrix)?
+    );
+    assert_eq!(a.cells, b.cells);
+    assert!(a.complete && !a.matrix.is_empty());
+    let other = matrix(dir.path(), "c", &["--seed", "6"])?;
+    assert_eq!(other.status.code(), Some(0), "{}", text(&other.stderr));
+    let c = record(&dir.path().join("c"))?;
+    assert_ne!(a.cells, c.cells, "another seed gives other samples");
+    Ok(())
+}
+
+#[test]
+fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let done = matrix(dir.path(), "out", &[])?;
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let record = record(&dir.path().join("out"))?;
+    let row = record
+        .matrix
+        .iter()
+        .find(|row| row.mechanism == "time-slicing" && row.sub_axis.as_deref() == Some("sm"))
+        .ok_or("no row for time-slicing on compute/sm")?;
+    let retention = row.retention.as_ref().ok_or("no retention")?;
+    // The victim's request of about 1 ms ends within its turn, and the next one waits for two
+    // switches of 50 us and one turn of 2 ms: it keeps about 1 of 3.1.
+    let service_ms = record.calibration.entries["compute"].service_ns as f64 / 1e6;
+    let expected = service_ms / (service_ms + 2.0 + 0.1);
+    assert!(
+        (retention.value / expected - 1.0).abs() < 0.02,
+        "{} is not about {expected}",
+        retention.value
+    );
+    let cells = |condition| {
+        record
+            .cells
+            .iter()
+            .filter(move |cell| cell.condition == condition)
+    };
+    assert_eq!(cells(Condition::C).count(), 6);
+    for cell in &record.cells {
+        assert_eq!(
+            cell.outcome.outcome,
+            OutcomeKind::Measured,
+            "{}: {:?}",
+            cell.id,
+            cell.outcome
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_binary_needs_nothing_beside_it() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let copy = dir.path().join("elsewhere");
+    std::fs::copy(env!("CARGO_BIN_EXE_gpubench"), &copy)?;
+    let profile = short_profile(dir.path())?;
+    let done = Command::new(&copy)
+        .args(["matrix", "--device", "virtual", "--out", "out", "--profile"])
+        .arg(profile)
+        .current_dir(dir.path())
+        .env_remove("LD_LIBRARY_PATH")
+        .output()?;
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(dir.path().join("out/report.html").is_file());
+    Ok(())
+}
+
+/// Starts a run and waits until its first cells have ended.
+fn started(dir: &Path) -> Result<std::process::Child, Box<dyn std::error::Error>> {
+    let profile = short_profile(dir)?.display().to_string();
+    let out = dir.join("out").display().to_string();
+    let child = gpubench(&[
+        "matrix",
+        "--device",
+        "virtual",
+        "--profile",
+        &profile,
+        "--out",
+        &out,
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()?;
+    let events = dir.join("out/events.jsonl");
+    wait_for(|| {
+        let text = std::fs::read_to_string(&events).unwrap_or_default();
+        text.matches("\"cell-ended\"").count() >= 2
+    })?;
+    Ok(child)
+}
+
+fn wait_for(mut condition: impl FnMut() -> bool) -> TestResult {
+    let begun = Instant::now();
+    while !condition() {
+        if begun.elapsed() > Duration::from_secs(120) {
+            return Err("waited in vain".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Process ids of the tenants that a run's events name.
+fn tenants(dir: &Path) -> Result<Vec<u32>, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string(dir.join("out/events.jsonl"))?;
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+        if event["event"] == "tenant-started"
+            && let Some(pid) = event["pid"].as_u64()
+        {
+            out.push(u32::try_from(pid)?);
+        }
+    }
+    Ok(out)
+}
+
+fn signal(pid: u32, name: &str) -> TestResult {
+    let done = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()?;
+    assert!(done.success(), "kill -s {name} {pid}");
+    Ok(())
+}
+
+fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn an_interrupt_stops_the_tenants_and_leaves_a_readable_record() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let child = started(dir.path())?;
+    let pids = tenants(dir.path())?;
+    signal(child.id(), "INT")?;
+    let done = child.wait_with_output()?;
+    assert_eq!(done.status.code(), Some(130), "{}", text(&done.stderr));
+    assert!(
+        pids.iter().all(|&pid| !alive(pid)),
+        "a tenant was left behind"
+    );
+    let record = record(&dir.path().join("out"))?;
+    assert!(!record.complete && record.cells.len() >= 2);
+    assert!(dir.path().join("out/samples.parquet").is_file());
+    Ok(())
+}
+
+#[test]
+fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let mut child = started(dir.path())?;
+    let pids = tenants(dir.path())?;
+    child.kill()?;
+    child.wait()?;
+    wait_for(|| pids.iter().all(|&pid| !alive(pid)))?;
+    let out = dir.path().join("out").display().to_string();
+    let done = gpubench(&["report", &out, "--format", "json"]).output()?;
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let record: RunRecord = serde_json::from_slice(&done.stdout)?;
+    assert!(!record.complete, "a crash is not a finished run");
+    assert!(record.cells.len() >= 2, "{} cells", record.cells.len());
+    assert!(
+        record.cells.iter().any(|cell| cell.outcome.is_measured()),
+        "cells are judged"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_killed_tenant_fails_its_cell_and_the_run_goes_on() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let child = started(dir.path())?;
+    let victim = *tenants(dir.path())?.first().ok_or("no tenant")?;
+    signal(victim, "KILL")?;
+    let done = child.wait_with_output()?;
+    assert_eq!(done.status.code(), Some(4), "{}", text(&done.stderr));
+    let record = record(&dir.path().join("out"))?;
+    assert!(record.complete, "the other cells ran");
+    let failed: Vec<_> = record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
+        .collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let death = failed[0]
+        .tenants
+        .iter()
+        .find_map(|tenant| tenant.death.clone());
+    let reason = format!("{death:?} {:?}", failed[0].outcome.reason);
+    assert!(reason.contains("killed by signal 9"), "{reason}");
+    Ok(())
+}
+
+#[test]
+fn without_a_driver_the_answer_is_one_line_and_status_three() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("out").display().to_string();
+    let done = gpubench(&["matrix", "--out", &out])
+        .env("LD_LIBRARY_PATH", dir.path())
+        .output()?;
+    let said = text(&done.stderr);
+    if Path::new("/dev/nvidiactl").exists() {
+        return Ok(());
+    }
+    assert_eq!(done.status.code(), Some(3), "{said}");
+    assert_eq!(
+        said.lines()
+            .filter(|line| line.starts_with("error: "))
+            .count(),
+        1,
+        "{said}"
+    );
+    assert!(said.contains("--device virtual"), "{said}");
+    assert!(!said.contains("panic"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn an_unwritable_folder_is_told_before_anything_runs() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"in the way")?;
+    let done = matrix(dir.path(), "file/out", &[])?;
+    assert_eq!(done.status.code(), Some(5), "{}", text(&done.stderr));
+    assert!(
+        text(&done.stderr).contains("file/out"),
+        "{}",
+        text(&done.stderr)
+    );
+    Ok(())
+}
