@@ -396,6 +396,9 @@ fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
         rows: 3_010,
         schedule_hash: None,
         death: None,
+        unlogged: 0,
+        overloaded: false,
+        sched: None,
     });
     CellResult {
         id: cell.id.clone(),

@@ -205,6 +205,9 @@ fn tenants_from_logs(
             rows,
             schedule_hash: None,
             death: None,
+            unlogged: 0,
+            overloaded: false,
+            sched: None,
         });
     }
     Ok(tenants)

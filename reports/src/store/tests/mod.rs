@@ -31,6 +31,9 @@ pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
         rows,
         schedule_hash: None,
         death: None,
+        unlogged: 0,
+        overloaded: false,
+        sched: None,
     };
     RunEvent::CellEnded {
         id: id.to_owned(),
