@@ -14,6 +14,9 @@ use crate::state::Interval;
 /// repeats one launch thousands of times and reads nothing; a check is made to stay below.
 const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
 
+/// Launches of no more blocks than this have no sample that would be smaller.
+const SAMPLED_BLOCKS: u64 = 8;
+
 /// Interior blocks may differ by this part and still stand for each other.
 const HOMOGENEOUS: f64 = 0.05;
 
@@ -253,7 +256,8 @@ impl Run<'_> {
         Ok((fast as f64) < 0.7 * slow as f64)
     }
 
-    /// Executes the launch, in full or on a sample. The flag says which.
+    /// Executes the launch, in full or on a sample. The flag says whether it is too large to be
+    /// executed every time, so that its results cannot be relied upon.
     fn all(
         &mut self,
         blocks: u64,
@@ -264,9 +268,12 @@ impl Run<'_> {
         self.block_ns =
             first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
         let in_full = !self.process.device.is_virtual_time()
-            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
-            || blocks <= 8;
-        if !in_full && let Some(sampled) = self.sample(&first, blocks, timer)? {
+            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS;
+        // Few blocks leave nothing to choose from: they are all executed, this once.
+        if !in_full
+            && blocks > SAMPLED_BLOCKS
+            && let Some(sampled) = self.sample(&first, blocks, timer)?
+        {
             return Ok((sampled, true));
         }
         let rest = self.blocks(1..blocks, timer)?;
@@ -274,7 +281,7 @@ impl Run<'_> {
         first.blocks.extend(rest.blocks);
         first.printed.extend(rest.printed);
         first.footprint.absorb(rest.footprint);
-        Ok((first, false))
+        Ok((first, !in_full))
     }
 
     /// Executes a few blocks and lets them stand for the others; `None` if they differ too much.
