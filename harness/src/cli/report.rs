@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use gpubench_record::{CellResult, Condition, ExitCode, SampleRow};
+use gpubench_record::{CellResult, Condition, ExitCode, RunRecord, SampleRow};
 use gpubench_reports::{LatencyChart, LatencyCurve, Record, RenderOptions, StoreError, format};
 
 use super::common::exit_codes_help;
+use super::judge::judge;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
@@ -43,10 +44,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         name: args.format.clone(),
         known: format_names().into_iter().map(str::to_owned).collect(),
     })?;
-    let mut warnings = record.warnings().to_vec();
+    // A run that left no scores is judged now, by the same rules, from what it did leave.
+    let (run, mut warnings) = if record.is_rebuilt() {
+        judge(&args.record).map_err(|error| ExpectedError::RecordUnreadable {
+            path: args.record.clone(),
+            problem: error.to_string(),
+        })?
+    } else {
+        (record.run().clone(), record.warnings().to_vec())
+    };
     // Curves read every sample of the record, so only the format that draws them asks for them.
     let latency = if format.extension() == "html" {
-        charts(&record, &mut warnings)
+        charts(&record, &run, &mut warnings)
     } else {
         Vec::new()
     };
@@ -64,7 +73,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let mut text = Vec::new();
     format
-        .render(record.run(), &options, &mut text)
+        .render(&run, &options, &mut text)
         .map_err(|error| ExpectedError::Internal {
             what: error.to_string(),
         })?;
@@ -111,10 +120,10 @@ pub fn expected(dir: &Path, error: StoreError) -> ExpectedError {
 }
 
 /// For each victim, the latencies alone on the GPU and beside a full aggressor.
-fn charts(record: &Record, warnings: &mut Vec<String>) -> Vec<LatencyChart> {
+fn charts(record: &Record, run: &RunRecord, warnings: &mut Vec<String>) -> Vec<LatencyChart> {
     let mut charts = Vec::new();
     let mut by_victim: BTreeMap<&str, BTreeMap<String, Vec<&CellResult>>> = BTreeMap::new();
-    for cell in record.run().cells.iter().filter(|cell| is_drawn(cell)) {
+    for cell in run.cells.iter().filter(|cell| is_drawn(cell)) {
         let curves = by_victim.entry(&cell.victim).or_default();
         curves.entry(label(cell)).or_default().push(cell);
     }

@@ -44,6 +44,18 @@ pub struct Times {
     pub period_ns: u64,
 }
 
+impl Times {
+    /// When to look: every period from the start on, and once half-way, however short the cell.
+    fn looks(self) -> Vec<u64> {
+        let period_ns = self.period_ns.max(1_000_000);
+        let regular = (0..self.length_ns.div_ceil(period_ns)).map(|look| look * period_ns);
+        let mut all: Vec<u64> = regular.chain([self.length_ns / 2]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().map(|offset| self.t0_ns + offset).collect()
+    }
+}
+
 impl Sampler {
     /// Starts to sample. In virtual time the sampler is a participant of the clock, announced
     /// here; the caller starts the others afterwards.
@@ -83,11 +95,8 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         out.failure = Some(error.to_string());
         return out;
     }
-    let end_ns = times.t0_ns + times.length_ns;
     let middle_ns = times.t0_ns + times.length_ns / 2;
-    let mut at_ns = times.t0_ns;
-    let mut looked = false;
-    while at_ns < end_ns {
+    for at_ns in times.looks() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
             out.failure = Some(failure);
             break;
@@ -96,12 +105,10 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
             break;
         }
         look(nvml, cell, at_ns, &mut out);
-        if at_ns >= middle_ns && !looked {
-            looked = true;
+        if at_ns == middle_ns {
             out.listed = nvml.compute_pids().ok();
             out.mps_clients = nvml.mps_clients().ok();
         }
-        at_ns += times.period_ns.max(1_000_000);
     }
     if let RunClock::Virtual(device) = clock
         && let Err(error) = device.leave()
@@ -142,5 +149,28 @@ fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), Str
             }
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Times;
+
+    #[test]
+    fn even_the_shortest_cell_is_looked_at_half_way() {
+        let times = |length_ns, period_ns| {
+            Times {
+                t0_ns: 7,
+                length_ns,
+                period_ns,
+            }
+            .looks()
+        };
+        assert_eq!(times(4_000_000, 100_000_000), [7, 2_000_007]);
+        assert_eq!(times(4_000_000, 2_000_000), [7, 2_000_007]);
+        assert_eq!(
+            times(5_000_000, 2_000_000),
+            [7, 2_000_007, 2_500_007, 4_000_007]
+        );
     }
 }
