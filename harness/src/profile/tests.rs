@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use proptest::prelude::*;
+
 use super::built_in::{self, DEFAULT};
 use super::{Overrides, Profile, ProfileError, Wanted, load, parse, schema};
 use crate::error::ExpectedError;
@@ -15,127 +17,130 @@ fn said(text: &str) -> String {
     }
 }
 
+/// What a user may write, and the one line that it earns.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "",
+        "profile mine.toml: key `version`: missing (accepted: 1)",
+    ),
+    (
+        "# mine\nversion = 2\n",
+        "profile mine.toml:2: key `version`: this gpubench does not read version 2 \
+         (accepted: 1)",
+    ),
+    (
+        "version = 1\nseeds = 3\n",
+        "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
+         mechanisms, axes, tenants, share, seed, service, load, doses, device_time, \
+         telemetry_period, blocks, cell, cell_min, thresholds, time-slicing)",
+    ),
+    (
+        "version = 1\n\n[blocks]\nmost = 9\n",
+        "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min or max)",
+    ),
+    (
+        "version = 1\n[thresholds]\nretention = 0.9\n",
+        "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
+         retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
+         jitter_low_medium, effectiveness_max, overlap_min, drift_max, blocks_min, \
+         jitter_requests_min)",
+    ),
+    (
+        "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
+        "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth, \
+         jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+    ),
+    (
+        "version = 1\nmechanisms = \"mps\"\n",
+        "profile mine.toml:2: key `mechanisms`: invalid value: string \"mps\" (accepted: \
+         \"all\" or a list of names)",
+    ),
+    (
+        "version = 1\nmechanisms = [\"mpx\"]\n",
+        "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
+         exclusive, time-slicing)",
+    ),
+    (
+        "version = 1\naxes = []\n",
+        "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", compute, \
+         bandwidth, jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+    ),
+    (
+        "version = 1\n[cell]\nopen = \"2 seconds\"\n",
+        "profile mine.toml:3: key `cell.open`: invalid value: string \"2 seconds\" \
+         (accepted: a duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \
+         \"10min\")",
+    ),
+    (
+        "version = 1\nservice = 1000\n",
+        "profile mine.toml:2: key `service`: invalid type: integer `1000` (accepted: a \
+         duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")",
+    ),
+    (
+        "version = 1\nshare = \"8/7\"\n",
+        "profile mine.toml:2: key `share`: invalid value: string \"8/7\" (accepted: a number \
+         above 0 and at most 1, or a quotient such as \"3/7\")",
+    ),
+    (
+        "version = 1\nseed = -1\n",
+        "profile mine.toml:2: key `seed`: invalid value: integer `-1` (accepted: a whole \
+         number, not negative)",
+    ),
+    (
+        "version = 1\ndecides = \"no\"\n",
+        "profile mine.toml:2: key `decides`: invalid type: string \"no\" (accepted: true or \
+         false)",
+    ),
+    (
+        "version = 1\nblocks = 8\n",
+        "profile mine.toml:2: key `blocks`: invalid type: integer `8` (accepted: a table)",
+    ),
+    (
+        "version = 1\n[blocks]\nmin = 6\n",
+        "profile mine.toml:3: key `blocks.min`: 6 blocks (accepted: 8 to 1000, or 6 and more \
+         with decides = false)",
+    ),
+    (
+        "version = 1\nblocks.min = 12\n",
+        "profile mine.toml:2: key `blocks.max`: 8 blocks (accepted: 12 (blocks.min) \
+         to 1000)",
+    ),
+    (
+        "version = 1\ndoses = [0.5, 1.0, 0.25]\n",
+        "profile mine.toml:2: key `doses`: not in rising order (accepted: each dose once, \
+         smallest first)",
+    ),
+    (
+        "version = 1\ndoses = [0.5]\n",
+        "profile mine.toml:2: key `doses`: 1.0 is missing (accepted: a list that ends in 1.0, \
+         where scores are taken)",
+    ),
+    (
+        "version = 1\ntenants = 1\n",
+        "profile mine.toml:2: key `tenants`: 1 is too little (accepted: 2 to 48)",
+    ),
+    (
+        "version = 1\n[cell]\nclosed = \"100ms\"\n",
+        "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 150ms to 1h)",
+    ),
+    (
+        "version = 1\n[thresholds]\nretention_l3 = 0.7\n",
+        "profile mine.toml:3: key `thresholds.retention_l3`: 0.7 is too low (accepted: a \
+         number above thresholds.retention_l2, which is 0.8)",
+    ),
+    (
+        "version = 1\n[time-slicing]\nslice = \"tiny\"\n",
+        "profile mine.toml:3: key `time-slicing.slice`: unknown variant `tiny` (accepted: \
+         default, short, medium, long)",
+    ),
+];
+
 #[test]
 fn a_wrong_profile_is_told_where_and_what_is_accepted() {
     let mut wrong = Vec::new();
-    for (text, line) in [
-        (
-            "",
-            "profile mine.toml: key `version`: missing (accepted: 1)",
-        ),
-        (
-            "# mine\nversion = 2\n",
-            "profile mine.toml:2: key `version`: this gpubench does not read version 2 \
-             (accepted: 1)",
-        ),
-        (
-            "version = 1\nseeds = 3\n",
-            "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-             mechanisms, axes, tenants, share, seed, service, load, doses, device_time, \
-             telemetry_period, blocks, cell, cell_min, thresholds, time-slicing)",
-        ),
-        (
-            "version = 1\n\n[blocks]\nmost = 9\n",
-            "profile mine.toml:4: key `blocks.most`: unknown key (accepted: min or max)",
-        ),
-        (
-            "version = 1\n[thresholds]\nretention = 0.9\n",
-            "profile mine.toml:3: key `thresholds.retention`: unknown key (accepted: \
-             retention_l3, retention_l2, guarantee_l3, index_l1, jitter_negligible, \
-             jitter_low_medium, effectiveness_max, overlap_min, drift_max, blocks_min, \
-             jitter_requests_min)",
-        ),
-        (
-            "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
-            "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth, \
-             jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
-        ),
-        (
-            "version = 1\nmechanisms = \"mps\"\n",
-            "profile mine.toml:2: key `mechanisms`: invalid value: string \"mps\" (accepted: \
-             \"all\" or a list of names)",
-        ),
-        (
-            "version = 1\nmechanisms = [\"mpx\"]\n",
-            "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-             exclusive, time-slicing)",
-        ),
-        (
-            "version = 1\naxes = []\n",
-            "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", compute, \
-             bandwidth, jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
-        ),
-        (
-            "version = 1\n[cell]\nopen = \"2 seconds\"\n",
-            "profile mine.toml:3: key `cell.open`: invalid value: string \"2 seconds\" \
-             (accepted: a duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \
-             \"10min\")",
-        ),
-        (
-            "version = 1\nservice = 1000\n",
-            "profile mine.toml:2: key `service`: invalid type: integer `1000` (accepted: a \
-             duration with its unit, such as \"20us\", \"250ms\", \"1.5s\" or \"10min\")",
-        ),
-        (
-            "version = 1\nshare = \"8/7\"\n",
-            "profile mine.toml:2: key `share`: invalid value: string \"8/7\" (accepted: a number \
-             above 0 and at most 1, or a quotient such as \"3/7\")",
-        ),
-        (
-            "version = 1\nseed = -1\n",
-            "profile mine.toml:2: key `seed`: invalid value: integer `-1` (accepted: a whole \
-             number, not negative)",
-        ),
-        (
-            "version = 1\ndecides = \"no\"\n",
-            "profile mine.toml:2: key `decides`: invalid type: string \"no\" (accepted: true or \
-             false)",
-        ),
-        (
-            "version = 1\nblocks = 8\n",
-            "profile mine.toml:2: key `blocks`: invalid type: integer `8` (accepted: a table)",
-        ),
-        (
-            "version = 1\n[blocks]\nmin = 6\n",
-            "profile mine.toml:3: key `blocks.min`: 6 blocks (accepted: 8 to 1000, or 6 and more \
-             with decides = false)",
-        ),
-        (
-            "version = 1\nblocks.min = 12\n",
-            "profile mine.toml:2: key `blocks.max`: 8 blocks (accepted: 12 (blocks.min) \
-             to 1000)",
-        ),
-        (
-            "version = 1\ndoses = [0.5, 1.0, 0.25]\n",
-            "profile mine.toml:2: key `doses`: not in rising order (accepted: each dose once, \
-             smallest first)",
-        ),
-        (
-            "version = 1\ndoses = [0.5]\n",
-            "profile mine.toml:2: key `doses`: 1.0 is missing (accepted: a list that ends in 1.0, \
-             where scores are taken)",
-        ),
-        (
-            "version = 1\ntenants = 1\n",
-            "profile mine.toml:2: key `tenants`: 1 is too little (accepted: 2 to 48)",
-        ),
-        (
-            "version = 1\n[cell]\nclosed = \"100ms\"\n",
-            "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 150ms to 1h)",
-        ),
-        (
-            "version = 1\n[thresholds]\nretention_l3 = 0.7\n",
-            "profile mine.toml:3: key `thresholds.retention_l3`: 0.7 is too low (accepted: a \
-             number above thresholds.retention_l2, which is 0.8)",
-        ),
-        (
-            "version = 1\n[time-slicing]\nslice = \"tiny\"\n",
-            "profile mine.toml:3: key `time-slicing.slice`: unknown variant `tiny` (accepted: \
-             default, short, medium, long)",
-        ),
-    ] {
+    for (text, line) in WRONG {
         let said = said(text);
-        if said != line {
+        if said != *line {
             wrong.push(format!("{text}\nsaid   {said}\nwanted {line}"));
         }
     }
@@ -228,6 +233,36 @@ fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
     };
     assert_eq!((file.as_str(), line), ("the command line", None));
     Ok(())
+}
+
+/// A default profile with one stretch of characters replaced by another text.
+fn broken(start: usize, length: usize, put: &str) -> String {
+    let characters: Vec<char> = DEFAULT.text.chars().collect();
+    let start = start % characters.len();
+    let end = (start + length).min(characters.len());
+    let (before, after) = (&characters[..start], &characters[end..]);
+    before
+        .iter()
+        .chain(&put.chars().collect::<Vec<_>>())
+        .chain(after)
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_is_accepted_or_told_in_one_line_of_the_file(
+        start in any::<usize>(),
+        length in 0_usize..12,
+        put in prop::sample::select(vec!["", "=", "\"", "[", "x", "-1", "1e9", "\n", "9999999999", "é"]),
+    ) {
+        let text = broken(start, length, put);
+        if let Err(error) = parse("mine.toml", &text, &Overrides::default()) {
+            let line = error.line;
+            prop_assert!(line.is_none_or(|line| (1..=text.lines().count() + 1).contains(&line)));
+            let said = ExpectedError::from(error).to_string();
+            prop_assert!(said.starts_with("profile ") && !said.contains('\n'), "{}", said);
+        }
+    }
 }
 
 /// Compares a generated file with the one checked in, or writes it where

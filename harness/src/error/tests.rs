@@ -1,0 +1,163 @@
+//! Every error: one lowercase line, its exit code, and what it must not leave out.
+
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+
+use gpubench_record::ExitCode;
+
+use super::ExpectedError;
+
+fn of_each_kind() -> Vec<(ExpectedError, u8)> {
+    let mut all = before_a_run();
+    all.extend(in_a_run());
+    all
+}
+
+fn path() -> PathBuf {
+    PathBuf::from("out")
+}
+
+fn before_a_run() -> Vec<(ExpectedError, u8)> {
+    let profile = ExpectedError::Profile {
+        file: "mine.toml".to_owned(),
+        line: Some(3),
+        key: "axes".to_owned(),
+        problem: "unknown axis \"l3\"".to_owned(),
+        accepted: "compute, bandwidth".to_owned(),
+    };
+    let unreadable = ExpectedError::Unreadable {
+        what: "profile",
+        path: path(),
+        source: Error::from(ErrorKind::NotFound),
+    };
+    let unknown = ExpectedError::UnknownName {
+        kind: "format",
+        name: "pdf".to_owned(),
+        known: vec!["json".to_owned()],
+    };
+    let busy = ExpectedError::Busy {
+        gpu: "GPU-1".to_owned(),
+        holder: "process 1".to_owned(),
+    };
+    vec![
+        (profile, 2),
+        (unreadable, 2),
+        (unknown, 2),
+        (
+            ExpectedError::Usage {
+                problem: "no axis left".to_owned(),
+                remedy: None,
+            },
+            2,
+        ),
+        (
+            ExpectedError::NoDriver {
+                reason: "no /dev/nvidiactl".to_owned(),
+            },
+            3,
+        ),
+        (
+            ExpectedError::NoDevice {
+                wanted: "7".to_owned(),
+                found: vec![],
+            },
+            3,
+        ),
+        (
+            ExpectedError::NothingRan {
+                reason: "all waived".to_owned(),
+            },
+            3,
+        ),
+        (busy, 3),
+    ]
+}
+
+fn in_a_run() -> Vec<(ExpectedError, u8)> {
+    let failed = ExpectedError::TrialFailed {
+        failed: 1,
+        cells: 9,
+        first: "0001".to_owned(),
+        reason: "victim killed by signal 9".to_owned(),
+    };
+    let problem = || "torn".to_owned();
+    vec![
+        (
+            ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied)),
+            5,
+        ),
+        (
+            ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull)),
+            5,
+        ),
+        (
+            ExpectedError::RecordUnreadable {
+                path: path(),
+                problem: problem(),
+            },
+            2,
+        ),
+        (
+            ExpectedError::IncompatibleVersion {
+                path: path(),
+                problem: problem(),
+            },
+            2,
+        ),
+        (failed, 4),
+        (
+            ExpectedError::NotRestored {
+                what: "compute mode".to_owned(),
+            },
+            6,
+        ),
+        (ExpectedError::Interrupted { record: path() }, 130),
+        (
+            ExpectedError::Internal {
+                what: "an index out of range".to_owned(),
+            },
+            1,
+        ),
+    ]
+}
+
+#[test]
+fn every_error_is_one_lowercase_line_with_its_code() {
+    for (error, code) in of_each_kind() {
+        let text = error.to_string();
+        assert_eq!(error.exit_code().code(), code, "{text}");
+        assert!(!text.contains('\n'), "{text}");
+        assert!(!text.ends_with('.'), "{text}");
+        // "GPU" is a name, not a sentence that begins with a capital.
+        let capital = text.starts_with(char::is_uppercase) && !text.starts_with("GPU ");
+        assert!(!capital, "{text}");
+    }
+}
+
+#[test]
+fn a_profile_error_names_file_line_key_and_what_is_accepted() {
+    let text = of_each_kind()[0].0.to_string();
+    assert_eq!(
+        text,
+        "profile mine.toml:3: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth)"
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_apart_from_a_forbidden_folder() {
+    let full = ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull));
+    assert!(matches!(full, ExpectedError::DiskFull { .. }));
+    let refused = ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied));
+    assert!(matches!(refused, ExpectedError::NotWritable { .. }));
+    assert_eq!(refused.exit_code(), ExitCode::OutputFailed);
+}
+
+#[test]
+fn no_device_names_the_way_out() {
+    let text = ExpectedError::NoDriver {
+        reason: "no libcuda".to_owned(),
+    }
+    .to_string();
+    assert!(text.starts_with("no NVIDIA driver found"));
+    assert!(text.contains("--device virtual"));
+}
