@@ -10,7 +10,7 @@ fn main() -> std::process::ExitCode {
     let run = || {
         tenant_entry::run(&argv)
             .or_else(|| stand_in::run(&argv))
-            .unwrap_or_else(|| cli::run(&argv).code())
+            .unwrap_or_else(|| cli::run(&argv))
     };
     panic_report::guard(run).into()
 }

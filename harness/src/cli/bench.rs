@@ -119,7 +119,9 @@ fn set_variable(name: &OsString, value: &OsString) {
     unsafe { std::env::set_var(name, value) };
 }
 
-fn virtual_error(error: VirtualGpuError) -> ExpectedError {
+/// What a virtual GPU that does not start means to the user.
+#[must_use]
+pub fn virtual_error(error: VirtualGpuError) -> ExpectedError {
     match error {
         VirtualGpuError::Machine(error) => ExpectedError::Usage {
             problem: error.to_string(),

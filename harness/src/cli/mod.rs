@@ -23,6 +23,7 @@ mod simulate_event;
 pub mod stand_in;
 pub mod tenant_entry;
 pub mod ui;
+pub mod virtual_gpu;
 
 use std::ffi::OsString;
 
@@ -32,6 +33,7 @@ use gpubench_record::ExitCode;
 
 use crate::error::ExpectedError;
 use ui::Ui;
+use virtual_gpu::Status;
 
 /// Measures what sharing an NVIDIA GPU between tenants does to their isolation.
 #[derive(Debug, Parser)]
@@ -51,11 +53,12 @@ enum Verb {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Pack(pack::Args),
+    VirtualGpu(virtual_gpu::Args),
 }
 
 impl Verb {
-    fn run(&self, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-        match self {
+    fn run(&self, ui: &Ui) -> Result<Status, ExpectedError> {
+        let code = match self {
             Self::Matrix(args) => matrix::run(args, ui),
             Self::Doctor(args) => doctor::run(args, ui),
             Self::Plan(args) => plan::run(args, ui),
@@ -64,22 +67,28 @@ impl Verb {
             Self::Advise(args) => advise::run(args, ui),
             Self::Simulate(args) => simulate::run(args, ui),
             Self::Pack(args) => pack::run(args, ui),
-        }
+            Self::VirtualGpu(args) => return virtual_gpu::run(args, ui),
+        };
+        code.map(Status::Own)
     }
 }
 
 /// Parses, runs the verb, and tells what went wrong; the answer is the status to end with.
 #[must_use]
-pub fn run(argv: &[OsString]) -> ExitCode {
-    match parse(argv) {
+pub fn run(argv: &[OsString]) -> u8 {
+    let status = match parse(argv) {
         Ok(cli) => {
             let ui = Ui::from_environment();
             cli.verb.run(&ui).unwrap_or_else(|error| {
                 ui.error(&error);
-                error.exit_code()
+                Status::Own(error.exit_code())
             })
         }
-        Err(error) => tell_usage(&error),
+        Err(error) => Status::Own(tell_usage(&error)),
+    };
+    match status {
+        Status::Own(code) => code.code(),
+        Status::Child(code) => code,
     }
 }
 

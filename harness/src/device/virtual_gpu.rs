@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,12 @@ const NAMES: [&str; 4] = [
     "libnvidia-ml.so",
     "libnvidia-ml.so.1",
 ];
+
+/// Marks a folder that is to stay when its maker is gone.
+const KEPT: &str = "kept";
+
+/// Locked while the maker of a folder lives.
+const ALIVE: &str = "alive";
 
 /// A virtual GPU that cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +51,7 @@ pub enum VirtualGpuError {
 pub struct VirtualGpu {
     root: PathBuf,
     machine: Machine,
+    _alive: File,
 }
 
 impl VirtualGpu {
@@ -53,8 +61,12 @@ impl VirtualGpu {
     /// When the machine is unknown or no folder serves.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
-        let root = place()?;
-        let gpu = Self { root, machine };
+        let (root, alive) = place()?;
+        let gpu = Self {
+            root,
+            machine,
+            _alive: alive,
+        };
         let device = gpu.device_dir();
         std::fs::create_dir(&device).map_err(|source| SessionError::Io {
             path: device.display().to_string(),
@@ -105,20 +117,38 @@ impl VirtualGpu {
     }
 }
 
+impl VirtualGpu {
+    /// Lets it stay when this process ends, and says in which folder.
+    ///
+    /// # Errors
+    /// When its folder cannot be marked as staying.
+    pub fn keep(mut self) -> Result<PathBuf, VirtualGpuError> {
+        let root = std::mem::take(&mut self.root);
+        std::fs::write(root.join(KEPT), b"").map_err(|source| SessionError::Io {
+            path: root.display().to_string(),
+            source,
+        })?;
+        Ok(root)
+    }
+}
+
 impl Drop for VirtualGpu {
     fn drop(&mut self) {
+        if self.root.as_os_str().is_empty() {
+            return;
+        }
         // A folder that cannot be removed is litter in a temporary place, not a failed run.
         let _ = std::fs::remove_dir_all(&self.root);
     }
 }
 
 /// Makes the private folder in the first place that lets its library be loaded.
-fn place() -> Result<PathBuf, VirtualGpuError> {
+fn place() -> Result<(PathBuf, File), VirtualGpuError> {
     let mut tried = Vec::new();
     for parent in places() {
         tried.push(parent.display().to_string());
-        if let Some(root) = try_place(&parent) {
-            return Ok(root);
+        if let Some(made) = try_place(&parent) {
+            return Ok(made);
         }
     }
     Err(VirtualGpuError::NoPlace(tried.join(", ")))
@@ -139,28 +169,35 @@ fn places() -> Vec<PathBuf> {
         .collect()
 }
 
-fn try_place(parent: &Path) -> Option<PathBuf> {
+fn try_place(parent: &Path) -> Option<(PathBuf, File)> {
     let parent = parent.join("gpubench");
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(&parent).ok()?;
     sweep(&parent);
     let root = parent.join(format!("virtual-gpu-{}-{}", std::process::id(), nonce()));
     let lib = root.join("lib");
-    let made = builder.create(&lib).and_then(|()| {
+    // The lock comes first: a folder without one is a dead run's to whoever sweeps.
+    let made = builder.create(&root).and_then(|()| {
+        // Under its name only once it is locked: an unlocked one belongs to a dead run.
+        let unnamed = root.join("alive.new");
+        let alive = File::create(&unnamed)?;
+        alive.lock()?;
+        std::fs::rename(&unnamed, root.join(ALIVE))?;
+        builder.create(&lib)?;
         let object = lib.join("virtual_gpu.so");
         std::fs::write(&object, OBJECT)?;
         for name in NAMES {
             symlink("virtual_gpu.so", lib.join(name))?;
         }
-        Ok(object)
+        Ok((object, alive))
     });
-    let loads = made.is_ok_and(|object| loads(&object));
-    if loads {
-        Some(root)
-    } else {
-        // Nothing of use is in it.
-        let _ = std::fs::remove_dir_all(&root);
-        None
+    match made {
+        Ok((object, alive)) if loads(&object) => Some((root, alive)),
+        _ => {
+            // Nothing of use is in it.
+            let _ = std::fs::remove_dir_all(&root);
+            None
+        }
     }
 }
 
@@ -178,11 +215,12 @@ fn sweep(parent: &Path) {
     };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(rest) = name.strip_prefix("virtual-gpu-") else {
+        if !name.starts_with("virtual-gpu-") || entry.path().join(KEPT).exists() {
             continue;
-        };
-        let pid = rest.split('-').next().unwrap_or_default();
-        if !pid.is_empty() && !Path::new("/proc").join(pid).exists() {
+        }
+        // Process numbers mean nothing across containers that share the folder; a lock does.
+        let alive = std::fs::File::open(entry.path().join(ALIVE));
+        if alive.is_ok_and(|file| file.try_lock().is_ok()) {
             // Another run may sweep at the same time; whoever is second finds nothing.
             let _ = std::fs::remove_dir_all(entry.path());
         }

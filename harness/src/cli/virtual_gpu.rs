@@ -1,0 +1,184 @@
+//! `gpubench virtual-gpu`: the GPU without hardware, for any program that uses the driver.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use gpubench_record::ExitCode;
+use gpubench_virtual_gpu::machine::{self, Machine};
+use gpubench_virtual_gpu::session::TimeMode;
+use serde_json::json;
+
+use super::bench::virtual_error;
+use super::common::{TextFormat, exit_codes_help};
+use super::ui::{Ui, table};
+use crate::device::VirtualGpu;
+use crate::error::ExpectedError;
+
+/// Runs programs on a GPU without hardware, and shows what there is
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ExitCode::OutputFailed,
+]))]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Run a program on a virtual GPU in wall time; its exit status becomes ours
+    ///
+    /// Any program that uses the CUDA driver interface or NVML will do. Programs on the CUDA runtime
+    /// will not: it needs a table of the driver's that is not documented.
+    #[command(after_long_help = exit_codes_help(&[
+        ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ]))]
+    Exec(Exec),
+    /// Start a virtual GPU that stays, and print the variables with which programs find it
+    #[command(after_long_help = exit_codes_help(&[
+        ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+        ExitCode::OutputFailed,
+    ]))]
+    Env(MachineFlag),
+    /// List the machine files inside the binary
+    #[command(after_long_help = exit_codes_help(&[
+        ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
+    ]))]
+    List {
+        /// How to print it
+        #[arg(long, value_enum, default_value = "table")]
+        format: TextFormat,
+    },
+    /// Print a machine file
+    #[command(after_long_help = exit_codes_help(&[
+        ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
+    ]))]
+    Show {
+        /// Name of the machine
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct MachineFlag {
+    /// Machine, or a path to a machine file
+    #[arg(long, value_name = "NAME|PATH", default_value = machine::DEFAULT)]
+    machine: String,
+    /// Seed of the planted noise
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+struct Exec {
+    #[command(flatten)]
+    machine: MachineFlag,
+    /// The program and its arguments, after `--`
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The status to end with: ours, or a child's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// One of the documented ones.
+    Own(ExitCode),
+    /// What the program that was run ended with.
+    Child(u8),
+}
+
+/// Runs the sub-verb.
+///
+/// # Errors
+/// When no virtual GPU can be started, or the program cannot be.
+pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
+    match &args.what {
+        What::Exec(exec) => run_program(exec).map(Status::Child),
+        What::Env(flag) => print_variables(flag, ui).map(Status::Own),
+        What::List { format } => list(*format, ui).map(Status::Own),
+        What::Show { name } => {
+            let known = machine::BUILT_IN.iter().find(|(known, _)| known == name);
+            let (_, text) = known.ok_or_else(|| ExpectedError::UnknownName {
+                kind: "virtual machine",
+                name: name.clone(),
+                known: machine::BUILT_IN
+                    .iter()
+                    .map(|(name, _)| (*name).to_owned())
+                    .collect(),
+            })?;
+            ui.print(text)?;
+            Ok(Status::Own(ExitCode::Done))
+        }
+    }
+}
+
+fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
+    let gpu = start(&exec.machine)?;
+    let (program, arguments) = exec
+        .command
+        .split_first()
+        .ok_or_else(|| ExpectedError::Usage {
+            problem: "no program to run".to_owned(),
+            remedy: Some("virtual-gpu exec -- COMMAND...".to_owned()),
+        })?;
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(gpu.environment())
+        .status();
+    let status = status.map_err(|error| ExpectedError::NothingRan {
+        reason: format!("{}: {error}", program.display()),
+    })?;
+    // A shell reports a death by signal the same way.
+    let signal = || 128 + status.signal().unwrap_or(0);
+    Ok(u8::try_from(status.code().unwrap_or_else(signal)).unwrap_or(u8::MAX))
+}
+
+fn print_variables(flag: &MachineFlag, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let gpu = start(flag)?;
+    let mut text = String::new();
+    for (name, value) in gpu.environment() {
+        let value = value.to_string_lossy().replace('\'', r"'\''");
+        text.push_str(&format!("export {}='{value}'\n", name.to_string_lossy()));
+    }
+    let folder = gpu.keep().map_err(virtual_error)?;
+    text.push_str(&format!("# it stays until: rm -r '{}'\n", folder.display()));
+    ui.print(&text)?;
+    Ok(ExitCode::Done)
+}
+
+fn start(flag: &MachineFlag) -> Result<VirtualGpu, ExpectedError> {
+    VirtualGpu::start(&flag.machine, TimeMode::Wall, flag.seed).map_err(virtual_error)
+}
+
+fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let mut machines = Vec::new();
+    for (name, _) in machine::BUILT_IN {
+        machines.push(
+            Machine::load(name).map_err(|error| ExpectedError::Internal {
+                what: error.to_string(),
+            })?,
+        );
+    }
+    let text = match format {
+        TextFormat::Table => {
+            let rows: Vec<[String; 2]> = machines
+                .iter()
+                .map(|m| [m.name.clone(), m.summary.clone()])
+                .collect();
+            table(["machine", "summary"], &rows)
+        }
+        TextFormat::Json => {
+            let rows: Vec<_> = machines
+                .iter()
+                .map(|m| json!({ "name": m.name, "summary": m.summary, "product": m.gpu.product }))
+                .collect();
+            serde_json::to_string_pretty(&rows).map_err(|error| ExpectedError::Internal {
+                what: error.to_string(),
+            })? + "\n"
+        }
+    };
+    ui.print(&text)?;
+    Ok(ExitCode::Done)
+}
