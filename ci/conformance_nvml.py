@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs NVML's own clients, unmodified, over a virtual GPU and checks that they say the right things.
+"""Runs NVML's own clients, unmodified, over a virtual GPU and checks what they say.
 
-The clients are nvidia-ml-py, gpustat and nvitop from their wheels; the load is a tenant process that
-calls libcuda through ctypes. The expected figures are those of the virtual GPU's machine file.
+The clients are nvidia-ml-py, gpustat and nvitop from their wheels; the load is a tenant process
+that calls libcuda through ctypes. The expected figures are those of the machine file.
 
     python3 -m venv DIR
     DIR/bin/pip install nvidia-ml-py==13.615.71 gpustat==1.1.1 nvitop==1.7.2
@@ -35,7 +35,7 @@ failures = []
 
 def check(what, good, found=""):
     """Prints the outcome of one check and remembers a failure."""
-    print(f"{'PASS' if good else 'FAIL'} {what}" + ("" if good else f": found {found!r}"), flush=True)
+    print(f"PASS {what}" if good else f"FAIL {what}: found {found!r}", flush=True)
     if not good:
         failures.append(what)
 
@@ -167,7 +167,8 @@ def identity(nvml, device, machine):
     equal("bus id", pci.busId, "00000000:01:00.0")
     by_bus = nvml.nvmlDeviceGetHandleByPciBusId(pci.busId.encode())
     equal("index of the device on that bus", nvml.nvmlDeviceGetIndex(by_bus), 0)
-    equal("cores", nvml.nvmlDeviceGetNumGpuCores(device), gpu["sm_count"] * gpu["fp32_lanes_per_clock"])
+    cores = gpu["sm_count"] * gpu["fp32_lanes_per_clock"]
+    equal("cores", nvml.nvmlDeviceGetNumGpuCores(device), cores)
     equal("SM clock", nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM), gpu["sm_clock_mhz"])
     cap_mw = round(machine["power"]["cap_w"] * 1000)
     equal("enforced power limit", nvml.nvmlDeviceGetEnforcedPowerLimit(device), cap_mw)
@@ -183,7 +184,8 @@ def identity(nvml, device, machine):
             found = call()
         except nvml.NVMLError as raised:
             found = raised
-        check(f"what is not there is answered with {error.__name__}", isinstance(found, error), found)
+        good = isinstance(found, error)
+        check(f"what is not there is answered with {error.__name__}", good, found)
 
 
 def idle(nvml, device, machine):
@@ -218,7 +220,8 @@ def memory_of(nvml, device, machine, tenant_process):
 def loaded(nvml, device, machine, tenant_process):
     gpu = machine["gpu"]
     first_mj, first_s = nvml.nvmlDeviceGetTotalEnergyConsumption(device), time.monotonic()
-    share = round(100 * 4 * machine["memory"]["sm_dram_gb_per_s"] / machine["memory"]["dram_gb_per_s"])
+    memory = machine["memory"]
+    share = round(100 * 4 * memory["sm_dram_gb_per_s"] / memory["dram_gb_per_s"])
     eventually(
         f"utilisation rises above 50 %, of DRAM to {share} % of that",
         lambda: nvml.nvmlDeviceGetUtilizationRates(device),
@@ -245,7 +248,8 @@ def loaded(nvml, device, machine, tenant_process):
         "the tenant's own utilisation is reported", samples,
         lambda found: len(found) == 1 and found[0][0] == tenant_process.pid and found[0][1] > 0,
     )
-    spent_mw = (nvml.nvmlDeviceGetTotalEnergyConsumption(device) - first_mj) / (time.monotonic() - first_s)
+    spent_mj = nvml.nvmlDeviceGetTotalEnergyConsumption(device) - first_mj
+    spent_mw = spent_mj / (time.monotonic() - first_s)
     check("energy grows faster than at idle", spent_mw > idle_mw, spent_mw)
     text = run(beside_python("gpustat"), "--no-color", "--show-pid", "--show-power")
     check("gpustat prints the product", gpu["product"] in text, text)

@@ -24,7 +24,6 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
         || Ok(()),
         || {
             let device = nvml_device()?;
-            let machine = machine()?;
             for (index, (getter, expected)) in NUMBERS.iter().enumerate() {
                 assert_eq!(
                     figure(*getter, device)?,
@@ -32,72 +31,81 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
                     "number {index} of the list"
                 );
             }
-            // SAFETY: buffers of the length that is passed on.
+            names_are_the_machine_files(device)?;
+            clocks_are_the_machine_files(device)?;
+            let (mut major, mut minor, mut cuda) = (0, 0, 0);
+            let (mut least, mut most) = (0, 0);
+            let constraints = nvmlDeviceGetPowerManagementLimitConstraints;
+            // SAFETY: valid places.
             unsafe {
-                assert_eq!(
-                    text(96, |p, n| nvmlDeviceGetName(device, p, n))?,
-                    machine.gpu.product
-                );
-                assert_eq!(
-                    text(96, |p, n| nvmlDeviceGetUUID(device, p, n))?,
-                    machine.uuid()
-                );
-                assert_eq!(
-                    text(80, |p, n| nvmlSystemGetDriverVersion(p, n))?,
-                    "580.00.virtual"
-                );
-                assert_eq!(
-                    text(80, |p, n| nvmlSystemGetNVMLVersion(p, n))?,
-                    "13.580.00.virtual"
-                );
-                assert_eq!(
-                    text(32, |p, n| nvmlDeviceGetVbiosVersion(device, p, n))?,
-                    "00.00.virtual"
-                );
-                let part = text(80, |p, n| nvmlDeviceGetBoardPartNumber(device, p, n))?;
-                assert_eq!(part, "virtual-turing");
-                let own = text(80, |p, n| {
-                    nvmlSystemGetProcessName(std::process::id(), p, n)
-                })?;
-                assert!(
-                    std::env::args()
-                        .next()
-                        .is_some_and(|name| name.starts_with(&own)),
-                    "{own}"
-                );
-                let (mut major, mut minor, mut cuda) = (0, 0, 0);
-                ok(nvmlDeviceGetCudaComputeCapability(
-                    device,
-                    &raw mut major,
-                    &raw mut minor,
-                ))?;
+                let capability = nvmlDeviceGetCudaComputeCapability;
+                ok(capability(device, &raw mut major, &raw mut minor))?;
                 ok(nvmlSystemGetCudaDriverVersion_v2(&raw mut cuda))?;
-                assert_eq!((major, minor, cuda), (7, 5, 13_000));
-                let (mut least, mut most) = (0, 0);
-                let constraints = nvmlDeviceGetPowerManagementLimitConstraints;
                 ok(constraints(device, &raw mut least, &raw mut most))?;
-                assert_eq!((least, most), (70_000, 70_000));
-                for (kind, expected) in
-                    [(0, (0, 1590)), (1, (0, 1590)), (2, (0, 5001)), (3, (3, 0))]
-                {
-                    for getter in [
-                        nvmlDeviceGetClockInfo,
-                        nvmlDeviceGetMaxClockInfo,
-                        nvmlDeviceGetApplicationsClock,
-                        nvmlDeviceGetDefaultApplicationsClock,
-                    ] {
-                        let mut mhz = 0;
-                        assert_eq!(
-                            (getter(device, kind, &raw mut mhz), mhz),
-                            expected,
-                            "{kind}"
-                        );
-                    }
-                }
             }
+            assert_eq!((major, minor, cuda), (7, 5, 13_000));
+            assert_eq!((least, most), (70_000, 70_000));
             Ok(())
         },
     )
+}
+
+fn names_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
+    let machine = machine()?;
+    let program = std::env::args().next().ok_or("no name of this program")?;
+    // SAFETY: buffers of the length that is passed on.
+    unsafe {
+        for (found, expected) in [
+            (
+                text(96, |p, n| nvmlDeviceGetName(device, p, n))?,
+                machine.gpu.product.as_str(),
+            ),
+            (
+                text(96, |p, n| nvmlDeviceGetUUID(device, p, n))?,
+                &machine.uuid(),
+            ),
+            (
+                text(80, |p, n| nvmlSystemGetDriverVersion(p, n))?,
+                "580.00.virtual",
+            ),
+            (
+                text(80, |p, n| nvmlSystemGetNVMLVersion(p, n))?,
+                "13.580.00.virtual",
+            ),
+            (
+                text(32, |p, n| nvmlDeviceGetVbiosVersion(device, p, n))?,
+                "00.00.virtual",
+            ),
+            (
+                text(80, |p, n| nvmlDeviceGetBoardPartNumber(device, p, n))?,
+                "virtual-turing",
+            ),
+            (
+                text(9, |p, n| nvmlSystemGetProcessName(std::process::id(), p, n))?,
+                &program[..8],
+            ),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+    Ok(())
+}
+
+fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
+    for (kind, expected) in [(0, (0, 1590)), (1, (0, 1590)), (2, (0, 5001)), (3, (3, 0))] {
+        for getter in [
+            nvmlDeviceGetClockInfo,
+            nvmlDeviceGetMaxClockInfo,
+            nvmlDeviceGetApplicationsClock,
+            nvmlDeviceGetDefaultApplicationsClock,
+        ] {
+            let mut mhz = 0;
+            // SAFETY: a valid place.
+            let code = unsafe { getter(device, kind, &raw mut mhz) };
+            assert_eq!((code, mhz), expected, "{kind}");
+        }
+    }
+    Ok(())
 }
 
 #[test]

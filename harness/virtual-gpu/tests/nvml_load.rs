@@ -59,50 +59,7 @@ fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
         assert_eq!((second.reserved, second.used), (256 * MIB, taken));
         assert_eq!(second.reserved + second.used + second.free, second.total);
 
-        let mut infos = [ProcessInfo::default(); 3];
-        let mut old = [ProcessInfoV1::default(); 3];
-        // SAFETY: valid places and arrays.
-        unsafe {
-            let list = nvmlDeviceGetComputeRunningProcesses_v3;
-            assert_eq!(list(device, &raw mut count, null_mut()), INSUFFICIENT_SIZE);
-            assert_eq!(count, 1);
-            assert_eq!(list(device, &raw mut count, null_mut()), INVALID_ARGUMENT);
-            assert_eq!(
-                list(device, null_mut(), infos.as_mut_ptr()),
-                INVALID_ARGUMENT
-            );
-            count = 3;
-            ok(list(device, &raw mut count, infos.as_mut_ptr()))?;
-            assert_eq!(count, 1);
-            ok(nvmlDeviceGetComputeRunningProcesses(
-                device,
-                &raw mut count,
-                old.as_mut_ptr(),
-            ))?;
-            let (graphics, mps) = (
-                nvmlDeviceGetGraphicsRunningProcesses_v3,
-                nvmlDeviceGetMPSComputeRunningProcesses_v3,
-            );
-            for none in [graphics, mps] {
-                count = 3;
-                ok(none(device, &raw mut count, null_mut()))?;
-                assert_eq!(count, 0);
-            }
-            let name = text(256, |p, n| nvmlSystemGetProcessName(tenant.pid(), p, n))?;
-            assert!(name.contains("nvml_load"), "{name}");
-        }
-        assert_eq!(
-            (infos[0].pid, infos[0].used_gpu_memory),
-            (tenant.pid(), taken)
-        );
-        assert_eq!(infos[0].gpu_instance_id, NO_INSTANCE);
-        assert_eq!((old[0].pid, old[0].used_gpu_memory), (tenant.pid(), taken));
-        assert_eq!(
-            (infos[1].pid, old[1].pid),
-            (0, 0),
-            "only the first element is written"
-        );
-
+        the_lists_name_the_tenant(device, tenant.pid(), taken)?;
         tenant.kill()?;
         assert_eq!(
             memory()?.used,
@@ -111,6 +68,52 @@ fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
         );
         Ok(())
     })
+}
+
+/// The process lists of a device with one tenant, and the protocol of their length.
+fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Result<(), Error> {
+    let mut count = 0;
+    let mut infos = [ProcessInfo::default(); 3];
+    let mut old = [ProcessInfoV1::default(); 3];
+    // SAFETY: valid places and arrays.
+    unsafe {
+        let list = nvmlDeviceGetComputeRunningProcesses_v3;
+        assert_eq!(list(device, &raw mut count, null_mut()), INSUFFICIENT_SIZE);
+        assert_eq!(count, 1);
+        assert_eq!(list(device, &raw mut count, null_mut()), INVALID_ARGUMENT);
+        assert_eq!(
+            list(device, null_mut(), infos.as_mut_ptr()),
+            INVALID_ARGUMENT
+        );
+        count = 3;
+        ok(list(device, &raw mut count, infos.as_mut_ptr()))?;
+        assert_eq!(count, 1);
+        ok(nvmlDeviceGetComputeRunningProcesses(
+            device,
+            &raw mut count,
+            old.as_mut_ptr(),
+        ))?;
+        let (graphics, mps) = (
+            nvmlDeviceGetGraphicsRunningProcesses_v3,
+            nvmlDeviceGetMPSComputeRunningProcesses_v3,
+        );
+        for none in [graphics, mps] {
+            count = 3;
+            ok(none(device, &raw mut count, null_mut()))?;
+            assert_eq!(count, 0);
+        }
+        let name = text(256, |p, n| nvmlSystemGetProcessName(pid, p, n))?;
+        assert!(name.contains("nvml_load"), "{name}");
+    }
+    assert_eq!((infos[0].pid, infos[0].used_gpu_memory), (pid, taken));
+    assert_eq!(infos[0].gpu_instance_id, NO_INSTANCE);
+    assert_eq!((old[0].pid, old[0].used_gpu_memory), (pid, taken));
+    assert_eq!(
+        (infos[1].pid, old[1].pid),
+        (0, 0),
+        "only the first element is written"
+    );
+    Ok(())
 }
 
 /// Copies 4 MiB to 4 MiB, more than the L2 holds, on four SMs, over and over until told to end.

@@ -77,7 +77,10 @@ entries! {
         // This form's structure ends before the instance ids.
         let bytes = std::mem::offset_of!(EventData, gpu_instance_id);
         // SAFETY: the caller's structure has that many bytes, and so has ours.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const event).cast(), data.cast::<u8>(), bytes) };
+        unsafe {
+            let from = (&raw const event).cast::<u8>();
+            std::ptr::copy_nonoverlapping(from, data.cast::<u8>(), bytes);
+        }
         Ok(())
     }
 
