@@ -1,0 +1,63 @@
+//! Figures of the closed loop: the rate of fixed work, and the time that one request takes.
+
+use gpubench_record::sample::MISSING;
+use gpubench_record::{Phase, SampleRow, SampleStatus};
+
+use super::quantiles::{median_ns, put};
+use super::{CLOSED_REQUESTS, Findings, Tenant, figure, samples};
+
+/// Fewest completions that make a rate. The estimate is biased by about cv^2 / n, and below this
+/// that would show beside the bounds of the levels.
+const COMPLETIONS_MIN: usize = 10;
+
+pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
+    let rows = samples::of_phase(victim.rows, Phase::Closed);
+    let done = completed(&rows);
+    found
+        .requests
+        .insert(CLOSED_REQUESTS.to_owned(), done.len() as u64);
+    match rate_per_s(&rows, &done) {
+        Some(rate) => {
+            found.rate(figure::CLOSED_RATE_PER_S, rate);
+            let detail = format!("{} requests completed in the closed loop", done.len());
+            found.holds("closed-rate", true, detail);
+        }
+        None => {
+            let have = done.len();
+            let detail = format!(
+                "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
+            );
+            found.holds("closed-rate", false, detail);
+        }
+    }
+    let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
+    put(found, "closed_service_p50_ns", median_ns(&service_ns));
+    let gpu_ns: Vec<u64> = done
+        .iter()
+        .map(|row| row.gpu_ns)
+        .filter(|ns| *ns != MISSING)
+        .collect();
+    put(found, "gpu_p50_ns", median_ns(&gpu_ns));
+}
+
+/// Requests that completed with a right result.
+pub(super) fn completed(rows: &[SampleRow]) -> Vec<SampleRow> {
+    let is_done = |row: &&SampleRow| row.status == SampleStatus::Ok && row.t_done_ns != MISSING;
+    rows.iter().filter(is_done).copied().collect()
+}
+
+/// Completions over the time from when the first request could be issued to the last completion.
+///
+/// At depth 1 each request could be issued when the one before had completed, so the span holds
+/// whole cycles only: counting the completions of a fixed window would gain or lose up to one
+/// cycle at each end. The last request is the first to complete after the window's end, and by
+/// Wald's identity `E[span] = E[cycles] * E[cycle]` for such a stopping rule, so cutting there
+/// favours neither long nor short requests.
+fn rate_per_s(rows: &[SampleRow], done: &[SampleRow]) -> Option<f64> {
+    let start_ns = rows.first()?.t_sched_ns;
+    let end_ns = done.iter().map(|row| row.t_done_ns).max()?;
+    if done.len() < COMPLETIONS_MIN || end_ns <= start_ns {
+        return None;
+    }
+    Some(done.len() as f64 * 1e9 / (end_ns - start_ns) as f64)
+}

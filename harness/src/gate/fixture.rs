@@ -1,0 +1,213 @@
+//! A cell made by hand for tests: every tenant behaves, until the test says otherwise.
+
+use gpubench_record::sample::MISSING;
+use gpubench_record::{
+    Cell, CellResult, CellTenant, Condition, Durations, Phase, Proof, Role, SampleRow,
+    SampleStatus, SubAxis, Thresholds,
+};
+use gpubench_stats::poisson_schedule_ns;
+
+use super::{ClockKind, Host, Observed, Tenant, judge};
+
+pub(crate) const MS: u64 = 1_000_000;
+const SEED: u64 = 11;
+const OFFERED_PER_S: f64 = 250.0;
+
+/// A row that completed, issued at once.
+pub(crate) fn row(seq: u64, phase: Phase, t_sched_ns: u64, t_done_ns: u64) -> SampleRow {
+    SampleRow {
+        seq,
+        t_sched_ns,
+        t_issue_ns: t_sched_ns,
+        t_ret_ns: t_sched_ns,
+        t_done_ns,
+        gpu_ns: if t_done_ns == MISSING {
+            MISSING
+        } else {
+            t_done_ns - t_sched_ns
+        },
+        error: 0,
+        phase,
+        status: SampleStatus::Ok,
+        issuer_idle: true,
+    }
+}
+
+/// Everything that [`Observed`] borrows, owned and open to change.
+pub(crate) struct World {
+    pub cell: Cell,
+    pub durations: Durations,
+    pub thresholds: Thresholds,
+    pub clock: ClockKind,
+    /// Rows of each tenant, the victim first.
+    pub rows: Vec<Vec<SampleRow>>,
+    pub deaths: Vec<Option<&'static str>>,
+    pub unlogged: u64,
+    pub overloaded: bool,
+    pub offered_per_s: Option<f64>,
+    pub failure: Option<&'static str>,
+    pub foreign_pids: Option<Vec<u32>>,
+    pub throttle_reasons: Option<u64>,
+    pub xids: Option<Vec<u32>>,
+    pub steal: Option<f64>,
+    pub proofs: Vec<Proof>,
+}
+
+impl World {
+    /// A victim whose requests take `service_ns`, alone or beside one neighbour.
+    pub(crate) fn new(condition: Condition, service_ns: u64) -> Self {
+        let durations = Durations {
+            warmup_ns: 100 * MS,
+            closed_ns: 850 * MS,
+            gap_ns: 50 * MS,
+            open_ns: 1_800 * MS,
+        };
+        let cell = cell(condition);
+        let mut rows = vec![victim_rows(&durations, service_ns)];
+        if condition.has_aggressor() {
+            rows.push(back_to_back(
+                0,
+                Phase::Closed,
+                0,
+                durations.cell_ns(),
+                3 * MS,
+            ));
+        } else if !condition.is_native() {
+            rows.push(Vec::new());
+        }
+        let deaths = vec![None; rows.len()];
+        Self {
+            cell,
+            durations,
+            thresholds: Thresholds::default(),
+            clock: ClockKind::Wall,
+            rows,
+            deaths,
+            unlogged: 0,
+            overloaded: false,
+            offered_per_s: Some(OFFERED_PER_S),
+            failure: None,
+            foreign_pids: Some(Vec::new()),
+            throttle_reasons: Some(0),
+            xids: Some(Vec::new()),
+            steal: Some(0.0),
+            proofs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn judge(&self) -> CellResult {
+        let tenants: Vec<Tenant<'_>> = self
+            .cell
+            .tenants
+            .iter()
+            .enumerate()
+            .map(|(number, planned)| Tenant {
+                name: &planned.tenant,
+                role: planned.role,
+                workload: planned.workload.as_deref(),
+                rows: &self.rows[number],
+                schedule_hash: None,
+                death: self.deaths[number],
+                unlogged: if number == 0 { self.unlogged } else { 0 },
+                overloaded: number == 0 && self.overloaded,
+                sched: Some("fifo"),
+            })
+            .collect();
+        let seen = Observed {
+            cell: &self.cell,
+            durations: &self.durations,
+            thresholds: &self.thresholds,
+            clock: self.clock,
+            tenants: &tenants,
+            offered_per_s: self.offered_per_s,
+            aggressor_peak_per_s: Some(400.0),
+            failure: self.failure,
+            host: Host {
+                foreign_pids: self.foreign_pids.as_deref(),
+                throttle_reasons: self.throttle_reasons,
+                xids: self.xids.as_deref(),
+                steal: self.steal,
+                proofs: &self.proofs,
+            },
+        };
+        judge(&seen).expect("the tenants are those of the cell")
+    }
+
+    /// The victim's rows of one phase, to be changed.
+    pub(crate) fn victim(&mut self, phase: Phase) -> impl Iterator<Item = &mut SampleRow> {
+        self.rows[0]
+            .iter_mut()
+            .filter(move |row| row.phase == phase)
+    }
+}
+
+pub(crate) fn cell(condition: Condition) -> Cell {
+    let tenant = |tenant: &str, role, workload: Option<&str>| CellTenant {
+        tenant: tenant.to_owned(),
+        role,
+        workload: workload.map(str::to_owned),
+    };
+    let mut tenants = vec![tenant("victim", Role::Victim, Some("compute"))];
+    if condition.has_aggressor() {
+        tenants.push(tenant("neighbour-1", Role::Aggressor, Some("fma-hog")));
+    } else if !condition.is_native() {
+        tenants.push(tenant("neighbour-1", Role::Idle, None));
+    }
+    let aggressor = condition.has_aggressor().then(|| "fma-hog".to_owned());
+    Cell {
+        id: format!("0001-b00-{}", condition.as_str()),
+        block: 0,
+        group: "plain".to_owned(),
+        mechanism: "time-slicing".to_owned(),
+        variant: "time-slicing[slice=default]".to_owned(),
+        sub_axis: SubAxis::Sm,
+        condition,
+        victim: "compute".to_owned(),
+        dose: if aggressor.is_some() { 1.0 } else { 0.0 },
+        aggressor,
+        tenants,
+        schedule_seed: SEED,
+    }
+}
+
+/// Requests of one length, the next as soon as the last has completed.
+pub(crate) fn back_to_back(
+    first_seq: u64,
+    phase: Phase,
+    start_ns: u64,
+    end_ns: u64,
+    service_ns: u64,
+) -> Vec<SampleRow> {
+    let mut rows = Vec::new();
+    let (mut seq, mut now_ns) = (first_seq, start_ns);
+    while now_ns < end_ns {
+        rows.push(row(seq, phase, now_ns, now_ns + service_ns));
+        seq += 1;
+        now_ns += service_ns;
+    }
+    rows
+}
+
+/// Warm-up, closed loop, and an open loop served first come, first served.
+fn victim_rows(durations: &Durations, service_ns: u64) -> Vec<SampleRow> {
+    let mut rows = back_to_back(0, Phase::Warmup, 0, durations.warmup_ns, service_ns);
+    let closed_ns = rows.last().map_or(0, |row| row.t_done_ns);
+    let closed_end_ns = durations.warmup_ns + durations.closed_ns;
+    let seq = rows.len() as u64;
+    rows.extend(back_to_back(
+        seq,
+        Phase::Closed,
+        closed_ns,
+        closed_end_ns,
+        service_ns,
+    ));
+    let open_start_ns = closed_end_ns + durations.gap_ns;
+    let arrivals = poisson_schedule_ns(OFFERED_PER_S, durations.open_ns, SEED);
+    let mut free_ns = 0;
+    for offset_ns in arrivals.expect("a legal rate") {
+        let due_ns = open_start_ns + offset_ns;
+        free_ns = due_ns.max(free_ns) + service_ns;
+        rows.push(row(rows.len() as u64, Phase::Open, due_ns, free_ns));
+    }
+    rows
+}

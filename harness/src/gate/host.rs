@@ -1,0 +1,133 @@
+//! Gates on what happened around the cell: the harness's own lateness, the device, the host.
+
+use gpubench_record::{Condition, GateState, Phase, SampleRow};
+
+use super::quantiles::lateness_p99_ns;
+use super::{ClockKind, Findings, Observed, Tenant, figure, samples};
+
+/// Lateness of an idle issuer that is always accepted.
+const LATENESS_MIN_NS: f64 = 20_000.0;
+/// Lateness of an idle issuer that is accepted, as a share of the victim's median latency.
+const LATENESS_SHARE: f64 = 0.01;
+/// Share of CPU time taken by a hypervisor beyond which CPU contention would be billed to the GPU.
+const STEAL_MAX: f64 = 0.005;
+
+/// Reasons for throttling (`nvml.h`, `nvmlClocksThrottleReason*`) that spoil a cell.
+const SPOILING: &[(u64, &str)] = &[
+    (0x08, "hw slowdown"),
+    (0x40, "hw thermal slowdown"),
+    (0x80, "hw power brake"),
+];
+/// Reasons that are worth knowing and spoil nothing: the driver holds the clock down by itself.
+const TELLING: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slowdown")];
+
+const VIRTUAL: &str = "n/a (virtual time)";
+
+pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
+    lateness(seen.clock, victim, found);
+    in_force(seen, found);
+    listed(
+        "foreign-process",
+        "no process but the tenants was on the GPU",
+        "processes on the GPU that are no tenants",
+        seen.host.foreign_pids,
+        found,
+    );
+    throttle(seen.host.throttle_reasons, found);
+    listed(
+        "xid",
+        "the device reported no Xid",
+        "the device reported Xid",
+        seen.host.xids,
+        found,
+    );
+    steal(seen, found);
+    if seen.cell.condition == Condition::N {
+        found.not_evaluated(
+            "baseline",
+            "no reference band of this GPU model to hold N against",
+        );
+    }
+}
+
+/// A request that came due while its issuer was idle can only be late through the harness.
+fn lateness(clock: ClockKind, victim: &Tenant<'_>, found: &mut Findings) {
+    const GATE: &str = "lateness";
+    if clock == ClockKind::Virtual {
+        return found.gate(GATE, GateState::NotApplicable, VIRTUAL);
+    }
+    let rows = samples::of_phase(victim.rows, Phase::Open);
+    let idle = rows.iter().filter(|row: &&SampleRow| row.issuer_idle);
+    let Some(p99_ns) = lateness_p99_ns(idle) else {
+        return found.not_evaluated(GATE, "no request came due while the issuer was idle");
+    };
+    let median_ns = found.rates.get(figure::OPEN_LATENCY_P50_NS).copied();
+    let bound_ns = LATENESS_MIN_NS.max(LATENESS_SHARE * median_ns.unwrap_or(0.0));
+    let sched = victim.sched.unwrap_or("unknown");
+    let detail = format!(
+        "p99 of an idle issuer (scheduling class {sched}) is {p99_ns:.0} ns, accepted is at most \
+         {bound_ns:.0} ns"
+    );
+    found.holds(GATE, p99_ns <= bound_ns, detail);
+}
+
+/// No evidence taken around the cell speaks against the mechanism.
+fn in_force(seen: &Observed<'_>, found: &mut Findings) {
+    const GATE: &str = "mechanism-in-force";
+    let proofs = seen.host.proofs;
+    if proofs.is_empty() {
+        return found.not_evaluated(GATE, "no proof was taken around this cell");
+    }
+    let against = proofs.iter().find(|proof| !proof.holds);
+    let detail = match against {
+        Some(proof) => format!("{} ({}): {}", proof.check, proof.when, proof.evidence),
+        None => format!("{} proofs hold", proofs.len()),
+    };
+    found.holds(GATE, against.is_none(), detail);
+}
+
+fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut Findings) {
+    match seen {
+        None => found.not_evaluated(gate, "nobody looked"),
+        Some([]) => found.holds(gate, true, none),
+        Some(numbers) => {
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            found.holds(gate, false, format!("{some}: {}", numbers.join(", ")));
+        }
+    }
+}
+
+fn throttle(reasons: Option<u64>, found: &mut Findings) {
+    const GATE: &str = "throttle";
+    let Some(reasons) = reasons else {
+        return found.not_evaluated(GATE, "nobody looked");
+    };
+    let named = |known: &[(u64, &'static str)]| -> Vec<&'static str> {
+        known
+            .iter()
+            .filter(|(bit, _)| reasons & bit != 0)
+            .map(|(_, name)| *name)
+            .collect()
+    };
+    let (spoiling, telling) = (named(SPOILING), named(TELLING));
+    let all: Vec<&str> = spoiling.iter().chain(&telling).copied().collect();
+    let detail = if all.is_empty() {
+        "none".to_owned()
+    } else {
+        all.join(", ")
+    };
+    found.holds(GATE, spoiling.is_empty(), detail);
+}
+
+fn steal(seen: &Observed<'_>, found: &mut Findings) {
+    const GATE: &str = "cpu-steal";
+    match (seen.clock, seen.host.steal) {
+        (ClockKind::Virtual, _) => found.gate(GATE, GateState::NotApplicable, VIRTUAL),
+        (ClockKind::Wall, None) => found.not_evaluated(GATE, "nobody looked"),
+        (ClockKind::Wall, Some(steal)) => {
+            let (steal_pct, max_pct) = (100.0 * steal, 100.0 * STEAL_MAX);
+            let detail = format!("{steal_pct:.2} % of CPU time, accepted is at most {max_pct} %");
+            found.holds(GATE, steal <= STEAL_MAX, detail);
+        }
+    }
+}

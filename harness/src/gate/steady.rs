@@ -1,0 +1,109 @@
+//! Steady state of the closed loop: warm-up by MSER-5, and drift between its halves.
+//!
+//! A cut beyond the middle (White, Cobb and Spratt, "A comparison of five steady-state truncation
+//! heuristics", WSC 2000) or halves that differ by more than half the margin speak for a loop that
+//! had not settled. Both also happen by chance. Simulated with independent samples, the cut alone
+//! lies beyond the middle in 8 % of loops of 60 requests, 6 to 15 % of 100 to 200, 2 % of 425
+//! (normal, exponential, lognormal, two-valued alike), and a run holds hundreds of cells. Hence a
+//! loop is refused only where the parts differ by more than half the margin and by more than
+//! [`NOISE_ERRORS`] standard errors; a difference within its own noise is named, not judged.
+
+use gpubench_record::{GateState, Phase, SampleRow, Thresholds};
+use gpubench_stats::moments::{mean, moments};
+use gpubench_stats::mser5::{self, BATCH_REQUESTS};
+
+use super::closed::completed;
+use super::{Findings, Tenant, samples};
+
+/// Standard errors that a difference must exceed before it is more than noise. The errors come
+/// from batch means within the parts, so a clean step or ramp exceeds any number of them.
+const NOISE_ERRORS: f64 = 5.0;
+
+pub(super) fn judge(victim: &Tenant<'_>, thresholds: &Thresholds, found: &mut Findings) {
+    let rows = completed(&samples::of_phase(victim.rows, Phase::Closed));
+    let service_ns = rows.iter().filter_map(SampleRow::service_ns);
+    let service_ns: Vec<f64> = service_ns.map(|ns| ns as f64).collect();
+    let margin = thresholds.drift_max / 2.0;
+    warm_up(&service_ns, margin, found);
+    let batches = service_ns.len() / BATCH_REQUESTS;
+    match difference(&service_ns, batches / 2) {
+        Some(difference) => judge_difference("drift", "the halves", difference, margin, found),
+        None => found.not_evaluated("drift", too_few(service_ns.len())),
+    }
+}
+
+fn warm_up(service_ns: &[f64], margin: f64, found: &mut Findings) {
+    const GATE: &str = "warm-up";
+    let cut = match mser5::warm_up(service_ns) {
+        Ok(cut) => cut,
+        Err(error) => return found.not_evaluated(GATE, error.to_string()),
+    };
+    if cut.settled() {
+        let (cut, of) = (cut.discard_batches, cut.batches);
+        return found.holds(GATE, true, format!("MSER-5 cuts {cut} of {of} batches"));
+    }
+    let what = format!(
+        "MSER-5 cuts {} of {} batches, which",
+        cut.discard_batches, cut.batches
+    );
+    match difference(service_ns, cut.discard_batches as usize) {
+        Some(difference) => judge_difference(GATE, &what, difference, margin, found),
+        None => found.not_evaluated(GATE, too_few(service_ns.len())),
+    }
+}
+
+/// How two parts of a series differ.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    /// `ln(mean before / mean after)`.
+    log_ratio: f64,
+    /// The difference of the means in standard errors.
+    errors: f64,
+}
+
+fn judge_difference(
+    gate: &str,
+    what: &str,
+    difference: Difference,
+    margin: f64,
+    found: &mut Findings,
+) {
+    let Difference { log_ratio, errors } = difference;
+    let detail = format!("{what} differ by {log_ratio:+.4} (log), accepted is below {margin:.4}");
+    let state = if log_ratio.abs() < margin {
+        GateState::Passed
+    } else if errors > NOISE_ERRORS {
+        GateState::Failed
+    } else {
+        let detail = format!("{detail}; {errors:.1} standard errors do not tell it from noise");
+        return found.not_evaluated(gate, detail);
+    };
+    found.gate(gate, state, detail);
+}
+
+/// Compares the first `cut` batches with the rest; `None` unless each part has two.
+fn difference(service_ns: &[f64], cut: usize) -> Option<Difference> {
+    let batches = service_ns
+        .chunks_exact(BATCH_REQUESTS)
+        .map(|batch| mean(batch).ok());
+    let batches: Vec<f64> = batches.collect::<Option<_>>()?;
+    let (before, after) = batches.split_at_checked(cut)?;
+    let (a, b) = (moments(before).ok()?, moments(after).ok()?);
+    let freedom = f64::from(a.n + b.n) - 2.0;
+    let squares = f64::from(a.n - 1) * a.sd.powi(2) + f64::from(b.n - 1) * b.sd.powi(2);
+    let error = (squares / freedom * (1.0 / f64::from(a.n) + 1.0 / f64::from(b.n))).sqrt();
+    let gap = (a.mean - b.mean).abs();
+    let log_ratio = a.mean.ln() - b.mean.ln();
+    // No gap at all is no doubt at all, also where the batches agree to the last digit.
+    let errors = if gap == 0.0 { 0.0 } else { gap / error };
+    log_ratio
+        .is_finite()
+        .then_some(Difference { log_ratio, errors })
+}
+
+fn too_few(have: usize) -> String {
+    format!(
+        "too few requests: have {have}, need at least {}",
+        4 * BATCH_REQUESTS
+    )
+}
