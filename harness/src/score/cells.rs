@@ -1,0 +1,196 @@
+//! Finds cells by what they measure, and pairs two conditions block by block.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpubench_record::{Cell, CellResult, Condition, Plan, SubAxis};
+
+use super::{EXCLUSIVE, ScoreError, ScoreInput};
+
+/// The dose at which scores are taken.
+const FULL_DOSE: f64 = 1.0;
+
+/// One condition of one victim under one variant, over all blocks of a group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub group: String,
+    pub variant: String,
+    pub sub_axis: SubAxis,
+    pub condition: Condition,
+}
+
+/// The planned cells of a run with their results, at full dose.
+#[derive(Debug)]
+pub(super) struct Cells<'a> {
+    by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>>,
+}
+
+/// A planned cell, with its result if it ran.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned<'a> {
+    pub cell: &'a Cell,
+    pub result: Option<&'a CellResult>,
+}
+
+/// Two conditions of the same blocks.
+#[derive(Debug, Default)]
+pub(super) struct Pairs<'a> {
+    /// By block: the cell above the line and the one below it, both measured.
+    pub measured: Vec<(u32, &'a CellResult, &'a CellResult)>,
+    /// By block: why it takes no part.
+    pub left_out: BTreeMap<u32, String>,
+    /// Whether a cell that is left out failed, rather than being in doubt.
+    pub any_failed: bool,
+}
+
+impl<'a> Cells<'a> {
+    /// Sorts results under the cells that they belong to.
+    pub(super) fn index(input: &ScoreInput<'a>) -> Result<Self, ScoreError> {
+        let plan: &'a Plan = input.plan;
+        let mut results: BTreeMap<&str, &CellResult> = BTreeMap::new();
+        for result in input.cells {
+            if results.insert(&result.id, result).is_some() {
+                return Err(ScoreError::Twice {
+                    id: result.id.clone(),
+                });
+            }
+        }
+        let mut by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>> = BTreeMap::new();
+        for cell in &plan.cells {
+            let result = results.remove(cell.id.as_str());
+            if cell.condition.has_aggressor() && cell.dose < FULL_DOSE {
+                continue;
+            }
+            let key = Key {
+                group: cell.group.clone(),
+                variant: cell.variant.clone(),
+                sub_axis: cell.sub_axis,
+                condition: cell.condition,
+            };
+            by_key
+                .entry(key)
+                .or_default()
+                .insert(cell.block, Planned { cell, result });
+        }
+        match results.into_keys().next() {
+            Some(id) => Err(ScoreError::NotPlanned { id: id.to_owned() }),
+            None => Ok(Self { by_key }),
+        }
+    }
+
+    /// The sub-axes that have cells, in report order.
+    pub(super) fn sub_axes(&self) -> BTreeSet<SubAxis> {
+        self.by_key.keys().map(|key| key.sub_axis).collect()
+    }
+
+    /// The groups that have native cells of this victim.
+    pub(super) fn native_groups(&self, sub_axis: SubAxis) -> BTreeSet<&str> {
+        let native = self.by_key.keys().filter(|key| {
+            key.sub_axis == sub_axis && key.variant == EXCLUSIVE && key.condition.is_native()
+        });
+        native.map(|key| key.group.as_str()).collect()
+    }
+
+    /// The group in which this variant contends.
+    pub(super) fn group_of(&self, variant: &str, sub_axis: SubAxis) -> Option<&str> {
+        self.find(variant, sub_axis, Condition::C)
+            .map(|key| key.group.as_str())
+    }
+
+    /// Where the unprotected cells of a form are: cells planned for that purpose, else the
+    /// contended cells of the form itself, which are the same thing; those of `group` first.
+    pub(super) fn unprotected(&self, form: &str, sub_axis: SubAxis, group: &str) -> Option<&Key> {
+        let serving = |key: &&Key| {
+            key.variant == form && key.sub_axis == sub_axis && key.condition.has_aggressor()
+        };
+        let here = |key: &&Key| key.group != group;
+        self.by_key
+            .keys()
+            .filter(serving)
+            .min_by_key(|key| (here(key), key.condition))
+    }
+
+    fn find(&self, variant: &str, sub_axis: SubAxis, condition: Condition) -> Option<&Key> {
+        self.by_key.keys().find(|key| {
+            key.variant == variant && key.sub_axis == sub_axis && key.condition == condition
+        })
+    }
+
+    /// Every block of one condition.
+    pub(super) fn blocks(&self, key: &Key) -> Option<&BTreeMap<u32, Planned<'a>>> {
+        self.by_key.get(key)
+    }
+
+    /// The blocks in which both conditions were measured; `None` where either was not planned.
+    pub(super) fn pair(&self, top: &Key, bottom: &Key) -> Option<Pairs<'a>> {
+        let (above, below) = (self.blocks(top)?, self.blocks(bottom)?);
+        let mut pairs = Pairs::default();
+        let blocks: BTreeSet<u32> = above.keys().chain(below.keys()).copied().collect();
+        for block in blocks {
+            let found = [above.get(&block), below.get(&block)];
+            let reasons: Vec<String> = found
+                .iter()
+                .flatten()
+                .filter_map(|planned| planned.doubt())
+                .collect();
+            let measured = found.map(|planned| planned.and_then(|planned| planned.measured()));
+            pairs.any_failed |= found.iter().flatten().any(|planned| planned.failed());
+            match measured {
+                [Some(top), Some(bottom)] => pairs.measured.push((block, top, bottom)),
+                _ if reasons.is_empty() => {
+                    pairs
+                        .left_out
+                        .insert(block, "its partner was not planned".to_owned());
+                }
+                _ => {
+                    pairs.left_out.insert(block, reasons.join("; "));
+                }
+            }
+        }
+        Some(pairs)
+    }
+}
+
+impl<'a> Planned<'a> {
+    /// The result, if its gates let it take part.
+    pub(super) fn measured(&self) -> Option<&'a CellResult> {
+        self.result.filter(|result| result.outcome.is_measured())
+    }
+
+    fn failed(&self) -> bool {
+        self.result
+            .is_some_and(|result| result.outcome.outcome == gpubench_record::OutcomeKind::Failed)
+    }
+
+    /// Why it takes no part, if it does not.
+    fn doubt(&self) -> Option<String> {
+        let what = match self.result {
+            None => "did not run",
+            Some(result) if result.outcome.is_measured() => return None,
+            Some(result) => result
+                .outcome
+                .reason
+                .as_deref()
+                .unwrap_or("no reason given"),
+        };
+        Some(format!("{} {what}", self.cell.condition.as_str()))
+    }
+}
+
+impl Key {
+    /// The same victim in the same blocks, under another condition of the same variant.
+    pub(super) fn with(&self, condition: Condition) -> Self {
+        Self {
+            condition,
+            ..self.clone()
+        }
+    }
+
+    /// The same victim in the same blocks, alone on the native GPU.
+    pub(super) fn native(&self) -> Self {
+        Self {
+            variant: EXCLUSIVE.to_owned(),
+            condition: Condition::N,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Figures of a row with their intervals, and how many blocks would bring one clear of a bound.
+
+use gpubench_record::{CellResult, Estimate};
+use gpubench_stats::bimodal::{Modes, modes};
+use gpubench_stats::{Confidence, LogRatio, NoEstimate};
+
+use super::cells::Pairs;
+use crate::gate::figure::CLOSED_RATE_PER_S;
+
+/// Modes nearer than this, as a log ratio, move no level: the nearest bounds of levels lie 0.17
+/// apart. Without it the last digit of an exact device would count as a mode.
+const MODES_RATIO_MIN: f64 = 0.02;
+
+/// One log ratio for each block.
+#[derive(Debug, Clone)]
+pub(super) struct Logs {
+    /// Block numbers, rising.
+    pub blocks: Vec<u32>,
+    pub logs: Vec<f64>,
+}
+
+impl Logs {
+    /// Of the closed-loop rates of each pair, above over below.
+    pub(super) fn of_rates(pairs: &Pairs<'_>) -> Self {
+        let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
+        let per_block = pairs.measured.iter().filter_map(|&(block, top, bottom)| {
+            let log = rate(top)?.ln() - rate(bottom)?.ln();
+            log.is_finite().then_some((block, log))
+        });
+        let (blocks, logs) = per_block.unzip();
+        Self { blocks, logs }
+    }
+
+    /// The logs of both series in the blocks that they share.
+    pub(super) fn shared(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
+        let both = self
+            .blocks
+            .iter()
+            .zip(&self.logs)
+            .filter_map(|(block, mine)| {
+                let at = other.blocks.iter().position(|one| one == block)?;
+                Some((*mine, other.logs[at]))
+            });
+        both.unzip()
+    }
+
+    /// The ratio with its 95 % interval.
+    pub(super) fn ratio(&self) -> Result<Estimate, NoEstimate> {
+        let ratio = LogRatio::from_logs(self.logs.clone())?.interval(Confidence::P95)?;
+        Ok(printed(ratio, "ratio"))
+    }
+
+    /// Both modes in words, if there are two.
+    pub(super) fn two_modes(&self) -> Option<String> {
+        two_modes(&self.logs, MODES_RATIO_MIN, f64::exp)
+    }
+}
+
+/// Both modes of a series in words, if there are two. A series too short to tell has one.
+pub(super) fn two_modes(
+    blocks: &[f64],
+    smallest_gap: f64,
+    shown: impl Fn(f64) -> f64,
+) -> Option<String> {
+    match modes(blocks, smallest_gap) {
+        Ok(Modes::Two {
+            low,
+            low_n,
+            high,
+            high_n,
+        }) => {
+            let (low, high) = (shown(low), shown(high));
+            Some(format!(
+                "bimodal: {low:.3} in {low_n} blocks, {high:.3} in {high_n}"
+            ))
+        }
+        Ok(Modes::One) | Err(_) => None,
+    }
+}
+
+/// The contract's form of an estimate.
+pub(super) fn printed(estimate: gpubench_stats::Estimate, unit: &str) -> Estimate {
+    let gpubench_stats::Estimate { value, lo, hi, n } = estimate;
+    Estimate {
+        value,
+        lo,
+        hi,
+        n,
+        unit: unit.to_owned(),
+    }
+}
+
+/// The estimate as text, with everything that a figure needs beside it.
+pub(super) fn told(estimate: &Estimate) -> String {
+    let Estimate {
+        value,
+        lo,
+        hi,
+        n,
+        unit,
+    } = estimate;
+    format!("{value:.3} [{lo:.3}, {hi:.3}] {unit}, n = {n}")
+}
+
+/// If the interval straddles the bound: how many blocks would bring it clear, in words.
+///
+/// `n* = ceil((t s / distance)^2)`, where `t s = half width * sqrt(n)`; for a ratio on the log
+/// scale, on which its interval is symmetric.
+pub(super) fn blocks_needed(what: &str, estimate: &Estimate, bound: f64) -> Option<String> {
+    if !(estimate.lo < bound && bound <= estimate.hi) {
+        return None;
+    }
+    let is_ratio = estimate.unit == "ratio";
+    let scale = |x: f64| if is_ratio { x.ln() } else { x };
+    let (value, bound_at) = (scale(estimate.value), scale(bound));
+    let end = if value < bound_at {
+        scale(estimate.hi)
+    } else {
+        scale(estimate.lo)
+    };
+    let (half, distance) = ((end - value).abs(), (bound_at - value).abs());
+    let needed = (f64::from(estimate.n) * (half / distance).powi(2)).ceil();
+    let blocks = if needed.is_finite() && needed < f64::from(u32::MAX) {
+        format!(
+            "about {} blocks are needed",
+            needed.max(f64::from(estimate.n) + 1.0)
+        )
+    } else {
+        "no number of blocks would tell".to_owned()
+    };
+    Some(format!(
+        "{what} straddles {bound}: {blocks}, {} are there",
+        estimate.n
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, lo: f64, hi: f64, unit: &str) -> Estimate {
+        Estimate {
+            value,
+            lo,
+            hi,
+            n: 8,
+            unit: unit.to_owned(),
+        }
+    }
+
+    #[test]
+    fn blocks_needed_follow_the_formula() {
+        // Half width 1/4, distance 1/8: four times the blocks.
+        let index = estimate(0.5, 0.25, 0.75, "index");
+        let text = blocks_needed("index", &index, 0.375);
+        let want = "index straddles 0.375: about 32 blocks are needed, 8 are there";
+        assert_eq!(text.as_deref(), Some(want));
+        // On the log scale: half width ln 1.21, distance ln 1.1, again twice as far.
+        let ratio = estimate(1.1 * 0.8, 0.8 * 1.1 / 1.21, 0.8 * 1.1 * 1.21, "ratio");
+        let text = blocks_needed("retention", &ratio, 0.8).unwrap_or_default();
+        assert!(
+            text.contains("about 32 blocks") || text.contains("about 33 blocks"),
+            "{text}"
+        );
+        let on_it = blocks_needed("index", &estimate(0.2, 0.1, 0.5, "index"), 0.2);
+        assert!(on_it.is_some_and(|text| text.contains("no number of blocks")));
+        assert_eq!(
+            blocks_needed("index", &estimate(0.3, 0.2, 0.5, "index"), 0.2),
+            None
+        );
+        assert_eq!(
+            blocks_needed("index", &estimate(0.1, 0.0, 0.19, "index"), 0.2),
+            None
+        );
+    }
+
+    #[test]
+    fn series_meet_in_the_blocks_that_they_share() {
+        let left = Logs {
+            blocks: vec![0, 1, 3],
+            logs: vec![0.1, 0.2, 0.4],
+        };
+        let right = Logs {
+            blocks: vec![1, 2, 3],
+            logs: vec![2.0, 3.0, 4.0],
+        };
+        assert_eq!(left.shared(&right), (vec![0.2, 0.4], vec![2.0, 4.0]));
+    }
+}

@@ -1,0 +1,267 @@
+//! Rows of the jitter axis: how much longer the tail is beside an aggressor than natively.
+//!
+//! Subtrahend and denominator are native, so that a mechanism that is slow when alone cannot shrink
+//! its own figure. Each block gives one value; the interval is a t interval over blocks.
+
+use gpubench_record::{Axis, CellResult, Condition, Estimate, GateState, MechanismRow, SubAxis};
+use gpubench_stats::effect::Effect;
+use gpubench_stats::{Confidence, NoEstimate};
+
+use super::cells::{Key, Pairs};
+use super::figures::{blocks_needed, printed, told, two_modes};
+use super::level::{Level, LevelRange, of_jitter};
+use super::row::Row;
+use super::{Context, reference, word};
+use crate::gate::figure::{
+    BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
+};
+use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
+
+const UNIT: &str = "native medians";
+
+/// Modes nearer than this, in native medians, are half of what a comparison of runs would report.
+const MODES_MIN: f64 = 0.05;
+
+/// The word where the harness's own timers are coarser than what is to be told apart.
+const BELOW_FLOOR: &str = "below measurement floor";
+
+/// The row of one variant, from the open loops of this sub-axis's cells.
+pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, sub_axis: SubAxis) -> Row {
+    let mut row = Row::of_mechanism(context, mechanism, Axis::Jitter, None);
+    if !row.matrix.outcome.is_measured() {
+        return row;
+    }
+    let Some(group) = context.cells.group_of(&mechanism.variant, sub_axis) else {
+        row.doubt("no contended cell was planned");
+        return row.finish();
+    };
+    let contended = Key {
+        group: group.to_owned(),
+        variant: mechanism.variant.clone(),
+        sub_axis,
+        condition: Condition::C,
+    };
+    let native = contended.native();
+    let Some(mut pairs) = context.cells.pair(&contended, &native) else {
+        row.doubt("no native cell was planned, and jitter is counted in native medians");
+        return row.finish();
+    };
+    row.matrix.aggressor = pairs
+        .measured
+        .iter()
+        .find_map(|(_, top, _)| top.aggressor.clone());
+    only_beside_the_aggressor(context, &contended, &mut pairs);
+    row.count("jitter", &pairs, context);
+    reference::drift(context, &native, &mut row);
+    if overload(&pairs, &mut row) == Overload::None {
+        from_tails(context, &contended, &pairs, &mut row);
+    }
+    row.finish()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Overload {
+    None,
+    Some,
+}
+
+/// A victim that keeps up alone and not beside the aggressor is a finding, and the worst one; its
+/// percentiles grow with the length of the run and are not given.
+fn overload(pairs: &Pairs<'_>, row: &mut Row) -> Overload {
+    let overloaded: Vec<&CellResult> = pairs
+        .measured
+        .iter()
+        .map(|(_, top, _)| *top)
+        .filter(|cell| is_overloaded(cell))
+        .collect();
+    let (some, all) = (overloaded.len(), pairs.measured.len());
+    if some == 0 {
+        return Overload::None;
+    }
+    let mean = |name: &str| {
+        let figures: Vec<f64> = overloaded
+            .iter()
+            .filter_map(|cell| cell.rates.get(name).copied())
+            .collect();
+        gpubench_stats::moments::mean(&figures).map_or("unknown".to_owned(), |m| format!("{m:.1}"))
+    };
+    row.warn(format!(
+        "overloaded beside the aggressor in {some} of {all} blocks: offered {} per s, goodput {} \
+         per s, backlog slope {} per s (means over these blocks)",
+        mean(OFFERED_PER_S),
+        mean(GOODPUT_PER_S),
+        mean(BACKLOG_SLOPE_PER_S),
+    ));
+    row.matrix.requests = open_requests(pairs);
+    if row.is_doubtful() {
+        return Overload::Some;
+    }
+    if 2 * some > all {
+        row.set_range(LevelRange::at(Level::L0), Vec::new());
+        row.matrix.word = Some(word::of_jitter(Level::L0).to_owned());
+    } else {
+        row.doubt(format!("overloaded in {some} of {all} blocks only"));
+    }
+    Overload::Some
+}
+
+/// An overload counts as a finding only where the same victim kept up solo; native it did, or its
+/// cell would not be measured.
+fn only_beside_the_aggressor(context: &Context<'_>, contended: &Key, pairs: &mut Pairs<'_>) {
+    let solo = context.cells.blocks(&contended.with(Condition::S));
+    let kept_up = |block: &u32| {
+        solo.and_then(|solo| solo.get(block))
+            .is_some_and(|one| one.measured().is_some())
+    };
+    let left_out = &mut pairs.left_out;
+    pairs.measured.retain(|(block, top, _)| {
+        let keep = !is_overloaded(top) || kept_up(block);
+        if !keep {
+            left_out.insert(*block, "C overloaded, and S was not measured".to_owned());
+        }
+        keep
+    });
+}
+
+fn is_overloaded(cell: &CellResult) -> bool {
+    let mut gates = cell.gates.iter();
+    gates.any(|gate| gate.gate == OVERLOAD_GATE && gate.state == GateState::NotEvaluated)
+}
+
+fn from_tails(context: &Context<'_>, contended: &Key, pairs: &Pairs<'_>, row: &mut Row) {
+    let thresholds = &context.input.plan.thresholds;
+    let requests_min = u64::from(thresholds.jitter_requests_min);
+    let tails = Tails { requests_min };
+    row.matrix.requests = open_requests(pairs);
+    let values: Vec<f64> = pairs
+        .measured
+        .iter()
+        .filter_map(|(_, top, native)| tails.beyond(top, native, native))
+        .collect();
+    if values.len() < context.blocks_min as usize {
+        let (have, need) = (values.len(), context.blocks_min);
+        row.doubt(format!(
+            "{have} blocks have a p99 of {requests_min} requests or more in both cells, {need} \
+             are needed"
+        ));
+        if values.is_empty() {
+            return;
+        }
+    }
+    let Some(jitter) = row.take("jitter", interval(&values)) else {
+        return;
+    };
+    row.matrix.jitter = Some(jitter.clone());
+    split(context, contended, &tails, row);
+    if let Some(modes) = two_modes(&values, MODES_MIN, |x| x) {
+        row.doubt(modes);
+    }
+    if floor(context, &jitter, pairs, row) || row.is_doubtful() {
+        return;
+    }
+    let range = of_jitter(&jitter, thresholds);
+    let bounds = [thresholds.jitter_negligible, thresholds.jitter_low_medium];
+    let straddled = bounds
+        .into_iter()
+        .filter_map(|bound| blocks_needed("jitter", &jitter, bound))
+        .collect();
+    row.set_range(range, straddled);
+    if let Some(level) = range.decided() {
+        row.matrix.word = Some(word::of_jitter(level).to_owned());
+    }
+}
+
+/// Tails of cells with enough requests for a p99.
+struct Tails {
+    requests_min: u64,
+}
+
+impl Tails {
+    /// `[(q99 - q50)_cell - (q99 - q50)_reference] / q50_native`.
+    fn beyond(
+        &self,
+        cell: &CellResult,
+        reference: &CellResult,
+        native: &CellResult,
+    ) -> Option<f64> {
+        let median_ns = native
+            .rates
+            .get(OPEN_LATENCY_P50_NS)
+            .copied()
+            .filter(|ns| *ns > 0.0)?;
+        let spread_ns = self.spread_ns(cell)? - self.spread_ns(reference)?;
+        Some(spread_ns / median_ns)
+    }
+
+    fn spread_ns(&self, cell: &CellResult) -> Option<f64> {
+        let requests = *cell.requests.get(OPEN_REQUESTS)?;
+        let figure = |name: &str| cell.rates.get(name).copied();
+        (requests >= self.requests_min)
+            .then(|| Some(figure(OPEN_LATENCY_P99_NS)? - figure(OPEN_LATENCY_P50_NS)?))?
+    }
+}
+
+fn interval(values: &[f64]) -> Result<Estimate, NoEstimate> {
+    Ok(printed(
+        Effect::of_mean(values)?.interval(Confidence::P95)?,
+        UNIT,
+    ))
+}
+
+/// Tells how much of the tail the mechanism brings by itself and how much the neighbour does.
+fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
+    let blocks = |condition: Key| context.cells.blocks(&condition);
+    let (Some(c), Some(s), Some(n)) = (
+        blocks(contended.clone()),
+        blocks(contended.with(Condition::S)),
+        blocks(contended.native()),
+    ) else {
+        return;
+    };
+    let cells = |block: &u32| {
+        let [c, s, n] = [c, s, n].map(|all| all.get(block).and_then(|one| one.measured()));
+        Some((c?, s?, n?))
+    };
+    let (mut own, mut neighbour) = (Vec::new(), Vec::new());
+    for (c, s, n) in n.keys().filter_map(cells) {
+        own.extend(tails.beyond(s, n, n));
+        neighbour.extend(tails.beyond(c, s, n));
+    }
+    for (what, values) in [("J_mech (S - N)", own), ("J_interf (C - S)", neighbour)] {
+        if let Ok(part) = interval(&values) {
+            row.warn(format!("{what} {}", told(&part)));
+        }
+    }
+}
+
+/// Whether the timers of the host are too coarse to tell negligible jitter, and no more was seen.
+fn floor(context: &Context<'_>, jitter: &Estimate, pairs: &Pairs<'_>, row: &mut Row) -> bool {
+    let medians_ns: Vec<f64> = pairs
+        .measured
+        .iter()
+        .filter_map(|(_, _, native)| native.rates.get(OPEN_LATENCY_P50_NS).copied())
+        .collect();
+    let median_ns = gpubench_stats::moments::mean(&medians_ns);
+    let (Some(floor_ns), Ok(median_ns)) = (context.input.timer_floor_ns, median_ns) else {
+        return false;
+    };
+    let floor = floor_ns / median_ns;
+    let coarse = floor > context.input.plan.thresholds.jitter_negligible && jitter.hi <= floor;
+    if coarse {
+        row.matrix.word = Some(BELOW_FLOOR.to_owned());
+        row.doubt(format!(
+            "{BELOW_FLOOR}: the timers of this host show {floor:.3} {UNIT}"
+        ));
+    }
+    coarse
+}
+
+fn open_requests(pairs: &Pairs<'_>) -> u64 {
+    let cells = pairs
+        .measured
+        .iter()
+        .flat_map(|(_, top, native)| [top, native]);
+    cells
+        .filter_map(|cell| cell.requests.get(OPEN_REQUESTS))
+        .sum()
+}

@@ -1,0 +1,209 @@
+//! From judged cells to the measured matrix: `scoring-v1` as a pure function of a record.
+//!
+//! No I/O, no clock: an old record can be scored again. Cells are paired by group, block and
+//! victim; the block is the unit of inference, and only cells whose gates all passed take part.
+//! With P the closed-loop rate of fixed work, N native, S solo under the mechanism, C beside the
+//! aggressor at full dose and U the same without protection:
+//!
+//! | figure | formula |
+//! |---|---|
+//! | retention | `R = P_C / P_S` |
+//! | efficiency | `O = P_S / P_N` |
+//! | guarantee | `G = P_C / P_N` |
+//! | effectiveness | `U = P_U / P_N` |
+//! | isolation index | `I = 1 - ln R / ln U` |
+//! | jitter | `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N`, open loop |
+//!
+//! Intervals are t intervals on block logarithms (Kalibera and Jones, arXiv 2007.10899), of I by
+//! Fieller, of J on the blocks' values. Levels follow from interval ends, never from estimates.
+
+mod cells;
+mod claimed;
+mod figures;
+mod jitter;
+mod level;
+mod overall;
+mod reference;
+mod resource;
+mod row;
+#[cfg(test)]
+mod tests;
+mod word;
+
+use std::collections::BTreeMap;
+
+use gpubench_record::{CellResult, MatrixRow, MechanismRow, OverallRow, Plan, SubAxis};
+
+use cells::Cells;
+use claimed::Claimed;
+use row::Row;
+
+/// The version of the rules, as records name it.
+pub const VERSION: &str = "scoring-v1";
+
+/// Name of the mechanism under which native cells run.
+const EXCLUSIVE: &str = "exclusive";
+
+/// Fewest blocks in a profile that decides nothing, where an interval is shown all the same.
+const BLOCKS_MIN_UNDECIDING: u32 = 6;
+
+/// What scoring needs of a record.
+#[derive(Debug, Clone, Copy)]
+pub struct ScoreInput<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The cells after their gates, in any order.
+    pub cells: &'a [CellResult],
+    /// Each mechanism with outcome and proofs.
+    pub mechanisms: &'a [MechanismRow],
+    /// By aggressor: what it reaches alone on the native GPU over its resource's measured peak.
+    /// An aggressor that is not in there was not held against its peak.
+    pub aggressor_peaks: &'a BTreeMap<String, f64>,
+    /// Lateness that the host's timers themselves show; `None` in virtual time.
+    pub timer_floor_ns: Option<f64>,
+}
+
+/// What scoring finds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The measured matrix.
+    pub matrix: Vec<MatrixRow>,
+    /// The overall levels.
+    pub overall: Vec<OverallRow>,
+}
+
+/// A record that contradicts itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScoreError {
+    /// A result without a planned cell.
+    #[error("cell {id} is not in the plan: only results of planned cells are accepted")]
+    NotPlanned {
+        /// The cell.
+        id: String,
+    },
+    /// Two results of one cell.
+    #[error("cell {id} has two results: one of each planned cell is accepted")]
+    Twice {
+        /// The cell.
+        id: String,
+    },
+    /// The built-in claims cannot be read, which is a defect of the build.
+    #[error("the built-in claimed.toml: {what}")]
+    Claimed {
+        /// What the parser said.
+        what: String,
+    },
+}
+
+/// Scores a record.
+///
+/// # Errors
+/// When results and plan do not belong together.
+pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
+    let context = Context {
+        input,
+        cells: Cells::index(input)?,
+        claimed: Claimed::built_in()?,
+        blocks_min: blocks_min(input.plan),
+    };
+    let rows = rows(&context);
+    let overall = overall::rows(input.plan, &rows);
+    Ok(Scored {
+        matrix: rows.into_iter().map(|row| row.matrix).collect(),
+        overall,
+    })
+}
+
+/// What every row is made from.
+struct Context<'a> {
+    input: &'a ScoreInput<'a>,
+    cells: Cells<'a>,
+    claimed: Claimed,
+    blocks_min: u32,
+}
+
+fn blocks_min(plan: &Plan) -> u32 {
+    let least = plan.thresholds.blocks_min;
+    if plan.decides {
+        least
+    } else {
+        least.min(BLOCKS_MIN_UNDECIDING)
+    }
+}
+
+/// The rows in report order: the reference first, then mechanism by mechanism.
+fn rows(context: &Context<'_>) -> Vec<Row> {
+    let asked = Asked::of(context);
+    let mut rows = reference::rows(context);
+    for mechanism in context.contestants() {
+        for &sub_axis in &asked.sub_axes {
+            rows.push(resource::row(context, mechanism, sub_axis));
+        }
+        if let Some(sub_axis) = asked.jitter {
+            rows.push(jitter::row(context, mechanism, sub_axis));
+        }
+    }
+    if !context.input.plan.decides {
+        let profile = &context.input.plan.profile;
+        for row in &mut rows {
+            row.warn(format!("profile {profile} decides nothing"));
+        }
+    }
+    rows
+}
+
+/// The rows that the profile asked for and the plan has cells of.
+struct Asked {
+    sub_axes: Vec<SubAxis>,
+    /// The sub-axis whose open loops give the jitter.
+    jitter: Option<SubAxis>,
+}
+
+impl Asked {
+    fn of(context: &Context<'_>) -> Self {
+        let planned = context.cells.sub_axes();
+        let plan = context.input.plan;
+        let sub_axes = planned.iter().copied().filter(|&sub| {
+            let axis = sub.axis().as_str();
+            asks(plan, axis) || asks(plan, &format!("{axis}/{}", sub.as_str()))
+        });
+        let jitter = Some(crate::axis::JITTER_SUB_AXIS)
+            .filter(|sub| planned.contains(sub) && asks(plan, "jitter"));
+        Self {
+            sub_axes: sub_axes.collect(),
+            jitter,
+        }
+    }
+}
+
+/// Whether the profile asked for this name. Records that do not say asked for all.
+fn asks(plan: &Plan, name: &str) -> bool {
+    plan.axes.is_empty() || plan.axes.iter().any(|axis| axis == "all" || axis == name)
+}
+
+impl<'a> Context<'a> {
+    /// Every mechanism but the reference, planned ones first and in their order.
+    fn contestants(&self) -> Vec<&'a MechanismRow> {
+        let place = |row: &MechanismRow| {
+            let mut planned = self.input.plan.mechanisms.iter();
+            planned
+                .position(|one| one.variant == row.variant)
+                .unwrap_or(usize::MAX)
+        };
+        let mut rows: Vec<&MechanismRow> = self
+            .input
+            .mechanisms
+            .iter()
+            .filter(|row| row.name != EXCLUSIVE)
+            .collect();
+        rows.sort_by_key(|row| (place(row), row.variant.clone()));
+        rows
+    }
+
+    fn reference(&self) -> Option<&'a MechanismRow> {
+        self.input
+            .mechanisms
+            .iter()
+            .find(|row| row.name == EXCLUSIVE)
+    }
+}

@@ -1,0 +1,133 @@
+//! The reference: native against native again, and whether native stayed what it was.
+
+use gpubench_record::{Condition, SubAxis};
+
+use super::cells::{Key, Pairs};
+use super::figures::{Logs, told};
+use super::row::Row;
+use super::{Asked, Context, EXCLUSIVE, resource};
+use crate::gate::figure::CLOSED_RATE_PER_S;
+
+/// The word of these rows.
+const WORD: &str = "reference";
+
+/// One row for each victim that has native cells, over all groups.
+pub(super) fn rows(context: &Context<'_>) -> Vec<Row> {
+    let asked = Asked::of(context);
+    let sub_axes = asked.sub_axes.iter().chain(&asked.jitter);
+    let mut rows: Vec<Row> = Vec::new();
+    let mut seen: Vec<SubAxis> = Vec::new();
+    for &sub_axis in sub_axes {
+        if !seen.contains(&sub_axis) && !context.cells.native_groups(sub_axis).is_empty() {
+            seen.push(sub_axis);
+            rows.push(row(context, sub_axis));
+        }
+    }
+    rows
+}
+
+fn row(context: &Context<'_>, sub_axis: SubAxis) -> Row {
+    let mut row = match context.reference() {
+        Some(mechanism) => Row::of_mechanism(context, mechanism, sub_axis.axis(), Some(sub_axis)),
+        None => {
+            let axis = sub_axis.axis();
+            let mut row = Row::new(context, EXCLUSIVE, EXCLUSIVE, axis, Some(sub_axis));
+            row.doubt("no proof that the native cells ran alone");
+            row
+        }
+    };
+    row.matrix.word = Some(WORD.to_owned());
+    if !row.matrix.outcome.is_measured() {
+        return row;
+    }
+    let mut all = Pairs::default();
+    for (number, group) in context
+        .cells
+        .native_groups(sub_axis)
+        .into_iter()
+        .enumerate()
+    {
+        let native = native(group, sub_axis);
+        drift(context, &native, &mut row);
+        if let Some(pairs) = context.cells.pair(&native.with(Condition::NAgain), &native) {
+            merge(&mut all, pairs, number as u32 * context.input.plan.blocks);
+        }
+    }
+    row.count("N' over N", &all, context);
+    row.matrix.requests = resource::requests(&all);
+    let logs = Logs::of_rates(&all);
+    if let Some(modes) = logs.two_modes() {
+        row.doubt(modes);
+    }
+    let estimate = row.take("ratio of N' to N", logs.ratio());
+    if let Some(estimate) = &estimate {
+        let most = context.input.plan.thresholds.drift_max;
+        if estimate.value.ln().abs() > most {
+            let told = told(estimate);
+            row.doubt(format!(
+                "N' over N is {told}, accepted is up to {most} as a log ratio"
+            ));
+        }
+    }
+    row.matrix.retention = estimate;
+    row.finish()
+}
+
+fn native(group: &str, sub_axis: SubAxis) -> Key {
+    let (group, variant) = (group.to_owned(), EXCLUSIVE.to_owned());
+    Key {
+        group,
+        variant,
+        sub_axis,
+        condition: Condition::N,
+    }
+}
+
+/// Adds the pairs of one more group; its blocks are blocks of their own.
+fn merge<'a>(all: &mut Pairs<'a>, pairs: Pairs<'a>, offset: u32) {
+    let shifted = pairs
+        .measured
+        .into_iter()
+        .map(|(block, top, bottom)| (block + offset, top, bottom));
+    all.measured.extend(shifted);
+    all.left_out.extend(
+        pairs
+            .left_out
+            .into_iter()
+            .map(|(block, why)| (block + offset, why)),
+    );
+    all.any_failed |= pairs.any_failed;
+}
+
+/// `|ln(N_last / N_first)|`, each over the native cells of its block, must stay below the bound:
+/// else the reference moved under the comparison.
+pub(super) fn drift(context: &Context<'_>, native: &Key, row: &mut Row) {
+    let most = context.input.plan.thresholds.drift_max;
+    let mut by_block: Vec<(u32, Vec<f64>)> = Vec::new();
+    for key in [native.clone(), native.with(Condition::NAgain)] {
+        for (block, planned) in context.cells.blocks(&key).into_iter().flatten() {
+            let rate = planned
+                .measured()
+                .and_then(|cell| cell.rates.get(CLOSED_RATE_PER_S));
+            let Some(log) = rate.map(|rate| rate.ln()).filter(|log| log.is_finite()) else {
+                continue;
+            };
+            match by_block.iter_mut().find(|(known, _)| known == block) {
+                Some((_, logs)) => logs.push(log),
+                None => by_block.push((*block, vec![log])),
+            }
+        }
+    }
+    by_block.sort_by_key(|(block, _)| *block);
+    let mean = |logs: &Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
+    let (Some((first, before)), Some((last, after))) = (by_block.first(), by_block.last()) else {
+        return;
+    };
+    let moved = mean(after) - mean(before);
+    if moved.abs() > most {
+        row.doubt(format!(
+            "the native rate moved by {moved:+.3} (log) from block {first} to block {last}, \
+             accepted is up to {most}"
+        ));
+    }
+}

@@ -1,0 +1,169 @@
+//! A row of the matrix while it is being filled: what speaks against it, and what comes of it.
+
+use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome, SubAxis};
+
+use super::Context;
+use super::cells::Pairs;
+use super::level::LevelRange;
+use super::word::not_proven;
+
+/// Blocks that a warning names one by one.
+const NAMED_MAX: usize = 4;
+
+/// One row with what the roll-up needs of it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub matrix: MatrixRow,
+    pub axis: Axis,
+    /// The levels that the data leave open; `None` where there is none.
+    pub range: Option<LevelRange>,
+    /// Why the row is not to be trusted.
+    doubts: Vec<String>,
+    /// Whether a cell without which there are too few blocks failed.
+    failed: bool,
+}
+
+impl Row {
+    pub(super) fn new(
+        context: &Context<'_>,
+        mechanism: &str,
+        variant: &str,
+        axis: Axis,
+        sub_axis: Option<SubAxis>,
+    ) -> Self {
+        let matrix = MatrixRow {
+            mechanism: mechanism.to_owned(),
+            variant: variant.to_owned(),
+            axis: axis.as_str().to_owned(),
+            sub_axis: sub_axis.map(|sub| sub.as_str().to_owned()),
+            aggressor: None,
+            outcome: Outcome::measured(),
+            warnings: Vec::new(),
+            level: None,
+            word: None,
+            claimed: context.claimed.of(mechanism, axis),
+            u_kind: None,
+            retention: None,
+            guarantee: None,
+            efficiency: None,
+            effectiveness: None,
+            isolation_index: None,
+            jitter: None,
+            survival: None,
+            requests: 0,
+        };
+        Self {
+            matrix,
+            axis,
+            range: None,
+            doubts: Vec::new(),
+            failed: false,
+        }
+    }
+
+    /// The row of a mechanism that did not run: its outcome is the row's.
+    pub(super) fn of_mechanism(
+        context: &Context<'_>,
+        mechanism: &MechanismRow,
+        axis: Axis,
+        sub_axis: Option<SubAxis>,
+    ) -> Self {
+        let mut row = Self::new(context, &mechanism.name, &mechanism.variant, axis, sub_axis);
+        row.matrix.outcome = mechanism.outcome.clone();
+        if let Some(doubt) = not_proven(mechanism) {
+            row.doubt(doubt);
+        }
+        if let Some(doubt) = context.reference().and_then(not_proven) {
+            row.doubt(format!("the reference: {doubt}"));
+        }
+        row
+    }
+
+    pub(super) fn warn(&mut self, warning: impl Into<String>) {
+        self.matrix.warnings.push(warning.into());
+    }
+
+    /// Something for which the row is not to be trusted.
+    pub(super) fn doubt(&mut self, doubt: impl Into<String>) {
+        let doubt = doubt.into();
+        if !self.doubts.contains(&doubt) {
+            self.doubts.push(doubt);
+        }
+    }
+
+    pub(super) fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// Holds the blocks of a pair against the fewest that may decide, and names those left out.
+    pub(super) fn count(&mut self, what: &str, pairs: &Pairs<'_>, context: &Context<'_>) {
+        let left_out = &pairs.left_out;
+        if !left_out.is_empty() {
+            let named: Vec<String> = left_out
+                .iter()
+                .take(NAMED_MAX)
+                .map(|(block, why)| format!("block {block}: {why}"))
+                .collect();
+            let more = left_out.len().saturating_sub(NAMED_MAX);
+            let more = if more > 0 {
+                format!("; and {more} more")
+            } else {
+                String::new()
+            };
+            self.warn(format!("{what} leaves out {}{more}", named.join("; ")));
+        }
+        let (have, need) = (pairs.measured.len(), context.blocks_min as usize);
+        if have < need {
+            self.failed |= pairs.any_failed;
+            let why = left_out
+                .values()
+                .next()
+                .map_or(String::new(), |why| format!(" ({why})"));
+            self.doubt(format!(
+                "{what} rests on {have} blocks, {need} are needed{why}"
+            ));
+        }
+    }
+
+    /// Takes a figure, or the reason why there is none.
+    pub(super) fn take<E: std::fmt::Display>(
+        &mut self,
+        what: &str,
+        figure: Result<Estimate, E>,
+    ) -> Option<Estimate> {
+        match figure {
+            Ok(estimate) => Some(estimate),
+            Err(error) => {
+                self.doubt(format!("no {what}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Sets the levels that the data leave open; `straddled` says what stands between them.
+    pub(super) fn set_range(&mut self, range: LevelRange, straddled: Vec<String>) {
+        self.range = Some(range);
+        self.matrix.level = Some(range.to_string());
+        if range.decided().is_none() {
+            let why = if straddled.is_empty() {
+                "nothing tells these levels apart".to_owned()
+            } else {
+                straddled.join("; ")
+            };
+            self.doubt(format!("{range}: {why}"));
+        }
+    }
+
+    /// The finished row: any doubt makes it inconclusive, and so does a doubt about its level.
+    pub(super) fn finish(mut self) -> Self {
+        if self.matrix.outcome.is_measured() && self.is_doubtful() {
+            let why = self.doubts.join("; ");
+            self.matrix.outcome = if self.failed {
+                Outcome::failed(why)
+            } else {
+                Outcome::inconclusive(why)
+            };
+        }
+        self
+    }
+}

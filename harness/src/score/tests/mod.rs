@@ -1,0 +1,8 @@
+//! Tests of whole records: tables of worked cases, properties, and a seeded Monte Carlo.
+
+mod lab;
+mod monte_carlo;
+mod properties;
+mod resources;
+mod tails;
+mod validity;

@@ -1,0 +1,63 @@
+//! The printed interval of retention contains the true one as often as it says.
+//!
+//! Synthetic cells with log-normal spread: a session that all cells share, a block that its cells
+//! share, and a cell of its own. The first two cancel in a paired ratio; only the last counts.
+
+use gpubench_record::Condition;
+use gpubench_stats::ScheduleRng;
+
+use super::lab::{Lab, SLICING, rate};
+
+const REPLICATES: u32 = 600;
+const TRUE_RETENTION: f64 = 0.62;
+const SESSION_SD: f64 = 0.02;
+const BLOCK_SD: f64 = 0.01;
+const CELL_SD: f64 = 0.01;
+
+/// A standard normal from twelve uniforms: its tails end at six, which no t interval of eight
+/// blocks notices.
+fn normal(rng: &mut ScheduleRng) -> f64 {
+    (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0
+}
+
+fn replicate(seed: u64) -> Lab {
+    let mut rng = ScheduleRng::new(seed);
+    let session = SESSION_SD * normal(&mut rng);
+    let blocks: Vec<f64> = (0..8).map(|_| BLOCK_SD * normal(&mut rng)).collect();
+    let draws: Vec<f64> = (0..8 * 8).map(|_| CELL_SD * normal(&mut rng)).collect();
+    Lab::new(&[(SLICING, Some(SLICING))], 8, |_, condition, block| {
+        let at = block as usize;
+        let own = draws[at * 8 + condition as usize];
+        let truth = if condition == Condition::C {
+            1000.0 * TRUE_RETENTION
+        } else {
+            1000.0
+        };
+        rate(truth * (session + blocks[at] + own).exp())
+    })
+}
+
+#[test]
+fn the_interval_of_retention_covers() {
+    let mut inside = 0;
+    let mut excluded = 0;
+    for seed in 0..REPLICATES {
+        let lab = replicate(u64::from(seed));
+        let row = lab.row(SLICING, "compute");
+        let retention = row.retention.expect("eight measured blocks");
+        inside += u32::from(retention.lo <= TRUE_RETENTION && TRUE_RETENTION <= retention.hi);
+        excluded += u32::from(
+            row.warnings
+                .iter()
+                .any(|warning| warning.starts_with("A/A")),
+        );
+    }
+    let share = f64::from(inside) / f64::from(REPLICATES);
+    assert!((0.92..=0.98).contains(&share), "{inside} of {REPLICATES}");
+    // The pair of equals warns in about one run of twenty.
+    let alarms = f64::from(excluded) / f64::from(REPLICATES);
+    assert!(
+        (0.02..=0.08).contains(&alarms),
+        "{excluded} of {REPLICATES}"
+    );
+}

@@ -1,0 +1,171 @@
+//! Worked cases of the jitter axis.
+
+use gpubench_record::{Condition, GateState, Outcome, OutcomeKind};
+
+use super::lab::{Lab, SLICING, Shows};
+use crate::gate::figure::{
+    BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
+};
+use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
+
+/// Tails of N, S and C in native medians; the median of C is 1.5.
+fn tails(native: f64, solo: f64, contended: f64) -> Lab {
+    Lab::new(&[(SLICING, Some(SLICING))], 8, |_, condition, block| {
+        let wobble = 0.002 * f64::from(block % 2);
+        let (p50, p99) = match condition {
+            Condition::N | Condition::NAgain => (1.0, native),
+            Condition::S | Condition::SAgain => (1.0, solo),
+            Condition::C | Condition::U => (1.5, contended + wobble),
+        };
+        Shows {
+            rate_per_s: if condition == Condition::C {
+                500.0
+            } else {
+                1000.0
+            },
+            p50,
+            p99,
+        }
+    })
+}
+
+#[test]
+fn words_of_the_tail() {
+    for (contended, value, level, word) in [
+        (1.75, 0.051, "L3", "Negligible"),
+        (2.0, 0.301, "L2", "Low-Medium"),
+        (4.0, 2.301, "L0", "High"),
+        (1.5, -0.199, "L3", "Negligible"),
+    ] {
+        let row = tails(1.2, 1.21, contended).row(SLICING, "jitter");
+        assert!(row.outcome.is_measured(), "{:?}", row.outcome);
+        let jitter = row.jitter.expect("a figure");
+        assert!(
+            (jitter.value - value).abs() < 1e-9,
+            "{jitter:?}, want {value}"
+        );
+        assert_eq!((jitter.n, jitter.unit.as_str()), (8, "native medians"));
+        assert_eq!(
+            (row.level.as_deref(), row.word.as_deref()),
+            (Some(level), Some(word))
+        );
+        assert!(row.retention.is_none() && row.u_kind.is_none() && row.sub_axis.is_none());
+        assert_eq!(row.requests, 8 * 2 * 450);
+        assert_eq!(row.claimed, ["S0: High"]);
+        let split: Vec<&str> = row.warnings.iter().map(String::as_str).collect();
+        assert_eq!(
+            split[0],
+            "J_mech (S - N) 0.010 [0.010, 0.010] native medians, n = 8"
+        );
+        assert!(split[1].starts_with("J_interf (C - S) "), "{split:?}");
+    }
+}
+
+#[test]
+fn straddling_tails_print_both_levels() {
+    let mut lab = tails(1.2, 1.2, 1.8);
+    let rates = [1.72, 1.9, 1.75, 1.85, 1.74, 1.82, 1.78, 1.81];
+    for (cell, p99) in lab.each(Condition::C).zip(rates) {
+        cell.rates.insert(OPEN_LATENCY_P99_NS.to_owned(), p99 * 1e6);
+    }
+    let row = lab.row(SLICING, "jitter");
+    assert_eq!(
+        (row.level.as_deref(), row.word),
+        (Some("L2..L3"), None),
+        "{:?}",
+        row.jitter
+    );
+    let reason = row.outcome.reason.unwrap_or_default();
+    assert!(reason.contains("jitter straddles 0.1"), "{reason}");
+}
+
+#[test]
+fn a_p99_of_too_few_requests_is_none() {
+    let mut lab = tails(1.2, 1.2, 1.8);
+    lab.each(Condition::C).take(1).for_each(|cell| {
+        cell.requests.insert(OPEN_REQUESTS.to_owned(), 367);
+    });
+    let row = lab.row(SLICING, "jitter");
+    assert_eq!(
+        (row.level, row.outcome.outcome),
+        (None, OutcomeKind::Inconclusive)
+    );
+    let reason = row.outcome.reason.unwrap_or_default();
+    assert!(
+        reason.contains("7 blocks have a p99 of 368 requests"),
+        "{reason}"
+    );
+    lab.each(Condition::N).for_each(|cell| {
+        cell.rates.remove(OPEN_LATENCY_P99_NS);
+    });
+    let row = lab.row(SLICING, "jitter");
+    assert!(row.jitter.is_none() && row.outcome.reason.is_some());
+}
+
+fn overload(lab: &mut Lab, blocks: usize) {
+    lab.each(Condition::C).take(blocks).for_each(|cell| {
+        for gate in cell
+            .gates
+            .iter_mut()
+            .filter(|gate| gate.gate == OVERLOAD_GATE)
+        {
+            gate.state = GateState::NotEvaluated;
+        }
+        cell.rates
+            .retain(|name, _| ![OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS].contains(&&**name));
+        cell.rates.insert(GOODPUT_PER_S.to_owned(), 200.0);
+        cell.rates.insert(BACKLOG_SLOPE_PER_S.to_owned(), 50.0);
+    });
+}
+
+#[test]
+fn an_overload_beside_the_aggressor_alone_is_measured_as_high() {
+    for (blocks, level) in [(8, Some("L0")), (5, Some("L0")), (4, None), (1, None)] {
+        let mut lab = tails(1.2, 1.2, 1.8);
+        overload(&mut lab, blocks);
+        let row = lab.row(SLICING, "jitter");
+        assert_eq!(row.level.as_deref(), level, "{blocks}: {:?}", row.outcome);
+        assert_eq!(row.word.as_deref(), level.map(|_| "High"));
+        assert_eq!(row.outcome.is_measured(), level.is_some());
+        assert!(row.jitter.is_none(), "no percentiles");
+        let told = format!(
+            "overloaded beside the aggressor in {blocks} of 8 blocks: offered 250.0 per s, \
+             goodput 200.0 per s, backlog slope 50.0 per s"
+        );
+        assert!(row.warnings[0].starts_with(&told), "{:?}", row.warnings);
+    }
+    let mut lab = tails(1.2, 1.2, 1.8);
+    overload(&mut lab, 8);
+    lab.each(Condition::S)
+        .for_each(|cell| cell.outcome = Outcome::inconclusive("overload: too"));
+    let row = lab.row(SLICING, "jitter");
+    assert_eq!(
+        (row.level, row.outcome.outcome),
+        (None, OutcomeKind::Inconclusive)
+    );
+}
+
+#[test]
+fn coarse_timers_give_no_verdict() {
+    for (floor_ns, level, word) in [
+        (None, Some("L3"), "Negligible"),
+        (Some(50_000.0), Some("L3"), "Negligible"),
+        (Some(150_000.0), None, "below measurement floor"),
+    ] {
+        let mut lab = tails(1.2, 1.2, 1.75);
+        lab.timer_floor_ns = floor_ns;
+        let row = lab.row(SLICING, "jitter");
+        assert_eq!(
+            (row.level.as_deref(), row.word.as_deref()),
+            (level, Some(word))
+        );
+        assert_eq!(row.outcome.is_measured(), level.is_some());
+    }
+    let mut loud = tails(1.2, 1.2, 4.0);
+    loud.timer_floor_ns = Some(150_000.0);
+    assert_eq!(
+        loud.row(SLICING, "jitter").level.as_deref(),
+        Some("L0"),
+        "far above the floor"
+    );
+}

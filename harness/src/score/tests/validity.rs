@@ -1,0 +1,294 @@
+//! What makes a row worth nothing, and that it then says so and has no level.
+
+use gpubench_record::{Condition, MatrixRow, Outcome, OutcomeKind};
+
+use super::lab::{Lab, QUOTA, SLICING, proof, rate};
+use crate::gate::figure::CLOSED_RATE_PER_S;
+use crate::score::{ScoreError, score};
+
+fn well() -> Lab {
+    Lab::protected(QUOTA, [1000.0, 1000.0, 900.0, 500.0])
+}
+
+fn doubt(row: &MatrixRow, kind: OutcomeKind, part: &str) {
+    assert_eq!(row.outcome.outcome, kind, "{:?}", row.outcome);
+    let reason = row.outcome.reason.clone().unwrap_or_default();
+    assert!(reason.contains(part), "{reason:?} lacks {part:?}");
+    assert_eq!((&row.level, &row.word), (&None, &None), "no score");
+}
+
+#[test]
+fn a_cell_of_a_dead_aggressor_yields_no_score() {
+    let mut lab = well();
+    let dead = Outcome::inconclusive("aggressor-alive: neighbour-1 did not live to the end");
+    lab.each(Condition::C)
+        .for_each(|cell| cell.outcome = dead.clone());
+    for axis in ["compute", "jitter"] {
+        let row = lab.row(QUOTA, axis);
+        doubt(&row, OutcomeKind::Inconclusive, "neighbour-1 did not live");
+        assert!(row.retention.is_none() && row.jitter.is_none());
+    }
+    assert_eq!(lab.overall(QUOTA).level, None);
+    assert_eq!(lab.overall(QUOTA).unmeasured_axes, ["compute", "jitter"]);
+}
+
+#[test]
+fn a_killed_victim_fails_the_row_that_lacks_it() {
+    let mut lab = well();
+    let killed = Outcome::failed("the victim ended early: SIGKILL");
+    lab.each(Condition::C)
+        .take(1)
+        .for_each(|cell| cell.outcome = killed.clone());
+    let row = lab.row(QUOTA, "compute");
+    doubt(
+        &row,
+        OutcomeKind::Failed,
+        "retention rests on 7 blocks, 8 are needed",
+    );
+    assert!(
+        row.warnings
+            .iter()
+            .any(|w| w.contains("block 0: C the victim ended early"))
+    );
+    let mut spare = Lab::new(&[(QUOTA, Some("mps"))], 9, |_, condition, _| {
+        rate(if condition == Condition::U {
+            500.0
+        } else {
+            1000.0
+        })
+    });
+    spare
+        .each(Condition::C)
+        .take(1)
+        .for_each(|cell| cell.outcome = killed.clone());
+    let row = spare.row(QUOTA, "compute");
+    assert!(
+        row.outcome.is_measured(),
+        "eight blocks are left: {:?}",
+        row.outcome
+    );
+    assert_eq!(row.retention.as_ref().map(|r| r.n), Some(8));
+    assert!(
+        row.warnings
+            .iter()
+            .any(|w| w.starts_with("retention leaves out block 0"))
+    );
+}
+
+/// One condition of one block in doubt takes part in no figure that needs it.
+#[test]
+fn blocks_are_left_out_pairwise() {
+    let mut lab = Lab::new(&[(QUOTA, Some("mps"))], 10, |_, condition, _| {
+        rate(if condition == Condition::U {
+            500.0
+        } else {
+            1000.0
+        })
+    });
+    lab.each(Condition::S)
+        .take(2)
+        .for_each(|cell| cell.outcome = Outcome::inconclusive("drift"));
+    let row = lab.row(QUOTA, "compute");
+    let n = |figure: &Option<gpubench_record::Estimate>| figure.as_ref().map(|f| f.n);
+    assert_eq!(n(&row.retention), Some(8));
+    assert_eq!(n(&row.efficiency), Some(8));
+    assert_eq!(n(&row.guarantee), Some(10));
+    assert_eq!(
+        n(&row.isolation_index),
+        Some(8),
+        "the blocks that R and U share"
+    );
+    assert!(row.outcome.is_measured(), "{:?}", row.outcome);
+}
+
+#[test]
+fn a_cell_that_never_ran_is_named() {
+    let mut lab = well();
+    let gone = lab
+        .cells
+        .iter()
+        .position(|cell| cell.condition == Condition::S);
+    lab.cells.remove(gone.expect("there are S cells"));
+    let row = lab.row(QUOTA, "compute");
+    doubt(&row, OutcomeKind::Inconclusive, "S did not run");
+}
+
+#[test]
+fn an_aggressor_that_bites_nobody_shows_nothing() {
+    let row = Lab::protected(QUOTA, [1000.0, 1000.0, 990.0, 920.0]).row(QUOTA, "compute");
+    doubt(
+        &row,
+        OutcomeKind::Inconclusive,
+        "too weak to show anything: effectiveness 0.920",
+    );
+    let mut lab = well();
+    lab.peaks.insert("fma-hog".to_owned(), 0.7);
+    doubt(
+        &lab.row(QUOTA, "compute"),
+        OutcomeKind::Inconclusive,
+        "0.70 of its resource's peak",
+    );
+    lab.peaks.clear();
+    let row = lab.row(QUOTA, "compute");
+    assert!(row.outcome.is_measured());
+    assert_eq!(
+        row.warnings,
+        ["not evaluated: fma-hog against its resource's peak"]
+    );
+}
+
+#[test]
+fn no_score_without_proof() {
+    let mut lab = well();
+    lab.mechanisms[1].proof.clear();
+    doubt(
+        &lab.row(QUOTA, "compute"),
+        OutcomeKind::Inconclusive,
+        "no proof that mps-quota[pct=50]",
+    );
+    doubt(
+        &lab.row(QUOTA, "jitter"),
+        OutcomeKind::Inconclusive,
+        "no proof that mps-quota[pct=50]",
+    );
+    lab.mechanisms[1].proof = vec![proof(true), proof(false)];
+    doubt(
+        &lab.row(QUOTA, "compute"),
+        OutcomeKind::Inconclusive,
+        "was not in force",
+    );
+    let mut lab = well();
+    lab.mechanisms[0].proof = vec![proof(false)];
+    doubt(
+        &lab.row(QUOTA, "compute"),
+        OutcomeKind::Inconclusive,
+        "the reference: exclusive was not",
+    );
+    let mut lab = well();
+    lab.mechanisms.remove(0);
+    let reference = &lab.score().matrix[0];
+    assert_eq!(reference.outcome.outcome, OutcomeKind::Inconclusive);
+}
+
+#[test]
+fn what_could_not_run_says_why_on_every_axis() {
+    for outcome in [
+        Outcome::waived("no MPS here"),
+        Outcome::failed("daemon died"),
+    ] {
+        let mut lab = well();
+        lab.mechanisms[1].outcome = outcome.clone();
+        for axis in ["compute", "jitter"] {
+            let row = lab.row(QUOTA, axis);
+            assert_eq!(row.outcome, outcome);
+            assert_eq!((row.level, row.retention), (None, None));
+            assert!(!row.claimed.is_empty());
+        }
+    }
+}
+
+#[test]
+fn two_modes_are_named_and_not_averaged() {
+    let lab = Lab::new(&[(SLICING, Some(SLICING))], 10, |_, condition, block| {
+        rate(match condition {
+            Condition::C if block % 5 == 4 => 300.0,
+            Condition::C => 500.0 + f64::from(block),
+            _ => 1000.0,
+        })
+    });
+    let row = lab.row(SLICING, "compute");
+    doubt(
+        &row,
+        OutcomeKind::Inconclusive,
+        "bimodal: 0.300 in 2 blocks, 0.50",
+    );
+    assert!(
+        row.retention.is_some(),
+        "the figure stands beside the doubt"
+    );
+}
+
+#[test]
+fn a_native_rate_that_wanders_voids_the_comparison() {
+    for (step, measured) in [(1.006, true), (1.008, false)] {
+        let lab = Lab::new(&[(QUOTA, Some("mps"))], 8, |_, condition, block| {
+            let drift = f64::powi(step, i32::try_from(block).unwrap_or(0));
+            rate(
+                drift
+                    * if condition == Condition::U {
+                        500.0
+                    } else {
+                        1000.0
+                    },
+            )
+        });
+        let row = lab.row(QUOTA, "compute");
+        assert_eq!(
+            row.outcome.is_measured(),
+            measured,
+            "{step}: {:?}",
+            row.outcome
+        );
+        if !measured {
+            doubt(
+                &row,
+                OutcomeKind::Inconclusive,
+                "the native rate moved by +0.056",
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pair_of_equals_warns_when_it_differs() {
+    let mut lab = well();
+    lab.each(Condition::SAgain).for_each(|cell| {
+        cell.rates.insert(CLOSED_RATE_PER_S.to_owned(), 990.0);
+    });
+    let row = lab.row(QUOTA, "compute");
+    assert!(row.outcome.is_measured());
+    assert_eq!(row.warnings.len(), 1, "{:?}", row.warnings);
+    assert!(row.warnings[0].starts_with("A/A: solo against itself is 0.990 [0.990, 0.990] ratio"));
+}
+
+#[test]
+fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
+    let mut lab = Lab::new(&[(SLICING, Some(SLICING))], 6, |_, condition, _| {
+        rate(if condition == Condition::C {
+            500.0
+        } else {
+            1000.0
+        })
+    });
+    doubt(
+        &lab.row(SLICING, "compute"),
+        OutcomeKind::Inconclusive,
+        "6 blocks, 8 are needed",
+    );
+    lab.plan.decides = false;
+    lab.plan.profile = "smoke".to_owned();
+    let row = lab.row(SLICING, "compute");
+    assert_eq!(
+        (row.level.as_deref(), row.word.as_deref()),
+        (Some("L0"), Some("None"))
+    );
+    assert_eq!(row.warnings, ["profile smoke decides nothing"]);
+    lab.cells.retain(|cell| cell.block < 5);
+    doubt(
+        &lab.row(SLICING, "compute"),
+        OutcomeKind::Inconclusive,
+        "5 blocks, 6 are needed",
+    );
+}
+
+#[test]
+fn a_record_that_contradicts_itself_is_refused() {
+    let mut lab = well();
+    let mut stray = lab.cells[0].clone();
+    lab.cells.push(stray.clone());
+    assert!(matches!(score(&lab.input()), Err(ScoreError::Twice { .. })));
+    lab.cells.pop();
+    stray.id = "9999".to_owned();
+    lab.cells.push(stray);
+    assert!(matches!(score(&lab.input()), Err(ScoreError::NotPlanned { id }) if id == "9999"));
+}

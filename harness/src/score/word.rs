@@ -1,0 +1,148 @@
+//! From a level and the evidence of enforcement to the word.
+//!
+//! `Hardware` and `Software` say where a promise comes from, which no ratio of rates can tell.
+
+use gpubench_record::{MechanismRow, OutcomeKind};
+
+use super::level::Level;
+
+/// Printed with a word that a bypass probe could take away, since none was run.
+pub(super) const BYPASS_NOT_TRIED: &str = "bypass: not tried";
+
+/// What was seen to enforce the mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// A hardware partition.
+    Hardware,
+    /// A limiter.
+    Limiter,
+    /// It was in force, and nothing in it enforces anything.
+    None,
+}
+
+impl Evidence {
+    /// The strongest evidence among the proofs that hold.
+    pub(super) fn of(mechanism: &MechanismRow) -> Self {
+        let mut holding = mechanism.proof.iter().filter(|proof| proof.holds);
+        if holding.clone().any(|proof| proof.hardware) {
+            Self::Hardware
+        } else if holding.any(|proof| proof.limiter) {
+            Self::Limiter
+        } else {
+            Self::None
+        }
+    }
+}
+
+/// The word of a resource axis.
+pub(super) fn of_resource(level: Level, evidence: Evidence) -> &'static str {
+    match (level, evidence) {
+        (Level::L0, _) => "None",
+        (Level::L1, _) | (_, Evidence::None) => "Partial",
+        (Level::L3, Evidence::Hardware) => "Hardware",
+        (_, Evidence::Hardware | Evidence::Limiter) => "Software",
+    }
+}
+
+/// The word of the jitter axis.
+pub(super) fn of_jitter(level: Level) -> &'static str {
+    match level {
+        Level::L0 | Level::L1 => "High",
+        Level::L2 => "Low-Medium",
+        Level::L3 => "Negligible",
+    }
+}
+
+/// Whether the word stands only until a bypass probe succeeds.
+pub(super) fn rests_on_no_bypass(word: &str) -> bool {
+    matches!(word, "Hardware" | "Software")
+}
+
+/// Why nothing may be scored under this mechanism, if so: it must have run, and some evidence must
+/// say that it was in force and none that it was not.
+pub(super) fn not_proven(mechanism: &MechanismRow) -> Option<String> {
+    if let Some(against) = mechanism.proof.iter().find(|proof| !proof.holds) {
+        let (check, when, seen) = (&against.check, &against.when, &against.evidence);
+        return Some(format!(
+            "{} was not in force: {check} ({when}): {seen}",
+            mechanism.variant
+        ));
+    }
+    let measured = mechanism.outcome.outcome == OutcomeKind::Measured;
+    (measured && mechanism.proof.is_empty())
+        .then(|| format!("no proof that {} was in force", mechanism.variant))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::{Outcome, Proof};
+
+    use super::*;
+
+    fn mechanism(proofs: &[(bool, bool, bool)]) -> MechanismRow {
+        let proof = |&(holds, hardware, limiter): &(bool, bool, bool)| Proof {
+            when: "during".to_owned(),
+            check: "processes".to_owned(),
+            holds,
+            evidence: "none".to_owned(),
+            hardware,
+            limiter,
+        };
+        MechanismRow {
+            name: "m".to_owned(),
+            variant: "m[x]".to_owned(),
+            outcome: Outcome::measured(),
+            remedy: None,
+            proof: proofs.iter().map(proof).collect(),
+        }
+    }
+
+    #[test]
+    fn words_follow_level_and_evidence() {
+        use Evidence::{Hardware, Limiter};
+        for (level, evidence, want) in [
+            (Level::L3, Hardware, "Hardware"),
+            (Level::L2, Hardware, "Software"),
+            (Level::L1, Hardware, "Partial"),
+            (Level::L0, Hardware, "None"),
+            (Level::L3, Limiter, "Software"),
+            (Level::L2, Limiter, "Software"),
+            (Level::L1, Limiter, "Partial"),
+            (Level::L0, Limiter, "None"),
+            (Level::L3, Evidence::None, "Partial"),
+            (Level::L2, Evidence::None, "Partial"),
+            (Level::L1, Evidence::None, "Partial"),
+            (Level::L0, Evidence::None, "None"),
+        ] {
+            assert_eq!(of_resource(level, evidence), want, "{level} {evidence:?}");
+        }
+        for (level, want) in [
+            (Level::L3, "Negligible"),
+            (Level::L2, "Low-Medium"),
+            (Level::L0, "High"),
+        ] {
+            assert_eq!(of_jitter(level), want);
+        }
+    }
+
+    #[test]
+    fn only_evidence_that_holds_counts() {
+        for (proofs, want) in [
+            (vec![(true, true, true)], Evidence::Hardware),
+            (
+                vec![(true, false, true), (true, false, false)],
+                Evidence::Limiter,
+            ),
+            (
+                vec![(false, true, true), (true, false, false)],
+                Evidence::None,
+            ),
+            (vec![], Evidence::None),
+        ] {
+            assert_eq!(Evidence::of(&mechanism(&proofs)), want, "{proofs:?}");
+        }
+        assert!(not_proven(&mechanism(&[])).is_some());
+        assert!(not_proven(&mechanism(&[(true, false, false), (false, false, false)])).is_some());
+        assert_eq!(not_proven(&mechanism(&[(true, false, false)])), None);
+    }
+}
