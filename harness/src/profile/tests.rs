@@ -248,12 +248,25 @@ fn broken(start: usize, length: usize, put: &str) -> String {
         .collect()
 }
 
+const PUT: &[&str] = &[
+    "",
+    "=",
+    "\"",
+    "[",
+    "x",
+    "-1",
+    "1e9",
+    "\n",
+    "9999999999",
+    "é",
+];
+
 proptest! {
     #[test]
     fn whatever_is_written_is_accepted_or_told_in_one_line_of_the_file(
         start in any::<usize>(),
         length in 0_usize..12,
-        put in prop::sample::select(vec!["", "=", "\"", "[", "x", "-1", "1e9", "\n", "9999999999", "é"]),
+        put in prop::sample::select(PUT),
     ) {
         let text = broken(start, length, put);
         if let Err(error) = parse("mine.toml", &text, &Overrides::default()) {
