@@ -127,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn a_short_request_inside_a_long_one_ends_nothing() {
+        let rows = [
+            row(0, Phase::Closed, 10, 60),
+            row(1, Phase::Closed, 20, 30),
+            row(2, Phase::Closed, 50, 80),
+        ];
+        assert_eq!(outstanding(&rows), [span(10, 80)]);
+        assert_eq!(outstanding(&rows[..2]), [span(10, 60)]);
+    }
+
+    #[test]
     fn unfinished_work_is_outstanding_for_good_and_refused_work_never_was() {
         let unfinished = SampleRow {
             status: SampleStatus::Unfinished,

@@ -111,6 +111,20 @@ const CASES: &[Case] = &[
     ),
     (
         Condition::N,
+        |w| move_arrival(w, 900),
+        "schedule",
+        Passed,
+        MEASURED,
+    ),
+    (
+        Condition::N,
+        |w| move_arrival(w, 1_100),
+        "schedule",
+        Failed,
+        INCONCLUSIVE,
+    ),
+    (
+        Condition::N,
         |w| w.offered_per_s = None,
         "schedule",
         NotEvaluated,
@@ -332,6 +346,14 @@ const CASES: &[Case] = &[
     ),
     (Condition::N, |_| {}, "baseline", NotEvaluated, MEASURED),
 ];
+
+/// One request was due at another instant than the seed of its block says.
+fn move_arrival(world: &mut World, by_ns: u64) {
+    world.victim(Phase::Open).skip(77).take(1).for_each(|row| {
+        row.t_sched_ns += by_ns;
+        row.t_issue_ns += by_ns;
+    });
+}
 
 fn lose_row(world: &mut World, at: usize) {
     world.rows[0].remove(at);

@@ -2,7 +2,7 @@
 
 use gpubench_record::{Condition, GateState, Outcome, OutcomeKind};
 
-use super::lab::{Lab, SLICING, Shows};
+use super::lab::{Lab, QUOTA, SLICING, Shows};
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
@@ -168,4 +168,20 @@ fn coarse_timers_give_no_verdict() {
         Some("L0"),
         "far above the floor"
     );
+}
+
+/// An axis that ran and has no level could be the weakest, unless nothing can be weaker.
+#[test]
+fn the_overall_level_does_not_speak_for_an_axis_without_one() {
+    for (contended, level, weakest) in [(900.0, None, None), (500.0, Some("L0"), Some("compute"))] {
+        let mut lab = Lab::protected(QUOTA, [1000.0, 1000.0, contended, 500.0]);
+        assert!(lab.overall(QUOTA).unmeasured_axes.is_empty());
+        lab.each(Condition::C).for_each(|cell| {
+            cell.requests.insert(OPEN_REQUESTS.to_owned(), 100);
+        });
+        let overall = lab.overall(QUOTA);
+        assert_eq!(overall.level.as_deref(), level);
+        assert_eq!(overall.weakest_axis.as_deref(), weakest);
+        assert_eq!(overall.unmeasured_axes, ["jitter"]);
+    }
 }
