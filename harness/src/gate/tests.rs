@@ -4,7 +4,7 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{CellResult, Condition, GateState, OutcomeKind, Phase, Role, SampleStatus};
 use gpubench_stats::ScheduleRng;
 
-use super::fixture::{MS, World, back_to_back};
+use super::fixture::{MS, World, back_to_back, row};
 use super::table::{few_closed, late, ramp, stop_aggressor};
 use super::{ClockKind, GateError, Host, Observed, Tenant, figure, judge};
 
@@ -251,4 +251,62 @@ fn more_aggressors_must_all_be_there() {
     assert!((result.rates["aggressor_rate_per_s"] - 4e3 / 3.0).abs() < 1e-9);
     world.rows[2].truncate(20);
     assert_eq!(gate(&world.judge(), "co-residency-closed"), Failed);
+}
+
+/// When work of `service_ns` that is ready at `ready_ns` ends, if this tenant has the device for
+/// 2 ms of every 4.02 ms.
+fn end_of_turns(ready_ns: u64, service_ns: u64) -> u64 {
+    const TURN_NS: u64 = 2 * MS;
+    const ROUND_NS: u64 = 2 * TURN_NS + 20_000;
+    let (mut now_ns, mut left_ns) = (ready_ns, service_ns);
+    loop {
+        let within_ns = now_ns % ROUND_NS;
+        let own_ns = TURN_NS.saturating_sub(within_ns);
+        if left_ns <= own_ns {
+            return now_ns + left_ns;
+        }
+        left_ns -= own_ns;
+        now_ns += ROUND_NS - within_ns;
+    }
+}
+
+/// On an exact device turns make patterns that slip now and then; that is not a loop that failed
+/// to settle, and its rate is that of the turns.
+#[test]
+fn exact_turns_are_steady() {
+    for service_ns in [700_000, 999_000, MS, 1_003_000, 1_300_000, 1_900_000] {
+        let mut world = World::new(Condition::C, service_ns);
+        let mut free_ns = 100 * MS;
+        let mut closed = Vec::new();
+        while free_ns < 950 * MS {
+            let end_ns = end_of_turns(free_ns, service_ns);
+            closed.push(row(0, Phase::Closed, free_ns, end_ns));
+            free_ns = end_ns;
+        }
+        world.rows[0].retain(|row| row.phase != Phase::Closed);
+        for row in world.victim(Phase::Open) {
+            free_ns = end_of_turns(row.t_sched_ns.max(free_ns), service_ns);
+            row.t_done_ns = free_ns;
+        }
+        let warm_up = world.rows[0]
+            .iter()
+            .position(|row| row.phase == Phase::Open);
+        let at = warm_up.expect("there are open rows");
+        world.rows[0].splice(at..at, closed);
+        (0..)
+            .zip(&mut world.rows[0])
+            .for_each(|(seq, row)| row.seq = seq);
+        let result = world.judge();
+        assert!(
+            result.outcome.is_measured(),
+            "{service_ns}: {:?}",
+            result.outcome
+        );
+        let rate = result.rates[figure::CLOSED_RATE_PER_S];
+        let turns = 2.0 / 4.02 * 1e9 / service_ns as f64;
+        assert!(
+            (rate / turns - 1.0).abs() < 0.01,
+            "{service_ns}: {rate}, turns give {turns}"
+        );
+    }
 }
