@@ -11,7 +11,7 @@ use super::bench::{Bench, provenance};
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
 use super::judge::judge;
 use super::ui::{Progress, Ui};
-use super::{host, report};
+use super::{calibration, host, report};
 use crate::error::ExpectedError;
 use crate::plan;
 use crate::run::{self, Observer, RunEnd, RunError, Setup};
@@ -31,6 +31,12 @@ pub struct Args {
     profile: ProfileFlags,
     #[command(flatten)]
     out: OutFlag,
+    /// Use the calibration in this record or file, in place of a new one
+    ///
+    /// Records compare only if their victims do the same work, so a later run on the same GPU
+    /// takes over the calibration of the first.
+    #[arg(long, value_name = "RECORD|FILE")]
+    calibration: Option<PathBuf>,
     /// End with status 10 if anything is inconclusive
     #[arg(long)]
     strict: bool,
@@ -44,6 +50,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     let capabilities = host::capabilities(&args.device, &args.profile, &profile)?;
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    let calibration = args
+        .calibration
+        .as_deref()
+        .map(|path| calibration::read(path, &plan))
+        .transpose()?;
     let bench = Bench::open(args.device.device.as_ref(), plan.seed)?;
     let out = args
         .out
@@ -60,7 +71,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,
-        calibration: None,
+        calibration,
         plan,
     };
     let mut progress = Told {

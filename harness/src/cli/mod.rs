@@ -5,6 +5,7 @@
 
 pub mod advise;
 pub mod bench;
+mod calibration;
 mod catalogue_rows;
 pub mod common;
 pub mod device;
