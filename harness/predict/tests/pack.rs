@@ -167,7 +167,11 @@ proptest! {
     /// The bound is the largest number that fits: n does, n + 1 does not; and first fit never uses
     /// fewer GPUs than the fuller resource demands, nor loses a tenant.
     #[test]
-    fn the_bound_is_tight(memory_gb in 0.5..79.0_f64, compute in 0.01..1.0_f64, count in 1_u64..60) {
+    fn the_bound_is_tight(
+        memory_gb in 0.5..79.0_f64,
+        compute in 0.01..1.0_f64,
+        count in 1_u64..60,
+    ) {
         let text = format!(
             "memory_gb = 80\n[[tenant]]\nname = \"x\"\ncount = {count}\nmemory_gb = {memory_gb}\n\
              compute = {compute}\n"

@@ -142,7 +142,7 @@ pub const NODES: [Node; 8] = [
     Node {
         number: 1,
         flag: "isolation",
-        question: "must a wall stand between tenants: other organisations, a regulator, compliance?",
+        question: "must a wall stand between tenants: a regulator, compliance, other companies?",
         choices: &[
             end("single", "there is one tenant only", Leaf::NoSharing),
             to("hard", "the wall must be hard", 2),

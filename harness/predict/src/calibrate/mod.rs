@@ -1,4 +1,4 @@
-//! `simulate --calibrate`: parameters of the model from a record, and prediction beside measurement.
+//! `simulate --calibrate`: the model's parameters from a record, prediction beside measurement.
 //!
 //! figures (medians over blocks of what cells measured) -> parameters (from the closed loop alone)
 //! -> compare (the open loop predicted from them). What is compared was not used to calibrate.

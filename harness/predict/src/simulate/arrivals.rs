@@ -32,11 +32,17 @@ impl Arrivals {
 
 /// All arrivals of a scenario under a seed.
 pub fn arrivals(scenario: &Scenario, seed: u64) -> Arrivals {
+    arrivals_and_buffer(scenario, seed).0
+}
+
+/// All arrivals, and the buffer in which they were drawn: as large as the latencies will be, and
+/// its pages are there already. Fresh pages cost more than the model itself.
+pub(super) fn arrivals_and_buffer(scenario: &Scenario, seed: u64) -> (Arrivals, Vec<f64>) {
     let streams = match scenario.rng {
         RngKind::Numpy => draw(scenario, &mut Pcg64::new(seed)),
         RngKind::Fast => draw(scenario, &mut FastRng::new(seed)),
     };
-    streams.merge()
+    (streams.merge(), streams.times_s)
 }
 
 /// The streams of all tenants, one behind the other.
@@ -70,7 +76,7 @@ fn draw<S: Stream>(scenario: &Scenario, stream: &mut S) -> Streams {
 const FEW: usize = 8;
 
 impl Streams {
-    fn merge(self) -> Arrivals {
+    fn merge(&self) -> Arrivals {
         if self.ends.len() <= FEW {
             self.merge_few()
         } else {
@@ -78,7 +84,7 @@ impl Streams {
         }
     }
 
-    fn merge_few(self) -> Arrivals {
+    fn merge_few(&self) -> Arrivals {
         let count = self.times_s.len();
         let mut merged = Arrivals {
             times_s: Vec::with_capacity(count),
@@ -114,7 +120,7 @@ impl Streams {
         .to_bits()
     }
 
-    fn merge_many(self) -> Arrivals {
+    fn merge_many(&self) -> Arrivals {
         let mut all = Vec::with_capacity(self.times_s.len());
         let mut start = 0;
         for (tenant, end) in (0_u16..).zip(&self.ends) {

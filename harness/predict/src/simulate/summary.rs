@@ -1,6 +1,6 @@
 //! What a simulated mode did, in the figures that are printed; overload is named, never averaged.
 
-use super::arrivals::{Arrivals, arrivals};
+use super::arrivals::{Arrivals, arrivals_and_buffer};
 use super::reference::{self, Service};
 use super::scenario::Scenario;
 use crate::percentile::{mean, percentiles};
@@ -128,9 +128,8 @@ pub fn predict(scenario: &Scenario) -> Prediction {
 
 /// Simulates the reference model under another seed.
 pub fn predict_seed(scenario: &Scenario, seed: u64) -> Prediction {
-    let arrivals = arrivals(scenario, seed);
+    let (arrivals, mut buffer) = arrivals_and_buffer(scenario, seed);
     let offered = arrivals.len() as u64;
-    let mut buffer = Vec::new();
     let modes = Mode::REFERENCE.map(|mode| {
         let taken = std::mem::take(&mut buffer);
         let mut run = Collected::run(scenario, &arrivals, mode, taken, |_| true);
@@ -153,7 +152,7 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Runs one mode; latencies are kept of the served requests whose tenant counts, in a buffer
-    /// that the caller may hand from mode to mode: fresh pages cost more than the model itself.
+    /// that the caller may hand from mode to mode.
     pub(super) fn run(
         scenario: &Scenario,
         arrivals: &Arrivals,

@@ -16,8 +16,8 @@ pub(super) fn single_tenancy(options: &ConfigOptions) -> Vec<ConfigFile> {
     let namespace = &options.namespace;
     let access = format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {namespace}\n---\n\
-         apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: one-gpu\n  namespace: {namespace}\n\
-         spec:\n  hard:\n    requests.nvidia.com/gpu: \"1\"\n---\n\
+         apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: one-gpu\n  namespace: \
+         {namespace}\nspec:\n  hard:\n    requests.nvidia.com/gpu: \"1\"\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: tenant\n  \
          namespace: {namespace}\nrules:\n  - apiGroups: [\"\"]\n    resources: [\"pods\", \
          \"pods/log\"]\n    verbs: [\"create\", \"delete\", \"get\", \"list\", \"watch\"]\n---\n\

@@ -34,8 +34,8 @@ pub fn table(report: &Report) -> String {
 fn heading(report: &Report) -> String {
     let scenario = &report.scenario;
     format!(
-        "prediction of the {} model, not a measurement: {} tenants, {} ms of service, {} requests/s \
-         each, {} s, seed {}\n",
+        "prediction of the {} model, not a measurement: {} tenants, {} ms of service, {} \
+         requests/s each, {} s, seed {}\n",
         report.model,
         scenario.tenants,
         scenario.service_ms,
