@@ -221,6 +221,10 @@ fn wrong_values_are_refused_on_one_line() {
         let text = refused(toml);
         assert!(text.contains(expected), "{toml}: {text}");
     }
+}
+
+#[test]
+fn wrong_requests_are_refused() {
     let with = |change: fn(&mut Request)| {
         let mut request = request();
         change(&mut request);

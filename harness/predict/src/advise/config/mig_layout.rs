@@ -114,7 +114,8 @@ fn mig_parted(layout: &[&Profile]) -> String {
     // The operator's default layout must be in the file that replaces its own.
     format!(
         "version: v1\nmig-configs:\n  all-disabled:\n    - devices: all\n      mig-enabled: \
-         false\n  tenants:\n    - devices: all\n      mig-enabled: true\n      mig-devices:\n{devices}"
+         false\n  tenants:\n    - devices: all\n      mig-enabled: true\n      \
+         mig-devices:\n{devices}"
     )
 }
 

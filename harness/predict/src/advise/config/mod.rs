@@ -115,8 +115,8 @@ fn pod(options: &ConfigOptions, resource: &str, more_limits: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: tenant\n  namespace: {namespace}\nspec:\n  \
          restartPolicy: Never\n  tolerations:\n    - key: nvidia.com/gpu\n      operator: \
-         Exists\n      effect: NoSchedule\n  containers:\n    - name: tenant\n      image: {image}\n      \
-         resources:\n        limits:\n          {resource}: 1\n{more_limits}"
+         Exists\n      effect: NoSchedule\n  containers:\n    - name: tenant\n      image: \
+         {image}\n      resources:\n        limits:\n          {resource}: 1\n{more_limits}"
     )
 }
 

@@ -7,8 +7,8 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     let tenants = options.tenants;
     let plugin = format!(
         "version: v1\nflags:\n  migStrategy: none\nsharing:\n  mps:\n    renameByDefault: \
-         false\n    failRequestsGreaterThanOne: true\n    resources:\n      - name: nvidia.com/gpu\n        \
-         replicas: {tenants}\n"
+         false\n    failRequestsGreaterThanOne: true\n    resources:\n      - name: \
+         nvidia.com/gpu\n        replicas: {tenants}\n"
     );
     vec![
         ConfigFile {
