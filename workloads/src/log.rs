@@ -1,8 +1,8 @@
 //! The sample log of one tenant in one cell: a file mapped into memory, written row by row.
 //!
-//! Its form is fixed by `gpubench_record::sample`. Writing a row is two memory writes: the row, then
-//! the count that covers it, stored with release order. A tenant that is killed between the two
-//! loses that row and no other.
+//! Its form is fixed by `gpubench_record::sample`. Writing a row is two memory writes: the row,
+//! then the count that covers it, stored with release order. A tenant that is killed between the
+//! two loses that row and no other.
 
 mod reader;
 mod writer;

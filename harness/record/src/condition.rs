@@ -26,8 +26,14 @@ pub enum Condition {
 
 impl Condition {
     /// Every condition, in the order in which reports show them.
-    pub const ALL: [Self; 6] =
-        [Self::N, Self::NAgain, Self::S, Self::SAgain, Self::C, Self::U];
+    pub const ALL: [Self; 6] = [
+        Self::N,
+        Self::NAgain,
+        Self::S,
+        Self::SAgain,
+        Self::C,
+        Self::U,
+    ];
 
     /// The letter used in tables and in records.
     #[must_use]

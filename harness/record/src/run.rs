@@ -89,6 +89,9 @@ impl Calibration {
         // A map of plain structs always serialises; an empty text would still hash distinctly
         // from any real calibration, and the drift would show in the hash comparison.
         let text = serde_json::to_string(&entries).unwrap_or_default();
-        Self { hash: blake3::hash(text.as_bytes()).to_hex().to_string(), entries }
+        Self {
+            hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
+            entries,
+        }
     }
 }

@@ -48,9 +48,15 @@ mod tests {
 
     #[test]
     fn only_the_major_version_decides() {
-        let newer_minor = FormatVersion { minor: FORMAT_VERSION.minor + 1, ..FORMAT_VERSION };
+        let newer_minor = FormatVersion {
+            minor: FORMAT_VERSION.minor + 1,
+            ..FORMAT_VERSION
+        };
         assert!(newer_minor.check_readable().is_ok());
-        let newer_major = FormatVersion { major: FORMAT_VERSION.major + 1, minor: 0 };
+        let newer_major = FormatVersion {
+            major: FORMAT_VERSION.major + 1,
+            minor: 0,
+        };
         let text = newer_major.check_readable().map_err(|e| e.to_string());
         assert_eq!(
             text,

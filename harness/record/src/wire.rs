@@ -188,21 +188,32 @@ pub fn from_line<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, WireError> 
 
 #[cfg(test)]
 mod tests {
-    use super::{FromTenant, LINE_BYTES_MAX, Participants, ToTenant, WireError, from_line, to_line};
+    use super::{
+        FromTenant, LINE_BYTES_MAX, Participants, ToTenant, WireError, from_line, to_line,
+    };
 
     #[test]
     fn two_messages_in_one_read_stay_two() -> Result<(), Box<dyn std::error::Error>> {
         let text = to_line(&ToTenant::Close)? + &to_line(&ToTenant::Go { t0_ns: 5 })?;
-        let read: Vec<ToTenant> =
-            text.split_inclusive('\n').map(from_line).collect::<Result<_, _>>()?;
+        let read: Vec<ToTenant> = text
+            .split_inclusive('\n')
+            .map(from_line)
+            .collect::<Result<_, _>>()?;
         assert_eq!(read, [ToTenant::Close, ToTenant::Go { t0_ns: 5 }]);
         Ok(())
     }
 
     #[test]
     fn a_torn_line_is_named() -> Result<(), Box<dyn std::error::Error>> {
-        let participants = Participants { issuer: 4, reaper: 5 };
-        let line = to_line(&ToTenant::Open { ordinal: 0, spin: true, participants })?;
+        let participants = Participants {
+            issuer: 4,
+            reaper: 5,
+        };
+        let line = to_line(&ToTenant::Open {
+            ordinal: 0,
+            spin: true,
+            participants,
+        })?;
         let torn = &line[..line.len() / 2];
         match from_line::<ToTenant>(torn) {
             Err(WireError::Parse { line, .. }) => assert!(torn.starts_with(&line)),
@@ -214,6 +225,9 @@ mod tests {
     #[test]
     fn an_endless_line_is_refused() {
         let line = "x".repeat(LINE_BYTES_MAX + 1);
-        assert!(matches!(from_line::<FromTenant>(&line), Err(WireError::TooLong)));
+        assert!(matches!(
+            from_line::<FromTenant>(&line),
+            Err(WireError::TooLong)
+        ));
     }
 }

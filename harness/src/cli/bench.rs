@@ -1,4 +1,8 @@
 //! The device that a verb works on: the virtual GPU, started for it, or a real one, found.
+#![expect(
+    unsafe_code,
+    reason = "the loaded library reads its device's folder from the environment"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -110,10 +114,6 @@ impl Bench {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "the loaded library reads its device's folder from the environment"
-)]
 fn set_variable(name: &OsString, value: &OsString) {
     // SAFETY: called before the event loop and any thread of this process is started.
     unsafe { std::env::set_var(name, value) };

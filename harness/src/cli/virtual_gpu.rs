@@ -30,8 +30,8 @@ pub struct Args {
 enum What {
     /// Run a program on a virtual GPU in wall time; its exit status becomes ours
     ///
-    /// Any program that uses the CUDA driver interface or NVML will do. Programs on the CUDA runtime
-    /// will not: it needs a table of the driver's that is not documented.
+    /// Any program that uses the CUDA driver interface or NVML will do. Programs on the CUDA
+    /// runtime will not: it needs a table of the driver's that is not documented.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
     ]))]

@@ -41,6 +41,23 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
             pci.pci_sub_system_id.unwrap_or(0)
         )
     });
+    Ok(DeviceIdentity {
+        kind,
+        name,
+        uuid: nvml.uuid().to_owned(),
+        driver,
+        cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
+        compute_capability: format!("{}.{}", capability.major, capability.minor),
+        sm_count: 0,
+        memory_mib: memory.total >> 20,
+        l2_kib: 0,
+        pci_id,
+        facts: facts(&device),
+    })
+}
+
+/// What else is worth keeping; what NVML does not tell is not there.
+fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -92,19 +109,7 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
         "pcie_width",
         device.current_pcie_link_width().ok().map(text),
     );
-    Ok(DeviceIdentity {
-        kind,
-        name,
-        uuid: nvml.uuid().to_owned(),
-        driver,
-        cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
-        compute_capability: format!("{}.{}", capability.major, capability.minor),
-        sm_count: 0,
-        memory_mib: memory.total >> 20,
-        l2_kib: 0,
-        pci_id,
-        facts,
-    })
+    facts
 }
 
 /// Adds what only a process with a context can see.

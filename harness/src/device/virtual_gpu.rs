@@ -1,5 +1,6 @@
 //! Starting a virtual GPU: its shared object on disk, its state, and the environment in which a
 //! program finds it.
+#![expect(unsafe_code, reason = "loading a library runs its initialisers")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -227,7 +228,6 @@ fn sweep(parent: &Path) {
     }
 }
 
-#[expect(unsafe_code, reason = "loading a library runs its initialisers")]
 fn loads(object: &Path) -> bool {
     // SAFETY: our own library, whose initialisers are those of Rust's standard library.
     unsafe { libloading::Library::new(object) }.is_ok()

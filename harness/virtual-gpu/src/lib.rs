@@ -20,3 +20,4 @@ pub mod session;
 pub mod shm;
 pub mod stall;
 pub mod state;
+pub mod table;

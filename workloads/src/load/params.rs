@@ -1,4 +1,5 @@
-//! Parameters of a workload, read with their bounds: they may come from a file that somebody edited.
+//! Parameters of a workload, read with their bounds: they may come from a file that somebody
+//! edited.
 
 use std::ops::RangeInclusive;
 

@@ -2,6 +2,7 @@
 //!
 //! Programs and preloaded interposers call what they find, and a missing name would be a call of
 //! null. `build.rs` writes one line for each name in `stubs/*.txt` that no file of `abi` defines.
+#![expect(unsafe_code, reason = "exported names are unsafe by their nature")]
 
 /// What a stub of libcuda answers: `CUDA_ERROR_NOT_SUPPORTED`.
 const CUDA_NOT_SUPPORTED: i32 = 801;

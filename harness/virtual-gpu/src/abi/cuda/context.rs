@@ -1,4 +1,8 @@
 //! Contexts: creation, the thread's stack of them, limits, waiting for all work.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};

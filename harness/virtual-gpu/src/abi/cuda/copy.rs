@@ -2,6 +2,10 @@
 //!
 //! The bytes move when the call is made, the time passes on the model's copy engine. A program
 //! that changes a buffer while a copy of it is under way races, here as on hardware.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::ffi::{c_uint, c_void};
 

@@ -1,4 +1,8 @@
 //! The device and its attributes.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,8 @@
 //! Events: marks in streams, with the time at which the device passed them.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::ffi::c_uint;
 

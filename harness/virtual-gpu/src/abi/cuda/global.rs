@@ -1,4 +1,8 @@
 //! Initialisation, versions, error texts, and the look-up of entry points by name.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};

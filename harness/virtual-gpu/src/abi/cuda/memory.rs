@@ -1,4 +1,8 @@
 //! Device memory and pinned host memory.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};

@@ -1,4 +1,8 @@
 //! The driver interface, one file for each kind of object.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 mod context;
 mod copy;

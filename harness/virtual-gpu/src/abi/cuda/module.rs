@@ -1,4 +1,8 @@
 //! Modules and their kernels: loading PTX, finding names, attributes, occupancy, launching.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

@@ -1,4 +1,8 @@
 //! Streams.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
