@@ -35,6 +35,8 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
         "plan --seed x",
         "plan --device virtual --profile no-such-profile",
         "plan --device virtual --profile no/such/file.toml",
+        "report /no/such/folder",
+        "report . --format pdf",
     ] {
         let (code, stdout, stderr) = run(line)?;
         assert_eq!(
