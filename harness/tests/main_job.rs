@@ -72,10 +72,36 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Threads that keep every processor busy until dropped.
+struct Load(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Load {
+    fn start() -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        for _ in 0..4 {
+            let stop = std::sync::Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn one_seed_gives_the_same_bytes_and_the_same_matrix() -> TestResult {
     let dir = tempfile::tempdir()?;
     for out in ["a", "b"] {
+        // The second run shares its processors with loops that never rest.
+        let _load = (out == "b").then(Load::start);
         let done = matrix(dir.path(), out, &["--seed", "5"])?;
         assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
         assert!(
@@ -286,6 +312,91 @@ fn a_killed_tenant_fails_its_cell_and_the_run_goes_on() -> TestResult {
         .find_map(|tenant| tenant.death.clone());
     let reason = format!("{death:?} {:?}", failed[0].outcome.reason);
     assert!(reason.contains("killed by signal 9"), "{reason}");
+    Ok(())
+}
+
+#[test]
+fn a_hog_that_is_killed_half_way_gives_no_score() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let child = started(dir.path())?;
+    let hog = *tenants(dir.path())?.get(1).ok_or("no neighbour")?;
+    // A contended cell is under way most of the time; wait for one to begin.
+    let events = dir.path().join("out/events.jsonl");
+    wait_for(|| {
+        let text = std::fs::read_to_string(&events).unwrap_or_default();
+        text.lines()
+            .last()
+            .is_some_and(|line| line.contains("\"cell-began\"") && line.contains("-C-"))
+    })?;
+    signal(hog, "KILL")?;
+    let done = child.wait_with_output()?;
+    let code = done.status.code();
+    assert!(
+        code == Some(0) || code == Some(4),
+        "{code:?}: {}",
+        text(&done.stderr)
+    );
+    let record = record(&dir.path().join("out"))?;
+    assert!(record.complete, "the other cells ran");
+    let touched: Vec<_> = record
+        .cells
+        .iter()
+        .filter(|cell| {
+            cell.tenants.iter().any(|tenant| tenant.death.is_some())
+                || cell.outcome.outcome == OutcomeKind::Failed
+        })
+        .collect();
+    assert_eq!(touched.len(), 1, "{touched:?}");
+    assert!(!touched[0].outcome.is_measured(), "{:?}", touched[0]);
+    let died_in_it = touched[0]
+        .tenants
+        .iter()
+        .any(|tenant| tenant.death.is_some());
+    if died_in_it {
+        assert_eq!(
+            touched[0].outcome.outcome,
+            OutcomeKind::Inconclusive,
+            "{:?}",
+            touched[0]
+        );
+        assert_eq!(
+            code,
+            Some(0),
+            "a dead aggressor fails nothing: {}",
+            text(&done.stderr)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_full_disk_is_told_and_loses_nothing_that_was_measured() -> TestResult {
+    let dir = tempfile::tempdir()?;
+    let profile = short_profile(dir.path())?;
+    let disk = dir.path().join("disk");
+    std::fs::create_dir(&disk)?;
+    // A file system of two megabytes, in a mount namespace that goes with the command.
+    let script = format!(
+        "mount -t tmpfs -o size=2m tmpfs {disk} && {program} matrix --device virtual \
+         --profile {profile} --out {disk}/out; status=$?; cp {disk}/out/events.jsonl {kept}; \
+         exit $status",
+        disk = disk.display(),
+        program = env!("CARGO_BIN_EXE_gpubench"),
+        profile = profile.display(),
+        kept = dir.path().join("events.jsonl").display(),
+    );
+    let done = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .output()?;
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("no space left") || said.contains("No space left"),
+        "{said}"
+    );
+    let events = std::fs::read_to_string(dir.path().join("events.jsonl"))?;
+    assert!(events.lines().count() >= 2, "{events}");
     Ok(())
 }
 

@@ -133,6 +133,24 @@ fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> Result<(), Erro
 }
 
 #[test]
+fn a_machine_without_contention_gives_retention_one() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let machine =
+        machine([0.004, 0.003, 0.002], 2000, 50)?.replace("isolated = false", "isolated = true");
+    assert!(machine.contains("isolated = true"));
+    let record = measure(dir.path(), "isolated", &machine, 3, None)?;
+    let row = row(&record, "time-slicing")?;
+    let retention = row.retention.as_ref().ok_or("no retention")?;
+    assert!(
+        retention.lo <= 1.0 && retention.hi >= 1.0 && retention.lo > 0.99,
+        "{retention:?}"
+    );
+    // An aggressor that does not bite proves no isolation: the row must not be a good score.
+    assert_ne!(row.level.as_deref(), Some("L3"), "{row:?}");
+    Ok(())
+}
+
+#[test]
 fn the_planted_value_lies_in_the_interval_as_often_as_the_interval_says() -> Result<(), Error> {
     const SEEDS: u64 = 200;
     let dir = tempfile::tempdir()?;

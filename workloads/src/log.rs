@@ -10,6 +10,10 @@ mod writer;
 pub use reader::{LogContents, read_log};
 pub use writer::LogWriter;
 
+/// How the error of a full disk begins: the coordinator, to whom errors come as text, ends the run
+/// on it, since no later cell would fare better.
+pub const NO_SPACE: &str = "no space for a log";
+
 /// Why a log could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -20,7 +24,7 @@ pub enum LogError {
         rows: u64,
     },
     /// The disk cannot hold it.
-    #[error("no space for a log of {bytes} bytes at {path}")]
+    #[error("{NO_SPACE} of {bytes} bytes at {path}")]
     NoSpace {
         /// Size of the log.
         bytes: u64,

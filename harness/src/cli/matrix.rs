@@ -79,8 +79,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let end = drive(setup, &mut progress);
     progress.progress.finish();
-    let judged = conclude(&out)?;
-    let code = tell(args, ui, &out, &judged, end)?;
+    // What ended the run comes first: with a full disk its conclusion cannot be written either.
+    let judged = match (conclude(&out), end) {
+        (Ok(judged), end) => (judged, end),
+        (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
+    };
+    let code = tell(args, ui, &out, &judged.0, judged.1)?;
     drop(bench);
     Ok(code)
 }
@@ -221,6 +225,12 @@ fn expected(error: RunError, out: &Path) -> ExpectedError {
             reason: format!("kernel verification failed: {what}"),
         },
         RunError::Clock(what) => ExpectedError::Internal { what },
+        RunError::DiskFull => ExpectedError::DiskFull {
+            path: out.to_path_buf(),
+        },
+        RunError::Interrupted => ExpectedError::Interrupted {
+            record: out.to_path_buf(),
+        },
         RunError::UnknownMechanism(name) => ExpectedError::Internal {
             what: format!("mechanism {name} is planned and cannot be run"),
         },

@@ -7,6 +7,7 @@ use gpubench_record::{
     Calibration, Cell, FromTenant, LoadSpec, Role, RunEvent, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
+use gpubench_workloads::log::NO_SPACE;
 use tokio::task::JoinSet;
 
 use super::crew::{Crew, note_end};
@@ -40,6 +41,10 @@ pub async fn run(
     let mut results = Vec::new();
     let ready = match prepare(run, crew, calibration, cell, &mut results).await {
         Ok(()) => None,
+        // A full disk is full for every later cell too.
+        Err(RunError::Tenant(TenantError::Refused { what, .. })) if what.starts_with(NO_SPACE) => {
+            return Err(RunError::DiskFull);
+        }
         // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.
         Err(RunError::Tenant(error)) => Some(error.to_string()),
         Err(other) => return Err(other),

@@ -141,8 +141,20 @@ impl Crew {
         };
         let participants = tenant.participants();
         run.setup.clock.expect(participants.issuer)?;
+        let mut stop = run.stop.clone();
         let answer = match tenant.send(message).await {
-            Ok(()) => tenant.receive(doing, limit).await,
+            Ok(()) => tokio::select! {
+                answer = tenant.receive(doing, limit) => answer,
+                true = stopped(&mut stop) => {
+                    let error = TenantError::Ended {
+                        tenant: name_of(place),
+                        how: "stopped by the coordinator when the user wanted an end".to_owned(),
+                    };
+                    tenant.kill().await;
+                    note_end(run, tenant, &error).await?;
+                    return Err(RunError::Interrupted);
+                }
+            },
             Err(error) => Err(error),
         };
         // One that answered without touching the device never joined.
@@ -231,4 +243,9 @@ pub async fn note_end(
     run.setup.clock.abandon(tenant.participants())?;
     run.setup.clock.bury()?;
     Ok(how)
+}
+
+/// Waits until the user wants an end; false if nobody can want one any more.
+async fn stopped(stop: &mut tokio::sync::watch::Receiver<bool>) -> bool {
+    stop.wait_for(|wanted| *wanted).await.is_ok()
 }

@@ -74,6 +74,12 @@ pub enum RunError {
     /// Kernels give wrong results on this device: nothing measured with them means anything.
     #[error("kernel verification failed: {0}")]
     Verification(String),
+    /// There is no room for the samples of another cell.
+    #[error("no space left for samples")]
+    DiskFull,
+    /// The user wanted an end.
+    #[error("interrupted")]
+    Interrupted,
     /// A mechanism that the plan names and this room does not know.
     #[error("mechanism {0} is planned and has no implementation")]
     UnknownMechanism(String),
@@ -122,7 +128,10 @@ pub async fn run(
         stop,
     };
     let mut crew = Crew::new(&run.setup);
-    let end = run.all(&mut crew, observer).await;
+    let end = match run.all(&mut crew, observer).await {
+        Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
+        end => end,
+    };
     crew.dismiss(&mut run).await?;
     let (complete, reason) = match &end {
         Ok(RunEnd::Complete) => (true, None),

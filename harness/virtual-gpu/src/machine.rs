@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Rules;
@@ -16,7 +17,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[(
 pub const DEFAULT: &str = "turing";
 
 /// One virtual machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Version of the file format.
@@ -42,7 +43,7 @@ pub struct Machine {
 }
 
 /// The chip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gpu {
     /// Product name; begins with `Virtual`.
@@ -92,7 +93,7 @@ pub struct Gpu {
 }
 
 /// Device memory and caches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
     /// Size.
@@ -120,7 +121,7 @@ pub struct Memory {
 }
 
 /// The host link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pcie {
     /// Generation.
@@ -138,17 +139,20 @@ pub struct Pcie {
 }
 
 /// How contexts take turns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduler {
     /// One turn while somebody else waits.
     pub slice_us: u64,
     /// Pause between two turns.
     pub switch_gap_us: u64,
+    /// Plants perfect isolation: every kernel runs as if it were alone, whoever else runs.
+    #[serde(default)]
+    pub isolated: bool,
 }
 
 /// What driver calls cost the calling thread, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostCosts {
     /// Reading the clock.
@@ -180,7 +184,7 @@ pub struct HostCosts {
 }
 
 /// Power.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
     /// With nothing running.
@@ -192,7 +196,7 @@ pub struct Power {
 }
 
 /// Relative standard deviations of planted noise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// Drawn anew for every operation.
@@ -352,6 +356,7 @@ impl Machine {
         Rules {
             slice_ns: self.scheduler.slice_us * 1_000,
             switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
+            isolated: self.scheduler.isolated,
             idle_power_mw: milli(self.power.idle_w),
             // NVML's own window is between a sixth of a second and a second (nvml.h).
             utilisation_window_ns: 1_000_000_000 / 6,

@@ -14,8 +14,13 @@ use super::share::{Demand, fair_speeds};
 use super::{Queues, Rules};
 
 /// Whether the context's group is on the engine and running.
-pub fn has_engine(state: &State, context: u32) -> bool {
+fn has_engine(state: &State, context: u32) -> bool {
     state.compute.running && state.contexts.rows[context as usize].group == state.compute.group
+}
+
+/// Whether kernels of the context make progress now.
+pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
+    rules.isolated || has_engine(state, context)
 }
 
 /// When the engine itself will have something to do: the end of a switch or of a contested slice.
@@ -84,7 +89,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         let Some(op) = kernel_head(&stream, index, queues) else {
             continue;
         };
-        if has_engine(state, stream.context) {
+        if may_run(state, rules, stream.context) {
             running.push((index, op.power_mw));
             demands.push(op.demand);
         } else {
@@ -92,7 +97,11 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         }
     }
     let mut speeds = Vec::new();
-    fair_speeds(&demands, &mut speeds);
+    if rules.isolated {
+        speeds.resize(demands.len(), ONE);
+    } else {
+        fair_speeds(&demands, &mut speeds);
+    }
     let mut power_mw = rules.idle_power_mw;
     let mut dram = 0;
     for ((&(index, kernel_mw), &speed), demand) in running.iter().zip(&speeds).zip(&demands) {

@@ -19,6 +19,8 @@ pub struct Rules {
     pub slice_ns: u64,
     /// How long a switch between groups takes; nothing runs meanwhile.
     pub switch_gap_ns: u64,
+    /// Every kernel runs as if it were alone, whoever else runs.
+    pub isolated: bool,
     /// Power drawn with nothing running.
     pub idle_power_mw: u64,
     /// Length of the window over which utilisation is averaged.
@@ -44,7 +46,7 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         let mut changed = begin_heads(state, queues);
         changed |= copy::start(state, queues);
         compute::schedule(state, queues, rules);
-        changed |= complete_finished(state, queues);
+        changed |= complete_finished(state, queues, rules);
         if !changed {
             break;
         }
@@ -168,7 +170,7 @@ fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
 }
 
 /// Completes heads whose work is done.
-fn complete_finished(state: &mut State, queues: &dyn Queues) -> bool {
+fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> bool {
     let mut changed = false;
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
@@ -176,7 +178,7 @@ fn complete_finished(state: &mut State, queues: &dyn Queues) -> bool {
             continue;
         }
         let op = queues.op(index, stream.completed);
-        if op.kind == OpKind::Kernel && !compute::has_engine(state, stream.context) {
+        if op.kind == OpKind::Kernel && !compute::may_run(state, rules, stream.context) {
             continue;
         }
         copy::finish(state, index, op.bytes);

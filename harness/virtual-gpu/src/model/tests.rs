@@ -9,6 +9,7 @@ use crate::state::{Context, Interval, NEVER, ONE, Op, OpKind, Resource, State, S
 const RULES: Rules = Rules {
     slice_ns: 2_000_000,
     switch_gap_ns: 50_000,
+    isolated: false,
     idle_power_mw: 10_000,
     utilisation_window_ns: 100_000_000,
 };

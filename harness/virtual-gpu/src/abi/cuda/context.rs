@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::handles::Handle;
 use crate::abi::process::{

@@ -9,7 +9,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::handles::Handle;
 use crate::abi::process::{Process, StreamEntry, process};

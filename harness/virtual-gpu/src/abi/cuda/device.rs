@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::process::{Process, process};
 use crate::abi::{put, put_text};

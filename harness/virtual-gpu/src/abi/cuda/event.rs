@@ -6,7 +6,7 @@
 
 use std::ffi::c_uint;
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::handles::Handle;
 use crate::abi::process::{EventEntry, Process, process};

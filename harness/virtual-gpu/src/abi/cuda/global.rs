@@ -7,10 +7,28 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use super::entries;
 use crate::abi::code::{self, describe};
 use crate::abi::process::process;
 use crate::abi::put;
+
+/// Defines exported entry points whose bodies end in a `Result`.
+macro_rules! entries {
+    ($( fn $name:ident( $($arg:ident: $ty:ty),* $(,)? ) $body:block )*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(
+                non_snake_case,
+                clippy::missing_safety_doc,
+                clippy::too_many_arguments,
+                reason = "names, contracts and arguments are the vendor's"
+            )]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+                $crate::abi::guard(stringify!($name), || $body)
+            }
+        )*
+    };
+}
+pub(super) use entries;
 
 entries! {
     fn cuInit(flags: c_uint) {

@@ -7,7 +7,7 @@
 use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::process::{AllocationEntry, process};
 use crate::abi::put;

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
-use super::entries;
+use super::global::entries;
 use crate::abi::code;
 use crate::abi::handles::Handle;
 use crate::abi::process::{StreamEntry, process};

@@ -1,0 +1,95 @@
+//! Wall time: a model second is a second of `CLOCK_MONOTONIC`, and two contexts still take turns.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu::abi::cuda::calls::*;
+use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+const SPIN: &str = include_str!("../../../kernels/ptx/spin.ptx");
+
+fn ok(code: i32) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("CUresult {code}").into())
+    }
+}
+
+/// Spins for that long in a context of its own and returns how long the host waited.
+fn spin(duration: Duration) -> Result<Duration, Error> {
+    let (mut context, mut module, mut function): (Handle, Handle, Handle) =
+        (null_mut(), null_mut(), null_mut());
+    let (text, name) = (CString::new(SPIN)?, CString::new("spin")?);
+    let ns = u64::try_from(duration.as_nanos())?;
+    let mut args = [ns, 2 * ns, 0];
+    let mut params: Vec<*mut c_void> = args
+        .iter_mut()
+        .map(|arg| std::ptr::from_mut(arg).cast())
+        .collect();
+    // SAFETY: valid places, strings and handles; one pointer for each parameter.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        ok(cuModuleGetFunction(
+            &raw mut function,
+            module,
+            name.as_ptr(),
+        ))?;
+        let begun = Instant::now();
+        ok(cuLaunchKernel(
+            function,
+            1,
+            1,
+            1,
+            32,
+            1,
+            1,
+            0,
+            null_mut(),
+            params.as_mut_ptr(),
+            null_mut(),
+        ))?;
+        ok(cuCtxSynchronize())?;
+        let waited = begun.elapsed();
+        ok(cuCtxDestroy_v2(context))?;
+        Ok(waited)
+    }
+}
+
+#[test]
+fn a_kernel_takes_its_time_and_two_contexts_take_turns() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    Session::new(TimeMode::Wall, 1).create(dir.path(), &Machine::load("turing")?)?;
+    // SAFETY: the only test of this binary, before any thread is started.
+    unsafe { std::env::set_var(ENV, dir.path()) };
+    let alone = spin(Duration::from_millis(30))?;
+    // The bounds are those of a model that sleeps on a busy host: never early, and not for ever.
+    assert!(alone >= Duration::from_millis(30), "{alone:?}");
+    assert!(alone < Duration::from_secs(5), "{alone:?}");
+    let work = || spin(Duration::from_millis(30));
+    let both = std::thread::scope(|scope| {
+        let threads = [scope.spawn(work), scope.spawn(work)];
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err("a worker panicked".into()))
+            })
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    assert!(
+        both.iter()
+            .all(|waited| *waited >= Duration::from_millis(30)),
+        "{both:?}"
+    );
+    Ok(())
+}
