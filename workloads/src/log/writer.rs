@@ -182,11 +182,14 @@ mod tests {
         );
         // SAFETY: the descriptor was just made and belongs to nobody else.
         let file = unsafe { File::from_raw_fd(descriptor) };
-        let refused = allocate(&file, Path::new("/run/full/log"), 1 << 40);
-        let message = refused.expect_err("a tebibyte of huge pages").to_string();
+        let refused = LogWriter::allocated(&file, Path::new("/run/full/log"), 1 << 34);
+        let message = refused
+            .map(|_| ())
+            .expect_err("a tebibyte of huge pages")
+            .to_string();
         assert_eq!(
             message,
-            "no space for a log of 1099511627776 bytes at /run/full/log"
+            "no space for a log of 1099511627840 bytes at /run/full/log"
         );
     }
 
