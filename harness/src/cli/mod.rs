@@ -45,6 +45,10 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value a process: a box would buy nothing"
+)]
 enum Verb {
     Matrix(matrix::Args),
     Doctor(doctor::Args),

@@ -9,7 +9,7 @@ use gpubench_predict::calibrate::{self, Choices};
 use gpubench_predict::rng::RngKind;
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
 use gpubench_predict::simulate::report::{Report, Request, report};
-use gpubench_predict::simulate::scenario::{Hostile, Scenario, TenantOverride};
+use gpubench_predict::simulate::scenario::{Scenario, TenantOverride};
 use gpubench_predict::{PredictError, text};
 use gpubench_record::ExitCode;
 
@@ -250,7 +250,7 @@ impl Args {
         if !self.hostile && flags.iter().all(|flag| flag.is_none()) {
             return Ok(());
         }
-        let mut hostile = scenario.hostile.take().unwrap_or_else(Hostile::default);
+        let mut hostile = scenario.hostile.take().unwrap_or_default();
         set(
             &mut hostile.tenant,
             "hostile_tenant",

@@ -1,7 +1,6 @@
 //! Flags of the discrete-event form of `simulate`.
 
 use gpubench_predict::PredictError;
-use gpubench_predict::simulate::event::EventOptions;
 use gpubench_predict::simulate::event::variates::{ArrivalKind, ServiceKind};
 use gpubench_predict::simulate::scenario::Scenario;
 
@@ -60,7 +59,7 @@ impl EventArgs {
         if !is_asked {
             return Ok(());
         }
-        let mut event = scenario.event.take().unwrap_or_else(EventOptions::default);
+        let mut event = scenario.event.take().unwrap_or_default();
         set(&mut event.warmup_s, "warmup_s", &self.warmup_s, NUMBER)?;
         set(
             &mut event.mps_percent,

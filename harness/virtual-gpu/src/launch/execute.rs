@@ -56,7 +56,7 @@ pub struct Outcome {
     pub writes: Vec<u64>,
     /// Only some of its blocks were executed.
     pub sampled: bool,
-    /// It has atomics.
+    /// Atomics ran.
     pub uses_atomics: bool,
     /// It ended badly.
     pub fault: Option<Fault>,
@@ -194,7 +194,8 @@ pub fn execute(
         footprint_bytes: run.footprint(&execution, blocks),
     };
     let cost = cost::cost(machine, &execution.counts, &shape);
-    let uses_atomics = kernel.properties.uses_atomics;
+    // What counts is whether any ran: many kernels have one on a path that is never taken.
+    let uses_atomics = execution.counts.atomics > 0;
     Ok(Outcome {
         cost,
         by_clock,
