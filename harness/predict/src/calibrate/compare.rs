@@ -11,6 +11,7 @@ use crate::rng::{FastRng, Stream};
 use crate::simulate::event::fifo;
 use crate::simulate::event::slicing::{Turn, run_until};
 use crate::simulate::event::traffic::Request;
+use gpubench_record::condition::SubAxis;
 use gpubench_record::run::RunRecord;
 use gpubench_stats::{Confidence, Effect};
 use serde::Serialize;
@@ -109,17 +110,23 @@ pub(super) fn compare(
         load,
         p50: miss(predicted.map(|[p50_ms, _]| p50_ms), &row.p50_ms),
         p99: miss(predicted.map(|[_, p99_ms]| p99_ms), &row.p99_ms),
-        note: note(row, load),
+        note: note(record, row, load),
     }
 }
 
-fn note(row: &Shared, load: Option<f64>) -> Option<String> {
+fn note(record: &RunRecord, row: &Shared, load: Option<f64>) -> Option<String> {
     let missing = row.without_latency;
+    let is_link = record.plan.cells.iter().any(|cell| {
+        cell.sub_axis == SubAxis::Pcie && cell.aggressor.as_ref() == Some(&row.aggressor)
+    });
     match load {
         None => Some("the record lacks the closed loop or the offered rate".to_owned()),
         Some(load) if load >= 1.0 => Some(format!(
             "overloaded at a load of {load:.2}: latency grows without end"
         )),
+        Some(_) if is_link => {
+            Some("copies share the link in another way than the model's: expect a miss".to_owned())
+        }
         Some(_) if missing > 0 => Some(format!("{missing} blocks have no open-loop latency")),
         Some(_) => None,
     }

@@ -182,6 +182,8 @@ impl<'a> Ring<'a> {
             self.now_s += spent_s;
             budget_s -= spent_s;
             self.left_s[head] -= spent_s;
+            // What arrives meanwhile is in time for this turn, if it is the tenant's own.
+            self.admit();
             if self.left_s[head] <= 0.0 {
                 self.ends_s[head] = self.now_s;
                 self.queues[tenant].pop_front();
@@ -277,6 +279,20 @@ mod tests {
         assert_eq!(
             ends_ms(&requests, Turn::new(f64::INFINITY, 1.0), None),
             [4.0, 9.0]
+        );
+    }
+
+    #[test]
+    fn a_turn_serves_what_arrives_during_it() {
+        // B has 4 ms to do. A's second request arrives in A's turn of 2 ms, and ends in it.
+        let requests = [
+            request(0.0, 1.0, 0),
+            request(0.0, 4.0, 1),
+            request(0.5, 1.0, 0),
+        ];
+        assert_eq!(
+            ends_ms(&requests, Turn::new(2.0, 0.0), None),
+            [1.0, 6.0, 2.0]
         );
     }
 
