@@ -6,6 +6,7 @@
 
 use super::Choices;
 use super::figures::{Shared, aggressor_native_per_s, median};
+use super::link::Neighbour;
 use crate::percentile::percentiles;
 use crate::rng::{FastRng, Stream};
 use crate::simulate::event::fifo;
@@ -92,9 +93,13 @@ pub(super) fn compare(
     let latencies_ms = contended_ms
         .zip(offered_per_s)
         .filter(|_| load.is_some_and(|l| l < 1.0));
-    let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match &turns {
-        Some(turns) => turns.open_loop_ms(native_ms, offered_per_s, neighbours, choices.seed),
-        None => open_loop_ms(contended_ms, offered_per_s, choices.seed),
+    let link = contended_ms.and_then(|ms| on_the_link(record, row, native_ms, ms));
+    let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&turns, link) {
+        (_, Some(neighbour)) => on_link_ms(&neighbour, native_ms, offered_per_s, choices.seed),
+        (Some(turns), None) => {
+            turns.open_loop_ms(native_ms, offered_per_s, neighbours, choices.seed)
+        }
+        (None, None) => open_loop_ms(contended_ms, offered_per_s, choices.seed),
     });
     let predicted =
         latencies_ms.and_then(|mut latencies_ms| percentiles(&mut latencies_ms, [50.0, 99.0]));
@@ -110,23 +115,33 @@ pub(super) fn compare(
         load,
         p50: miss(predicted.map(|[p50_ms, _]| p50_ms), &row.p50_ms),
         p99: miss(predicted.map(|[_, p99_ms]| p99_ms), &row.p99_ms),
-        note: note(record, row, load),
+        note: note(row, load, link.is_some()),
     }
 }
 
-fn note(record: &RunRecord, row: &Shared, load: Option<f64>) -> Option<String> {
-    let missing = row.without_latency;
+/// The neighbour's copies, where the row's resource is the host link, which does not take turns.
+fn on_the_link(
+    record: &RunRecord,
+    row: &Shared,
+    native_ms: f64,
+    contended_ms: f64,
+) -> Option<Neighbour> {
     let is_link = record.plan.cells.iter().any(|cell| {
         cell.sub_axis == SubAxis::Pcie && cell.aggressor.as_ref() == Some(&row.aggressor)
     });
+    let copy_s = 1.0 / aggressor_native_per_s(record, &row.aggressor)?;
+    let neighbour = Neighbour::from_closed_loop(native_ms / 1000.0, contended_ms / 1000.0, copy_s);
+    neighbour.filter(|_| is_link)
+}
+
+fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
+    let missing = row.without_latency;
     match load {
         None => Some("the record lacks the closed loop or the offered rate".to_owned()),
         Some(load) if load >= 1.0 => Some(format!(
             "overloaded at a load of {load:.2}: latency grows without end"
         )),
-        Some(_) if is_link => {
-            Some("copies share the link in another way than the model's: expect a miss".to_owned())
-        }
+        Some(_) if is_link => Some("copies queue for the link, first come first served".to_owned()),
         Some(_) if missing > 0 => Some(format!("{missing} blocks have no open-loop latency")),
         Some(_) => None,
     }
@@ -194,6 +209,16 @@ impl Turns {
         let ends_s = run_until(&requests, neighbours + 1, turn, until);
         latencies_ms(&requests[neighbours..], &ends_s[neighbours..])
     }
+}
+
+/// A queue shared with a neighbour whose copies never end.
+fn on_link_ms(neighbour: &Neighbour, native_ms: f64, offered_per_s: f64, seed: u64) -> Vec<f64> {
+    let requests = poisson(native_ms, offered_per_s, seed);
+    let arrivals_s: Vec<f64> = requests.iter().map(|r| r.arrival_s).collect();
+    latencies_ms(
+        &requests,
+        &neighbour.ends_s(&arrivals_s, native_ms / 1000.0),
+    )
 }
 
 /// One queue with a fixed service time.

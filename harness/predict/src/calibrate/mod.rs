@@ -5,6 +5,7 @@
 
 mod compare;
 mod figures;
+mod link;
 mod parameters;
 
 pub mod output;
