@@ -287,6 +287,10 @@ fn a_killed_coordinator_leaves_everything_until_then_readable_and_no_tenant() ->
         record.cells.iter().any(|cell| cell.outcome.is_measured()),
         "cells are judged"
     );
+    let out = dir.path().join("out");
+    let kept: RunRecord = serde_json::from_slice(&std::fs::read(out.join("record.json"))?)?;
+    assert!(!kept.complete && kept.incomplete_reason.is_some());
+    assert!(out.join("samples.parquet").is_file() && !out.join("cells").exists());
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::{CellResult, Condition, ExitCode, RunRecord, SampleRow};
+use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{LatencyChart, LatencyCurve, Record, RenderOptions, StoreError, format};
 
 use super::common::exit_codes_help;
@@ -46,10 +47,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     })?;
     // A run that left no scores is judged now, by the same rules, from what it did leave.
     let (run, mut warnings) = if record.is_rebuilt() {
-        judge(&args.record).map_err(|error| ExpectedError::RecordUnreadable {
-            path: args.record.clone(),
-            problem: error.to_string(),
-        })?
+        conclude(&args.record)?
     } else {
         (record.run().clone(), record.warnings().to_vec())
     };
@@ -91,6 +89,26 @@ fn format_names() -> Vec<&'static str> {
         .iter()
         .map(|format| format.name())
         .collect()
+}
+
+/// Does for a crashed run what it could not do itself: stores its samples, judges its cells, writes
+/// its record, marked incomplete. A run that is still going is judged as far as it got, and a
+/// folder that cannot be written is read all the same.
+fn conclude(dir: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
+    let finished = finish(dir);
+    let (run, mut warnings) = judge(dir).map_err(|error| ExpectedError::RecordUnreadable {
+        path: dir.to_owned(),
+        problem: error.to_string(),
+    })?;
+    let written = finished.and_then(|done| {
+        warnings.extend(done.warnings);
+        write_record_json(dir, &run)
+    });
+    match written {
+        Ok(()) | Err(StoreError::InUse { .. }) => {}
+        Err(error) => warnings.push(format!("the record stays as the crash left it: {error}")),
+    }
+    Ok((run, warnings))
 }
 
 /// Opens a record and says in our words what is wrong with it.
