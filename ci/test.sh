@@ -11,7 +11,7 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude gpubench-virtual-gpu-so)
-steps=(fmt clippy oracles tests tidy msrv ptx smoke)
+steps=(fmt clippy oracles tests tidy msrv ptx smoke clients)
 
 say() { printf '== %s\n' "$*"; }
 
@@ -75,6 +75,13 @@ step_smoke() {
     cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
     cargo run --locked --release --quiet -- report "$out" --format json >"$scratch/smoke.json"
     python3 ci/check_smoke.py "$scratch/smoke.json"
+}
+
+# Programs of others on the virtual GPU, unmodified: they must print what the machine file says.
+step_clients() {
+    script ci/install-clients.sh
+    cargo run --locked --release --quiet -- \
+        virtual-gpu exec --machine turing -- target/clients/bin/python ci/conformance_nvml.py
 }
 
 # Runs one step and says how long it took. It runs in this shell, not in a condition: a function

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Makes target/clients, a virtual environment with programs of others that talk to the driver's
+# libraries; the virtual GPU is checked with them, unmodified.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+home="$root/target/clients"
+[ -x "$home/bin/python" ] || python3 -m venv "$home"
+"$home/bin/python" -m pip install --quiet --disable-pip-version-check \
+    nvidia-ml-py==13.615.71 gpustat==1.1.1 nvitop==1.7.2
+"$home/bin/python" -c 'import pynvml; print("client: nvidia-ml-py", pynvml.__name__)'
