@@ -85,13 +85,13 @@ impl Link {
             return how.clone();
         }
         if let Some(pid) = self.child.id() {
-            super::spawn::signal_group(pid, libc::SIGTERM);
+            super::signal::signal_group(pid, libc::SIGTERM);
             let grace = Duration::from_millis(300);
             if tokio::time::timeout(grace, self.child.wait())
                 .await
                 .is_err()
             {
-                super::spawn::signal_group(pid, libc::SIGKILL);
+                super::signal::signal_group(pid, libc::SIGKILL);
             }
         }
         let how = match self.child.wait().await {

@@ -1,7 +1,7 @@
 //! Starting a tenant: this very binary under its hidden verb, in a process group of its own.
 #![expect(
     unsafe_code,
-    reason = "signals and the parent-death signal have no safe form in std"
+    reason = "the parent-death signal is set between fork and exec"
 )]
 
 use std::collections::BTreeMap;
@@ -111,15 +111,5 @@ impl Spawner {
                 Err(tenant.unexpected(&other).into())
             }
         }
-    }
-}
-
-/// Sends a signal to a process group; one that is gone needs none.
-pub fn signal_group(pid: u32, signal: libc::c_int) {
-    if let Ok(pid) = libc::pid_t::try_from(pid)
-        && pid > 1
-    {
-        // SAFETY: plain call; the group is the tenant's own, made at its start.
-        unsafe { libc::kill(-pid, signal) };
     }
 }
