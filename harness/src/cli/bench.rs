@@ -14,7 +14,7 @@ use gpubench_virtual_gpu::session::TimeMode;
 
 use super::device::DeviceSelector;
 use crate::device::lock::{GpuLock, LockError};
-use crate::device::nvml::{AskError, Which};
+use crate::device::nvml::{self, AskError, Which};
 use crate::device::{Nvml, VirtualGpu, identity, virtual_gpu::VirtualGpuError};
 use crate::error::ExpectedError;
 use crate::run::{RunClock, rfc3339_now};
@@ -135,16 +135,27 @@ pub fn virtual_error(error: VirtualGpuError) -> ExpectedError {
 
 fn ask_error(error: AskError) -> ExpectedError {
     match error {
+        AskError::Device { which, .. } => ExpectedError::NoDevice {
+            wanted: which,
+            // What is found serves the message alone; without it the message is still true.
+            found: nvml::devices().unwrap_or_default(),
+        },
+        other => devices_error(other),
+    }
+}
+
+/// What a driver that lists no device means to the user.
+#[must_use]
+pub fn devices_error(error: AskError) -> ExpectedError {
+    match error {
         AskError::Load(source) => ExpectedError::NoDriver {
             reason: source.to_string(),
         },
-        AskError::Device { which, .. } => ExpectedError::NoDevice {
-            wanted: which,
-            found: Vec::new(),
-        },
-        AskError::Fact { .. } => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
+        AskError::NoneListed | AskError::Device { .. } | AskError::Fact { .. } => {
+            ExpectedError::NothingRan {
+                reason: error.to_string(),
+            }
+        }
     }
 }
 

@@ -1,21 +1,18 @@
 //! What the verbs need to know about this host before anything runs.
 
-use std::path::Path;
-
+use super::bench::devices_error;
 use super::common::{DeviceFlag, ProfileFlags};
 use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
+use crate::device::nvml;
 use crate::error::ExpectedError;
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;
 use crate::profile::options::Slice;
 
-/// Where NVIDIA's kernel driver shows itself: natively, and under WSL 2.
-const DRIVER_NODES: [&str; 2] = ["/dev/nvidiactl", "/dev/dxg"];
-
 /// What each mechanism of the catalogue could do on the device that was asked for.
 ///
 /// # Errors
-/// When a real device is asked for and no driver is there.
+/// When no virtual GPU is asked for and NVML, which every driver brings, lists no device.
 pub fn capabilities(
     device: &DeviceFlag,
     flags: &ProfileFlags,
@@ -25,9 +22,10 @@ pub fn capabilities(
         .device
         .as_ref()
         .is_some_and(super::device::DeviceSelector::is_virtual);
-    if !is_virtual && !DRIVER_NODES.iter().any(|node| Path::new(node).exists()) {
-        let reason = format!("no {}", DRIVER_NODES[0]);
-        return Err(ExpectedError::NoDriver { reason });
+    if !is_virtual {
+        // The library is asked rather than the kernel's nodes: it answers wherever a driver can be
+        // used, containers and virtual GPUs in the environment included.
+        nvml::devices().map_err(devices_error)?;
     }
     let of_entry = |entry| capability(entry, flags, profile);
     Ok(Capabilities {

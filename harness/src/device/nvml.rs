@@ -39,6 +39,9 @@ pub enum AskError {
         /// What NVML said.
         source: NvmlError,
     },
+    /// The driver is there and has no device to offer.
+    #[error("the driver lists no device")]
+    NoneListed,
     /// A question without which nothing can be told of the device.
     #[error("NVML does not tell the {what}: {source}")]
     Fact {
@@ -47,6 +50,28 @@ pub enum AskError {
         /// What NVML said.
         source: NvmlError,
     },
+}
+
+/// The devices that the driver of this host lists, at least one, in the order of their index: by
+/// UUID, or by what keeps NVML from telling it.
+///
+/// # Errors
+/// When there is no driver, or it has no device.
+pub fn devices() -> Result<Vec<String>, AskError> {
+    let library = Library::init().map_err(AskError::Load)?;
+    let count = library.device_count().map_err(|source| AskError::Fact {
+        what: "number of devices",
+        source,
+    })?;
+    if count == 0 {
+        return Err(AskError::NoneListed);
+    }
+    // One device that is lost must not keep the others from being used.
+    let name = |index| match library.device_by_index(index).and_then(|d| d.uuid()) {
+        Ok(uuid) => uuid,
+        Err(error) => format!("{index} ({error})"),
+    };
+    Ok((0..count).map(name).collect())
 }
 
 /// One reading of one counter.
