@@ -1,14 +1,18 @@
 //! The configurations that `advise` prints, against published schemas and readers' own rules.
 //!
 //! Kubernetes objects are read into the types generated from Kubernetes' published OpenAPI document
-//! and written back: a field that it does not have would be missing then. The device plugin, the
-//! GPU Operator's values and mig-parted publish no schema; the structs below hold the rules of
-//! their readers (k8s-device-plugin api/config/v1, gpu-operator values, mig-parted api/spec/v1).
+//! and written back: a field that it does not have would be missing then. The GPU Operator's patch
+//! and values are held against its published schema (`schemas/`). The device plugin and mig-parted
+//! publish none; the structs below hold the rules of their readers (k8s-device-plugin
+//! api/config/v1, mig-parted api/spec/v1).
+
+mod schemas;
 
 use gpubench_predict::advise::config::{ConfigFile, ConfigOptions, files};
 use gpubench_predict::advise::tree::Leaf;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use schemas::Schema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_yaml_ng::Value;
@@ -52,8 +56,8 @@ fn check(leaf: Leaf, file: &ConfigFile) {
                 .expect(&context);
             check_plugin(named, &context);
         }
-        "gpu-operator-values.yaml" => drop(strict::<OperatorValues>(&file.text, &context)),
-        "cluster-policy-patch.yaml" => drop(strict::<PolicyPatch>(&file.text, &context)),
+        "gpu-operator-values.yaml" => check_operator_values(&file.text, &context),
+        "cluster-policy-patch.yaml" => check_policy_patch(file, &context),
         _ => {
             for document in serde_yaml_ng::Deserializer::from_str(&file.text) {
                 check_object(Value::deserialize(document).expect(&context), &context);
@@ -226,57 +230,31 @@ struct PluginConfig {
     map: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[expect(dead_code, reason = "reading is the check")]
-struct OperatorValues {
-    driver: Option<Enabled>,
-    toolkit: Option<Enabled>,
-    mig: Option<Strategy>,
-    mig_manager: Option<Named>,
+/// Helm takes values that no template reads without a word. The template copies these parts into
+/// the ClusterPolicy as they are (deployments/gpu-operator/templates/clusterpolicy.yaml), so both
+/// schemas hold.
+fn check_operator_values(text: &str, context: &str) {
+    let values: Value = strict(text, context);
+    let schema = Schema::gpu_operator();
+    for path in ["values", "ClusterPolicy.spec"] {
+        let parts = values.as_mapping().expect(context);
+        for (name, part) in parts {
+            let path = format!("{path}.{}", name.as_str().expect(context));
+            assert_eq!(schema.problem(&path, part), None, "{context}");
+        }
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "reading is the check")]
-struct Enabled {
-    enabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "reading is the check")]
-struct Strategy {
-    strategy: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "reading is the check")]
-struct Named {
-    config: NamedConfig,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "reading is the check")]
-struct NamedConfig {
-    name: String,
-    default: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "reading is the check")]
-struct PolicyPatch {
-    spec: PolicySpec,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[expect(dead_code, reason = "reading is the check")]
-struct PolicySpec {
-    device_plugin: Named,
+fn check_policy_patch(file: &ConfigFile, context: &str) {
+    let patch: Value = strict(&file.text, context);
+    let schema = Schema::gpu_operator();
+    let parts = patch.as_mapping().expect(context);
+    assert_eq!(parts.len(), 1, "a patch changes the spec alone: {context}");
+    let problem = schema.problem("ClusterPolicy.spec", &patch["spec"]);
+    assert_eq!(problem, None, "{context}");
+    // The chart names the one object so.
+    let command = format!("kubectl patch {}/cluster-policy ", schema.resource());
+    assert!(file.purpose.contains(&command), "{}", file.purpose);
 }
 
 /// The shell reads the script without running it.
@@ -299,26 +277,16 @@ fn check_script(text: &str, context: &str) {
 
 #[test]
 fn the_checks_refuse_what_is_wrong() {
-    let broken = |text: &str, from: &str, to: &str| {
-        assert!(text.contains(from), "{from} is not in {text}");
-        let text = text.replace(from, to);
-        std::panic::catch_unwind(|| {
-            let file = ConfigFile {
-                name: "pod.yaml",
-                purpose: String::new(),
-                text,
-            };
-            check(Leaf::Mps, &file);
-        })
-        .is_err()
+    let broken = |file: &ConfigFile, from: &str, to: &str| {
+        assert!(file.text.contains(from), "{from} is not in {}", file.text);
+        let mut file = file.clone();
+        file.text = file.text.replace(from, to);
+        std::panic::catch_unwind(|| check(Leaf::Mps, &file)).is_err()
     };
     let of = |leaf: Leaf, name: &str| {
         let files = files(leaf, &options()).expect("a configuration");
-        files
-            .into_iter()
-            .find(|file| file.name == name)
-            .expect("the file")
-            .text
+        let mut files = files.into_iter();
+        files.find(|file| file.name == name).expect("the file")
     };
     let pod = of(Leaf::Mps, "pod.yaml");
     assert!(broken(&pod, "restartPolicy", "restartPolice"));
@@ -331,6 +299,17 @@ fn the_checks_refuse_what_is_wrong() {
     ));
     let parted = of(Leaf::Mig, "mig-parted-config.yaml");
     assert!(broken(&parted, "mig-devices:", "mig-instances:"));
+    let patch = of(Leaf::Mps, "cluster-policy-patch.yaml");
+    assert!(broken(&patch, "devicePlugin:", "devicePlugins:"));
+    assert!(broken(&patch, "default: any", "defaultConfig: any"));
+    assert!(broken(&patch, "name: device-plugin-config", "name: 1"));
+    assert!(broken(&patch, "spec:", "status:"));
+    let values = of(Leaf::Mig, "gpu-operator-values.yaml");
+    assert!(broken(&values, "strategy: mixed", "strategy: mix"));
+    assert!(broken(&values, "default: all-disabled", "default: tenants"));
+    assert!(broken(&values, "migManager:", "migParted:"));
+    let values = of(Leaf::TimeSlicingDirect, "gpu-operator-values.yaml");
+    assert!(broken(&values, "enabled: false", "enabled: \"false\""));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Working configuration for a leaf: the files to apply, with what each is for.
 //!
-//! Checked in `tests/config.rs`: Kubernetes objects against the published API types, mig-parted and
-//! device-plugin files against the rules of their readers, scripts by a shell.
+//! Checked in `tests/config.rs`: Kubernetes objects and the GPU Operator's against their published
+//! schemas, mig-parted and device-plugin files against the rules of their readers, scripts by a
+//! shell.
 
 mod cluster;
 mod exclusive;
