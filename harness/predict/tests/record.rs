@@ -135,6 +135,28 @@ fn in_turns_a_request_waits_for_the_rest_of_a_turn() {
 }
 
 #[test]
+fn what_the_host_adds_takes_no_turn_of_the_gpu() {
+    // As above, but 0.1 ms of the victim's 2.1 ms is the host's, in the neighbour's turn: the cycle
+    // is 4.2 ms still.
+    let native = |service_ns: u64, gpu_ns: u64| {
+        let rates = json!({"closed_service_p50_ns": service_ns, "gpu_p50_ns": gpu_ns});
+        vec![cell(0, "exclusive", "N", None, rates)]
+    };
+    let per_s = 1000.0 / 4.2;
+    let rates = json!({
+        "closed_service_p50_ns": 4_150_000, "closed_rate_per_s": per_s,
+        "aggressor_rate_per_s": per_s / 2.0, "offered_per_s": 1.0,
+    });
+    let cells = |rates| shared("time-slicing", "fma-hog", rates);
+    let found = calibrated(vec![native(2_100_000, 2_000_000), cells(&rates)]);
+    let row = &found.comparisons[0];
+    assert_eq!(found.parameters.service_ms.value, 2.1);
+    near(row.switch_ms, 0.1, 1e-6);
+    near(row.turn_ms, 2.0, 1e-6);
+    near(row.p50.predicted_ms, 3.2, 0.03);
+}
+
+#[test]
 fn slices_overloads_and_gaps_are_told() {
     let alone = vec![cell(
         0,

@@ -5,7 +5,7 @@
 //! neighbour's turn, so the turns themselves are simulated.
 
 use super::Choices;
-use super::figures::{Shared, aggressor_native_per_s, median};
+use super::figures::{Native, Shared, aggressor_native_per_s, median};
 use super::link::Neighbour;
 use crate::percentile::percentiles;
 use crate::rng::{FastRng, Stream};
@@ -69,10 +69,11 @@ pub struct Comparison {
 /// Predicts one row and puts it beside its measurement.
 pub(super) fn compare(
     record: &RunRecord,
-    native_ms: f64,
+    native: Native,
     row: &Shared,
     choices: &Choices,
 ) -> Comparison {
+    let native_ms = native.service_ms;
     let contended_ms = median(&row.closed_ms);
     let neighbours = f64::from(record.plan.tenants.saturating_sub(1).max(1));
     let has_turns = TURNS.contains(&row.mechanism.as_str());
@@ -80,7 +81,7 @@ pub(super) fn compare(
         turns(
             record,
             row,
-            native_ms,
+            native,
             contended_ms,
             neighbours,
             choices.slice_ms,
@@ -96,9 +97,7 @@ pub(super) fn compare(
     let link = contended_ms.and_then(|ms| on_the_link(record, row, native_ms, ms));
     let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&turns, link) {
         (_, Some(neighbour)) => on_link_ms(&neighbour, native_ms, offered_per_s, choices.seed),
-        (Some(turns), None) => {
-            turns.open_loop_ms(native_ms, offered_per_s, neighbours, choices.seed)
-        }
+        (Some(turns), None) => turns.open_loop_ms(native, offered_per_s, neighbours, choices.seed),
         (None, None) => open_loop_ms(contended_ms, offered_per_s, choices.seed),
     });
     let predicted =
@@ -155,29 +154,32 @@ struct Turns {
     switch_ms: Option<f64>,
 }
 
-/// In the closed loop a request of the victim takes its own time and, before each of its turns, a
-/// turn of every neighbour and the changes. The share of time that is in nobody's work is the
-/// changes'. How many turns a request needs follows from the slice.
+/// In the closed loop a request of the victim takes its own time on the GPU and, before each of its
+/// turns, a turn of every neighbour and the changes. What the host does around a request happens in
+/// the neighbours' turns, so the whole cycle counts and not the service time alone. The share of time
+/// that is in nobody's work is the changes'. How many turns a request needs follows from the slice.
 fn turns(
     record: &RunRecord,
     row: &Shared,
-    native_ms: f64,
+    native: Native,
     contended_ms: f64,
     neighbours: f64,
     slice_ms: f64,
 ) -> Turns {
-    let own_turns = (native_ms / slice_ms).ceil().max(1.0);
-    let others_ms = (contended_ms - native_ms).max(0.0) / own_turns;
+    let per_s = median(&row.rate_per_s);
+    let cycle_ms = per_s.map_or(contended_ms, |per_s| contended_ms.max(1000.0 / per_s));
+    let own_turns = (native.gpu_ms / slice_ms).ceil().max(1.0);
+    let others_ms = (cycle_ms - native.gpu_ms).max(0.0) / own_turns;
     let changes = neighbours + 1.0;
-    let victim_share = median(&row.rate_per_s).map(|per_s| (per_s * native_ms / 1000.0).min(1.0));
+    let victim_share = native.gpu_ms / cycle_ms;
     let aggressor_share = median(&row.aggressor_rate_per_s)
         .zip(aggressor_native_per_s(record, &row.aggressor))
         .map(|(shared, native)| shared / native);
-    let switch_ms = victim_share
-        .zip(aggressor_share)
-        .map(|(victim, aggressor)| {
-            let lost = (1.0 - victim - aggressor).max(0.0);
-            (lost * contended_ms / own_turns / changes).min(others_ms / changes)
+    let switch_ms = aggressor_share
+        .filter(|_| per_s.is_some())
+        .map(|aggressor| {
+            let lost = (1.0 - victim_share - aggressor).max(0.0);
+            (lost * cycle_ms / own_turns / changes).min(others_ms / changes)
         });
     let turn_ms = (others_ms - changes * switch_ms.unwrap_or(0.0)).max(0.0) / neighbours;
     Turns { turn_ms, switch_ms }
@@ -186,20 +188,20 @@ fn turns(
 impl Turns {
     fn open_loop_ms(
         &self,
-        native_ms: f64,
+        native: Native,
         offered_per_s: f64,
         neighbours: f64,
         seed: u64,
     ) -> Vec<f64> {
         if self.turn_ms <= 0.0 {
-            return open_loop_ms(native_ms, offered_per_s, seed);
+            return open_loop_ms(native.service_ms, offered_per_s, seed);
         }
-        let mut requests = poisson(native_ms, offered_per_s, seed);
+        let mut requests = poisson(native.gpu_ms, offered_per_s, seed);
         let last_s = requests.last().map_or(0.0, |request| request.arrival_s);
         // A neighbour that is always busy: one request, longer than everything together.
         let endless = |tenant: usize| Request {
             arrival_s: 0.0,
-            work_s: 100.0 * (last_s + native_ms * REQUESTS as f64),
+            work_s: 100.0 * (last_s + native.gpu_ms * REQUESTS as f64),
             tenant,
         };
         let neighbours = neighbours as usize;
@@ -207,7 +209,12 @@ impl Turns {
         let turn = Turn::new(self.turn_ms, self.switch_ms.unwrap_or(0.0));
         let until = |request: &Request| request.tenant == 0;
         let ends_s = run_until(&requests, neighbours + 1, turn, until);
-        latencies_ms(&requests[neighbours..], &ends_s[neighbours..])
+        let host_ms = native.service_ms - native.gpu_ms;
+        let mut found_ms = latencies_ms(&requests[neighbours..], &ends_s[neighbours..]);
+        found_ms
+            .iter_mut()
+            .for_each(|latency_ms| *latency_ms += host_ms);
+        found_ms
     }
 }
 

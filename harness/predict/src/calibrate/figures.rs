@@ -7,6 +7,7 @@ use gpubench_record::condition::Condition;
 use gpubench_record::run::RunRecord;
 
 const CLOSED_SERVICE_P50_NS: &str = "closed_service_p50_ns";
+const GPU_P50_NS: &str = "gpu_p50_ns";
 const CLOSED_RATE_PER_S: &str = "closed_rate_per_s";
 const AGGRESSOR_RATE_PER_S: &str = "aggressor_rate_per_s";
 const OPEN_LATENCY_P50_NS: &str = "open_latency_p50_ns";
@@ -29,6 +30,15 @@ pub(super) struct Shared {
     pub without_latency: u32,
 }
 
+/// What a request of a victim takes alone on the GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Native {
+    /// From issue to end.
+    pub service_ms: f64,
+    /// What of it the GPU is busy with; the rest is the host's. All of it where that is unknown.
+    pub gpu_ms: f64,
+}
+
 /// One victim alone under one mechanism.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Solo {
@@ -48,18 +58,21 @@ pub(super) fn victims(record: &RunRecord) -> Vec<String> {
     names
 }
 
-/// Service time of a victim alone on the GPU: measured in native cells, else as calibrated.
-pub(super) fn native_ms(record: &RunRecord, victim: &str) -> Option<f64> {
-    let cells = record.cells.iter().filter(|cell| {
+/// A victim alone on the GPU: measured in native cells, else as calibrated.
+pub(super) fn native(record: &RunRecord, victim: &str) -> Option<Native> {
+    let measured = |key| median(&ms_of(native_cells(record, victim), key));
+    let calibrated = || {
+        let entry = record.calibration.entries.get(victim)?;
+        Some(entry.service_ns as f64 / 1e6)
+    };
+    let service_ms = measured(CLOSED_SERVICE_P50_NS).or_else(calibrated)?;
+    let gpu_ms = measured(GPU_P50_NS).unwrap_or(service_ms).min(service_ms);
+    Some(Native { service_ms, gpu_ms })
+}
+
+fn native_cells<'a>(record: &'a RunRecord, victim: &str) -> impl Iterator<Item = &'a CellResult> {
+    record.cells.iter().filter(move |cell| {
         cell.outcome.is_measured() && cell.condition.is_native() && cell.victim == victim
-    });
-    let measured = closed_ms(cells);
-    median(&measured).or_else(|| {
-        record
-            .calibration
-            .entries
-            .get(victim)
-            .map(|entry| entry.service_ns as f64 / 1e6)
     })
 }
 
@@ -142,7 +155,7 @@ pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
         });
         rows[place]
             .closed_ms
-            .extend(closed_ms(std::iter::once(cell)));
+            .extend(ms_of(std::iter::once(cell), CLOSED_SERVICE_P50_NS));
     }
     rows
 }
@@ -154,9 +167,9 @@ fn is_shared(cell: &CellResult) -> bool {
         && cell.aggressor.is_some()
 }
 
-fn closed_ms<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<f64> {
+fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, key: &str) -> Vec<f64> {
     cells
-        .filter_map(|cell| cell.rates.get(CLOSED_SERVICE_P50_NS))
+        .filter_map(|cell| cell.rates.get(key))
         .map(|ns| ns / 1e6)
         .collect()
 }

@@ -62,17 +62,17 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
     let victim = victim(record, choices)?;
     let rows = figures::shared(record, &victim);
     let solo = figures::solo(record, &victim);
-    let native_ms = figures::native_ms(record, &victim).ok_or_else(|| PredictError::Missing {
+    let native = figures::native(record, &victim).ok_or_else(|| PredictError::Missing {
         what: format!("the native service time of {victim}"),
         remedy: "the record needs a measured native cell or a calibration entry of it".to_owned(),
     })?;
     let comparisons: Vec<Comparison> = rows
         .iter()
-        .map(|row| compare::compare(record, native_ms, row, choices))
+        .map(|row| compare::compare(record, native, row, choices))
         .collect();
     Ok(Calibrated {
         device: format!("{} ({:?})", record.device.name, record.device.kind).to_lowercase(),
-        parameters: parameters::parameters(native_ms, &solo, &comparisons),
+        parameters: parameters::parameters(native.service_ms, &solo, &comparisons),
         victim,
         comparisons,
     })
