@@ -5,6 +5,7 @@
 //! its `mod` line and its line in [`CATALOGUE`].
 
 mod exclusive;
+pub mod host;
 mod time_slicing;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,190 @@
+//! A host in a file, for tests: it survives the process that changes it, and can kill that process
+//! before and after every single step.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use super::change::DaemonPlace;
+use super::control::{Control, ControlError};
+use crate::device::mig::{ComputeInstance, Instance, Placement};
+
+/// Everything that can be different about a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub compute_mode: String,
+    pub slice: String,
+    pub mig: bool,
+    pub instances: Vec<Instance>,
+    pub daemons: Vec<PathBuf>,
+    pub folders: Vec<PathBuf>,
+}
+
+/// The host.
+pub struct FakeHost {
+    file: PathBuf,
+    /// Steps until death; none for a host that kills nobody.
+    left: Mutex<Option<Cell<u32>>>,
+}
+
+impl FakeHost {
+    pub fn new(file: &Path, dies_after: Option<u32>) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            left: Mutex::new(dies_after.map(Cell::new)),
+        }
+    }
+
+    pub fn state(&self) -> State {
+        let text = std::fs::read_to_string(&self.file).expect("a host");
+        serde_json::from_str(&text).expect("a state")
+    }
+
+    pub fn put(&self, state: &State) {
+        // As a driver does: all of a change or nothing.
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, serde_json::to_string(state).expect("text")).expect("written");
+        std::fs::rename(new, &self.file).expect("renamed");
+    }
+
+    fn step(&self) {
+        let left = self.left.lock().expect("one thread");
+        if let Some(count) = &*left {
+            if count.get() == 0 {
+                let parent = std::process::id().to_string();
+                let _ = std::process::Command::new("kill")
+                    .args(["-9", &parent])
+                    .status();
+                std::process::abort();
+            }
+            count.set(count.get() - 1);
+        }
+    }
+
+    fn change(
+        &self,
+        how: impl FnOnce(&mut State) -> Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        self.step();
+        let mut state = self.state();
+        how(&mut state)?;
+        self.put(&state);
+        self.step();
+        Ok(())
+    }
+}
+
+impl Control for FakeHost {
+    fn compute_mode(&self) -> Result<String, ControlError> {
+        Ok(self.state().compute_mode)
+    }
+
+    fn set_compute_mode(&self, word: &str) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.compute_mode = word.to_owned();
+            Ok(())
+        })
+    }
+
+    fn timeslice(&self) -> Result<String, ControlError> {
+        Ok(self.state().slice)
+    }
+
+    fn set_timeslice(&self, word: &str) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.slice = word.to_owned();
+            Ok(())
+        })
+    }
+
+    fn mig_enabled(&self) -> Result<Option<bool>, ControlError> {
+        Ok(Some(self.state().mig))
+    }
+
+    fn set_mig(&self, on: bool) -> Result<(), ControlError> {
+        self.change(|state| {
+            if !state.instances.is_empty() {
+                return Err(ControlError::new("switching MIG mode", "in use"));
+            }
+            state.mig = on;
+            Ok(())
+        })
+    }
+
+    fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {
+        let state = self.state();
+        if !state.mig {
+            return Err(ControlError::new(
+                "listing MIG instances",
+                "MIG mode is off",
+            ));
+        }
+        Ok(state.instances)
+    }
+
+    fn create_instance(&self, profile_id: u32, place: Placement) -> Result<Instance, ControlError> {
+        let mut made = None;
+        self.change(|state| {
+            let taken = state.instances.iter().any(|known| {
+                let (a, b) = (known.placement, place);
+                a.start < b.start + b.size && b.start < a.start + a.size
+            });
+            if taken || !state.mig {
+                return Err(ControlError::new("making a MIG instance", "no room"));
+            }
+            let id = state.instances.iter().map(|i| i.id).max().unwrap_or(0) + 1;
+            let compute = vec![ComputeInstance {
+                id: 0,
+                profile_id: 0,
+                uuid: format!("MIG-{id}-{}", place.start),
+            }];
+            let instance = Instance {
+                id,
+                profile_id,
+                placement: place,
+                compute,
+            };
+            state.instances.push(instance.clone());
+            made = Some(instance);
+            Ok(())
+        })?;
+        made.ok_or_else(|| ControlError::new("making a MIG instance", "nothing made"))
+    }
+
+    fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.instances.retain(|instance| instance.id != id);
+            Ok(())
+        })
+    }
+
+    fn start_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.daemons.push(daemon.pipes.clone());
+            Ok(())
+        })
+    }
+
+    fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.daemons.retain(|known| *known != daemon.pipes);
+            Ok(())
+        })
+    }
+
+    fn make_folder(&self, path: &Path) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.folders.push(path.to_path_buf());
+            Ok(())
+        })
+    }
+
+    fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.folders.retain(|known| known != path);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! A process that changes a host is killed before and after every step, while making changes and
+//! while undoing them; what it leaves is cleaned up, and the host is as it was found.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use super::fake::{FakeHost, State};
+use super::{Change, DaemonPlace, Found, Guard, JournalPlace, Recovery};
+use super::{leftovers, recover, unclean};
+use crate::device::mig::Placement;
+
+const GPU: &str = "GPU-kill-test";
+const FOLDER: &str = "GPUBENCH_KILL_TEST_FOLDER";
+const STEPS: &str = "GPUBENCH_KILL_TEST_STEPS";
+
+fn initial() -> State {
+    State {
+        compute_mode: "DEFAULT".to_owned(),
+        slice: "default".to_owned(),
+        ..State::default()
+    }
+}
+
+/// One of every kind of change, in an order in which a mechanism could make them.
+fn changes() -> Vec<Change> {
+    let instance = |start| Change::MigInstance {
+        profile: "3g.40gb".to_owned(),
+        profile_id: 9,
+        placement: Placement { start, size: 4 },
+    };
+    vec![
+        Change::ComputeMode {
+            found: "DEFAULT".to_owned(),
+            set: "EXCLUSIVE_PROCESS".to_owned(),
+        },
+        Change::Timeslice {
+            found: "default".to_owned(),
+            set: "short".to_owned(),
+        },
+        Change::MigMode {
+            found: false,
+            set: true,
+        },
+        instance(0),
+        instance(4),
+        Change::Folder {
+            path: PathBuf::from("/private/gpubench"),
+        },
+        Change::MpsDaemon {
+            daemon: DaemonPlace {
+                pipes: PathBuf::from("/private/gpubench/pipe"),
+                logs: PathBuf::from("/private/gpubench/log"),
+                device: GPU.to_owned(),
+                static_partitions: false,
+            },
+        },
+    ]
+}
+
+fn journals(folder: &Path) -> JournalPlace {
+    JournalPlace::new(&folder.join("state"), GPU, None)
+}
+
+/// Not a test but the process that gets killed: it does nothing unless it is told where.
+#[test]
+fn victim() {
+    let (Some(folder), Ok(steps)) = (std::env::var_os(FOLDER), std::env::var(STEPS)) else {
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    let steps = steps.parse().expect("a number");
+    let host = Arc::new(FakeHost::new(&folder.join("host.json"), Some(steps)));
+    if unclean(&folder.join("state"), GPU)
+        .expect("readable")
+        .is_some()
+    {
+        let left = leftovers(&folder.join("state"), Some(GPU)).expect("readable");
+        for (journal, left) in left {
+            recover(&*host, journal, &left, Recovery::Whole).expect("recovered");
+        }
+        return;
+    }
+    let mut guard = Guard::new(host, journals(&folder));
+    for change in changes() {
+        guard.make(change).expect("made");
+    }
+    guard.restore().expect("restored");
+}
+
+/// Runs the victim; whether it lived to its end.
+fn run_victim(folder: &Path, steps: u32) -> bool {
+    let status = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "mechanism::host::kill_tests::victim"])
+        .env(FOLDER, folder)
+        .env(STEPS, steps.to_string())
+        .output()
+        .expect("started")
+        .status;
+    status.success()
+}
+
+fn clean_up(folder: &Path) {
+    let host = FakeHost::new(&folder.join("host.json"), None);
+    for (journal, left) in leftovers(&folder.join("state"), None).expect("readable") {
+        recover(&host, journal, &left, Recovery::Whole).expect("recovered");
+    }
+}
+
+#[test]
+fn killed_at_any_step_everything_comes_back() {
+    let mut lived_at = None;
+    for steps in 0..64 {
+        let dir = tempfile::tempdir().expect("a folder");
+        let host = FakeHost::new(&dir.path().join("host.json"), None);
+        host.put(&initial());
+        let lived = run_victim(dir.path(), steps);
+        let left = unclean(&dir.path().join("state"), GPU).expect("readable");
+        if lived {
+            assert_eq!((host.state(), left), (initial(), None), "step {steps}");
+            lived_at = Some(steps);
+            break;
+        }
+        assert!(left.is_some(), "killed at step {steps} and nothing left?");
+        // The one who cleans up is killed too, a few steps on, and comes again.
+        let _ = run_victim(dir.path(), steps % 5);
+        clean_up(dir.path());
+        assert_eq!(host.state(), initial(), "killed at step {steps}");
+        let left = unclean(&dir.path().join("state"), GPU).expect("readable");
+        assert_eq!(left, None, "killed at step {steps}");
+    }
+    // Seven changes and seven undoings, each with a step before and one after.
+    assert_eq!(lived_at, Some(28));
+}
+
+#[test]
+fn a_panic_restores_too() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
+    host.put(&initial());
+    let (guarded, place) = (Arc::clone(&host), journals(dir.path()));
+    let died = std::thread::spawn(move || {
+        let mut guard = Guard::new(guarded, place);
+        for change in changes() {
+            guard.make(change).expect("made");
+        }
+        panic!("in the middle of a run");
+    });
+    assert!(died.join().is_err());
+    assert_eq!(host.state(), initial());
+    let left = unclean(&dir.path().join("state"), GPU).expect("readable");
+    assert_eq!(left, None);
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_told_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
+    host.put(&initial());
+    let mut guard = Guard::new(host.clone(), journals(dir.path()));
+    guard.make(changes().remove(0)).expect("made");
+    host.put(&State {
+        compute_mode: "PROHIBITED".to_owned(),
+        ..initial()
+    });
+    let said = guard.restore().map_err(|error| error.to_string());
+    assert!(
+        said.as_ref()
+            .is_err_and(|text| text.contains("PROHIBITED now: left alone")),
+        "{said:?}"
+    );
+    assert_eq!(host.state().compute_mode, "PROHIBITED");
+    let left = unclean(&dir.path().join("state"), GPU).expect("readable");
+    assert!(left.is_some_and(|text| text.contains("compute mode")));
+}
+
+#[test]
+fn a_torn_line_announces_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let state = dir.path().join("state");
+    std::fs::create_dir(&state).expect("made");
+    let found = serde_json::to_string(&Found::default()).expect("text");
+    let began = format!("{{\"entry\":\"began\",\"gpu\":\"{GPU}\",\"pid\":1,\"found\":{found}}}\n");
+    let torn = "{\"entry\":\"change\",\"number\":1,\"wh";
+    let path = state.join(format!("{GPU}.jsonl"));
+    std::fs::write(&path, format!("{began}{torn}")).expect("written");
+    assert_eq!(unclean(&state, GPU).expect("readable"), None);
+    assert!(!path.exists(), "a journal with nothing left is removed");
+    std::fs::write(&path, format!("{began}nonsense\n")).expect("written");
+    let said = unclean(&state, GPU).map_err(|error| error.to_string());
+    assert!(said.is_err_and(|text| text.contains("line 2 is no entry")));
+}
+
+#[test]
+fn a_live_run_is_not_a_dead_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
+    host.put(&initial());
+    let mut guard = Guard::new(host, journals(dir.path()));
+    guard.make(changes().remove(5)).expect("made");
+    let state = dir.path().join("state");
+    assert!(state.join(format!("{GPU}.jsonl")).exists());
+    assert_eq!(unclean(&state, GPU).expect("readable"), None);
+    guard.restore().expect("restored");
+    assert!(!state.join(format!("{GPU}.jsonl")).exists());
+}

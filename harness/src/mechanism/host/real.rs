@@ -1,0 +1,173 @@
+//! The host itself: NVML, the vendor's commands, the file system.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nvml_wrapper::error::NvmlError;
+
+use super::change::DaemonPlace;
+use super::command::{command, on_path, run};
+use super::control::{Control, ControlError};
+use super::mps_control;
+use super::process::end_processes;
+use crate::device::Nvml;
+use crate::device::mig::{Instance, Placement};
+
+/// How long a daemon may take to end, each time it is asked more firmly.
+const DAEMON_GRACE: Duration = Duration::from_secs(3);
+/// Words of `nvidia-smi compute-policy --set-timeslice`, by its number.
+const SLICES: [&str; 4] = ["default", "short", "medium", "long"];
+
+/// This host.
+#[derive(Debug)]
+pub struct RealHost {
+    nvml: Option<Arc<Nvml>>,
+}
+
+impl RealHost {
+    /// With its device.
+    #[must_use]
+    pub fn new(nvml: Arc<Nvml>) -> Self {
+        Self { nvml: Some(nvml) }
+    }
+
+    /// Whose device is gone.
+    #[must_use]
+    pub fn without_device() -> Self {
+        Self { nvml: None }
+    }
+
+    fn nvml(&self, doing: &str) -> Result<&Nvml, ControlError> {
+        let gone = || ControlError::new(doing, "the device is gone");
+        self.nvml.as_deref().ok_or_else(gone)
+    }
+
+    fn ask<T>(
+        &self,
+        doing: &str,
+        question: impl FnOnce(&Nvml) -> Result<T, NvmlError>,
+    ) -> Result<T, ControlError> {
+        question(self.nvml(doing)?).map_err(|error| ControlError::new(doing, error))
+    }
+
+    fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
+        let program = on_path("nvidia-smi")
+            .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
+        let mut smi = command(&program);
+        smi.arg("compute-policy")
+            .args(["-i", self.nvml(doing)?.uuid()])
+            .args(arguments);
+        run(smi, "", doing)
+    }
+}
+
+impl Control for RealHost {
+    fn compute_mode(&self) -> Result<String, ControlError> {
+        self.ask("asking the compute mode", |nvml| {
+            nvml.compute_mode().map(str::to_owned)
+        })
+    }
+
+    fn set_compute_mode(&self, word: &str) -> Result<(), ControlError> {
+        self.ask("setting the compute mode", |nvml| {
+            nvml.set_compute_mode(word)
+        })
+    }
+
+    fn timeslice(&self) -> Result<String, ControlError> {
+        const DOING: &str = "asking the time slice";
+        let told = self.policy(&["-l"], DOING)?;
+        slice_of(&told).map(str::to_owned).ok_or_else(|| {
+            ControlError::new(DOING, format!("nvidia-smi did not tell it: {told:?}"))
+        })
+    }
+
+    fn set_timeslice(&self, word: &str) -> Result<(), ControlError> {
+        const DOING: &str = "setting the time slice";
+        let number = SLICES.iter().position(|known| *known == word);
+        let number = number
+            .ok_or_else(|| ControlError::new(DOING, format!("{word:?} is none of {SLICES:?}")))?;
+        self.policy(&["--set-timeslice", &number.to_string()], DOING)
+            .map(|_| ())
+    }
+
+    fn mig_enabled(&self) -> Result<Option<bool>, ControlError> {
+        self.ask("asking the MIG mode", Nvml::mig_enabled)
+    }
+
+    fn set_mig(&self, on: bool) -> Result<(), ControlError> {
+        self.ask("switching MIG mode", |nvml| nvml.set_mig(on))
+    }
+
+    fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {
+        self.ask("listing MIG instances", Nvml::mig_instances)
+    }
+
+    fn create_instance(&self, profile_id: u32, place: Placement) -> Result<Instance, ControlError> {
+        self.ask("making a MIG instance", |nvml| {
+            nvml.create_instance(profile_id, place)
+        })
+    }
+
+    fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
+        self.ask("destroying a MIG instance", |nvml| {
+            nvml.destroy_instance(id)
+        })
+    }
+
+    fn start_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+        mps_control::start(daemon)
+    }
+
+    fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+        // One that does not answer is ended the other way, and not waited for.
+        let asked = mps_control::ask(daemon, "quit");
+        let patience = asked.map_or(Duration::ZERO, |_| DAEMON_GRACE);
+        if end_processes(&daemon.pipes, patience, DAEMON_GRACE) {
+            return Ok(());
+        }
+        let doing = "ending the MPS daemon";
+        Err(ControlError::new(doing, "its processes do not end"))
+    }
+
+    fn make_folder(&self, path: &Path) -> Result<(), ControlError> {
+        let made = std::fs::DirBuilder::new().mode(0o700).create(path);
+        made.map_err(|error| ControlError::new(format!("making {}", path.display()), error))
+    }
+
+    fn remove_folder(&self, path: &Path) -> Result<(), ControlError> {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(ControlError::new(
+                format!("removing {}", path.display()),
+                error,
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The slice's word in what `nvidia-smi compute-policy -l` prints: in the line that names it.
+fn slice_of(told: &str) -> Option<&'static str> {
+    told.lines().find_map(|line| {
+        let line = line.to_ascii_lowercase();
+        let (_, after) = line.split_once("timeslice")?;
+        let mut words = after.split(|c: char| !c.is_ascii_alphanumeric());
+        words.find_map(|word| SLICES.into_iter().find(|known| *known == word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slice_of;
+
+    #[test]
+    fn the_slice_is_read_from_its_own_line() {
+        let table = "| GPU compute policies |\n| Name | Value |\n| Timeslice | Short |\n";
+        assert_eq!(slice_of(table), Some("short"));
+        assert_eq!(slice_of("GPU 0: Timeslice: DEFAULT"), Some("default"));
+        assert_eq!(slice_of("| Default | \n| Timeslice | N/A |"), None);
+        assert_eq!(slice_of(""), None);
+    }
+}
