@@ -140,6 +140,8 @@ pub enum SubAxis {
     Residue,
     /// What can be seen of a neighbour.
     Visibility,
+    /// Speed while a neighbour draws on the common power budget.
+    Power,
 }
 
 impl SubAxis {
@@ -158,6 +160,7 @@ impl SubAxis {
             Self::Cap => "cap",
             Self::Residue => "residue",
             Self::Visibility => "visibility",
+            Self::Power => "power",
         }
     }
 
@@ -168,6 +171,7 @@ impl SubAxis {
             Self::Sm | Self::Issue | Self::Launch | Self::Driver => Axis::Compute,
             Self::Dram | Self::L2 | Self::Pcie => Axis::Bandwidth,
             Self::Capacity | Self::Cap | Self::Residue | Self::Visibility => Axis::Memory,
+            Self::Power => Axis::Power,
         }
     }
 }
@@ -199,5 +203,6 @@ mod tests {
             assert_eq!(serde_json::json!(axis), axis.as_str());
         }
         assert_eq!(serde_json::json!(SubAxis::Pcie), SubAxis::Pcie.as_str());
+        assert_eq!(serde_json::json!(SubAxis::Power), SubAxis::Power.as_str());
     }
 }
