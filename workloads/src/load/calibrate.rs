@@ -10,11 +10,14 @@ use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
 
 use super::measure::{Bench, OnDevice};
-use super::{Gpu, LoadError, Workload};
+use super::{Gpu, Knob, LoadError, Throttle, Workload};
 use crate::clock::Time;
 
 /// An abiding victim demands this part of its share, in every resource.
 pub(super) const DEMAND_OF_SHARE: f64 = 0.9;
+
+/// The parameter that holds a victim with pauses to its share: most work in a second.
+const RATE: &str = "rate_per_s";
 
 /// How far the length of a victim's request may be from the wanted one.
 const TOLERANCE: f64 = 0.1;
@@ -46,6 +49,9 @@ const STEP_MAX: f64 = 64.0;
 /// Requests for one try, and for the figures that are reported.
 const REQUESTS: usize = 7;
 const REQUESTS_FINAL: usize = 31;
+
+/// Requests where one is a single call of the driver, which may take a good part of a second.
+const REQUESTS_FIXED: usize = 5;
 
 /// What calibration found.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,21 +103,33 @@ fn calibrate_with(
             accepted,
         });
     }
-    let mut search = Search {
-        workload,
-        bench,
-        service_ns,
-    };
     let first = workload.first_guess(props, share)?;
-    let spec = if workload.is_throttled() {
-        search.within_share(first, props, share)?
-    } else {
-        search.tune(first, service_ns, CLOSE)?.spec
+    let (spec, found) = match workload.knob() {
+        // One call of the driver, as long as it is.
+        None => {
+            let found = bench.measure(&first, REQUESTS_FIXED)?;
+            (first, found)
+        }
+        Some(knob) => {
+            let mut search = Search {
+                workload,
+                knob,
+                bench,
+                service_ns,
+            };
+            let spec = match workload.throttle() {
+                Throttle::None => search.tune(first, service_ns, CLOSE)?.spec,
+                Throttle::Blocks => search.within_share(first, props, share)?,
+                Throttle::Pauses => search.at_a_pace(first, share)?,
+            };
+            let found = search.bench.measure(&spec, REQUESTS_FINAL)?;
+            search.accept(found.service_ns)?;
+            (spec, found)
+        }
     };
-    let found = search.bench.measure(&spec, REQUESTS_FINAL)?;
-    search.accept(found.service_ns)?;
+    let requests = workload.knob().map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
     let rate_per_s = match workload.role() {
-        Role::Aggressor => search.bench.peak_rate_per_s(&spec, REQUESTS_FINAL)?,
+        Role::Aggressor => bench.peak_rate_per_s(&spec, requests)?,
         Role::Victim | Role::Idle => found.rate_per_s,
     };
     let (service_ns, work_per_request) = (found.service_ns, found.work_per_request);
@@ -125,6 +143,7 @@ fn calibrate_with(
 
 struct Search<'a> {
     workload: &'a dyn Workload,
+    knob: Knob,
     bench: &'a mut dyn Bench,
     service_ns: u64,
 }
@@ -170,7 +189,7 @@ impl Search<'_> {
             if blocks > 1 {
                 // Truncation errs towards fewer.
                 let fewer = ((blocks as f64 * limit / part) as u64).clamp(1, blocks - 1);
-                let knob = self.workload.knob();
+                let knob = self.knob;
                 let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
                 let value = rounded(value, knob.granule, knob.max);
                 spec = with(&with(&tuned.spec, knob.param, value), "blocks", fewer);
@@ -187,12 +206,21 @@ impl Search<'_> {
         })
     }
 
+    /// At the rate that the share allows of what the resource gives without pauses.
+    fn at_a_pace(&mut self, first: WorkloadSpec, share: f64) -> Result<WorkloadSpec, LoadError> {
+        let (tuned, peak_per_ns) = self.demand(with(&first, RATE, 0))?;
+        // Truncation errs towards slower; the rate of no resource comes near the bounds of 64 bits.
+        let rate_per_s = (peak_per_ns * 1e9 * DEMAND_OF_SHARE * share) as u64;
+        let paced = with(&tuned.spec, RATE, rate_per_s.max(1));
+        Ok(self.tune(paced, self.service_ns, CLOSE)?.spec)
+    }
+
     /// Work per nanosecond of a shape, fixed costs apart.
     fn demand(&mut self, spec: WorkloadSpec) -> Result<(Tuned, f64), LoadError> {
         let short_ns = (self.service_ns / 8).max(SHORT_NS_MIN).min(self.service_ns);
         let mut tuned = self.tune(spec, short_ns, CLOSE_SHORT)?;
         if slope(&tuned.points).is_none() {
-            let knob = self.workload.knob();
+            let knob = self.knob;
             let value = tuned
                 .spec
                 .params
@@ -209,7 +237,7 @@ impl Search<'_> {
 
     /// The shape of a short request at the length of a whole one, as far as its slope tells.
     fn at_length(&self, tuned: Tuned) -> Result<WorkloadSpec, LoadError> {
-        let knob = self.workload.knob();
+        let knob = self.knob;
         let (ns_per_value, _) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
         let last = tuned.points.last().ok_or_else(|| self.missed(0))?;
         let value = last.value + (self.service_ns as f64 - last.took_ns) / ns_per_value;
@@ -221,7 +249,7 @@ impl Search<'_> {
     }
 
     fn point(&mut self, spec: &WorkloadSpec) -> Result<Point, LoadError> {
-        let knob = self.workload.knob();
+        let knob = self.knob;
         let found = self.bench.measure(spec, REQUESTS)?;
         let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
         let took_ns = found.service_ns.max(1) as f64;
@@ -239,7 +267,7 @@ impl Search<'_> {
         wanted_ns: u64,
         close: f64,
     ) -> Result<Tuned, LoadError> {
-        let knob = self.workload.knob();
+        let knob = self.knob;
         let mut spec = first;
         let mut best: Option<(f64, WorkloadSpec, f64)> = None;
         let mut points = Vec::new();

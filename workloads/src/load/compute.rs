@@ -51,8 +51,8 @@ impl Workload for Compute {
         Ok(chain_spec(self.name(), blocks))
     }
 
-    fn knob(&self) -> Knob {
-        CHAIN_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(CHAIN_KNOB)
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
@@ -88,7 +88,7 @@ pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
 #[derive(Debug)]
 pub(super) struct Chain {
     out: DeviceBuffer<f32>,
-    launch: Fp32Chain,
+    pub(super) launch: Fp32Chain,
 }
 
 impl Chain {

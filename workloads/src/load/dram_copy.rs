@@ -49,8 +49,8 @@ impl Workload for DramCopy {
         )
     }
 
-    fn knob(&self) -> Knob {
-        COPY_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(COPY_KNOB)
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

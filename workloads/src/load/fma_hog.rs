@@ -47,8 +47,8 @@ impl Workload for FmaHog {
         ))
     }
 
-    fn knob(&self) -> Knob {
-        CHAIN_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(CHAIN_KNOB)
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -7,7 +7,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::calibrate::DEMAND_OF_SHARE;
 use super::l2_reads::{L2Reads, PASSES_KNOB, reads_spec, verify_reads};
 use super::params::whole_sms;
-use super::{Gpu, Knob, LoadError, Prepared, Workload};
+use super::{Gpu, Knob, LoadError, Prepared, Throttle, Workload};
 
 /// See the module.
 #[derive(Debug)]
@@ -60,12 +60,12 @@ impl Workload for L2 {
         ))
     }
 
-    fn knob(&self) -> Knob {
-        PASSES_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(PASSES_KNOB)
     }
 
-    fn is_throttled(&self) -> bool {
-        true
+    fn throttle(&self) -> Throttle {
+        Throttle::Blocks
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

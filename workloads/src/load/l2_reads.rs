@@ -13,7 +13,7 @@ use super::{Gpu, Knob, LoadError, Params, Prepared};
 pub(super) const THREADS: u32 = 256;
 
 /// A sum that a zeroed buffer does not have, so that no thread ever writes.
-const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The length of a request in passes over the buffer.
 pub(super) const PASSES_KNOB: Knob = Knob {

@@ -62,8 +62,8 @@ impl Workload for L2Stream {
         ))
     }
 
-    fn knob(&self) -> Knob {
-        PASSES_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(PASSES_KNOB)
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

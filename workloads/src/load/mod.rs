@@ -9,19 +9,46 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use crate::generator::DeviceError;
 
+mod alloc;
+mod alloc_storm;
+mod atomics;
+mod block_slots;
 mod calibrate;
+mod chains;
 mod compute;
+mod context_storm;
 mod dram_copy;
+mod dram_read;
+mod dram_write;
+mod entry;
 mod fma_hog;
+mod fp64;
+mod inference;
+mod int;
+mod issue;
+mod l1;
 mod l2;
 mod l2_reads;
 mod l2_stream;
+mod l2_thrash;
+mod launch;
+mod launch_flood;
 mod measure;
+mod memory_hog;
+mod module_storm;
 mod params;
 mod pcie;
+mod pcie_both;
+mod pcie_d2h;
 mod pcie_h2d;
+mod pin_storm;
 mod pinned_copy;
+mod power_virus;
+mod reserve;
+mod shared;
 mod stream;
+mod tensor;
+mod tlb;
 mod window_copy;
 
 pub use calibrate::{Calibrated, calibrate};
@@ -32,11 +59,45 @@ pub const CATALOGUE: &[&dyn Workload] = &[
     &compute::Compute,
     &stream::Stream,
     &l2::L2,
-    &pcie::Pcie,
+    &pcie::ENTRY,
+    &fp64::VICTIM_ENTRY,
+    &int::VICTIM_ENTRY,
+    &tensor::VICTIM_ENTRY,
+    &shared::VICTIM_ENTRY,
+    &l1::VICTIM_ENTRY,
+    &issue::VICTIM_ENTRY,
+    &inference::ENTRY,
+    &launch::ENTRY,
+    &launch::SYNC_ENTRY,
+    &alloc::ENTRY,
+    &tlb::VICTIM_ENTRY,
+    &atomics::VICTIM_ENTRY,
+    &reserve::ENTRY,
     &fma_hog::FmaHog,
+    &fp64::AGGRESSOR_ENTRY,
+    &int::AGGRESSOR_ENTRY,
+    &tensor::AGGRESSOR_ENTRY,
+    &shared::AGGRESSOR_ENTRY,
+    &l1::AGGRESSOR_ENTRY,
+    &block_slots::ENTRY,
+    &issue::AGGRESSOR_ENTRY,
+    &launch_flood::ENTRY,
+    &alloc_storm::ENTRY,
+    &context_storm::ENTRY,
+    &module_storm::ENTRY,
+    &pin_storm::ENTRY,
     &dram_copy::DramCopy,
+    &dram_read::ENTRY,
+    &dram_write::ENTRY,
+    &tlb::AGGRESSOR_ENTRY,
     &l2_stream::L2Stream,
+    &l2_thrash::ENTRY,
+    &atomics::AGGRESSOR_ENTRY,
     &pcie_h2d::PcieH2d,
+    &pcie_d2h::ENTRY,
+    &pcie_both::ENTRY,
+    &memory_hog::ENTRY,
+    &power_virus::ENTRY,
 ];
 
 /// The workload of that name.
@@ -106,13 +167,21 @@ pub trait Workload: Sync {
     /// When the device or the share is too small for it.
     fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError>;
 
-    /// The parameter to which the length of a request is proportional.
-    fn knob(&self) -> Knob;
+    /// The parameter to which the length of a request is proportional; none where a request is one
+    /// call of the driver, which takes as long as it takes.
+    fn knob(&self) -> Option<Knob>;
 
-    /// Whether the demand of a victim has to be held to its share by using fewer blocks: so it is
-    /// where a few SMs already take more of the resource than that part of it.
-    fn is_throttled(&self) -> bool {
-        false
+    /// How the demand of a victim is held to its share.
+    fn throttle(&self) -> Throttle {
+        Throttle::None
+    }
+
+    /// What this device lacks for it, in one line; none where it can run.
+    ///
+    /// # Errors
+    /// When the device cannot be asked.
+    fn lacks(&self, _gpu: &Gpu) -> Result<Option<String>, LoadError> {
+        Ok(None)
     }
 
     /// Allocates and loads everything that requests need.
@@ -144,6 +213,18 @@ pub trait Prepared {
 
     /// What one request amounts to, in the unit of the workload.
     fn work_per_request(&self) -> f64;
+}
+
+/// How a victim is kept from demanding more than its share of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throttle {
+    /// Its shape does it: what it uses belongs to the SMs that it runs on.
+    None,
+    /// By fewer or smaller blocks: a few SMs already take more than that part of the resource.
+    Blocks,
+    /// By pauses between the parts of a request: each part takes the whole resource. The parameter
+    /// `rate_per_s` is the most work that it does in a second, 0 for no pauses.
+    Pauses,
 }
 
 /// A parameter that sets the length of a request.

@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, copy_spec, verify_copy};
+use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, Way, copy_spec, verify_way};
 use super::{Gpu, Knob, LoadError, Prepared, Workload};
 
 /// See the module.
@@ -48,15 +48,15 @@ impl Workload for PcieH2d {
         Ok(copy_spec(self.name()))
     }
 
-    fn knob(&self) -> Knob {
-        COPY_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(COPY_KNOB)
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-        Ok(Box::new(PinnedCopy::new(gpu, spec)?))
+        Ok(Box::new(PinnedCopy::new(gpu, spec, Way::ToDevice)?))
     }
 
     fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
-        verify_copy(self.name(), gpu)
+        verify_way(self.name(), gpu, Way::ToDevice)
     }
 }

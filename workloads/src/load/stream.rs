@@ -6,7 +6,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::params::whole_sms;
 use super::window_copy::{COPY_KNOB, WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, Knob, LoadError, Prepared, Workload};
+use super::{Gpu, Knob, LoadError, Prepared, Throttle, Workload};
 
 /// See the module.
 #[derive(Debug)]
@@ -50,12 +50,12 @@ impl Workload for Stream {
         )
     }
 
-    fn knob(&self) -> Knob {
-        COPY_KNOB
+    fn knob(&self) -> Option<Knob> {
+        Some(COPY_KNOB)
     }
 
-    fn is_throttled(&self) -> bool {
-        true
+    fn throttle(&self) -> Throttle {
+        Throttle::Blocks
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -103,16 +103,20 @@ impl WindowCopy {
     }
 }
 
+/// How a request goes through its buffer.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut {
-    window_bytes: u64,
-    windows: u64,
-    launches: u64,
+pub(super) struct Cut {
+    /// Bytes of one launch.
+    pub(super) window_bytes: u64,
+    /// Windows that the buffer holds.
+    pub(super) windows: u64,
+    /// Launches of a request, each in the next window.
+    pub(super) launches: u64,
 }
 
 /// Cuts a request into launches over windows: as many windows as fit, and more than one launch
 /// where one pass through the buffer is too little.
-fn cut(bytes: u64, buffer_bytes: u64) -> Cut {
+pub(super) fn cut(bytes: u64, buffer_bytes: u64) -> Cut {
     let launches = bytes.div_ceil(buffer_bytes.max(GRANULE_BYTES)).max(1);
     let window_bytes = (bytes / launches / GRANULE_BYTES).max(1) * GRANULE_BYTES;
     let windows = (buffer_bytes / window_bytes).clamp(1, WINDOWS_MAX);

@@ -1,0 +1,75 @@
+//! `context-storm`: creates contexts and destroys them. Counter: the memory that a context takes
+//! (`nvmlDeviceGetMemoryInfo`); on the host, calls of `cuCtxCreate`.
+//!
+//! A request is one context, which takes as long as it takes.
+
+use gpubench_kernels::driver::{Context, DeviceProps, DriverError, WaitMode};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::AGGRESSOR;
+use super::entry::Entry;
+use super::params::spec;
+use super::{Gpu, LoadError, Params, Prepared};
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "context-storm",
+    summary: "creates contexts and destroys them without a pause",
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's context management",
+    unit: "contexts",
+    counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
+    knob: None,
+    first_guess: one,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+fn one(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+    Ok(spec(name, [("contexts", 1)]))
+}
+
+#[derive(Debug)]
+struct Contexts(u64);
+
+impl Prepared for Contexts {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.0 {
+            let made = Context::create(gpu.context.device(), WaitMode::BlockingSync);
+            drop(made?);
+            // The new one was current on this thread, and went.
+            gpu.context.bind()?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.0 as f64
+    }
+}
+
+fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let contexts = Params::of(spec).get("contexts", 1..=64)?;
+    Ok(Box::new(Contexts(contexts)))
+}
+
+/// A context takes memory while it is there, and gives it back.
+fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let free = || gpu.context.mem_info().map(|info| info.free_bytes);
+    let before = free()?;
+    let other = Context::create(gpu.context.device(), WaitMode::BlockingSync)?;
+    gpu.context.bind()?;
+    let with = free()?;
+    drop(other);
+    gpu.context.bind()?;
+    let after = free()?;
+    if with < before && after > with {
+        return Ok(());
+    }
+    let what = format!("{before} bytes free, {with} beside a context and {after} after it");
+    Err(LoadError::Wrong {
+        workload: name,
+        what,
+    })
+}

@@ -1,0 +1,112 @@
+//! `dram-read`: a streaming read from every SM. Counter: that of `stream_read`.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, DriverError, Grid};
+use gpubench_kernels::kernel::stream_read::StreamRead;
+use gpubench_kernels::{Kernel, Launcher};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::AGGRESSOR;
+use super::entry::{Entry, verify_kernel};
+use super::l2_reads::NO_SUCH_SUM;
+use super::window_copy::{COPY_KNOB, Cut, THREADS, copy_spec, cut};
+use super::{Gpu, LoadError, Params, Prepared};
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "dram-read",
+    summary: "reads through DRAM from every SM, over a footprint well above L2",
+    sub_axis: SubAxis::Dram,
+    resource: "DRAM bandwidth, reads",
+    unit: "bytes",
+    kernel: Some(Kernel::StreamRead),
+    knob: Some(COPY_KNOB),
+    first_guess: from_every_sm,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+/// Parameters of a stream in one direction: those of the copy.
+pub(super) fn from_every_sm(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    copy_spec(name, props, share, props.full_grid(THREADS).blocks.into())
+}
+
+fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    gpu.kernels.prepare(&[Kernel::StreamRead])?;
+    let hits = DeviceBuffer::<u32>::from_slice(&gpu.context, &[0])?;
+    let hits_at = hits.device_ptr();
+    let read = move |src: DevicePtr, bytes: u64, grid: Grid| StreamRead {
+        src,
+        bytes,
+        trigger: NO_SUCH_SUM,
+        hits: hits_at,
+        grid,
+    };
+    Ok(Box::new((Windowed::new(gpu, spec, read)?, hits)))
+}
+
+fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::StreamRead)
+}
+
+/// Launches over one window of a buffer after the other.
+pub(super) struct Windowed<F> {
+    buffer: DeviceBuffer<u64>,
+    grid: Grid,
+    cut: Cut,
+    next: u64,
+    launch: F,
+}
+
+impl<F> Windowed<F> {
+    /// A buffer with contents, cut into windows; `launch` makes the launch over one of them.
+    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, launch: F) -> Result<Self, LoadError> {
+        let params = Params::of(spec);
+        let grid = params.grid(&gpu.props)?;
+        let cut = cut(params.size("bytes")?, params.size("buffer_bytes")?);
+        // A buffer that does not fit in memory is refused by the driver.
+        let len = (cut.window_bytes * cut.windows / 8) as usize;
+        let buffer = DeviceBuffer::alloc(&gpu.context, len)?;
+        // Pages that nobody ever wrote may be backed by nothing and read for free.
+        buffer.fill_bytes(0x5a)?;
+        Ok(Self {
+            buffer,
+            grid,
+            cut,
+            next: 0,
+            launch,
+        })
+    }
+}
+
+impl<L: Launcher, F: Fn(DevicePtr, u64, Grid) -> L> Prepared for Windowed<F> {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for _ in 0..self.cut.launches {
+            let at = self.next * self.cut.window_bytes;
+            self.next = (self.next + 1) % self.cut.windows;
+            let from = self.buffer.device_ptr().offset_bytes(at);
+            let launch = (self.launch)(from, self.cut.window_bytes, self.grid);
+            launch.launch(&gpu.kernels, &gpu.stream)?;
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        (self.cut.window_bytes * self.cut.launches) as f64
+    }
+}
+
+/// A request together with a buffer that its launches point to.
+impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.0.step(gpu)
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.0.work_per_request()
+    }
+}

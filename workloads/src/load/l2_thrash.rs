@@ -1,0 +1,47 @@
+//! `l2-thrash`: reads of a buffer as large as L2, so that nothing of a neighbour stays in it.
+//! Counter: that of `l2_stream`, and `lts__t_sectors_lookup_miss.sum` of the neighbour.
+
+use gpubench_kernels::Kernel;
+use gpubench_kernels::driver::DeviceProps;
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::AGGRESSOR;
+use super::entry::Entry;
+use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, reads_spec, verify_reads};
+use super::{Gpu, LoadError, Prepared};
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "l2-thrash",
+    summary: "reads a buffer as large as L2 from every SM, again and again",
+    sub_axis: SubAxis::L2,
+    resource: "L2 capacity",
+    unit: "bytes",
+    kernel: Some(Kernel::L2Stream),
+    knob: Some(PASSES_KNOB),
+    first_guess,
+    setup,
+    verify: verify_reads,
+    ..AGGRESSOR
+};
+
+fn first_guess(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    if props.l2_bytes == 0 {
+        return Err(LoadError::TooSmall {
+            workload: name,
+            needs: "an L2 cache".to_owned(),
+            share,
+            has: "none".to_owned(),
+        });
+    }
+    let blocks = props.full_grid(THREADS).blocks;
+    Ok(reads_spec(name, blocks.into(), props.l2_buffer_bytes(1.0)))
+}
+
+fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(L2Reads::new(gpu, spec)?))
+}

@@ -1,0 +1,133 @@
+//! `launch` and `launch-sync`: bursts of the smallest kernel. Counter: each launch adds one to a
+//! word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
+//!
+//! `launch` queues a burst and goes on; `launch-sync` waits for every launch before the next, as an
+//! eager program does. Nobody has a share of the launch path; of what shares are made of, each
+//! takes one block at a time.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
+use gpubench_kernels::kernel::tick::Tick;
+use gpubench_kernels::{Kernel, Launcher};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::VICTIM;
+use super::entry::{Entry, verify_kernel};
+use super::params::spec;
+use super::{Gpu, Knob, LoadError, Params, Prepared};
+
+/// The length of a request in launches.
+pub(super) const LAUNCHES_KNOB: Knob = Knob {
+    param: "launches",
+    granule: 1,
+    max: u32::MAX as u64,
+};
+
+/// `launch`.
+pub(super) static ENTRY: Entry = Entry {
+    name: "launch",
+    summary: "bursts of the smallest kernel, queued one behind the other",
+    sub_axis: SubAxis::Launch,
+    resource: "launch path",
+    unit: "launches",
+    kernel: Some(Kernel::Tick),
+    knob: Some(LAUNCHES_KNOB),
+    first_guess: burst_spec,
+    setup: queued,
+    verify: verify_burst,
+    ..VICTIM
+};
+
+/// `launch-sync`.
+pub(super) static SYNC_ENTRY: Entry = Entry {
+    name: "launch-sync",
+    summary: "bursts of the smallest kernel, each launch waited for before the next",
+    setup: waited_for,
+    ..ENTRY
+};
+
+/// Parameters before calibration.
+pub(super) fn burst_spec(
+    name: &'static str,
+    props: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let threads = props.warp_threads.max(1).into();
+    Ok(spec(name, [("launches", 20), ("threads", threads)]))
+}
+
+/// A burst a request.
+#[derive(Debug)]
+struct Burst {
+    count: DeviceBuffer<u32>,
+    launches: u64,
+    tick: Tick,
+    waits: bool,
+}
+
+impl Burst {
+    fn new(gpu: &Gpu, spec: &WorkloadSpec, waits: bool) -> Result<Self, LoadError> {
+        let params = Params::of(spec);
+        let launches = params.get("launches", 1..=LAUNCHES_KNOB.max)?;
+        // The bound makes the cast exact.
+        let threads = params.get("threads", 1..=gpu.props.threads_per_block.into())? as u32;
+        gpu.kernels.prepare(&[Kernel::Tick])?;
+        let count = DeviceBuffer::from_slice(&gpu.context, &[0])?;
+        let tick = Tick {
+            count: count.device_ptr(),
+            grid: Grid::new(1, threads),
+        };
+        Ok(Self {
+            count,
+            launches,
+            tick,
+            waits,
+        })
+    }
+}
+
+impl Prepared for Burst {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        for number in 1..=self.launches {
+            self.tick.launch(&gpu.kernels, &gpu.stream)?;
+            // The last one is waited for like any request.
+            if self.waits && number < self.launches {
+                gpu.stream.synchronize()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.launches as f64
+    }
+}
+
+/// Bursts that are queued.
+pub(super) fn queued(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Burst::new(gpu, spec, false)?))
+}
+
+fn waited_for(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Burst::new(gpu, spec, true)?))
+}
+
+/// Every launch of two requests has left its trace.
+pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::Tick)?;
+    for waits in [false, true] {
+        let small = spec(name, [("launches", 7), ("threads", 32)]);
+        let mut burst = Burst::new(gpu, &small, waits)?;
+        burst.step(gpu)?;
+        burst.step(gpu)?;
+        gpu.stream.synchronize()?;
+        let found = burst.count.to_vec()?;
+        if found != [14] {
+            let what = format!("{found:?} launches left a trace, expected 14");
+            return Err(LoadError::Wrong {
+                workload: name,
+                what,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! `memory-hog`: takes all the memory that there is, touches it and gives it back. Counter:
+//! `cuMemGetInfo`, `nvmlDeviceGetMemoryInfo`.
+//!
+//! A request is one such grab, which takes as long as it takes; between requests nothing is held, so
+//! that a dose is the part of the time for which the memory is gone.
+
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, codes};
+use gpubench_kernels::kernel::tlb_stride::TlbStride;
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::alloc::COUNTER;
+use super::chains::AGGRESSOR;
+use super::entry::Entry;
+use super::params::spec;
+use super::{Gpu, LoadError, Params, Prepared};
+
+/// Pieces in which an empty device is taken: what remains is less than one of them.
+const PIECES: u64 = 64;
+
+/// Words at the head of each piece that are written, so that it is really there.
+const TOUCHED_WORDS: usize = 1024;
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "memory-hog",
+    summary: "takes all the device memory that there is, touches it and gives it back",
+    sub_axis: SubAxis::Capacity,
+    resource: "memory capacity",
+    unit: "bytes",
+    counter: Some(COUNTER),
+    knob: None,
+    first_guess: pieces,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+    let page = TlbStride::PAGE_BYTES;
+    let bytes = (props.total_bytes / PIECES / page).max(1) * page;
+    Ok(spec(name, [("bytes", bytes)]))
+}
+
+/// What is held within a request.
+#[derive(Debug)]
+struct Hog {
+    len: usize,
+    held: Vec<DeviceBuffer<u32>>,
+    /// Bytes that the first grab came by.
+    taken_bytes: u64,
+    mark: Vec<u32>,
+}
+
+impl Hog {
+    fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
+        let bytes = Params::of(spec).size("bytes")?;
+        // More than there is is refused by the driver, at once.
+        let len = bytes.div_ceil(4) as usize;
+        let mut hog = Self {
+            len,
+            held: Vec::new(),
+            taken_bytes: 0,
+            mark: vec![1; TOUCHED_WORDS.min(len)],
+        };
+        hog.grab(gpu)?;
+        hog.taken_bytes = hog.held.iter().map(DeviceBuffer::bytes).sum();
+        hog.give_back()?;
+        Ok(hog)
+    }
+
+    /// Takes piece after piece until the driver says that there is no more.
+    fn grab(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        loop {
+            match DeviceBuffer::alloc(&gpu.context, self.len) {
+                Ok(piece) => {
+                    piece.write(0, &self.mark)?;
+                    self.held.push(piece);
+                }
+                Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn give_back(&mut self) -> Result<(), DriverError> {
+        self.held.drain(..).try_for_each(DeviceBuffer::free)
+    }
+}
+
+impl Prepared for Hog {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.grab(gpu)?;
+        self.give_back()
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.taken_bytes as f64
+    }
+}
+
+fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Hog::new(gpu, spec)?))
+}
+
+/// After a grab less than a piece is free, and after giving back as much as before.
+fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let free = || gpu.context.mem_info().map(|info| info.free_bytes);
+    let before = free()?;
+    let mut hog = Hog::new(gpu, &pieces(name, &gpu.props, 1.0)?)?;
+    hog.grab(gpu)?;
+    let during = free()?;
+    hog.give_back()?;
+    let after = free()?;
+    // Memory may be free in fragments that no piece fits in: less than a piece each, but several.
+    if hog.taken_bytes >= before / 2 && during <= before - hog.taken_bytes && after >= before {
+        return Ok(());
+    }
+    let what = format!(
+        "{before} bytes free before, {during} while {} were held, {after} after",
+        hog.taken_bytes
+    );
+    Err(LoadError::Wrong {
+        workload: name,
+        what,
+    })
+}

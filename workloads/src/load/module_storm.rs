@@ -1,0 +1,77 @@
+//! `module-storm`: loads a module from PTX and unloads it. Counter: calls of `cuModuleLoadDataEx`.
+//!
+//! The driver keeps what it compiled in a cache on disk, so that after the first request this
+//! leans on loading and on the driver's locks, as a program that starts does, and not on compiling.
+
+use gpubench_kernels::driver::{DeviceProps, DriverError, Module};
+use gpubench_kernels::{Kernel, KernelInfo};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::AGGRESSOR;
+use super::entry::Entry;
+use super::params::spec;
+use super::{Gpu, Knob, LoadError, Params, Prepared};
+
+/// The length of a request in modules.
+const MODULES_KNOB: Knob = Knob {
+    param: "modules",
+    granule: 1,
+    max: u32::MAX as u64,
+};
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "module-storm",
+    summary: "loads a module and unloads it without a pause",
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's module loading",
+    unit: "modules",
+    counter: Some("calls of cuModuleLoadDataEx"),
+    knob: Some(MODULES_KNOB),
+    first_guess: few,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+    Ok(spec(name, [("modules", 1)]))
+}
+
+#[derive(Debug)]
+struct Modules(u64);
+
+impl Modules {
+    /// A kernel of a usual size.
+    fn info() -> &'static KernelInfo {
+        Kernel::Softmax.info()
+    }
+}
+
+impl Prepared for Modules {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        let info = Self::info();
+        for _ in 0..self.0 {
+            drop(Module::load(&gpu.context, info.name, info.ptx)?);
+        }
+        Ok(())
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.0 as f64
+    }
+}
+
+fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let modules = Params::of(spec).get("modules", 1..=MODULES_KNOB.max)?;
+    Ok(Box::new(Modules(modules)))
+}
+
+/// What is loaded has its entry, time after time.
+fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    let info = Modules::info();
+    for _ in 0..2 {
+        Module::load(&gpu.context, info.name, info.ptx)?.function(info.name)?;
+    }
+    Ok(())
+}

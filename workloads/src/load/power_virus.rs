@@ -1,0 +1,92 @@
+//! `power-virus`: arithmetic on every SM while DRAM is copied, for the most power that plain kernels
+//! draw. Counter: `nvmlDeviceGetPowerUsage`, `nvmlDeviceGetTotalEnergyConsumption`.
+//!
+//! Each of the two takes half of the threads that an SM holds, on a stream of its own, so that both
+//! run at the same time.
+
+use gpubench_kernels::driver::{DeviceProps, DriverError, Event, EventKind, Stream};
+use gpubench_kernels::{Kernel, Launcher};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::AGGRESSOR;
+use super::compute::{Chain, verify_chain};
+use super::entry::Entry;
+use super::window_copy::{WindowCopy, copy_spec, verify_copy};
+use super::{Gpu, LoadError, Params, Prepared};
+
+/// Bytes that an SM copies while it runs one iteration of the chains: what DRAM moves meanwhile,
+/// about the same for every generation, since pipes and memory have grown together.
+const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "power-virus",
+    summary: "arithmetic on every SM and a copy through DRAM at the same time",
+    sub_axis: SubAxis::Power,
+    resource: "power budget",
+    kernel: Some(Kernel::Fp32Chain),
+    counter: Some("nvmlDeviceGetPowerUsage; nvmlDeviceGetTotalEnergyConsumption"),
+    first_guess: half_and_half,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+fn half_and_half(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let blocks = props.full_grid(super::compute::THREADS).blocks / 2;
+    let mut spec = copy_spec(name, props, share, blocks.max(1).into())?;
+    spec.params.insert("iterations".to_owned(), 1_000);
+    let bytes = BYTES_PER_SM_AND_ITERATION * u64::from(props.sm_count);
+    spec.params.insert("bytes_per_iteration".to_owned(), bytes);
+    spec.params.remove("bytes");
+    Ok(spec)
+}
+
+/// Both at once.
+#[derive(Debug)]
+struct Virus {
+    chain: Chain,
+    copy: WindowCopy,
+    stream: Stream,
+    from: Event,
+    to: Event,
+}
+
+impl Prepared for Virus {
+    fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.from.record(&gpu.stream)?;
+        self.stream.wait_event(&self.from)?;
+        self.chain.launch.launch(&gpu.kernels, &self.stream)?;
+        self.to.record(&self.stream)?;
+        self.copy.step(gpu)?;
+        gpu.stream.wait_event(&self.to)
+    }
+
+    fn work_per_request(&self) -> f64 {
+        self.chain.work_per_request()
+    }
+}
+
+fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    let params = Params::of(spec);
+    let iterations = params.get("iterations", 1..=u64::from(u32::MAX))?;
+    let bytes = params.get("bytes_per_iteration", 1..=1 << 24)? * iterations;
+    let mut copied = spec.clone();
+    copied.params.insert("bytes".to_owned(), bytes.max(128));
+    Ok(Box::new(Virus {
+        chain: Chain::new(gpu, spec)?,
+        copy: WindowCopy::new(gpu, &copied)?,
+        stream: Stream::new(&gpu.context)?,
+        from: Event::new(&gpu.context, EventKind::Mark)?,
+        to: Event::new(&gpu.context, EventKind::Mark)?,
+    }))
+}
+
+fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_chain(name, gpu)?;
+    verify_copy(name, gpu)
+}

@@ -1,0 +1,38 @@
+//! `reserve`: takes the memory of its share in one piece and gives it back. Counter: `cuMemGetInfo`.
+//!
+//! A request is one reservation, which takes as long as it takes. One that is refused is a request
+//! that failed: a promise of capacity that was not kept.
+
+use gpubench_kernels::driver::DeviceProps;
+use gpubench_kernels::kernel::tlb_stride::TlbStride;
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::LoadError;
+use super::alloc;
+use super::calibrate::DEMAND_OF_SHARE;
+use super::entry::Entry;
+use super::params::spec;
+
+/// See the module.
+pub(super) static ENTRY: Entry = Entry {
+    name: "reserve",
+    summary: "takes the memory of its share in one piece and gives it back",
+    sub_axis: SubAxis::Capacity,
+    resource: "memory capacity",
+    unit: "reservations",
+    knob: None,
+    first_guess: of_share,
+    ..alloc::ENTRY
+};
+
+fn of_share(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let page = TlbStride::PAGE_BYTES;
+    // Truncation errs towards less.
+    let bytes = (props.total_bytes as f64 * share * DEMAND_OF_SHARE) as u64;
+    let bytes = (bytes / page).max(1) * page;
+    Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))
+}

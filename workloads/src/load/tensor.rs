@@ -1,0 +1,80 @@
+//! Tensor cores: `tensor`, the victim, and `tensor-hog`. Counter: that of `tensor_chain`.
+//!
+//! Waived where the architecture has none, and where the driver does not take the instructions: a
+//! device is asked by loading the kernel, not by its name.
+
+use gpubench_kernels::driver::DriverError;
+use gpubench_kernels::kernel::tensor_chain::{Half, TensorChain};
+use gpubench_kernels::{Cost, Kernel};
+use gpubench_record::{SubAxis, WorkloadSpec};
+
+use super::chains::{AGGRESSOR, VICTIM, chain};
+use super::entry::{Entry, verify_kernel};
+use super::{Gpu, LoadError, Prepared};
+
+/// The first architecture with tensor cores (CUDA C++ Programming Guide, "Compute capability 7.x").
+const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
+
+/// Answers that speak of the text and not of the device: CUDA_ERROR_NO_BINARY_FOR_GPU, INVALID_PTX,
+/// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
+const REFUSALS: [i32; 4] = [209, 218, 222, 801];
+
+/// `tensor`, the victim.
+pub(super) static VICTIM_ENTRY: Entry = Entry {
+    name: "tensor",
+    summary: "products of half-precision matrices, one block on each SM of the share",
+    sub_axis: SubAxis::Sm,
+    resource: "tensor cores",
+    kernel: Some(Kernel::TensorChain),
+    lacks,
+    setup,
+    verify,
+    ..VICTIM
+};
+
+/// `tensor-hog`, the aggressor.
+pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
+    name: "tensor-hog",
+    summary: "products of half-precision matrices from as many threads as every SM holds",
+    sub_axis: SubAxis::Sm,
+    resource: "tensor cores",
+    kernel: Some(Kernel::TensorChain),
+    lacks,
+    setup,
+    verify,
+    ..AGGRESSOR
+};
+
+fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
+    let (major, minor) = gpu.props.compute_capability;
+    if (major, minor) < FIRST_WITH_TENSOR_CORES {
+        return Ok(Some(format!(
+            "compute capability {major}.{minor} has no tensor cores"
+        )));
+    }
+    match gpu.kernels.prepare(&[Kernel::TensorChain]) {
+        Ok(()) => Ok(None),
+        Err(DriverError::Module { code, name, .. }) if REFUSALS.contains(&code) => Ok(Some(
+            format!("the driver does not take the instructions of tensor_chain: {name}"),
+        )),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    chain::<f32, _>(gpu, spec, operations, |out, iterations, grid| TensorChain {
+        out,
+        iterations,
+        a: Half::SMALL,
+        b: Half::SMALL,
+        grid,
+    })
+}
+
+fn operations(cost: &Cost) -> u64 {
+    cost.tensor_flops
+}
+
+fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
+    verify_kernel(gpu, Kernel::TensorChain)
+}
