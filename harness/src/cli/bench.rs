@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
-use gpubench_record::{DeviceIdentity, Provenance};
+use gpubench_record::{DeviceIdentity, DeviceKind, Provenance};
+use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::machine;
-use gpubench_virtual_gpu::session::TimeMode;
+use gpubench_virtual_gpu::session::{ENV, TimeMode};
 
 use super::device::DeviceSelector;
 use crate::device::lock::{GpuLock, LockError};
@@ -72,13 +74,24 @@ impl Bench {
         };
         let nvml = Nvml::open(None, &which).map_err(ask_error)?;
         let identity = identity::identify(&nvml).map_err(ask_error)?;
-        let lock = GpuLock::take(nvml.uuid()).map_err(|error| match error {
+        // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
+        let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
+        let lock = match folder {
+            Some(folder) => GpuLock::take_in(Path::new(&folder), nvml.uuid()),
+            None => GpuLock::take(nvml.uuid()),
+        };
+        let lock = lock.map_err(|error| match error {
             LockError::Held { uuid, holder } => ExpectedError::Busy { gpu: uuid, holder },
             LockError::Io { path, source } => ExpectedError::from_write(&path, source),
         })?;
         // Tenants see this one device and no other, whatever its number.
         let visible = OsString::from(nvml.uuid());
-        let environment = BTreeMap::from([(OsString::from("CUDA_VISIBLE_DEVICES"), visible)]);
+        let mut environment = BTreeMap::from([(OsString::from("CUDA_VISIBLE_DEVICES"), visible)]);
+        if identity.kind == DeviceKind::Virtual {
+            // A virtual GPU from the environment, on the wall clock. Tenants read no results of
+            // what they are timed with.
+            environment.insert(OsString::from(SAMPLE_ENV), OsString::from("1"));
+        }
         Ok(Self {
             nvml: Arc::new(nvml),
             identity,

@@ -8,11 +8,11 @@
 mod execute;
 mod ranges;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::abi::code::{self, Code};
 use crate::abi::cuda::noisy;
-use crate::abi::process::{FunctionEntry, Process, StreamEntry};
+use crate::abi::process::{FunctionEntry, Process, StreamEntry, Tables};
 use crate::cost::Cost;
 use crate::machine::Machine;
 use crate::ptx;
@@ -20,6 +20,14 @@ use crate::state::{Op, OpKind};
 
 pub use execute::Clocking;
 use execute::{Outcome, execute};
+
+/// Environment variable of a process that reads no results of large launches, so that they may be
+/// sampled in wall time too: executing them in full would take real time that no GPU takes.
+pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
+
+/// Writes to one allocation that are remembered; where more lie between a launch and its equal, it
+/// is executed again.
+const WRITES_MAX: usize = 64;
 
 /// One launch as the program asked for it.
 #[derive(Debug)]
@@ -59,6 +67,8 @@ struct Known {
     reads: Vec<(u64, u64)>,
     /// Allocations written, with their versions afterwards.
     writes: Vec<(u64, u64)>,
+    /// For each of them, the first byte touched and the one after the last.
+    extents: Vec<(u64, u64)>,
     /// Only some of its blocks were executed.
     sampled: bool,
     /// Executing it again on the same memory would change nothing.
@@ -79,10 +89,20 @@ struct Deferred {
 }
 
 /// What a process remembers of its launches.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Memory {
     known: HashMap<Key, Known>,
     deferred: Vec<Deferred>,
+    /// By allocation, the last writes of launches to a part of it.
+    partial: HashMap<u64, VecDeque<PartialWrite>>,
+}
+
+/// A launch wrote a part of an allocation and nothing beside it.
+#[derive(Debug, Clone, Copy)]
+struct PartialWrite {
+    before: u64,
+    after: u64,
+    extent: (u64, u64),
 }
 
 impl Memory {
@@ -90,6 +110,32 @@ impl Memory {
     pub fn forget_context(&mut self, context: u32) {
         self.known.retain(|key, _| key.context != context);
         self.deferred.retain(|deferred| deferred.context != context);
+    }
+
+    fn note(&mut self, start: u64, write: PartialWrite) {
+        let writes = self.partial.entry(start).or_default();
+        if writes.len() == WRITES_MAX {
+            writes.pop_front();
+        }
+        writes.push_back(write);
+    }
+
+    /// Whether an extent still holds what it held at version `then`, now that the allocation has
+    /// version `now`: every write between the two is known and lies beside it.
+    fn untouched(&self, start: u64, extent: (u64, u64), then: u64, now: u64) -> bool {
+        let mut version = now;
+        let known = self.partial.get(&start).into_iter().flatten();
+        for write in known.rev() {
+            if version == then {
+                break;
+            }
+            let beside = write.extent.1 <= extent.0 || extent.1 <= write.extent.0;
+            if write.after != version || !beside {
+                return false;
+            }
+            version = write.before;
+        }
+        version == then
     }
 }
 
@@ -227,14 +273,35 @@ fn recall(process: &Process, key: &Key) -> Option<Known> {
             .get(&start)
             .is_some_and(|a| a.version == version)
     };
-    let unchanged = known.reads.iter().all(same) && known.writes.iter().all(same);
+    let kept = |(&(start, version), &extent): (&(u64, u64), &(u64, u64))| {
+        tables
+            .allocations
+            .get(&start)
+            .is_some_and(|a| tables.launches.untouched(start, extent, version, a.version))
+    };
+    let unchanged =
+        known.reads.iter().all(same) && known.writes.iter().zip(&known.extents).all(kept);
     (known.repeatable && unchanged).then_some(known)
 }
 
 fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
     let mut tables = process.tables();
-    for &start in &outcome.writes {
+    for (&start, &extent) in outcome.writes.iter().zip(&outcome.extents) {
+        let version = |tables: &Tables| tables.allocations.get(&start).map_or(0, |a| a.version);
+        let before = version(&tables);
         tables.wrote(start, outcome.sampled);
+        let after = version(&tables);
+        // Of a sampled launch not all is known that it writes: what follows it starts anew.
+        if !outcome.sampled {
+            tables.launches.note(
+                start,
+                PartialWrite {
+                    before,
+                    after,
+                    extent,
+                },
+            );
+        }
     }
     let versions = |starts: &[u64]| -> Vec<(u64, u64)> {
         starts
@@ -251,6 +318,7 @@ fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
         by_clock: outcome.by_clock,
         reads: versions(&outcome.reads),
         writes: versions(&outcome.writes),
+        extents: outcome.extents.clone(),
         sampled: outcome.sampled,
         repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics,
     };
@@ -332,4 +400,50 @@ pub fn finish_deferred_writes(process: &Process, start: u64) -> Result<(), Code>
         .deferred
         .retain(|d| !d.writes.contains(&start));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, PartialWrite, WRITES_MAX};
+
+    #[test]
+    fn an_extent_is_untouched_while_every_write_since_is_known_and_lies_beside_it() {
+        let mut memory = Memory::default();
+        let mut write = |before, after, extent| {
+            let write = PartialWrite {
+                before,
+                after,
+                extent,
+            };
+            memory.note(7, write);
+            memory.clone()
+        };
+        // The launch in question wrote 0..128 and left version 2; others wrote beside it.
+        write(1, 2, (0, 128));
+        write(2, 3, (128, 256));
+        let known = write(3, 4, (256, 384));
+        for (extent, then, now, expected) in [
+            ((0, 128), 2, 2, true),
+            ((0, 128), 2, 4, true),
+            ((128, 256), 3, 4, true),
+            // Overlapping by a byte, by the whole, or written by something unknown since.
+            ((127, 129), 2, 4, false),
+            ((0, 384), 2, 4, false),
+            ((0, 128), 2, 5, false),
+            ((0, 128), 0, 4, false),
+        ] {
+            assert_eq!(
+                known.untouched(7, extent, then, now),
+                expected,
+                "{extent:?} from {then} to {now}"
+            );
+        }
+        assert!(!known.untouched(8, (0, 128), 2, 4), "another allocation");
+        // What is no longer remembered is not vouched for.
+        let mut last = known;
+        for number in 0..WRITES_MAX as u64 {
+            last = write(4 + number, 5 + number, (512, 640));
+        }
+        assert!(!last.untouched(7, (0, 128), 2, 4 + WRITES_MAX as u64));
+    }
 }

@@ -9,7 +9,7 @@ use crate::clock::Time;
 use crate::device::{EventPool, Requests};
 use crate::generator::{DeviceError, Reap, Submit};
 
-/// Requests before the first that counts: the first ones load code and fill caches.
+/// Fewest requests before the first that counts: the first ones load code and fill caches.
 const WARM_UP: usize = 3;
 
 /// Figures of a few requests, one at a time.
@@ -68,6 +68,7 @@ impl OnDevice<'_> {
     ) -> Result<(f64, Vec<u64>), LoadError> {
         let mut prepared = self.workload.setup(self.gpu, spec)?;
         let work_per_request = prepared.work_per_request();
+        let warm_up = WARM_UP.max(prepared.cycle());
         let pool = Arc::new(EventPool::new(&self.gpu.context, self.gpu.spin, depth)?);
         let mut device = Requests {
             gpu: self.gpu,
@@ -76,14 +77,14 @@ impl OnDevice<'_> {
         };
         let mut ended_ns = Vec::with_capacity(requests + 1);
         let failed = |error: DeviceError| self.failed(error);
-        for number in 0..WARM_UP + requests + depth {
+        for number in 0..warm_up + requests + depth {
             if number >= depth {
                 pool.wait(number % depth).map_err(failed)?;
-                if number >= WARM_UP + depth - 1 {
+                if number >= warm_up + depth - 1 {
                     ended_ns.push(self.time.now_ns());
                 }
             }
-            if number < WARM_UP + requests {
+            if number < warm_up + requests {
                 device.submit(number % depth).map_err(failed)?;
             }
         }

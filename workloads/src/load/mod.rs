@@ -211,6 +211,12 @@ pub trait Prepared {
     /// When the driver refuses.
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
 
+    /// Requests until one repeats an earlier one exactly. All of them are first ones, which cost
+    /// more: pages are mapped, and a virtual GPU finds out what they cost.
+    fn cycle(&self) -> usize {
+        1
+    }
+
     /// What one request amounts to, in the unit of the workload.
     fn work_per_request(&self) -> f64;
 }

@@ -147,6 +147,11 @@ impl Prepared for WindowCopy {
         // Each byte copied is read once and written once.
         (2 * self.window_bytes * self.launches) as f64
     }
+
+    fn cycle(&self) -> usize {
+        // At most [`WINDOWS_MAX`]; several launches a request only come back sooner.
+        self.windows as usize
+    }
 }
 
 /// Every window of a small copy arrives, in as many requests as there are windows.

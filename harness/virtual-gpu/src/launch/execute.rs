@@ -1,6 +1,7 @@
 //! Executing a launch on the host: in full, or on a sample of its blocks.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use super::ranges::{Ranges, ranges};
 use super::{Key, blocks_per_sm, kernel_of};
@@ -10,8 +11,9 @@ use crate::cost::{self, Cost, Shape};
 use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
 use crate::state::Interval;
 
-/// In virtual time, launches of more lane-instructions than this are sampled. A load generator
-/// repeats one launch thousands of times and reads nothing; a check is made to stay below.
+/// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
+/// generator repeats one launch thousands of times and reads nothing; a check is made to stay
+/// below.
 const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
 
 /// Launches of no more blocks than this have no sample that would be smaller.
@@ -54,6 +56,8 @@ pub struct Outcome {
     pub reads: Vec<u64>,
     /// Allocations written.
     pub writes: Vec<u64>,
+    /// For each of them, the first byte touched and the one after the last.
+    pub extents: Vec<(u64, u64)>,
     /// Only some of its blocks were executed.
     pub sampled: bool,
     /// Atomics ran.
@@ -181,10 +185,13 @@ pub fn execute(
             .filter_map(|index| run.ranges.starts[index])
             .collect()
     };
-    let (reads, writes) = (
-        of(execution.footprint.read_ranges()),
-        of(execution.footprint.written_ranges()),
-    );
+    let written = execution.footprint.written_ranges();
+    let extents = written
+        .iter()
+        .filter(|index| run.ranges.starts[**index].is_some())
+        .map(|index| execution.footprint.extent(*index))
+        .collect();
+    let (reads, writes) = (of(execution.footprint.read_ranges()), of(written));
     if !sampled && fault.is_none() {
         refuse_unwritten(process, &function.name, &reads)?;
     }
@@ -201,6 +208,7 @@ pub fn execute(
         by_clock,
         reads,
         writes,
+        extents,
         sampled,
         uses_atomics,
         fault,
@@ -268,8 +276,8 @@ impl Run<'_> {
         let lanes = first.counts.lanes().max(1);
         self.block_ns =
             first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
-        let in_full = !self.process.device.is_virtual_time()
-            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS;
+        let in_full =
+            !may_sample(self.process) || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS;
         // Few blocks leave nothing to choose from: they are all executed, this once.
         if !in_full
             && blocks > SAMPLED_BLOCKS
@@ -326,6 +334,15 @@ impl Run<'_> {
         let limit: u64 = touched.iter().map(|&index| self.ranges.bytes[index]).sum();
         scaled.min(limit)
     }
+}
+
+/// Whether launches may be sampled at all: in virtual time, whose programs are load generators, and
+/// in wall time where the process says that it is one.
+fn may_sample(process: &Process) -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    process.device.is_virtual_time()
+        || *ASKED
+            .get_or_init(|| std::env::var_os(super::SAMPLE_ENV).is_some_and(|value| value == "1"))
 }
 
 /// The number and the Xid of a fault, and what had been executed by then. The pairs are those of

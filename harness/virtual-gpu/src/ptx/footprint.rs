@@ -74,6 +74,21 @@ impl Footprint {
         self.indices(|range| range.written)
     }
 
+    /// First touched byte of a range and the one after the last, in whole lines; empty at 0 if none.
+    pub fn extent(&self, range: usize) -> (u64, u64) {
+        let chunks = self.ranges.get(range).map(|range| &range.chunks);
+        let lines = chunks.into_iter().flatten().flat_map(|(id, words)| {
+            (0..CHUNK_LINES)
+                .filter(|line| words[(line / 64) as usize] & (1 << (line % 64)) != 0)
+                .map(move |line| id * CHUNK_LINES + line)
+        });
+        let (first, last) = (lines.clone().min(), lines.max());
+        match (first, last) {
+            (Some(first), Some(last)) => (first * LINE_BYTES, (last + 1) * LINE_BYTES),
+            _ => (0, 0),
+        }
+    }
+
     /// Adds what another execution on the same ranges touched.
     pub fn absorb(&mut self, other: Footprint) {
         if self.ranges.len() < other.ranges.len() {
@@ -116,5 +131,9 @@ mod tests {
         assert_eq!(footprint.bytes(), 4 * LINE_BYTES);
         assert_eq!(footprint.read_ranges(), [1]);
         assert_eq!(footprint.written_ranges(), [1, 3]);
+        assert_eq!(footprint.extent(1), (0, 2 * LINE_BYTES));
+        let line = (CHUNK_LINES - 1) * LINE_BYTES;
+        assert_eq!(footprint.extent(3), (line, line + 2 * LINE_BYTES));
+        assert_eq!((footprint.extent(0), footprint.extent(9)), ((0, 0), (0, 0)));
     }
 }
