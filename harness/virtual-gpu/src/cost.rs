@@ -20,6 +20,32 @@ pub struct Shape {
     pub footprint_bytes: u64,
 }
 
+/// The part of the device that a launch may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// First SM.
+    pub sm_first: u32,
+    /// SMs.
+    pub sm_count: u32,
+    /// L2 size.
+    pub l2_bytes: u64,
+    /// Share of DRAM and L2 bandwidth.
+    pub bandwidth: f64,
+}
+
+impl Part {
+    /// All of it.
+    #[must_use]
+    pub fn whole(machine: &Machine) -> Self {
+        Self {
+            sm_first: 0,
+            sm_count: machine.gpu.sm_count,
+            l2_bytes: machine.memory.l2_kib << 10,
+            bandwidth: 1.0,
+        }
+    }
+}
+
 /// What a launch costs alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
@@ -53,16 +79,16 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
     model
 }
 
-/// What the counted work costs on the machine.
+/// What the counted work costs alone on a part of the machine. Demands are shares of the whole.
 #[must_use]
-pub fn cost(machine: &Machine, counts: &Counts, shape: &Shape) -> Cost {
+pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
     let gpu = &machine.gpu;
     let sms = f64::from(gpu.sm_count);
     let clock_ghz = f64::from(gpu.sm_clock_mhz) / 1000.0;
     let blocks = shape.blocks.max(1);
     // The SM with the most blocks decides; an even spread is what the block scheduler aims at.
-    let sm_blocks = blocks.div_ceil(u64::from(gpu.sm_count));
-    let used_sms = blocks.min(u64::from(gpu.sm_count)) as f64;
+    let sm_blocks = blocks.div_ceil(u64::from(part.sm_count.max(1)));
+    let used_sms = blocks.min(u64::from(part.sm_count)) as f64;
     let loads = sm_loads(machine, counts);
     let busiest = sm_blocks as f64 / blocks as f64;
     let mut alone_ns = LEAST_NS;
@@ -76,13 +102,13 @@ pub fn cost(machine: &Machine, counts: &Counts, shape: &Shape) -> Cost {
     let memory = &machine.memory;
     let l2_bytes =
         (counts.load_sector_bytes + counts.store_sector_bytes + counts.atomic_sector_bytes) as f64;
-    let resident = shape.footprint_bytes <= memory.l2_kib << 10;
+    let resident = shape.footprint_bytes <= part.l2_bytes;
     let dram_bytes = if resident { 0.0 } else { l2_bytes };
-    let l2_rate = memory.l2_gb_per_s.min(used_sms * memory.sm_l2_gb_per_s);
-    let dram_rate = memory.dram_gb_per_s.min(used_sms * memory.sm_dram_gb_per_s);
+    let l2_rate = (memory.l2_gb_per_s * part.bandwidth).min(used_sms * memory.sm_l2_gb_per_s);
+    let dram_rate = (memory.dram_gb_per_s * part.bandwidth).min(used_sms * memory.sm_dram_gb_per_s);
     alone_ns = alone_ns.max(l2_bytes / l2_rate).max(dram_bytes / dram_rate);
     let atomic_rate = f64::from(gpu.atomics_per_clock) * clock_ghz * sms;
-    alone_ns = alone_ns.max(counts.atomics as f64 / atomic_rate);
+    alone_ns = alone_ns.max(counts.atomics as f64 / (atomic_rate * part.bandwidth));
 
     let mut demand = [0; RESOURCES];
     let mut put = |resource: Resource, share: f64| {
@@ -92,7 +118,8 @@ pub fn cost(machine: &Machine, counts: &Counts, shape: &Shape) -> Cost {
         put(resource, work / (per_clock * clock_ghz * sms * alone_ns));
     }
     let slots = u64::from(gpu.sm_count) * shape.blocks_per_sm.max(1);
-    put(Resource::SmSlots, blocks.min(slots) as f64 / slots as f64);
+    let usable = u64::from(part.sm_count) * shape.blocks_per_sm.max(1);
+    put(Resource::SmSlots, blocks.min(usable) as f64 / slots as f64);
     put(Resource::L2, l2_bytes / (memory.l2_gb_per_s * alone_ns));
     put(
         Resource::Dram,
@@ -168,7 +195,7 @@ fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shape, cost};
+    use super::{Part, Shape, cost};
     use crate::machine::Machine;
     use crate::ptx::{Class, Counts};
     use crate::state::{ONE, Resource};
@@ -190,7 +217,7 @@ mod tests {
             blocks_per_sm: 4,
             footprint_bytes: 320 << 20,
         };
-        let got = cost(&machine, &counts, &shape);
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
         // 320 MB at 320 GB/s.
         assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
         assert!((share(&got.demand, Resource::Dram) - 1.0).abs() < 1e-5);
@@ -210,7 +237,7 @@ mod tests {
             blocks_per_sm: 4,
             footprint_bytes: 1 << 20,
         };
-        let got = cost(&machine, &counts, &shape);
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
         assert!(
             (got.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
             "{}",
@@ -231,7 +258,7 @@ mod tests {
             blocks_per_sm: 4,
             footprint_bytes: 0,
         };
-        let got = cost(&machine, &counts, &shape);
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
         assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
         assert!((share(&got.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
         Ok(())

@@ -4,8 +4,9 @@
     reason = "thread ids and processor affinity have no safe form in std"
 )]
 
-use crate::model;
-use crate::state::{Context, NONE, Participant, Process, State, Stream};
+use crate::model::{self, Rules, fault};
+use crate::mps;
+use crate::state::{Context, Head, NONE, Participant, Process, State, Stream};
 
 /// The name of the calling process, cut to fit.
 #[must_use]
@@ -26,6 +27,13 @@ pub fn own_tid() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
+/// The user that the process runs as.
+#[must_use]
+pub fn own_uid() -> u32 {
+    // SAFETY: plain call without arguments that cannot fail.
+    unsafe { libc::getuid() }
+}
+
 /// Keeps the calling thread on one core. In virtual time one participant runs at a time, and a
 /// hand-over within a core costs a tenth of one between cores. Failing to pin costs speed only.
 pub fn pin_to(core: Option<u32>) {
@@ -41,13 +49,37 @@ pub fn pin_to(core: Option<u32>) {
     }
 }
 
+/// Xid of work removed because its process ended (XID catalogue).
+const XID_PREEMPTIVE_REMOVAL: u32 = 45;
+/// `CUresult` of MPS clients whose peer died at work, where the machine plants that:
+/// LAUNCH_FAILED (cuda.h). The vendor leaves the case undefined.
+const PEER_DIED: i32 = 719;
+
 /// Takes back everything a dead process held: queues, contexts, memory, its places on the clock.
-pub fn reap(state: &mut State, slot: u32) {
-    for context in 0..state.contexts.live().len() {
-        if state.contexts.rows[context].live && state.contexts.rows[context].process == slot {
-            close_context(state, context as u32);
+pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
+    let own: Vec<u32> = (0..state.contexts.live().len() as u32)
+        .filter(|&index| {
+            let context = &state.contexts.rows[index as usize];
+            context.live && context.process == slot
+        })
+        .collect();
+    let working = |context: &&u32| {
+        let streams = state.streams.live().iter();
+        streams
+            .into_iter()
+            .any(|s| s.live && s.context == **context && s.head == Head::Started)
+    };
+    if let Some(&context) = own.iter().find(working) {
+        fault::log(state, slot, XID_PREEMPTIVE_REMOVAL);
+        let client = state.contexts.rows[context as usize].server != NONE;
+        if client && rules.faults.mps_kill_reaches_peers {
+            fault::reach(state, rules, context, PEER_DIED, 0);
         }
     }
+    for context in own {
+        close_context(state, rules, context);
+    }
+    mps::bury(state, slot);
     let mut freed = false;
     for allocation in state.allocations.live_mut() {
         if allocation.live && allocation.process == slot {
@@ -69,15 +101,26 @@ pub fn reap(state: &mut State, slot: u32) {
     state.processes.rows[slot as usize] = Process::default();
 }
 
+/// Ends a context, and tells its MPS server, if it has one, that a client has left.
+pub fn close_context(state: &mut State, rules: &Rules, context: u32) {
+    let server = state.contexts.rows[context as usize].server;
+    drop_context(state, context);
+    if server != NONE {
+        fault::client_left(state, rules, server);
+    }
+}
+
 /// Ends a context: what it queued is dropped and what it owned is free.
-pub fn close_context(state: &mut State, context: u32) {
+pub fn drop_context(state: &mut State, context: u32) {
     for stream in 0..state.streams.live().len() {
         let slot = &mut state.streams.rows[stream];
         if slot.live && slot.context == context {
             close_stream(slot);
-            for engine in &mut state.copies {
-                if engine.stream == stream as u32 {
-                    engine.stream = NONE;
+            for instance in state.instances.live_mut() {
+                for engine in &mut instance.copies {
+                    if engine.stream == stream as u32 {
+                        engine.stream = NONE;
+                    }
                 }
             }
         }

@@ -17,25 +17,63 @@ pub const fn taken(bytes: u64) -> u64 {
     bytes.saturating_add(unit - 1) / unit * unit
 }
 
-/// Bytes that nobody has, the driver's own part aside.
+/// Row of the part of the device whose memory a context uses.
 #[must_use]
-pub fn free_bytes(state: &State, machine: &Machine) -> u64 {
-    let usable = (machine.memory.total_mib - machine.memory.reserved_mib) << 20;
+pub fn instance_of(state: &State, context: u32) -> u32 {
+    let engine = state.contexts.rows[context as usize].engine;
+    state.engines.rows[engine as usize].instance
+}
+
+/// Bytes of one part of the device that nobody has, the driver's own share aside.
+#[must_use]
+pub fn free_bytes(state: &State, instance: u32) -> u64 {
     let contexts: u64 = state
         .contexts
         .live()
         .iter()
-        .filter(|c| c.live)
+        .filter(|c| c.live && state.engines.rows[c.engine as usize].instance == instance)
         .map(|c| c.bytes)
         .sum();
     let taken: u64 = state
         .allocations
         .live()
         .iter()
-        .filter(|a| a.live)
+        .filter(|a| a.live && instance_of(state, a.context) == instance)
         .map(|a| a.taken)
         .sum();
+    let usable = state.instances.rows[instance as usize].memory_bytes;
     usable.saturating_sub(contexts).saturating_sub(taken)
+}
+
+/// Bytes of the whole device that nobody has, divided or not.
+#[must_use]
+pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
+    let contexts = state.contexts.live().iter().filter(|c| c.live);
+    let allocations = state.allocations.live().iter().filter(|a| a.live);
+    let taken: u64 =
+        contexts.map(|c| c.bytes).sum::<u64>() + allocations.map(|a| a.taken).sum::<u64>();
+    ((machine.memory.total_mib - machine.memory.reserved_mib) << 20).saturating_sub(taken)
+}
+
+/// Bytes that one context has, itself included.
+#[must_use]
+pub fn context_bytes(state: &State, context: u32) -> u64 {
+    let allocations = state.allocations.live().iter();
+    let taken: u64 = allocations
+        .filter(|a| a.live && a.context == context)
+        .map(|a| a.taken)
+        .sum();
+    taken + state.contexts.rows[context as usize].bytes
+}
+
+/// Bytes that a context can still get: what is free, and what its limit leaves.
+#[must_use]
+pub fn free_for(state: &State, context: u32) -> u64 {
+    let free = free_bytes(state, instance_of(state, context));
+    match state.contexts.rows[context as usize].memory_limit {
+        0 => free,
+        limit => free.min(limit.saturating_sub(context_bytes(state, context))),
+    }
 }
 
 /// Bytes that one process has, its contexts included.
@@ -58,29 +96,34 @@ pub fn process_bytes(state: &State, process: u32) -> u64 {
     contexts + taken
 }
 
+/// All the memory that a context is shown: its part of the device's, or its limit.
+#[must_use]
+pub fn total_for(state: &State, context: u32) -> u64 {
+    let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
+    match state.contexts.rows[context as usize].memory_limit {
+        0 => all,
+        limit => all.min(limit),
+    }
+}
+
 /// Gives `bytes` to a context, the first place that fits. `None` when memory is out.
-pub fn allocate(
-    state: &mut State,
-    machine: &Machine,
-    process: u32,
-    context: u32,
-    bytes: u64,
-) -> Option<Allocation> {
+pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Option<Allocation> {
     let taken = taken(bytes);
-    if taken > free_bytes(state, machine) {
+    if taken > free_for(state, context) {
         return None;
     }
     let align = if bytes >= LARGE { PAGE } else { SMALL };
-    let end = machine.memory.total_mib << 20;
+    let part = state.instances.rows[instance_of(state, context) as usize];
+    let end = part.memory_offset + part.memory_bytes;
     let mut live: Vec<(u64, u64)> = state
         .allocations
         .live()
         .iter()
-        .filter(|a| a.live)
+        .filter(|a| a.live && (part.memory_offset..end).contains(&a.offset))
         .map(|a| (a.offset, a.taken))
         .collect();
     live.sort_unstable();
-    let mut at = 0;
+    let mut at = part.memory_offset;
     for (offset, length) in live {
         if at + taken <= offset {
             break;
@@ -120,17 +163,16 @@ pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocatio
 #[cfg(test)]
 mod tests {
     use super::{allocate, free_bytes, release};
-    use crate::machine::Machine;
-    use crate::state::State;
+    use crate::state::{State, WHOLE};
 
     #[test]
     fn memory_runs_out_and_comes_back() -> Result<(), Box<dyn std::error::Error>> {
-        let machine = Machine::load("turing")?;
         let mut state = State::new(0, 0);
-        let all = free_bytes(&state, &machine);
-        let first = allocate(&mut state, &machine, 0, 0, all / 2).ok_or("half fits")?;
-        assert!(allocate(&mut state, &machine, 1, 1, all / 2 + (4 << 20)).is_none());
-        let small = allocate(&mut state, &machine, 1, 1, 100).ok_or("a little fits")?;
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let all = free_bytes(&state, WHOLE);
+        let first = allocate(&mut state, 0, 0, all / 2).ok_or("half fits")?;
+        assert!(allocate(&mut state, 1, 1, all / 2 + (4 << 20)).is_none());
+        let small = allocate(&mut state, 1, 1, 100).ok_or("a little fits")?;
         assert!(small.offset >= first.offset + first.taken);
         assert!(
             release(&mut state, 1, first.offset).is_none(),
@@ -138,8 +180,8 @@ mod tests {
         );
         release(&mut state, 0, first.offset).ok_or("its own")?;
         release(&mut state, 1, small.offset).ok_or("its own")?;
-        assert_eq!(free_bytes(&state, &machine), all);
-        let again = allocate(&mut state, &machine, 2, 2, 4096).ok_or("fits")?;
+        assert_eq!(free_bytes(&state, WHOLE), all);
+        let again = allocate(&mut state, 2, 2, 4096).ok_or("fits")?;
         assert_eq!(
             again.offset, first.offset,
             "the next owner gets the same pages"

@@ -46,6 +46,12 @@ codes! {
     LAUNCH_FAILED = 719, "unspecified launch failure";
     NOT_PERMITTED = 800, "operation not permitted";
     NOT_SUPPORTED = 801, "operation not supported";
+    MPS_CONNECTION_FAILED = 805, "the client failed to connect to the MPS control daemon or server";
+    MPS_RPC_FAILURE = 806, "the remote procedure call to the MPS server failed";
+    MPS_SERVER_NOT_READY = 807, "the MPS server is not ready to accept new clients";
+    MPS_MAX_CLIENTS_REACHED = 808, "the MPS server has as many clients as it can have";
+    MPS_MAX_CONNECTIONS_REACHED = 809, "the MPS server has no more connections to the device";
+    MPS_CLIENT_TERMINATED = 810, "the MPS client was terminated by the MPS server";
     UNKNOWN = 999, "unknown error";
 }
 

@@ -15,6 +15,7 @@ pub mod code;
 pub mod cuda;
 pub mod handles;
 pub mod nvml;
+pub mod placement;
 pub mod process;
 mod stubs;
 pub mod vt;

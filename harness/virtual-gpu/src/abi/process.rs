@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::code::{self, Code};
 use super::handles::{Handle, Slab};
 use crate::contents::Contents;
+use crate::cost::Part;
 use crate::device::Device;
 use crate::ptx;
 use crate::session;
@@ -23,6 +24,8 @@ pub struct ContextEntry {
     pub flags: u32,
     /// Limits that the program set, by number.
     pub limits: BTreeMap<i32, usize>,
+    /// The part of the device that its kernels may use.
+    pub part: Part,
 }
 
 /// A loaded module.
@@ -267,6 +270,21 @@ impl Process {
             .get(handle)
             .cloned()
             .map_err(|_| code::CONTEXT_IS_DESTROYED)
+    }
+
+    /// The part of the device that a context's kernels may use.
+    ///
+    /// # Errors
+    /// When there is no such context.
+    pub fn part(&self, slot: u32) -> Result<Part, Code> {
+        let tables = self.tables();
+        let found = tables
+            .contexts
+            .values()
+            .find(|context| context.slot == slot);
+        found
+            .map(|context| context.part)
+            .ok_or(code::INVALID_CONTEXT)
     }
 
     /// The error that sticks to a context.

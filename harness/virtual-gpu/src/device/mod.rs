@@ -85,6 +85,12 @@ impl Device {
         &self.machine
     }
 
+    /// The constants that its model works with.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     /// How its time passes and what its noise is seeded with.
     #[must_use]
     pub fn session(&self) -> &Session {
@@ -210,7 +216,7 @@ impl Device {
             let granted = self.shared.transact(|state, side| {
                 // Somebody may have buried it meanwhile and given the slot to another.
                 if state.processes.rows[slot as usize].pid == pid {
-                    life::reap(state, slot);
+                    life::reap(state, &self.rules, slot);
                 }
                 model::settle(state, side as &dyn Queues, &self.rules);
                 pump::pump(state, side, &self.rules)

@@ -7,7 +7,7 @@ use super::ranges::{Ranges, ranges};
 use super::{Key, blocks_per_sm, kernel_of};
 use crate::abi::code::{self, Code};
 use crate::abi::process::{FunctionEntry, Process};
-use crate::cost::{self, Cost, Shape};
+use crate::cost::{self, Cost, Part, Shape};
 use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
 use crate::state::Interval;
 
@@ -155,6 +155,7 @@ pub fn execute(
         key,
         model: &model,
         per_sm,
+        part: process.part(key.context)?,
         ranges: ranges(process, key.context)?,
         block_ns: 0,
     };
@@ -200,7 +201,7 @@ pub fn execute(
         blocks_per_sm: per_sm,
         footprint_bytes: run.footprint(&execution, blocks),
     };
-    let cost = cost::cost(machine, &execution.counts, &shape);
+    let cost = cost::cost(machine, &run.part, &execution.counts, &shape);
     // What counts is whether any ran: many kernels have one on a path that is never taken.
     let uses_atomics = execution.counts.atomics > 0;
     Ok(Outcome {
@@ -222,6 +223,7 @@ struct Run<'a> {
     key: &'a Key,
     model: &'a CycleModel,
     per_sm: u64,
+    part: Part,
     ranges: Ranges<'static>,
     /// How long a block took, for the start of later waves.
     block_ns: u64,
@@ -233,8 +235,7 @@ impl Run<'_> {
         blocks: impl IntoIterator<Item = u64>,
         timer: &mut dyn Timer,
     ) -> Result<Execution, Box<KernelFault>> {
-        let gpu = &self.process.device.machine().gpu;
-        let sms = u64::from(gpu.sm_count);
+        let (first, sms) = (self.part.sm_first, u64::from(self.part.sm_count.max(1)));
         let (wave, block_ns) = (sms * self.per_sm, self.block_ns);
         let launch = Launch {
             kernel: &self.key.name,
@@ -242,9 +243,9 @@ impl Run<'_> {
             block: self.key.block,
             dynamic_shared_bytes: self.key.shared_bytes,
             params: &self.key.params,
-            block_smid: &|block| (block % sms) as u32,
+            block_smid: &|block| first + (block % sms) as u32,
             block_start_ns: &|block| block / wave * block_ns,
-            sm_count: gpu.sm_count,
+            sm_count: self.part.sm_count,
             limits: Limits::default(),
             model: self.model,
             planted_illegal: &[],

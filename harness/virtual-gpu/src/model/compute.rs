@@ -1,5 +1,5 @@
-//! The compute engine: groups of contexts take turns on it, and the kernels of the group that has
-//! it share the device.
+//! The compute engines: on each, groups of contexts take turns, and the kernels of the groups that
+//! have one share the device.
 //!
 //! Work of different groups never overlaps. A group keeps the engine until its slice ends while
 //! another group has work, or until it has no more work itself; every change of group costs the
@@ -7,15 +7,19 @@
 //! goes on later where it was.
 
 use crate::state::{
-    Context, FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, OpKind, Resource, State, Stream,
+    ComputeEngine, FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, OpKind, PROCESSES, Resource,
+    State, Stream,
 };
 
-use super::share::{Demand, fair_speeds};
+use super::limits::{Running, limits};
+use super::share::{Runner, fair_speeds};
 use super::{Queues, Rules};
 
-/// Whether the context's group is on the engine and running.
+/// Whether the context's group is on its engine and running.
 fn has_engine(state: &State, context: u32) -> bool {
-    state.compute.running && state.contexts.rows[context as usize].group == state.compute.group
+    let context = &state.contexts.rows[context as usize];
+    let engine = &state.engines.rows[context.engine as usize];
+    engine.running && engine.group == context.group
 }
 
 /// Whether kernels of the context make progress now.
@@ -23,116 +27,170 @@ pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
     rules.isolated || has_engine(state, context)
 }
 
-/// When the engine itself will have something to do: the end of a switch or of a contested slice.
+/// When an engine itself will have something to do: the end of a switch or of a contested slice.
 pub fn next_switch_ns(state: &State) -> u64 {
-    let engine = &state.compute;
-    if engine.switch_end_ns != 0 {
-        engine.switch_end_ns
-    } else if engine.running && engine.contested {
-        engine.slice_end_ns
-    } else {
-        NEVER
+    let due = |engine: &ComputeEngine| {
+        if engine.switch_end_ns != 0 {
+            engine.switch_end_ns
+        } else if engine.running && engine.contested {
+            engine.slice_end_ns
+        } else {
+            NEVER
+        }
+    };
+    let engines = state.engines.live().iter();
+    engines.map(due).min().unwrap_or(NEVER)
+}
+
+/// Decides who has each engine now.
+pub fn schedule(state: &mut State, queues: &dyn Queues, rules: &Rules) {
+    for engine in 0..state.engines.live().len() {
+        if state.engines.rows[engine].live {
+            schedule_one(state, queues, rules, engine);
+        }
     }
 }
 
-/// Decides who has the engine now.
-pub fn schedule(state: &mut State, queues: &dyn Queues, rules: &Rules) {
+fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize) {
     let now = state.now_ns;
-    if state.compute.switch_end_ns != 0 {
-        if now < state.compute.switch_end_ns {
+    if state.engines.rows[at].switch_end_ns != 0 {
+        if now < state.engines.rows[at].switch_end_ns {
             return;
         }
-        state.compute.switch_end_ns = 0;
-        begin_slice(state, queues, rules);
+        state.engines.rows[at].switch_end_ns = 0;
+        begin_slice(state, queues, rules, at);
     }
-    let own = has_work(state, queues, state.compute.group);
-    let next = next_group(state, queues);
+    let own = has_work(state, queues, at);
+    let next = next_group(state, queues, at);
+    if own && !state.engines.rows[at].running {
+        begin_slice(state, queues, rules, at);
+    }
+    let engine = &mut state.engines.rows[at];
     match (own, next) {
-        (true, None) => {
-            state.compute.contested = false;
-            if !state.compute.running {
-                begin_slice(state, queues, rules);
-            }
-        }
+        (true, None) => engine.contested = false,
         (true, Some(next)) => {
-            if !state.compute.running {
-                begin_slice(state, queues, rules);
-            }
-            if !state.compute.contested {
+            if !engine.contested {
                 // Slices follow one another from the start of the turn, watched or not.
-                let late = now.saturating_sub(state.compute.slice_end_ns);
+                let late = now.saturating_sub(engine.slice_end_ns);
                 if late > 0 {
                     let slice = rules.slice_ns.max(1);
-                    state.compute.slice_end_ns += late.div_ceil(slice) * slice;
+                    engine.slice_end_ns += late.div_ceil(slice) * slice;
                 }
-                state.compute.contested = true;
+                engine.contested = true;
             }
-            if now >= state.compute.slice_end_ns {
-                switch_to(state, queues, rules, next);
+            if now >= engine.slice_end_ns {
+                switch_to(state, queues, rules, at, next);
             }
         }
-        (false, Some(next)) => switch_to(state, queues, rules, next),
+        (false, Some(next)) => switch_to(state, queues, rules, at, next),
         (false, None) => {
-            state.compute.contested = false;
-            end_slice(state, queues);
+            engine.contested = false;
+            end_slice(state, queues, at);
         }
     }
 }
 
-/// Gives every kernel of the running group its speed, and sets the power that results.
+/// Gives every kernel of the running groups its speed, and sets the power that results.
 pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let now = state.now_ns;
-    let mut running: Vec<(usize, u32)> = Vec::new();
-    let mut demands: Vec<Demand> = Vec::new();
+    let running = running(state, queues, rules);
+    let mut speeds = Vec::new();
+    if rules.isolated {
+        speeds.resize(running.len(), ONE);
+    } else {
+        let runners: Vec<Runner> = running.iter().map(|kernel| kernel.runner).collect();
+        fair_speeds(&runners, &limits(state, rules, &running), &mut speeds);
+    }
+    let drawn = |speeds: &[u64]| -> u64 {
+        let each = running.iter().zip(speeds);
+        each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS)
+            .sum()
+    };
+    // Perfect isolation knows no common power either.
+    state.clock = if rules.isolated {
+        ONE
+    } else {
+        capped_clock(rules, drawn(&speeds))
+    };
+    if state.clock < ONE {
+        for speed in &mut speeds {
+            *speed = (*speed * state.clock) >> FRACTION_BITS;
+        }
+    }
+    state.power_mw = rules.idle_power_mw + drawn(&speeds);
+    let mut dram = 0;
+    for (kernel, &speed) in running.iter().zip(&speeds) {
+        let demand = u64::from(kernel.runner.demand[Resource::Dram as usize]);
+        dram += (demand * speed) >> FRACTION_BITS;
+        let stream = &mut state.streams.rows[kernel.stream];
+        if stream.head == Head::Ready {
+            stream.head = Head::Started;
+            stream.started_ns = now;
+        }
+        stream.speed = speed;
+    }
+    state.dram_share = dram.min(ONE);
+}
+
+/// Every kernel that runs now; the others stand still.
+fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running> {
+    let mut running = Vec::new();
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
         let Some(op) = kernel_head(&stream, index, queues) else {
             continue;
         };
         if may_run(state, rules, stream.context) {
-            running.push((index, op.power_mw));
-            demands.push(op.demand);
+            let context = &state.contexts.rows[stream.context as usize];
+            running.push(Running {
+                stream: index,
+                context: stream.context,
+                power_mw: op.power_mw,
+                runner: Runner {
+                    demand: op.demand,
+                    priority: context.priority.saturating_add(stream.priority),
+                },
+            });
         } else {
             state.streams.rows[index].speed = 0;
         }
     }
-    let mut speeds = Vec::new();
-    if rules.isolated {
-        speeds.resize(demands.len(), ONE);
-    } else {
-        fair_speeds(&demands, &mut speeds);
+    running
+}
+
+/// The clock at which the device draws no more than its cap, if it would draw this much above idle
+/// at the full clock. A planted relation: power goes with the clock, and so does all work.
+fn capped_clock(rules: &Rules, dynamic_mw: u64) -> u64 {
+    let room_mw = rules.power_cap_mw.saturating_sub(rules.idle_power_mw);
+    if dynamic_mw <= room_mw {
+        return ONE;
     }
-    let mut power_mw = rules.idle_power_mw;
-    let mut dram = 0;
-    for ((&(index, kernel_mw), &speed), demand) in running.iter().zip(&speeds).zip(&demands) {
-        dram += (u64::from(demand[Resource::Dram as usize]) * speed) >> FRACTION_BITS;
-        let stream = &mut state.streams.rows[index];
-        if stream.head == Head::Ready {
-            stream.head = Head::Started;
-            stream.started_ns = now;
-        }
-        stream.speed = speed;
-        power_mw += (u64::from(kernel_mw) * speed) >> FRACTION_BITS;
-    }
-    state.power_mw = power_mw;
-    state.dram_share = dram.min(ONE);
+    ((room_mw << FRACTION_BITS) / dynamic_mw).max(1)
 }
 
 /// Counts time that passes with kernels running.
 pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
-    if !state.compute.running {
+    let mut any = false;
+    for engine in state.engines.live_mut() {
+        if engine.running {
+            engine.busy_ns += dt_ns;
+            any = true;
+        }
+    }
+    if !any {
         return;
     }
-    state.compute.busy_ns += dt_ns;
-    let group = state.compute.group;
-    let mut counted = [false; crate::state::PROCESSES];
+    state.busy_ns += dt_ns;
+    if state.clock < ONE {
+        state.capped_ns += dt_ns;
+    }
+    let mut counted = [false; PROCESSES];
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        let context: Context = state.contexts.rows[stream.context as usize];
-        if context.group != group || kernel_head(&stream, index, queues).is_none() {
+        if !has_engine(state, stream.context) || kernel_head(&stream, index, queues).is_none() {
             continue;
         }
-        let process = context.process as usize;
+        let process = state.contexts.rows[stream.context as usize].process as usize;
         if process < counted.len() && !counted[process] {
             counted[process] = true;
             state.processes.rows[process].busy_ns += dt_ns;
@@ -149,23 +207,32 @@ fn kernel_head(stream: &Stream, index: usize, queues: &dyn Queues) -> Option<cra
     (op.kind == OpKind::Kernel).then_some(op)
 }
 
-fn has_work(state: &State, queues: &dyn Queues, group: u32) -> bool {
+/// The group of a stream's head, if the head is a kernel for this engine.
+fn group_on(
+    state: &State,
+    queues: &dyn Queues,
+    at: usize,
+    index: usize,
+    stream: &Stream,
+) -> Option<u32> {
+    let context = &state.contexts.rows[stream.context as usize];
+    let here = context.engine as usize == at;
+    (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
+}
+
+/// Whether the group that has the engine has work for it.
+fn has_work(state: &State, queues: &dyn Queues, at: usize) -> bool {
+    let group = state.engines.rows[at].group;
+    let streams = state.streams.live().iter().enumerate();
     group != NONE
-        && state
-            .streams
-            .live()
-            .iter()
-            .enumerate()
-            .any(|(index, stream)| {
-                stream.live
-                    && state.contexts.rows[stream.context as usize].group == group
-                    && kernel_head(stream, index, queues).is_some()
-            })
+        && streams
+            .into_iter()
+            .any(|(index, stream)| group_on(state, queues, at, index, stream) == Some(group))
 }
 
 /// The group with work that comes next after the present one, in turn.
-fn next_group(state: &State, queues: &dyn Queues) -> Option<u32> {
-    let present = state.compute.group;
+fn next_group(state: &State, queues: &dyn Queues, at: usize) -> Option<u32> {
+    let present = state.engines.rows[at].group;
     let turn = |group: u32| {
         if present == NONE {
             group
@@ -173,35 +240,35 @@ fn next_group(state: &State, queues: &dyn Queues) -> Option<u32> {
             group.wrapping_sub(present + 1)
         }
     };
-    state
-        .streams
-        .live()
-        .iter()
-        .enumerate()
-        .filter(|(index, stream)| kernel_head(stream, *index, queues).is_some())
-        .map(|(_, stream)| state.contexts.rows[stream.context as usize].group)
+    let streams = state.streams.live().iter().enumerate();
+    streams
+        .filter_map(|(index, stream)| group_on(state, queues, at, index, stream))
         .filter(|&group| group != present)
         .min_by_key(|&group| turn(group))
 }
 
-fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, group: u32) {
-    end_slice(state, queues);
-    let first = state.compute.group == NONE;
-    state.compute.group = group;
-    state.compute.contested = false;
-    state.compute.switches += 1;
+fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize, group: u32) {
+    end_slice(state, queues, at);
+    let now = state.now_ns;
+    let engine = &mut state.engines.rows[at];
+    let first = engine.group == NONE;
+    engine.group = group;
+    engine.contested = false;
+    engine.switches += 1;
     if first || rules.switch_gap_ns == 0 {
-        begin_slice(state, queues, rules);
+        begin_slice(state, queues, rules, at);
     } else {
-        state.compute.switch_end_ns = state.now_ns + rules.switch_gap_ns;
+        engine.switch_end_ns = now + rules.switch_gap_ns;
     }
 }
 
-fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules) {
+fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize) {
     let now = state.now_ns;
-    state.compute.running = true;
-    state.compute.slice_end_ns = now + rules.slice_ns;
-    let group = state.compute.group;
+    let engine = &mut state.engines.rows[at];
+    engine.running = true;
+    engine.slice_end_ns = now + rules.slice_ns;
+    engine.interval_start_ns = now;
+    let group = engine.group;
     let count = &mut state.contexts.rows[group as usize].intervals;
     *count += 1;
     queues.put_interval(
@@ -212,19 +279,19 @@ fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules) {
             end_ns: NEVER,
         },
     );
-    state.compute.interval_start_ns = now;
 }
 
-fn end_slice(state: &mut State, queues: &dyn Queues) {
-    if !state.compute.running {
+fn end_slice(state: &mut State, queues: &dyn Queues, at: usize) {
+    let engine = &mut state.engines.rows[at];
+    if !engine.running {
         return;
     }
-    state.compute.running = false;
-    let group = state.compute.group;
+    engine.running = false;
+    let (group, start_ns) = (engine.group, engine.interval_start_ns);
     let count = state.contexts.rows[group as usize].intervals;
     if count > 0 {
         let interval = Interval {
-            start_ns: state.compute.interval_start_ns,
+            start_ns,
             end_ns: state.now_ns,
         };
         queues.put_interval(group, count - 1, interval);

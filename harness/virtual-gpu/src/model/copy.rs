@@ -1,6 +1,7 @@
-//! The copy engines: one for each direction, one copy at a time, first come first served.
+//! The copy engines: one for each direction in every part of the device, one copy at a time, first
+//! come first served. The host link is one: copies of different parts share it evenly.
 
-use crate::state::{CopyEngine, Head, NONE, ONE, OpKind, State};
+use crate::state::{GpuInstance, Head, NONE, ONE, OpKind, State};
 
 use super::Queues;
 
@@ -13,53 +14,82 @@ const fn engine_of(kind: OpKind) -> Option<usize> {
     }
 }
 
+/// Row of the part of the device that a stream belongs to.
+fn instance_of(state: &State, stream: usize) -> usize {
+    let context = state.streams.rows[stream].context as usize;
+    let engine = state.contexts.rows[context].engine as usize;
+    state.engines.rows[engine].instance as usize
+}
+
 /// Puts the copy that was submitted first on each free engine.
 pub fn start(state: &mut State, queues: &dyn Queues) -> bool {
     let mut changed = false;
-    for engine in 0..state.copies.len() {
-        if state.copies[engine].stream != NONE {
-            continue;
-        }
-        let first = state
-            .streams
-            .live()
-            .iter()
-            .enumerate()
-            .filter(|(_, stream)| stream.live && stream.head == Head::Ready)
-            .map(|(index, stream)| (index, queues.op(index, stream.completed)))
-            .filter(|(_, op)| engine_of(op.kind) == Some(engine))
-            .min_by_key(|(index, op)| (op.stamp_ns, *index));
-        if let Some((index, _)) = first {
-            let now = state.now_ns;
-            let stream = &mut state.streams.rows[index];
-            stream.head = Head::Started;
-            stream.speed = ONE;
-            stream.started_ns = now;
-            state.copies[engine].stream = index as u32;
-            changed = true;
+    for instance in 0..state.instances.live().len() {
+        for direction in 0..2 {
+            if state.instances.rows[instance].copies[direction].stream == NONE
+                && let Some(index) = first(state, queues, instance, direction)
+            {
+                let now = state.now_ns;
+                let stream = &mut state.streams.rows[index];
+                stream.head = Head::Started;
+                stream.started_ns = now;
+                state.instances.rows[instance].copies[direction].stream = index as u32;
+                changed = true;
+            }
         }
     }
     changed
 }
 
+/// The copy that waits longest for an engine.
+fn first(state: &State, queues: &dyn Queues, instance: usize, direction: usize) -> Option<usize> {
+    state
+        .streams
+        .live()
+        .iter()
+        .enumerate()
+        .filter(|(_, stream)| stream.live && stream.head == Head::Ready)
+        .map(|(index, stream)| (index, queues.op(index, stream.completed)))
+        .filter(|(index, op)| {
+            engine_of(op.kind) == Some(direction) && instance_of(state, *index) == instance
+        })
+        .min_by_key(|(index, op)| (op.stamp_ns, *index))
+        .map(|(index, _)| index)
+}
+
+/// Gives every copy under way its part of the link.
+pub fn set_speeds(state: &mut State) {
+    for direction in 0..2 {
+        let busy = |instance: &&GpuInstance| instance.copies[direction].stream != NONE;
+        let count = state.instances.live().iter().filter(busy).count() as u64;
+        for instance in 0..state.instances.live().len() {
+            let stream = state.instances.rows[instance].copies[direction].stream;
+            if stream != NONE {
+                state.streams.rows[stream as usize].speed = ONE / count.max(1);
+            }
+        }
+    }
+}
+
 /// Frees the engine that a completed stream was on, if it was on one, and counts what it moved.
 pub fn finish(state: &mut State, stream: usize, bytes: u64) {
-    for engine in &mut state.copies {
-        if engine.stream == stream as u32 {
-            engine.stream = NONE;
-            engine.bytes += bytes;
+    for instance in state.instances.live_mut() {
+        for engine in &mut instance.copies {
+            if engine.stream == stream as u32 {
+                engine.stream = NONE;
+                engine.bytes += bytes;
+            }
         }
     }
 }
 
 /// Counts the time that passes on busy engines.
 pub fn account(state: &mut State, dt_ns: u64) {
-    for CopyEngine {
-        stream, busy_ns, ..
-    } in &mut state.copies
-    {
-        if *stream != NONE {
-            *busy_ns += dt_ns;
+    for instance in state.instances.live_mut() {
+        for engine in &mut instance.copies {
+            if engine.stream != NONE {
+                engine.busy_ns += dt_ns;
+            }
         }
     }
 }

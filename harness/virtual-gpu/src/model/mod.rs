@@ -6,11 +6,12 @@
 
 mod compute;
 mod copy;
+pub mod fault;
+mod limits;
 pub mod share;
 
-use crate::state::{
-    FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, Op, OpKind, State, Stream, XIDS, Xid,
-};
+use crate::state::{FRACTION_BITS, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
+use fault::FaultRules;
 
 /// The device's constants, as the machine file gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +22,17 @@ pub struct Rules {
     pub switch_gap_ns: u64,
     /// Every kernel runs as if it were alone, whoever else runs.
     pub isolated: bool,
+    /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own,
+    /// in fixed point.
+    pub mig_dram_leak: u64,
+    /// The same of L2 bandwidth.
+    pub mig_l2_leak: u64,
+    /// How far faults reach.
+    pub faults: FaultRules,
     /// Power drawn with nothing running.
     pub idle_power_mw: u64,
+    /// Power that is not exceeded: the clock drops instead.
+    pub power_cap_mw: u64,
     /// Length of the window over which utilisation is averaged.
     pub utilisation_window_ns: u64,
 }
@@ -51,6 +61,7 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
             break;
         }
     }
+    copy::set_speeds(state);
     compute::set_speeds(state, queues, rules);
 }
 
@@ -193,56 +204,23 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
         stream.speed = 0;
         changed = true;
         if op.fault != 0 {
-            raise(state, index, &op);
+            fault::raise(state, rules, index, &op);
         }
     }
     changed
 }
 
-/// A fault ends its context: the error sticks, and what is queued is dropped.
-fn raise(state: &mut State, stream: usize, op: &Op) {
-    let context = state.streams.rows[stream].context;
-    let slot = &mut state.contexts.rows[context as usize];
-    if slot.sticky == 0 {
-        slot.sticky = op.fault;
-    }
-    let process = slot.process;
-    for other in state.streams.live_mut() {
-        if other.live && other.context == context {
-            drop_queue(other);
-        }
-    }
-    for engine in &mut state.copies {
-        let on_it = engine.stream;
-        if on_it != NONE && state.streams.rows[on_it as usize].context == context {
-            engine.stream = NONE;
-        }
-    }
-    if op.xid != 0 {
-        let pid = state.processes.rows[process as usize].pid;
-        let at = (state.xids_raised % XIDS as u64) as usize;
-        state.xids.rows[at] = Xid {
-            number: op.xid,
-            pid,
-            time_ns: state.now_ns,
-        };
-        state.xids.used = state.xids.used.max(at as u32 + 1);
-        state.xids.touch();
-        state.xids_raised += 1;
-    }
-}
-
 fn roll_window(state: &mut State, rules: &Rules) {
     let length = state.now_ns - state.window.start_ns;
     if length >= rules.utilisation_window_ns {
-        let busy = state.compute.busy_ns - state.window.busy_at_start_ns;
+        let busy = state.busy_ns - state.window.busy_at_start_ns;
         state.window.last_percent = (busy * 100 / length.max(1)) as u32;
         let dram = state.dram_busy - state.window.dram_at_start;
         let whole = u128::from(length.max(1)) << FRACTION_BITS;
         state.window.last_dram_percent = (dram * 100 / whole) as u32;
         state.window.dram_at_start = state.dram_busy;
         state.window.start_ns = state.now_ns;
-        state.window.busy_at_start_ns = state.compute.busy_ns;
+        state.window.busy_at_start_ns = state.busy_ns;
     }
 }
 

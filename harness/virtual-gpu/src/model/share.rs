@@ -1,63 +1,108 @@
-//! How concurrent kernels share the device: max-min fair speeds under one capacity for each
-//! resource.
+//! How concurrent kernels share the device: max-min fair speeds under a list of capacities.
 //!
-//! All kernels start at speed zero and rise together; when a resource is full, every kernel that
+//! All kernels start at speed zero and rise together; when a capacity is full, every kernel that
 //! uses it keeps the speed it has and the others go on rising, at most to full speed. This is
 //! progressive filling (Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2) with the
 //! speed of a kernel, not its demand, as the shared quantity: everyone who meets a bottleneck is
-//! slowed by the same factor, which is what first-come-first-served hardware queues do.
+//! slowed by the same factor, which is what first-come-first-served hardware queues do. Kernels of
+//! higher priority rise first and the others share what they leave.
 
-use crate::state::{ONE, RESOURCES};
+use crate::state::{ONE, RESOURCES, STREAMS};
 
-/// Share of each resource used while running alone, in fixed point.
+/// Share of each resource of the whole device used while running alone, in fixed point.
 pub type Demand = [u32; RESOURCES];
 
+/// A set of kernels, a bit each: no more than there are streams.
+pub type Members = u128;
+
+const _: () = assert!(STREAMS <= Members::BITS as usize);
+
+/// A kernel that runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Runner {
+    /// What it uses.
+    pub demand: Demand,
+    /// Lower numbers go first.
+    pub priority: i32,
+}
+
+/// A capacity, and who draws on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Which resource.
+    pub resource: usize,
+    /// How much of the whole device's there is for the members, in fixed point.
+    pub capacity: u64,
+    /// Kernels that draw on it.
+    pub members: Members,
+}
+
 /// Fills `speeds` with the speed of each kernel, in fixed point.
-pub fn fair_speeds(demands: &[Demand], speeds: &mut Vec<u64>) {
+pub fn fair_speeds(runners: &[Runner], limits: &[Limit], speeds: &mut Vec<u64>) {
     speeds.clear();
-    speeds.resize(demands.len(), 0);
-    let mut frozen_load = [0u64; RESOURCES];
-    let mut rising: Vec<usize> = (0..demands.len()).collect();
+    speeds.resize(runners.len(), 0);
+    let mut load = vec![0u64; limits.len()];
+    let mut classes: Vec<i32> = runners.iter().map(|runner| runner.priority).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    for class in classes {
+        let rising = (0..runners.len()).filter(|&k| runners[k].priority == class);
+        fill(runners, limits, rising.collect(), &mut load, speeds);
+    }
+}
+
+/// Lets the kernels of one class rise together beside what stands already.
+fn fill(
+    runners: &[Runner],
+    limits: &[Limit],
+    mut rising: Vec<usize>,
+    load: &mut [u64],
+    speeds: &mut [u64],
+) {
     while !rising.is_empty() {
-        let Some((bottleneck, level)) = tightest(demands, &rising, &frozen_load) else {
-            for &k in &rising {
-                speeds[k] = ONE;
-            }
-            return;
+        let found = tightest(runners, limits, &rising, load);
+        let (stops, level) = found.map_or((None, ONE), |(at, level)| (Some(&limits[at]), level));
+        let stopping = |k: usize| {
+            stops.is_none_or(|limit| {
+                limit.members >> k & 1 == 1 && runners[k].demand[limit.resource] > 0
+            })
         };
         rising.retain(|&k| {
-            let share = u64::from(demands[k][bottleneck]);
-            if share == 0 {
+            if !stopping(k) {
                 return true;
             }
             speeds[k] = level;
-            for (load, &demand) in frozen_load.iter_mut().zip(&demands[k]) {
-                *load += level * u64::from(demand);
+            for (load, limit) in load.iter_mut().zip(limits) {
+                if limit.members >> k & 1 == 1 {
+                    *load += level * u64::from(runners[k].demand[limit.resource]);
+                }
             }
             false
         });
     }
 }
 
-/// The resource that fills first while `rising` rise together, and the speed at which it does;
-/// `None` if all of them reach full speed.
+/// The limit that fills first while `rising` rise together, and the speed at which it does; `None`
+/// if all of them reach full speed.
 fn tightest(
-    demands: &[Demand],
+    runners: &[Runner],
+    limits: &[Limit],
     rising: &[usize],
-    frozen_load: &[u64; RESOURCES],
+    load: &[u64],
 ) -> Option<(usize, u64)> {
     let mut found: Option<(usize, u64)> = None;
-    for (resource, &load) in frozen_load.iter().enumerate() {
+    for (at, limit) in limits.iter().enumerate() {
         let sum: u64 = rising
             .iter()
-            .map(|&k| u64::from(demands[k][resource]))
+            .filter(|&&k| limit.members >> k & 1 == 1)
+            .map(|&k| u64::from(runners[k].demand[limit.resource]))
             .sum();
         if sum == 0 {
             continue;
         }
-        let level = (ONE * ONE).saturating_sub(load) / sum;
+        let level = (limit.capacity * ONE).saturating_sub(load[at]) / sum;
         if level < ONE && found.is_none_or(|(_, lowest)| level < lowest) {
-            found = Some((resource, level));
+            found = Some((at, level));
         }
     }
     found
@@ -65,24 +110,34 @@ fn tightest(
 
 #[cfg(test)]
 mod tests {
-    use super::{Demand, fair_speeds};
+    use super::{Demand, Limit, Runner, fair_speeds};
     use crate::state::{ONE, RESOURCES, Resource};
 
-    fn demand(pairs: &[(Resource, f64)]) -> Demand {
-        let mut out = [0; RESOURCES];
+    fn runner(pairs: &[(Resource, f64)], priority: i32) -> Runner {
+        let mut demand: Demand = [0; RESOURCES];
         for &(resource, share) in pairs {
-            out[resource as usize] = (share * ONE as f64) as u32;
+            demand[resource as usize] = (share * ONE as f64) as u32;
         }
-        out
+        Runner { demand, priority }
     }
 
-    fn speeds(demands: &[Demand]) -> Vec<f64> {
-        let mut out = Vec::new();
-        fair_speeds(demands, &mut out);
-        out.iter().map(|&s| s as f64 / ONE as f64).collect()
+    fn limit(resource: Resource, capacity: f64, members: u128) -> Limit {
+        Limit {
+            resource: resource as usize,
+            capacity: (capacity * ONE as f64) as u64,
+            members,
+        }
     }
 
-    fn close(got: &[f64], want: &[f64]) {
+    /// The whole device for everybody.
+    fn whole() -> Vec<Limit> {
+        Resource::ALL.map(|r| limit(r, 1.0, u128::MAX)).to_vec()
+    }
+
+    fn close(runners: &[Runner], limits: &[Limit], want: &[f64]) {
+        let mut speeds = Vec::new();
+        fair_speeds(runners, limits, &mut speeds);
+        let got: Vec<f64> = speeds.iter().map(|&s| s as f64 / ONE as f64).collect();
         assert_eq!(got.len(), want.len());
         for (g, w) in got.iter().zip(want) {
             assert!((g - w).abs() < 1e-5, "{got:?} is not {want:?}");
@@ -91,26 +146,42 @@ mod tests {
 
     #[test]
     fn disjoint_kernels_do_not_meet() {
-        let a = demand(&[(Resource::SmSlots, 0.4), (Resource::Fp32, 0.4)]);
-        let b = demand(&[(Resource::SmSlots, 0.5), (Resource::Dram, 1.0)]);
-        close(&speeds(&[a, b]), &[1.0, 1.0]);
+        let a = runner(&[(Resource::SmSlots, 0.4), (Resource::Fp32, 0.4)], 0);
+        let b = runner(&[(Resource::SmSlots, 0.5), (Resource::Dram, 1.0)], 0);
+        close(&[a, b], &whole(), &[1.0, 1.0]);
     }
 
     #[test]
     fn a_full_resource_slows_its_users_alike_and_nobody_else() {
-        let victim = demand(&[(Resource::Dram, 0.4)]);
-        let hog = demand(&[(Resource::Dram, 1.0)]);
-        let bystander = demand(&[(Resource::Fp32, 0.9)]);
+        let victim = runner(&[(Resource::Dram, 0.4)], 0);
+        let hog = runner(&[(Resource::Dram, 1.0)], 0);
+        let bystander = runner(&[(Resource::Fp32, 0.9)], 0);
         let want = 1.0 / 1.4;
-        close(&speeds(&[victim, hog, bystander]), &[want, want, 1.0]);
+        close(&[victim, hog, bystander], &whole(), &[want, want, 1.0]);
     }
 
     #[test]
     fn what_a_bottleneck_frees_elsewhere_is_used() {
         // The first two halve each other on DRAM and then leave three quarters of L2 to the third.
-        let a = demand(&[(Resource::Dram, 1.0), (Resource::L2, 0.25)]);
-        let b = demand(&[(Resource::Dram, 1.0), (Resource::L2, 0.25)]);
-        let c = demand(&[(Resource::L2, 1.0)]);
-        close(&speeds(&[a, b, c]), &[0.5, 0.5, 0.75]);
+        let a = runner(&[(Resource::Dram, 1.0), (Resource::L2, 0.25)], 0);
+        let c = runner(&[(Resource::L2, 1.0)], 0);
+        close(&[a, a, c], &whole(), &[0.5, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn a_limit_of_ones_own_binds_nobody_else() {
+        let hog = runner(&[(Resource::Dram, 1.0)], 0);
+        let limits = [
+            limit(Resource::Dram, 0.25, 0b01),
+            limit(Resource::Dram, 0.75, 0b10),
+        ];
+        close(&[hog, hog], &limits, &[0.25, 0.75]);
+    }
+
+    #[test]
+    fn higher_priority_is_served_first() {
+        let low = runner(&[(Resource::Fp32, 1.0)], 0);
+        let high = runner(&[(Resource::Fp32, 0.6)], -1);
+        close(&[low, high], &whole(), &[0.4, 1.0]);
     }
 }

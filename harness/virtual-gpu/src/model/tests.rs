@@ -1,8 +1,11 @@
 //! The model against arithmetic: every expected figure is worked out beside the test.
 
+mod sharing;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use super::fault::FaultRules;
 use super::{Queues, Rules, advance_to, next_event_ns, run_until, settle};
 use crate::state::{Context, Interval, NEVER, ONE, Op, OpKind, Resource, State, Stream};
 
@@ -10,8 +13,22 @@ const RULES: Rules = Rules {
     slice_ns: 2_000_000,
     switch_gap_ns: 50_000,
     isolated: false,
+    mig_dram_leak: 0,
+    mig_l2_leak: 0,
+    faults: FAULTS,
     idle_power_mw: 10_000,
+    power_cap_mw: 1_000_000,
     utilisation_window_ns: 100_000_000,
+};
+
+/// What the vendor's documents say.
+const FAULTS: FaultRules = FaultRules {
+    mps_contained: false,
+    partitions_contain_sm_faults: true,
+    cross_compute_instances: false,
+    cross_contexts: false,
+    mps_kill_reaches_peers: false,
+    mps_recovery_ns: 5_000_000,
 };
 
 #[derive(Default)]

@@ -74,7 +74,7 @@ impl Footprint {
         self.indices(|range| range.written)
     }
 
-    /// First touched byte of a range and the one after the last, in whole lines; empty at 0 if none.
+    /// First touched byte of a range and the one after the last, in whole lines; 0 and 0 if none.
     pub fn extent(&self, range: usize) -> (u64, u64) {
         let chunks = self.ranges.get(range).map(|range| &range.chunks);
         let lines = chunks.into_iter().flatten().flat_map(|(id, words)| {

@@ -13,10 +13,12 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{
     ContextEntry, Process, current_handle, pop_current, process, push_current, set_current,
 };
-use crate::abi::put;
+use crate::abi::{placement, put};
+use crate::cost::Part;
 use crate::life;
+use crate::machine::Machine;
 use crate::memory;
-use crate::state::{Context, Stream};
+use crate::state::{Context, State, Stream};
 
 /// Makes a context with its default stream, in the shared state and in the tables.
 fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
@@ -24,38 +26,56 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     drop(process.ready()?);
     let owner = device.process()?;
     device.charge(device.machine().host.context_ns)?;
-    let bytes = device.machine().memory.context_mib << 20;
-    let made = device.transact(|state, _| {
-        if memory::free_bytes(state, device.machine()) < bytes {
-            return None;
-        }
-        let context = state.contexts.claim(|c| !c.live)?;
-        let intervals = state.contexts.rows[context].intervals;
-        let group = context as u32;
-        state.contexts.rows[context] = Context {
-            live: true,
-            process: owner,
-            group,
-            bytes,
-            intervals,
-            ..Context::default()
-        };
-        let stream = state.streams.claim(|s| !s.live)?;
-        state.streams.rows[stream] = Stream {
-            live: true,
-            context: group,
-            ..Stream::default()
-        };
-        Some((group, stream as u32))
-    })?;
-    let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
+    let server = placement::server(process)?;
+    let made = device.transact(|state, _| enter(state, device.machine(), owner, server))??;
+    let (slot, default_stream, part) = made;
     let entry = ContextEntry {
         slot,
         default_stream,
         flags,
         limits: BTreeMap::new(),
+        part,
     };
     process.tables().contexts.insert(entry)
+}
+
+/// Enters a context and its default stream in the shared state.
+fn enter(
+    state: &mut State,
+    machine: &Machine,
+    owner: u32,
+    server: Option<u32>,
+) -> Result<(u32, u32, Part), Code> {
+    let slot = state
+        .contexts
+        .claim(|c| !c.live)
+        .ok_or(code::OUT_OF_MEMORY)?;
+    let mut context = Context {
+        process: owner,
+        group: slot as u32,
+        bytes: machine.memory.context_mib << 20,
+        intervals: state.contexts.rows[slot].intervals,
+        ..Context::default()
+    };
+    placement::place(state, machine, server, &mut context)?;
+    let instance = state.engines.rows[context.engine as usize].instance;
+    let room = memory::free_bytes(state, instance);
+    let within = context.memory_limit == 0 || context.memory_limit >= context.bytes;
+    if room < context.bytes || !within {
+        return Err(code::OUT_OF_MEMORY);
+    }
+    let stream = state
+        .streams
+        .claim(|s| !s.live)
+        .ok_or(code::OUT_OF_MEMORY)?;
+    state.streams.rows[stream] = Stream {
+        live: true,
+        context: slot as u32,
+        ..Stream::default()
+    };
+    context.live = true;
+    state.contexts.rows[slot] = context;
+    Ok((slot as u32, stream as u32, placement::part(state, &context)))
 }
 
 /// Ends a context and all that belongs to it.
@@ -64,7 +84,7 @@ fn destroy(process: &Process, handle: Handle) -> Result<(), Code> {
     let entry = process.ready()?.contexts.get(handle)?.clone();
     device.charge(device.machine().host.other_ns)?;
     // Work that is under way is abandoned, as the driver documents for cuCtxDestroy.
-    device.transact(|state, _| life::close_context(state, entry.slot))?;
+    device.transact(|state, _| life::close_context(state, device.rules(), entry.slot))?;
     let events = {
         let mut tables = process.tables();
         tables.contexts.remove(handle)?;

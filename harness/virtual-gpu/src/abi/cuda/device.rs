@@ -9,8 +9,11 @@ use std::ffi::{c_char, c_int};
 use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::process::{Process, process};
-use crate::abi::{put, put_text};
+use crate::abi::{placement, put, put_text};
+use crate::cost::Part;
 use crate::machine::Machine;
+use crate::mig;
+use crate::state::WHOLE;
 
 /// The only device, as a `CUdevice`.
 const DEVICE: c_int = 0;
@@ -19,18 +22,61 @@ const DEVICE: c_int = 0;
 fn known(device: c_int) -> Result<&'static Process, Code> {
     let process = process()?;
     drop(process.ready()?);
-    if device == DEVICE {
+    if device == DEVICE && placement::seen(process).is_ok() {
         Ok(process)
     } else {
         Err(code::INVALID_DEVICE)
     }
 }
 
+/// The device as the process sees it: the part that it may use, its memory, and its UUID.
+fn shown(process: &Process) -> Result<Shown, Code> {
+    let machine = process.device.machine();
+    let context = placement::seen(process)?;
+    let shown = process.device.shared().read(|state| {
+        let engine = &state.engines.rows[context.engine as usize];
+        let instance = &state.instances.rows[engine.instance as usize];
+        let divided = context.engine != WHOLE;
+        let limit = context.memory_limit;
+        Shown {
+            part: placement::part(state, &context),
+            bytes: if limit == 0 {
+                instance.memory_bytes
+            } else {
+                limit.min(instance.memory_bytes)
+            },
+            uuid: if divided {
+                mig::uuid(state, machine, context.engine)
+            } else {
+                machine.uuid()
+            },
+            name: match (&machine.mig, divided) {
+                (Some(mig), true) => {
+                    let profile = &mig.profile[instance.profile as usize].name;
+                    format!("{} MIG {profile}", machine.gpu.product)
+                }
+                _ => machine.gpu.product.clone(),
+            },
+        }
+    });
+    Ok(shown.map_err(crate::device::DeviceError::State)?)
+}
+
+/// See [`shown`].
+struct Shown {
+    part: Part,
+    bytes: u64,
+    uuid: String,
+    name: String,
+}
+
 entries! {
     fn cuDeviceGetCount(count: *mut c_int) {
-        drop(process()?.ready()?);
+        let process = process()?;
+        drop(process.ready()?);
+        let seen = placement::seen(process);
         // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, 1) }
+        unsafe { put(count, c_int::from(seen.is_ok())) }
     }
 
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
@@ -40,34 +86,39 @@ entries! {
     }
 
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
-        let product = &known(device)?.device.machine().gpu.product;
+        let product = shown(known(device)?)?.name;
         let length = usize::try_from(length).map_err(|_| code::INVALID_VALUE)?;
         // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(name, length, product) }
+        unsafe { put_text(name, length, &product) }
     }
 
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
-        let bytes = uuid_bytes(known(device)?.device.machine());
+        let bytes = uuid_bytes(&shown(known(device)?)?.uuid);
         // SAFETY: the caller's place, checked for null.
         unsafe { put(uuid, bytes) }
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
-        let bytes = uuid_bytes(known(device)?.device.machine());
+        let bytes = uuid_bytes(&shown(known(device)?)?.uuid);
         // SAFETY: the caller's place, checked for null.
         unsafe { put(uuid, bytes) }
     }
 
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
-        let memory = &known(device)?.device.machine().memory;
-        let usable = (memory.total_mib - memory.reserved_mib) << 20;
+        let usable = shown(known(device)?)?.bytes;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(bytes, usable as usize) }
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
-        let machine = known(device)?.device.machine();
-        let found = attribute_of(machine, attribute).ok_or(code::INVALID_VALUE)?;
+        let process = known(device)?;
+        let machine = process.device.machine();
+        let found = match attribute {
+            MULTIPROCESSOR_COUNT => c_int::try_from(shown(process)?.part.sm_count).ok(),
+            L2_CACHE_SIZE => c_int::try_from(shown(process)?.part.l2_bytes).ok(),
+            _ => attribute_of(machine, attribute),
+        };
+        let found = found.ok_or(code::INVALID_VALUE)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(value, found) }
     }
@@ -96,14 +147,13 @@ entries! {
     }
 }
 
-fn uuid_bytes(machine: &Machine) -> [u8; 16] {
+/// `CUdevice_attribute` (cuda.h) of what depends on the part that the process sees.
+const MULTIPROCESSOR_COUNT: c_int = 16;
+const L2_CACHE_SIZE: c_int = 38;
+
+fn uuid_bytes(uuid: &str) -> [u8; 16] {
     let mut out = [0; 16];
-    let digits: Vec<u8> = machine
-        .uuid()
-        .bytes()
-        .skip(4)
-        .filter(|b| *b != b'-')
-        .collect();
+    let digits: Vec<u8> = uuid.bytes().skip(4).filter(|b| *b != b'-').collect();
     for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
         let nibble = |c: u8| (c as char).to_digit(16).unwrap_or(0) as u8;
         *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
@@ -132,11 +182,9 @@ fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING,
         // STREAM_PRIORITIES, GLOBAL and LOCAL L1, COMPUTE_PREEMPTION, COOPERATIVE_LAUNCH.
         15 | 19 | 31 | 41 | 78 | 79 | 80 | 90 | 95 => 1,
-        16 => gpu.sm_count.into(),
         33 => 1,
         36 => u64::from(gpu.memory_clock_mhz) * 1000,
         37 => gpu.memory_bus_bits.into(),
-        38 => machine.memory.l2_kib << 10,
         39 => gpu.max_threads_per_sm.into(),
         40 => 2,
         75 => major.into(),

@@ -20,16 +20,16 @@ const HOST_PAGE: usize = 4096;
 entries! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let process = process()?;
-        process.current()?;
+        let context = process.current()?;
         let device = &process.device;
         device.charge(device.machine().host.query_ns)?;
-        let machine = device.machine();
-        let bytes = device.transact(|state, _| memory::free_bytes(state, machine))?;
-        let usable = (machine.memory.total_mib - machine.memory.reserved_mib) << 20;
+        let (left, all) = device.transact(|state, _| {
+            (memory::free_for(state, context.slot), memory::total_for(state, context.slot))
+        })?;
         // SAFETY: the caller's places, checked for null.
         unsafe {
-            put(free, bytes as usize)?;
-            put(total, usable as usize)
+            put(free, left as usize)?;
+            put(total, all as usize)
         }
     }
 
@@ -44,7 +44,7 @@ entries! {
         let owner = device.process()?;
         let bytes = bytes as u64;
         let made = device.transact(|state, _| {
-            memory::allocate(state, device.machine(), owner, context.slot, bytes)
+            memory::allocate(state, owner, context.slot, bytes)
         })?;
         let made = made.ok_or(code::OUT_OF_MEMORY)?;
         if device.machine().memory.scrub {

@@ -286,7 +286,7 @@ fn place(context: u32, bytes: u64) -> Result<u64, Code> {
     let device = &process.device;
     let owner = device.process()?;
     let made = device
-        .transact(|s, _| memory::allocate(s, device.machine(), owner, context, bytes))?
+        .transact(|s, _| memory::allocate(s, owner, context, bytes))?
         .ok_or(code::OUT_OF_MEMORY)?;
     let address = BASE + made.offset;
     let mut tables = process.tables();

@@ -12,7 +12,7 @@ use super::returns::{self, Return};
 use super::{DeviceHandle, check_place, entries, figures, put, take};
 use crate::device::Device;
 use crate::machine::Machine;
-use crate::state::NONE;
+use crate::state::{GpuInstance, NONE, ONE};
 
 /// `nvmlClockType_t`.
 const GRAPHICS: u32 = 0;
@@ -21,6 +21,8 @@ const MEMORY: u32 = 2;
 const VIDEO: u32 = 3;
 /// `nvmlClocksEventReasonGpuIdle`: nothing runs.
 const REASON_IDLE: u64 = 1;
+/// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
+const REASON_SW_POWER_CAP: u64 = 4;
 
 entries! {
     fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
@@ -143,8 +145,15 @@ fn put_one(value: u32, count: *mut c_uint, to: *mut c_uint) -> Result<(), Return
 
 fn reasons(device: &Device) -> Result<u64, Return> {
     catch_up(device)?;
-    let busy = device.shared().read(|state| {
-        state.compute.running || state.copies.iter().any(|engine| engine.stream != NONE)
+    let (busy, capped) = device.shared().read(|state| {
+        let kernels = state.engines.live().iter().any(|engine| engine.running);
+        let copies = |instance: &GpuInstance| instance.copies.iter().any(|c| c.stream != NONE);
+        let copying = state.instances.live().iter().any(copies);
+        (kernels || copying, kernels && state.clock < ONE)
     })?;
-    Ok(if busy { 0 } else { REASON_IDLE })
+    Ok(match (busy, capped) {
+        (false, _) => REASON_IDLE,
+        (true, true) => REASON_SW_POWER_CAP,
+        (true, false) => 0,
+    })
 }

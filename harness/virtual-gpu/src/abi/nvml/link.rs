@@ -68,12 +68,15 @@ entries! {
 pub(super) fn moved(device: &Device, direction: usize) -> Result<(u64, u64), Return> {
     catch_up(device)?;
     Ok(device.transact(|state, side| {
-        let engine = &state.copies[direction];
-        let mut bytes = engine.bytes;
-        if engine.stream != NONE {
-            let stream = &state.streams.rows[engine.stream as usize];
-            let op = side.op(engine.stream as usize, stream.completed);
-            bytes += progress(op.bytes, op.alone_ns, stream.work_left);
+        let mut bytes = 0;
+        for instance in state.instances.live() {
+            let engine = &instance.copies[direction];
+            bytes += engine.bytes;
+            if engine.stream != NONE {
+                let stream = &state.streams.rows[engine.stream as usize];
+                let op = side.op(engine.stream as usize, stream.completed);
+                bytes += progress(op.bytes, op.alone_ns, stream.work_left);
+            }
         }
         (state.now_ns, bytes)
     })?)

@@ -43,7 +43,7 @@ fn figures_of(device: &Device) -> Result<MemoryV2, Return> {
     let machine = device.machine();
     let free = device
         .shared()
-        .read(|state| memory::free_bytes(state, machine))?;
+        .read(|state| memory::device_free_bytes(state, machine))?;
     let total = machine.memory.total_mib << 20;
     let reserved = machine.memory.reserved_mib << 20;
     let used = total.saturating_sub(reserved).saturating_sub(free);

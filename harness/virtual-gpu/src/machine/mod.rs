@@ -1,17 +1,40 @@
 //! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
 
+mod mig;
+mod sharing;
+
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Rules;
+pub use mig::{Mig, Profile};
+pub use sharing::{Defects, Mps};
 
 /// The machines that come with the binary: name and text.
-pub const BUILT_IN: &[(&str, &str)] = &[(
-    "turing",
-    include_str!("../../../profiles/machines/turing.toml"),
-)];
+pub const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "hopper",
+        include_str!("../../../../profiles/machines/hopper.toml"),
+    ),
+    (
+        "turing",
+        include_str!("../../../../profiles/machines/turing.toml"),
+    ),
+    (
+        "a100-80",
+        include_str!("../../../../profiles/machines/a100-80.toml"),
+    ),
+    (
+        "h100-80",
+        include_str!("../../../../profiles/machines/h100-80.toml"),
+    ),
+    (
+        "h200",
+        include_str!("../../../../profiles/machines/h200.toml"),
+    ),
+];
 
 /// The machine that `--device virtual` means.
 pub const DEFAULT: &str = "turing";
@@ -40,6 +63,15 @@ pub struct Machine {
     pub power: Power,
     /// Planted noise.
     pub noise: Noise,
+    /// MPS; absent where the driver has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mps: Option<Mps>,
+    /// MIG; absent where the chip has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
+    /// Planted defects.
+    #[serde(default)]
+    pub defects: Defects,
 }
 
 /// The chip.
@@ -288,36 +320,22 @@ impl Machine {
     }
 
     fn check(&self, path: &str) -> Result<(), MachineError> {
-        let value = |key, found: String, accepted| {
-            Err(MachineError::Value {
-                path: path.to_owned(),
-                key,
-                found,
-                accepted,
-            })
-        };
         if self.version != 1 {
-            return value("version", self.version.to_string(), "1");
+            return wrong(path, "version", self.version, "1");
         }
         if !self.gpu.product.starts_with("Virtual") {
-            return value(
-                "gpu.product",
-                self.gpu.product.clone(),
-                "a name that begins with Virtual",
-            );
+            let accepted = "a name that begins with Virtual";
+            return wrong(path, "gpu.product", &self.gpu.product, accepted);
         }
         if !self.gpu.driver.contains("virtual") {
-            return value(
-                "gpu.driver",
-                self.gpu.driver.clone(),
-                "a version that contains virtual",
-            );
+            let accepted = "a version that contains virtual";
+            return wrong(path, "gpu.driver", &self.gpu.driver, accepted);
         }
         if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
-            return value("gpu.sm_count", self.gpu.sm_count.to_string(), "1 to 1024");
+            return wrong(path, "gpu.sm_count", self.gpu.sm_count, "1 to 1024");
         }
         if self.scheduler.slice_us == 0 {
-            return value("scheduler.slice_us", "0".to_owned(), "1 or more");
+            return wrong(path, "scheduler.slice_us", 0, "1 or more");
         }
         let rates = [
             ("memory.dram_gb_per_s", self.memory.dram_gb_per_s),
@@ -330,7 +348,7 @@ impl Machine {
         ];
         for (key, rate) in rates {
             if !(rate.is_finite() && rate > 0.0) {
-                return value(key, rate.to_string(), "a number greater than 0");
+                return wrong(path, key, rate, "a number greater than 0");
             }
         }
         let noises = [
@@ -340,14 +358,20 @@ impl Machine {
         ];
         for (key, sd) in noises {
             if !(0.0..=0.2).contains(&sd) {
-                return value(key, sd.to_string(), "0 to 0.2");
+                return wrong(path, key, sd, "0 to 0.2");
             }
         }
         if self.memory.reserved_mib >= self.memory.total_mib {
-            let found = self.memory.reserved_mib.to_string();
-            return value("memory.reserved_mib", found, "less than memory.total_mib");
+            let found = self.memory.reserved_mib;
+            return wrong(
+                path,
+                "memory.reserved_mib",
+                found,
+                "less than memory.total_mib",
+            );
         }
-        Ok(())
+        self.check_mig(path)?;
+        self.check_sharing(path)
     }
 
     /// The constants that the model needs.
@@ -357,7 +381,11 @@ impl Machine {
             slice_ns: self.scheduler.slice_us * 1_000,
             switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
             isolated: self.scheduler.isolated,
+            mig_dram_leak: sharing::fixed(self.defects.mig_dram_leak),
+            mig_l2_leak: sharing::fixed(self.defects.mig_l2_leak),
+            faults: self.fault_rules(),
             idle_power_mw: milli(self.power.idle_w),
+            power_cap_mw: milli(self.power.cap_w),
             // NVML's own window is between a sixth of a second and a second (nvml.h).
             utilisation_window_ns: 1_000_000_000 / 6,
         }
@@ -386,16 +414,37 @@ impl Machine {
     /// The device's UUID as NVML prints it: made of the machine's name, so that it is stable.
     #[must_use]
     pub fn uuid(&self) -> String {
-        let hash = blake3::hash(self.name.as_bytes()).to_hex();
-        format!(
-            "GPU-{}-{}-{}-{}-{}",
-            &hash[0..8],
-            &hash[8..12],
-            &hash[12..16],
-            &hash[16..20],
-            &hash[20..32]
-        )
+        format!("GPU-{}", uuid_of(self.name.as_bytes()))
     }
+}
+
+/// The five groups of digits of a UUID made from a name.
+#[must_use]
+pub fn uuid_of(name: &[u8]) -> String {
+    let hash = blake3::hash(name).to_hex();
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hash[0..8],
+        &hash[8..12],
+        &hash[12..16],
+        &hash[16..20],
+        &hash[20..32]
+    )
+}
+
+/// A figure that no machine can have.
+fn wrong(
+    path: &str,
+    key: &'static str,
+    found: impl std::fmt::Display,
+    accepted: &'static str,
+) -> Result<(), MachineError> {
+    Err(MachineError::Value {
+        path: path.to_owned(),
+        key,
+        found: found.to_string(),
+        accepted,
+    })
 }
 
 fn milli(watts: f64) -> u64 {
@@ -415,53 +464,4 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{BUILT_IN, DEFAULT, Machine};
-
-    #[test]
-    fn every_built_in_machine_loads_under_its_own_name() {
-        for (name, _) in BUILT_IN {
-            let machine = Machine::load(name).map_err(|e| e.to_string());
-            assert_eq!(machine.as_ref().map(|m| m.name.as_str()), Ok(*name));
-        }
-        assert!(BUILT_IN.iter().any(|(name, _)| *name == DEFAULT));
-    }
-
-    #[test]
-    fn wrong_files_are_answered_with_the_line() {
-        let (_, text) = BUILT_IN[0];
-        let cases = [
-            (
-                text.replace("sm_count = 40", "sm_cuont = 40"),
-                "line 18: unknown field `sm_cuont`",
-            ),
-            (
-                text.replace("sm_count = 40", "sm_count = 0"),
-                "gpu.sm_count is 0",
-            ),
-            (
-                text.replace("Virtual Turing", "Tesla T4"),
-                "begins with Virtual",
-            ),
-            (
-                text.replace("request = 0.004", "request = 3"),
-                "noise.request is 3",
-            ),
-        ];
-        for (text, expected) in cases {
-            let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
-            assert!(
-                message
-                    .as_ref()
-                    .is_some_and(|m| m.contains(expected) && !m.contains('\n')),
-                "{message:?} should contain {expected:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_machine_names_the_known_ones() {
-        let message = Machine::load("toring").err().map(|e| e.to_string());
-        assert!(message.is_some_and(|m| m.contains("known: turing")));
-    }
-}
+mod tests;

@@ -4,14 +4,23 @@
 //! the model's clock. Work and rates are fixed-point numbers with [`FRACTION_BITS`] bits after the
 //! point.
 
+mod parts;
+mod resource;
+
 use crate::table::Table;
+
+pub use parts::{
+    ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MigMode, MpsDaemon,
+    MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, WHOLE,
+};
+pub use resource::{Place, RESOURCES, Resource};
 
 /// Clock participants (threads) at most.
 pub const PARTICIPANTS: usize = 128;
 /// Processes at most.
-pub const PROCESSES: usize = 64;
+pub const PROCESSES: usize = 96;
 /// Contexts at most.
-pub const CONTEXTS: usize = 64;
+pub const CONTEXTS: usize = 96;
 /// Streams at most.
 pub const STREAMS: usize = 128;
 /// Device events at most.
@@ -32,39 +41,6 @@ pub const ONE: u64 = 1 << FRACTION_BITS;
 pub const NONE: u32 = u32::MAX;
 /// Stands for "never" in times.
 pub const NEVER: u64 = u64::MAX;
-
-/// What concurrent work shares. One capacity each, all of size [`ONE`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Resource {
-    /// Slots for thread blocks.
-    SmSlots,
-    /// Issue slots of the warp schedulers.
-    Issue,
-    /// Single-precision pipe.
-    Fp32,
-    /// Double-precision pipe.
-    Fp64,
-    /// Integer pipe.
-    Int,
-    /// Special functions and conversions.
-    Sfu,
-    /// Tensor pipe.
-    Tensor,
-    /// L1 and shared memory.
-    Shared,
-    /// Address translation.
-    Tlb,
-    /// Atomic units.
-    Atomics,
-    /// L2 bandwidth.
-    L2,
-    /// DRAM bandwidth.
-    Dram,
-}
-
-/// How many resources there are.
-pub const RESOURCES: usize = 12;
 
 /// Where a clock participant stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,7 +111,7 @@ pub struct Process {
 }
 
 /// One context.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Context {
     /// Whether the slot is in use.
@@ -144,14 +120,53 @@ pub struct Context {
     pub process: u32,
     /// `CUresult` that sticks to it, 0 if none.
     pub sticky: i32,
-    /// Contexts of one group may run at the same time; different groups take turns.
+    /// Contexts of one group may run at the same time; different groups take turns. The number is
+    /// that of the context that founded the group: its own, or that of its MPS server.
     pub group: u32,
+    /// Row of the compute engine that runs it.
+    pub engine: u32,
+    /// Row of the MPS server whose client it is, [`NONE`] if it is none.
+    pub server: u32,
+    /// Static SM partition that it runs in, [`NONE`] if in none.
+    pub partition: u32,
+    /// First SM that it may use.
+    pub sm_first: u32,
+    /// SMs that it may use.
+    pub sm_count: u32,
+    /// Its share of the device's SMs, in fixed point; 0 where only the engine's limit counts.
+    pub sm_share: u64,
+    /// Device memory that it may have, in bytes; 0 for all there is.
+    pub memory_limit: u64,
+    /// Priority of all its work; lower numbers go first.
+    pub priority: i32,
     /// Device memory that the context itself takes.
     pub bytes: u64,
     /// Device time that its work has had.
     pub active_ns: u64,
     /// Number of active intervals ever recorded.
     pub intervals: u64,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            live: false,
+            process: 0,
+            sticky: 0,
+            group: 0,
+            engine: WHOLE,
+            server: NONE,
+            partition: NONE,
+            sm_first: 0,
+            sm_count: 0,
+            sm_share: 0,
+            memory_limit: 0,
+            priority: 0,
+            bytes: 0,
+            active_ns: 0,
+            intervals: 0,
+        }
+    }
 }
 
 /// What a stream's operation does.
@@ -241,40 +256,6 @@ pub struct Stream {
     pub started_ns: u64,
 }
 
-/// The engine that runs kernels: one group of contexts at a time.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct ComputeEngine {
-    /// Group that has the engine, [`NONE`] if none ever had it.
-    pub group: u32,
-    /// Whether that group's state is loaded and running.
-    pub running: bool,
-    /// End of the present slice.
-    pub slice_end_ns: u64,
-    /// Whether another group waits for the end of the slice.
-    pub contested: bool,
-    /// When the present span on the engine began.
-    pub interval_start_ns: u64,
-    /// A switch is under way until then; 0 if none is.
-    pub switch_end_ns: u64,
-    /// Switches ever made.
-    pub switches: u64,
-    /// Time with at least one kernel running.
-    pub busy_ns: u64,
-}
-
-/// One copy engine: one copy at a time.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct CopyEngine {
-    /// Stream whose head is on the engine.
-    pub stream: u32,
-    /// Time spent copying.
-    pub busy_ns: u64,
-    /// Bytes moved, for counters.
-    pub bytes: u64,
-}
-
 /// One device allocation.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -351,10 +332,24 @@ pub struct State {
     pub dram_busy: u128,
     /// Xids ever raised.
     pub xids_raised: u64,
-    /// Kernel engine.
-    pub compute: ComputeEngine,
-    /// Host-to-device and device-to-host engines.
-    pub copies: [CopyEngine; 2],
+    /// Time with at least one kernel running anywhere.
+    pub busy_ns: u64,
+    /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
+    pub clock: u64,
+    /// Time during which the power cap held the clock down.
+    pub capped_ns: u64,
+    /// MIG mode.
+    pub mig: MigMode,
+    /// Parts of the device with memory of their own.
+    pub instances: Table<GpuInstance, INSTANCES>,
+    /// What runs kernels.
+    pub engines: Table<ComputeEngine, ENGINES>,
+    /// MPS control daemons.
+    pub daemons: Table<MpsDaemon, DAEMONS>,
+    /// MPS servers.
+    pub servers: Table<MpsServer, SERVERS>,
+    /// Static SM partitions.
+    pub partitions: Table<SmPartition, PARTITIONS>,
     /// Utilisation history.
     pub window: Window,
     /// Threads.
@@ -375,11 +370,6 @@ impl State {
     /// A device on which nothing has happened.
     #[must_use]
     pub fn new(seed: u64, idle_power_mw: u64) -> Box<Self> {
-        let copy = CopyEngine {
-            stream: NONE,
-            busy_ns: 0,
-            bytes: 0,
-        };
         Box::new(Self {
             now_ns: 0,
             transactions: 0,
@@ -389,17 +379,15 @@ impl State {
             dram_share: 0,
             dram_busy: 0,
             xids_raised: 0,
-            compute: ComputeEngine {
-                group: NONE,
-                running: false,
-                slice_end_ns: 0,
-                contested: false,
-                interval_start_ns: 0,
-                switch_end_ns: 0,
-                switches: 0,
-                busy_ns: 0,
-            },
-            copies: [copy; 2],
+            busy_ns: 0,
+            clock: ONE,
+            capped_ns: 0,
+            mig: MigMode::default(),
+            instances: whole_instance(),
+            engines: whole_engine(),
+            daemons: Table::new(),
+            servers: Table::new(),
+            partitions: Table::new(),
             window: Window::default(),
             participants: Table::new(),
             processes: Table::new(),
@@ -420,8 +408,15 @@ impl State {
         self.dram_share = from.dram_share;
         self.dram_busy = from.dram_busy;
         self.xids_raised = from.xids_raised;
-        self.compute = from.compute;
-        self.copies = from.copies;
+        self.busy_ns = from.busy_ns;
+        self.clock = from.clock;
+        self.capped_ns = from.capped_ns;
+        self.mig = from.mig;
+        self.instances.copy_used(&from.instances);
+        self.engines.copy_used(&from.engines);
+        self.daemons.copy_used(&from.daemons);
+        self.servers.copy_used(&from.servers);
+        self.partitions.copy_used(&from.partitions);
         self.window = from.window;
         self.participants.copy_used(&from.participants);
         self.processes.copy_used(&from.processes);
@@ -430,4 +425,27 @@ impl State {
         self.allocations.copy_if_changed(&from.allocations);
         self.xids.copy_if_changed(&from.xids);
     }
+}
+
+/// The table of instances of a device that is not divided.
+fn whole_instance() -> Table<GpuInstance, INSTANCES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = GpuInstance {
+        live: true,
+        bandwidth: ONE,
+        ..GpuInstance::default()
+    };
+    table
+}
+
+/// The table of engines of a device that is not divided.
+fn whole_engine() -> Table<ComputeEngine, ENGINES> {
+    let mut table = Table::new();
+    table.used = 1;
+    table.rows[WHOLE as usize] = ComputeEngine {
+        live: true,
+        ..ComputeEngine::default()
+    };
+    table
 }

@@ -1,0 +1,121 @@
+//! What a machine file says about sharing beside turns: MPS, and planted defects.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Machine, MachineError, wrong};
+use crate::model::fault::FaultRules;
+use crate::state::ONE;
+
+/// The MPS of the machine's driver.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mps {
+    /// Clients of one server at most.
+    pub clients: u32,
+    /// SMs of a chunk of a static partition; 0 if the driver has none.
+    pub chunk_sms: u32,
+    /// Static partitions keep SM faults apart.
+    pub partitions_contain_sm_faults: bool,
+    /// How long a server needs after the last client that a fault reached has left.
+    pub recovery_ms: u64,
+    /// What connecting to the server costs a new client.
+    pub connect_us: u64,
+}
+
+/// Promises that the machine breaks, for tests of whoever should notice. All absent by default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Defects {
+    /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own.
+    pub mig_dram_leak: f64,
+    /// The same of L2 bandwidth.
+    pub mig_l2_leak: f64,
+    /// Faults reach the other compute instances of a GPU instance.
+    pub fault_crosses_compute_instances: bool,
+    /// Faults reach every context on the device.
+    pub fault_crosses_contexts: bool,
+    /// MPS keeps faults with the client that caused them.
+    pub mps_contains_faults: bool,
+    /// The death of an MPS client at work is a fault for the others.
+    pub mps_kill_reaches_peers: bool,
+    /// MPS gives clients this share more SMs than their percentage: 0.1 is a tenth more.
+    pub mps_percentage_error: f64,
+    /// MPS does not apply percentages at all.
+    pub mps_percentage_ignored: bool,
+    /// Memory limits of MPS let this share more through.
+    pub mps_memory_overshoot: f64,
+    /// Launches of more threads than this end in an illegal instruction; 0 for none.
+    pub illegal_instruction_threads: u32,
+    /// The HAMi stand-in's memory cap lets this share more through.
+    pub hami_memory_overshoot: f64,
+}
+
+impl Machine {
+    /// How far faults reach on this machine.
+    #[must_use]
+    pub fn fault_rules(&self) -> FaultRules {
+        let mps = self.mps.as_ref();
+        FaultRules {
+            mps_contained: self.defects.mps_contains_faults,
+            partitions_contain_sm_faults: mps.is_some_and(|m| m.partitions_contain_sm_faults),
+            cross_compute_instances: self.defects.fault_crosses_compute_instances,
+            cross_contexts: self.defects.fault_crosses_contexts,
+            mps_kill_reaches_peers: self.defects.mps_kill_reaches_peers,
+            mps_recovery_ns: mps.map_or(0, |m| m.recovery_ms * 1_000_000),
+        }
+    }
+
+    /// SMs that an MPS client with this percentage may use of `sms`: rounded down, at least one
+    /// (MPS documentation, `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`), as far as the machine keeps to it.
+    #[must_use]
+    pub fn mps_sms(&self, percentage: u32, sms: u32) -> u32 {
+        if self.defects.mps_percentage_ignored {
+            return sms;
+        }
+        let percent = f64::from(percentage) * (1.0 + self.defects.mps_percentage_error);
+        // Floating point must not lose an SM of a product that is whole.
+        let wanted = (f64::from(sms) * percent / 100.0 + 1e-9).floor() as u32;
+        wanted.clamp(1, sms)
+    }
+
+    pub(super) fn check_sharing(&self, path: &str) -> Result<(), MachineError> {
+        let shares = [
+            ("defects.mig_dram_leak", self.defects.mig_dram_leak),
+            ("defects.mig_l2_leak", self.defects.mig_l2_leak),
+        ];
+        for (key, share) in shares {
+            if !(0.0..1.0).contains(&share) {
+                return wrong(path, key, share, "0 or more and less than 1");
+            }
+        }
+        let errors = [
+            (
+                "defects.mps_percentage_error",
+                self.defects.mps_percentage_error,
+            ),
+            (
+                "defects.mps_memory_overshoot",
+                self.defects.mps_memory_overshoot,
+            ),
+            (
+                "defects.hami_memory_overshoot",
+                self.defects.hami_memory_overshoot,
+            ),
+        ];
+        for (key, error) in errors {
+            if !(-0.9..=10.0).contains(&error) {
+                return wrong(path, key, error, "-0.9 to 10");
+            }
+        }
+        if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
+            return wrong(path, "mps.clients", 0, "1 or more");
+        }
+        Ok(())
+    }
+}
+
+/// A share as the model counts it.
+pub(super) fn fixed(share: f64) -> u64 {
+    (share * ONE as f64).round() as u64
+}

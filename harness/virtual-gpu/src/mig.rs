@@ -1,0 +1,241 @@
+//! Dividing the device into instances and putting it together again: placement rules and what an
+//! instance gets. The rules are those of the vendor's MIG user guide ("Concepts", "Partitioning").
+
+use crate::machine::{Machine, Mig, Profile};
+use crate::state::{ComputeEngine, Context, GpuInstance, ONE, State, WHOLE};
+
+/// Why an instance cannot be made or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MigError {
+    /// MIG mode is off, or the machine has none.
+    #[error("MIG mode is off")]
+    Off,
+    /// No such profile, instance or place.
+    #[error("no such profile, instance or place")]
+    Unknown,
+    /// No room for it.
+    #[error("no room for another instance of this profile")]
+    NoRoom,
+    /// Somebody uses it.
+    #[error("it is in use")]
+    InUse,
+}
+
+/// Gives all of the device to row 0, as outside MIG mode.
+pub fn undivided(state: &mut State, machine: &Machine) {
+    let memory = &machine.memory;
+    for row in state.instances.live_mut() {
+        row.live = false;
+    }
+    for row in state.engines.live_mut() {
+        row.live = false;
+    }
+    let whole = &mut state.instances.rows[WHOLE as usize];
+    *whole = GpuInstance {
+        live: true,
+        slots: machine.mig.as_ref().map_or(0, |mig| mig.slots),
+        sm_count: machine.gpu.sm_count,
+        memory_bytes: (memory.total_mib - memory.reserved_mib) << 20,
+        l2_bytes: memory.l2_kib << 10,
+        bandwidth: ONE,
+        copies: whole.copies,
+        ..GpuInstance::default()
+    };
+    let engine = &mut state.engines.rows[WHOLE as usize];
+    *engine = ComputeEngine {
+        live: true,
+        sm_count: machine.gpu.sm_count,
+        busy_ns: engine.busy_ns,
+        ..ComputeEngine::default()
+    };
+}
+
+/// Whether anybody has a context anywhere on the device.
+#[must_use]
+pub fn in_use(state: &State) -> bool {
+    state.contexts.live().iter().any(|context| context.live)
+}
+
+/// Turns MIG mode on or off now. What was divided is gone.
+pub fn set_mode(state: &mut State, machine: &Machine, on: bool) {
+    undivided(state, machine);
+    state.mig.current = on;
+    state.mig.pending = on;
+    if on {
+        state.instances.rows[WHOLE as usize].live = false;
+        state.engines.rows[WHOLE as usize].live = false;
+    }
+}
+
+/// Where an instance of a profile could begin now.
+#[must_use]
+pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
+    let taken: Vec<&GpuInstance> = instances(state).map(|(_, row)| row).collect();
+    let slices = |row: &&GpuInstance| mig.profile[row.profile as usize].slices;
+    let used: u32 = taken.iter().map(slices).sum();
+    let same = taken
+        .iter()
+        .filter(|row| mig.profile[row.profile as usize].id == profile.id)
+        .count();
+    if used + profile.slices > mig.slices || same >= profile.max as usize {
+        return Vec::new();
+    }
+    let clear = |start: &u32| {
+        taken.iter().all(|row| {
+            start + profile.memory_slots <= row.slot_start || row.slot_start + row.slots <= *start
+        })
+    };
+    profile.starts.iter().copied().filter(clear).collect()
+}
+
+/// The GPU instances there are, with their rows.
+pub fn instances(state: &State) -> impl Iterator<Item = (u32, &GpuInstance)> {
+    let rows = state.instances.live().iter().enumerate().skip(1);
+    rows.filter(|(_, row)| row.live)
+        .map(|(index, row)| (index as u32, row))
+}
+
+/// The compute instances of a GPU instance, with their rows.
+pub fn engines(state: &State, instance: u32) -> impl Iterator<Item = (u32, &ComputeEngine)> {
+    let rows = state.engines.live().iter().enumerate().skip(1);
+    rows.filter(move |(_, row)| row.live && row.instance == instance)
+        .map(|(index, row)| (index as u32, row))
+}
+
+/// Makes a GPU instance of the profile with this index, at `start` or at the first place.
+///
+/// # Errors
+/// When the mode is off, there is no such profile or place, or no room.
+pub fn create_instance(
+    state: &mut State,
+    machine: &Machine,
+    index: u32,
+    start: Option<u32>,
+) -> Result<u32, MigError> {
+    let mig = machine.mig.as_ref().filter(|_| state.mig.current);
+    let mig = mig.ok_or(MigError::Off)?;
+    let profile = mig.profile.get(index as usize).ok_or(MigError::Unknown)?;
+    if start.is_some_and(|start| !profile.starts.contains(&start)) {
+        return Err(MigError::Unknown);
+    }
+    let free = free_starts(state, mig, profile);
+    let start = match start {
+        Some(start) => free.contains(&start).then_some(start),
+        None => free.first().copied(),
+    };
+    let start = start.ok_or(MigError::NoRoom)?;
+    let used = |id: u32| instances(state).any(|(_, row)| row.id == id);
+    // The vendor's numbers begin at 1 for parts of the device; 0 is the profile with all of it.
+    let first = u32::from(profile.slices < mig.slices);
+    let id = (first..).find(|&id| !used(id)).ok_or(MigError::NoRoom)?;
+    let row = (1..crate::state::INSTANCES).find(|&row| !state.instances.rows[row].live);
+    let row = row.ok_or(MigError::NoRoom)?;
+    state.instances.used = state.instances.used.max(row as u32 + 1);
+    let memory = &machine.memory;
+    let slot_bytes = ((memory.total_mib - memory.reserved_mib) << 20) / u64::from(mig.slots);
+    let bandwidth = ONE * u64::from(profile.memory_slots) / u64::from(mig.slots);
+    state.instances.rows[row] = GpuInstance {
+        live: true,
+        id,
+        profile: index,
+        slot_start: start,
+        slots: profile.memory_slots,
+        sm_first: start * (machine.gpu.sm_count / mig.slots),
+        sm_count: machine.profile_sms(mig, profile),
+        memory_offset: aligned(slot_bytes * u64::from(start)),
+        memory_bytes: machine.profile_memory_mib(mig, profile) << 20,
+        l2_bytes: (memory.l2_kib << 10) * u64::from(profile.memory_slots) / u64::from(mig.slots),
+        bandwidth,
+        ..GpuInstance::default()
+    };
+    state.mig.made += 1;
+    Ok(row as u32)
+}
+
+/// Memory parts begin on large pages.
+const fn aligned(offset: u64) -> u64 {
+    const PAGE: u64 = 2 << 20;
+    offset / PAGE * PAGE
+}
+
+/// Makes a compute instance of `slices` of a GPU instance's slices.
+///
+/// # Errors
+/// When there is no such instance, or too few slices are left.
+pub fn create_engine(
+    state: &mut State,
+    machine: &Machine,
+    instance: u32,
+    slices: u32,
+) -> Result<u32, MigError> {
+    let mig = machine.mig.as_ref().filter(|_| state.mig.current);
+    let mig = mig.ok_or(MigError::Off)?;
+    let part = state.instances.rows.get(instance as usize);
+    let part = *part.filter(|part| part.live).ok_or(MigError::Unknown)?;
+    let all = mig.profile[part.profile as usize].slices;
+    if slices == 0 || slices > all {
+        return Err(MigError::Unknown);
+    }
+    let used: u32 = engines(state, instance).map(|(_, row)| row.profile).sum();
+    if used + slices > all {
+        return Err(MigError::NoRoom);
+    }
+    let taken = |id: u32| engines(state, instance).any(|(_, row)| row.id == id);
+    let id = (0..all).find(|&id| !taken(id)).ok_or(MigError::NoRoom)?;
+    let row = (1..crate::state::ENGINES).find(|&row| !state.engines.rows[row].live);
+    let row = row.ok_or(MigError::NoRoom)?;
+    state.engines.used = state.engines.used.max(row as u32 + 1);
+    let sm_count = (part.sm_count * slices / all).max(1);
+    let before: u32 = engines(state, instance).map(|(_, row)| row.sm_count).sum();
+    state.mig.made += 1;
+    state.engines.rows[row] = ComputeEngine {
+        live: true,
+        id,
+        instance,
+        // The slices are what tells compute profiles apart.
+        profile: slices,
+        sm_first: part.sm_first + before,
+        sm_count,
+        sm_share: ONE * u64::from(sm_count) / u64::from(machine.gpu.sm_count),
+        generation: state.mig.made,
+        ..ComputeEngine::default()
+    };
+    Ok(row as u32)
+}
+
+/// Ends a compute instance.
+///
+/// # Errors
+/// When there is none, or somebody has a context on it.
+pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
+    let busy = |context: &Context| context.live && context.engine == engine;
+    if state.contexts.live().iter().any(busy) {
+        return Err(MigError::InUse);
+    }
+    let row = state.engines.rows.get_mut(engine as usize);
+    let row = row.filter(|row| row.live && engine != WHOLE);
+    row.ok_or(MigError::Unknown)?.live = false;
+    Ok(())
+}
+
+/// Ends a GPU instance.
+///
+/// # Errors
+/// When there is none, or it still has compute instances.
+pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
+    if engines(state, instance).next().is_some() {
+        return Err(MigError::InUse);
+    }
+    let row = state.instances.rows.get_mut(instance as usize);
+    let row = row.filter(|row| row.live && instance != WHOLE);
+    row.ok_or(MigError::Unknown)?.live = false;
+    Ok(())
+}
+
+/// The UUID of a compute instance, as programs name it.
+#[must_use]
+pub fn uuid(state: &State, machine: &Machine, engine: u32) -> String {
+    let row = &state.engines.rows[engine as usize];
+    let seed = format!("{} {} {}", machine.name, state.seed, row.generation);
+    format!("MIG-{}", crate::machine::uuid_of(seed.as_bytes()))
+}

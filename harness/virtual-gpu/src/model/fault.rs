@@ -1,0 +1,127 @@
+//! What a fatal fault ends: its own context always, and whom else by the way the device is shared.
+//!
+//! The rules are those of the vendor's documents (MPS, "Error containment"; MIG user guide,
+//! "Concepts"), and each can be bent by the machine file, so that a harness can be shown to tell.
+
+use crate::state::{Context, Op, ServerState, State, XIDS, Xid};
+use crate::state::{NONE, WHOLE};
+
+use super::{Rules, drop_queue};
+
+/// Xid of faults of the graphics engine, which the SMs raise (XID catalogue).
+const XID_SM: u32 = 13;
+
+/// How far a fault reaches beyond the context that caused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FaultRules {
+    /// Faults of an MPS client stay with that client.
+    pub mps_contained: bool,
+    /// Clients in different static SM partitions do not get each other's SM faults.
+    pub partitions_contain_sm_faults: bool,
+    /// A fault reaches the other compute instances of its GPU instance.
+    pub cross_compute_instances: bool,
+    /// A fault reaches every context on the device.
+    pub cross_contexts: bool,
+    /// The death of an MPS client at work is a fault for the other clients.
+    pub mps_kill_reaches_peers: bool,
+    /// How long an MPS server needs after the last client that a fault reached has left.
+    pub mps_recovery_ns: u64,
+}
+
+/// Raises the fault that a stream's operation ended in.
+pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
+    let culprit = state.streams.rows[stream].context;
+    reach(state, rules, culprit, op.fault, op.xid);
+    if op.xid != 0 {
+        let process = state.contexts.rows[culprit as usize].process;
+        log(state, process, op.xid);
+    }
+}
+
+/// Ends every context that a fault of `culprit` reaches.
+pub fn reach(state: &mut State, rules: &Rules, culprit: u32, fault: i32, xid: u32) {
+    let source = state.contexts.rows[culprit as usize];
+    for other in 0..state.contexts.live().len() {
+        let context = state.contexts.rows[other];
+        let hit = other as u32 == culprit || reaches(state, rules, &source, &context, xid);
+        if context.live && hit {
+            end(state, other as u32, fault);
+        }
+    }
+    let contained = rules.faults.mps_contained || partition_contains(rules, &source, xid);
+    if source.server != NONE && !contained {
+        state.servers.rows[source.server as usize].state = ServerState::Fault;
+    }
+}
+
+/// Whether a fault in one context reaches another one.
+fn reaches(state: &State, rules: &Rules, from: &Context, to: &Context, xid: u32) -> bool {
+    let faults = &rules.faults;
+    if faults.cross_contexts {
+        return true;
+    }
+    if from.server != NONE && from.server == to.server {
+        let apart = from.partition != to.partition;
+        return !(faults.mps_contained || apart && partition_contains(rules, from, xid));
+    }
+    let (a, b) = (from.engine as usize, to.engine as usize);
+    let engines = &state.engines.rows;
+    let neighbours =
+        a != b && engines[a].instance != WHOLE && engines[a].instance == engines[b].instance;
+    neighbours && faults.cross_compute_instances
+}
+
+fn partition_contains(rules: &Rules, from: &Context, xid: u32) -> bool {
+    from.partition != NONE && rules.faults.partitions_contain_sm_faults && xid == XID_SM
+}
+
+/// Ends a context: the error sticks, and what is queued is dropped.
+pub fn end(state: &mut State, context: u32, fault: i32) {
+    let slot = &mut state.contexts.rows[context as usize];
+    if slot.sticky == 0 {
+        slot.sticky = fault;
+    }
+    let mut dropped = 0u128;
+    for (index, stream) in state.streams.live_mut().iter_mut().enumerate() {
+        if stream.live && stream.context == context {
+            drop_queue(stream);
+            dropped |= 1 << index;
+        }
+    }
+    for instance in state.instances.live_mut() {
+        for engine in &mut instance.copies {
+            if engine.stream != NONE && dropped >> engine.stream & 1 == 1 {
+                engine.stream = NONE;
+            }
+        }
+    }
+}
+
+/// Puts an Xid in the log.
+pub fn log(state: &mut State, process: u32, number: u32) {
+    let pid = state.processes.rows[process as usize].pid;
+    let at = (state.xids_raised % XIDS as u64) as usize;
+    state.xids.rows[at] = Xid {
+        number,
+        pid,
+        time_ns: state.now_ns,
+    };
+    state.xids.used = state.xids.used.max(at as u32 + 1);
+    state.xids.touch();
+    state.xids_raised += 1;
+}
+
+/// After a client has left: a server whose every client of the fault is gone recovers.
+pub fn client_left(state: &mut State, rules: &Rules, server: u32) {
+    let now = state.now_ns;
+    let waiting = state
+        .contexts
+        .live()
+        .iter()
+        .any(|c| c.live && c.server == server && c.sticky != 0);
+    let row = &mut state.servers.rows[server as usize];
+    if row.live && row.state == ServerState::Fault && !waiting {
+        row.state = ServerState::Active;
+        row.ready_ns = now + rules.faults.mps_recovery_ns;
+    }
+}

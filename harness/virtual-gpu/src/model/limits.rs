@@ -1,0 +1,132 @@
+//! Which capacities bind the kernels that run now: those of the SMs they may use, of the memory
+//! they live in, and of the device.
+
+use crate::state::{Context, FRACTION_BITS, ONE, Place, Resource, State, WHOLE};
+
+use super::Rules;
+use super::share::{Limit, Members, Runner};
+
+/// One kernel that runs, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Running {
+    /// Stream whose head it is.
+    pub stream: usize,
+    /// Context of the stream.
+    pub context: u32,
+    /// Power above idle at full speed, in milliwatts.
+    pub power_mw: u32,
+    /// What it uses.
+    pub runner: Runner,
+}
+
+/// The capacities that bind these kernels.
+pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
+    let all = members(running, |_| true);
+    let mut out = Vec::with_capacity(3 * Resource::ALL.len());
+    for resource in Resource::ALL {
+        let limit = |capacity, members| Limit {
+            resource: resource as usize,
+            capacity,
+            members,
+        };
+        match resource.place() {
+            Place::Device => out.push(limit(ONE, all)),
+            Place::Sm => {
+                for (engine, row) in state.engines.live().iter().enumerate() {
+                    let on_it = of_engine(state, running, engine as u32);
+                    if row.live && on_it != 0 {
+                        out.push(limit(row.sm_share, on_it));
+                    }
+                }
+                out.extend(client_caps(state, running).map(|(cap, who)| limit(cap, who)));
+            }
+            Place::Memory => {
+                for (instance, row) in state.instances.live().iter().enumerate() {
+                    let in_it = of_instance(state, running, instance as u32);
+                    if row.live && in_it != 0 {
+                        let left = leaked(state, rules, running, resource, instance as u32);
+                        out.push(limit((row.bandwidth * left) >> FRACTION_BITS, in_it));
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+fn members(running: &[Running], wanted: impl Fn(&Running) -> bool) -> Members {
+    let hit = running.iter().enumerate().filter(|(_, r)| wanted(r));
+    hit.fold(0, |set, (k, _)| set | 1 << k)
+}
+
+fn context(state: &State, running: &Running) -> Context {
+    state.contexts.rows[running.context as usize]
+}
+
+fn of_engine(state: &State, running: &[Running], engine: u32) -> Members {
+    members(running, |r| context(state, r).engine == engine)
+}
+
+fn instance_of(state: &State, running: &Running) -> u32 {
+    state.engines.rows[context(state, running).engine as usize].instance
+}
+
+fn of_instance(state: &State, running: &[Running], instance: u32) -> Members {
+    members(running, |r| instance_of(state, r) == instance)
+}
+
+/// The part of the SMs that each capped context may use, with its kernels. Contexts in one static
+/// partition share its SMs.
+fn client_caps(state: &State, running: &[Running]) -> impl Iterator<Item = (u64, Members)> {
+    let mut done: Members = 0;
+    let mut caps = Vec::new();
+    for (k, one) in running.iter().enumerate() {
+        let cap = context(state, one);
+        if cap.sm_share == 0 || done >> k & 1 == 1 {
+            continue;
+        }
+        let same = members(running, |r| {
+            let other = context(state, r);
+            let partition = other.partition == cap.partition && other.server == cap.server;
+            r.context == one.context || cap.partition != crate::state::NONE && partition
+        });
+        done |= same;
+        caps.push((cap.sm_share, same));
+    }
+    caps.into_iter()
+}
+
+/// What a machine that leaks between instances leaves of an instance's bandwidth, in fixed point:
+/// all of it, less the planted share in proportion to how hard the busiest neighbour draws.
+fn leaked(
+    state: &State,
+    rules: &Rules,
+    running: &[Running],
+    resource: Resource,
+    instance: u32,
+) -> u64 {
+    let leak = match resource {
+        Resource::Dram => rules.mig_dram_leak,
+        Resource::L2 => rules.mig_l2_leak,
+        _ => 0,
+    };
+    if leak == 0 || instance == WHOLE {
+        return ONE;
+    }
+    let draw = |neighbour: usize| {
+        let row = &state.instances.rows[neighbour];
+        let sum: u64 = running
+            .iter()
+            .filter(|r| instance_of(state, r) as usize == neighbour)
+            .map(|r| u64::from(r.runner.demand[resource as usize]))
+            .sum();
+        ((sum << FRACTION_BITS) / row.bandwidth.max(1)).min(ONE)
+    };
+    let others = 0..state.instances.live().len();
+    let busiest = others
+        .filter(|&other| other as u32 != instance && state.instances.rows[other].live)
+        .map(draw)
+        .max()
+        .unwrap_or(0);
+    ONE - ((leak * busiest) >> FRACTION_BITS)
+}
