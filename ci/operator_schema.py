@@ -11,8 +11,6 @@ import json
 import subprocess
 import sys
 
-import yaml
-
 CRD = "config/crd/bases/nvidia.com_clusterpolicies.yaml"
 VALUES = "deployments/gpu-operator/values.yaml"
 COMPONENTS = ("devicePlugin", "driver", "mig", "migManager", "toolkit")
@@ -70,6 +68,8 @@ def spec(crd):
 
 
 def main():
+    import yaml  # here, so that the examples above need nothing
+
     checkout, tag = sys.argv[1:]
     crd, values = (yaml.safe_load(git(checkout, "show", f"{tag}:{path}")) for path in (CRD, VALUES))
     blobs = [git(checkout, "rev-parse", f"{tag}:{path}").strip() for path in (CRD, VALUES)]

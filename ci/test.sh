@@ -42,6 +42,16 @@ step_clippy() { cargo clippy "${packages[@]}" --all-targets -- -D warnings; }
 step_oracles() {
     script ci/install-oracles.sh
     export GPUBENCH_REQUIRE_ORACLES=1
+    python3 -m doctest ci/check_speed.py ci/operator_schema.py
+    check_speed
+}
+
+# The simulator against the NumPy program: equal figures, and the promised times. Alone on the
+# machine, before the tests: a release build of one package, which needs none of the large ones.
+check_speed() {
+    local built="${CARGO_TARGET_DIR:-target}/release/examples/whole_process"
+    cargo build --locked --release --quiet -p gpubench-predict --example whole_process
+    target/oracles/bin/python ci/check_speed.py "$built"
 }
 
 step_tests() {

@@ -30,7 +30,7 @@ pub fn mig(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
         .collect();
     let mut free_s = vec![0.0_f64; loads.len()];
     for (now_s, tenant) in arrivals.iter() {
-        let start_s = now_s.max(free_s[tenant]);
+        let start_s = later(now_s, free_s[tenant]);
         let end_s = start_s + service_s[tenant];
         free_s[tenant] = end_s;
         let latency_s = start_s - now_s + service_s[tenant];
@@ -48,16 +48,25 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     let loads = scenario.loads();
     let hostile = scenario.hostile.as_ref();
     let hostile = hostile.map(|hostile| (hostile.tenant as usize, hostile.contention));
+    // How much a request is stretched, by the number of busy tenants: looked up, because each request
+    // waits for the end of the one before it, and every operation in between is waited for as well.
+    let stretches = |contention: f64| -> Vec<f64> {
+        (0..=loads.len())
+            .map(|concurrent| 1.0 + contention * concurrent as f64)
+            .collect()
+    };
+    let beside_normal = stretches(scenario.contention);
+    let beside_hostile = hostile.map(|(who, contention)| (who, stretches(contention)));
     let last_end_bits: Vec<AtomicU64> = loads.iter().map(|_| AtomicU64::new(0)).collect();
     let last_end_s = |tenant: usize| f64::from_bits(last_end_bits[tenant].load(Relaxed));
     for (now_s, tenant) in arrivals.iter() {
         let concurrent = busy_after(&last_end_bits, now_s);
-        let contention = match hostile {
-            Some((who, contention)) if who != tenant && last_end_s(who) > now_s => contention,
-            _ => scenario.contention,
+        let stretch = match &beside_hostile {
+            Some((who, stretch)) if *who != tenant && last_end_s(*who) > now_s => stretch,
+            _ => &beside_normal,
         };
-        let service_s = loads[tenant].service_s * (1.0 + contention * f64::from(concurrent));
-        let start_s = now_s.max(last_end_s(tenant));
+        let service_s = loads[tenant].service_s * stretch[concurrent];
+        let start_s = later(now_s, last_end_s(tenant));
         let end_s = start_s + service_s;
         last_end_bits[tenant].store(end_s.to_bits(), Relaxed);
         let latency_s = start_s - now_s + service_s;
@@ -70,15 +79,22 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     }
 }
 
+/// The later of two times. One instruction, where `f64::max` asks first whether either is no number;
+/// every request waits for it.
+#[inline]
+fn later(a_s: f64, b_s: f64) -> f64 {
+    if b_s > a_s { b_s } else { a_s }
+}
+
 /// How many of the ends lie after a time. The loads are atomic so that they stay single: a vector
 /// load right behind the narrower store of an end waits for it, which costs more than the count.
 #[inline]
-fn busy_after(end_bits: &[AtomicU64], now_s: f64) -> u32 {
+fn busy_after(end_bits: &[AtomicU64], now_s: f64) -> usize {
     // Bits of floats that are not negative order as the floats do.
     let now_bits = now_s.to_bits();
     end_bits
         .iter()
-        .map(|end_bits| u32::from(end_bits.load(Relaxed) > now_bits))
+        .map(|end_bits| usize::from(end_bits.load(Relaxed) > now_bits))
         .sum()
 }
 
@@ -93,7 +109,7 @@ pub fn time_slice(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut
         // Adding zero changes no bit, and no branch has to guess whose turn it is.
         let is_change = tenant != last;
         let paid_s = std::hint::select_unpredictable(is_change, switch_s, 0.0);
-        let start_s = now_s.max(free_s) + paid_s;
+        let start_s = later(now_s, free_s) + paid_s;
         last = tenant;
         free_s = start_s + service_s;
         let latency_s = start_s - now_s + service_s;
