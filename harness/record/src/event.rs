@@ -77,6 +77,14 @@ pub enum RunEvent {
         foreign_processes: Option<Vec<u32>>,
         /// Reasons for throttling seen while it ran, as NVML's bit mask; absent if not asked.
         throttle_reasons: Option<u64>,
+        /// Xids that the device reported from the end of the last cell to the end of this one;
+        /// absent if nobody listened.
+        #[serde(default)]
+        xids: Option<Vec<u32>>,
+        /// Share of the host's CPU time that a hypervisor took while it ran, 0 to 1; absent in
+        /// virtual time and where the host does not tell.
+        #[serde(default)]
+        cpu_steal_ratio: Option<f64>,
     },
     /// Something the reader should know.
     Warning {

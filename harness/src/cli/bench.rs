@@ -15,6 +15,7 @@ use gpubench_virtual_gpu::machine;
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
 
 use super::device::DeviceSelector;
+use super::timer;
 use crate::device::lock::{GpuLock, LockError};
 use crate::device::nvml::{self, AskError, Which};
 use crate::device::{Nvml, VirtualGpu, identity, virtual_gpu::VirtualGpuError};
@@ -172,9 +173,10 @@ pub fn devices_error(error: AskError) -> ExpectedError {
     }
 }
 
-/// The circumstances of a run that begins now.
+/// The circumstances of a run that begins now. On the wall clock they include the floor of the
+/// host's timers, which takes a few seconds to measure.
 #[must_use]
-pub fn provenance(clock: &str) -> Provenance {
+pub fn provenance(clock: &RunClock) -> Provenance {
     let read = |path: &str| {
         std::fs::read_to_string(path)
             .ok()
@@ -200,13 +202,19 @@ pub fn provenance(clock: &str) -> Provenance {
         read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     );
     put("cgroup_cpu_max", read("/sys/fs/cgroup/cpu.max"));
+    let mut timer_floor_ns = BTreeMap::new();
+    if !clock.is_virtual() {
+        let (floor_ns, class) = timer::floor();
+        timer_floor_ns = floor_ns;
+        put("timer_self_test", Some(class));
+    }
     Provenance {
         gpubench: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: rfc3339_now(),
         ended_at: None,
         command: std::env::args().collect(),
         host,
-        clock: clock.to_owned(),
-        timer_floor_ns: BTreeMap::new(),
+        clock: clock.name().to_owned(),
+        timer_floor_ns,
     }
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use gpubench_record::{DeviceIdentity, ExitCode, FromTenant, ToTenant};
-use gpubench_workloads::timer_selftest::{Class, Punctuality, punctuality};
+use gpubench_workloads::timer_selftest::{Punctuality, punctuality};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
 use super::host;
+use super::timer;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
 use crate::plan::{Availability, Capability};
@@ -77,7 +78,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             wrong = Some(error);
         }
     }
-    for (name, class) in [("other", Class::Other), ("fifo", Class::Fifo)] {
+    for (name, class) in timer::CLASSES {
         let tested = punctuality(SELF_TEST, class, 1).map_err(|error| error.to_string());
         findings.timer.push((name, tested));
     }

@@ -34,6 +34,8 @@ struct Ended {
     failure: Option<String>,
     foreign: Option<Vec<u32>>,
     throttle_reasons: Option<u64>,
+    xids: Option<Vec<u32>>,
+    cpu_steal_ratio: Option<f64>,
 }
 
 /// Reads the folder of a run and scores what is there. Writes nothing.
@@ -110,6 +112,8 @@ fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             failure,
             foreign_processes,
             throttle_reasons,
+            xids,
+            cpu_steal_ratio,
         } = event
         {
             let ended = Ended {
@@ -117,6 +121,8 @@ fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
                 failure: failure.clone(),
                 foreign: foreign_processes.clone(),
                 throttle_reasons: *throttle_reasons,
+                xids: xids.clone(),
+                cpu_steal_ratio: *cpu_steal_ratio,
             };
             out.insert(id.clone(), ended);
         }
@@ -169,8 +175,8 @@ fn one(
     let host = Host {
         foreign_pids: end.foreign.as_deref(),
         throttle_reasons: end.throttle_reasons,
-        xids: None,
-        steal: None,
+        xids: end.xids.as_deref(),
+        steal: end.cpu_steal_ratio,
         proofs: proofs.get(&cell.variant).unwrap_or(&none),
     };
     let clock = if run.provenance.clock == "virtual" {

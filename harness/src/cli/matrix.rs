@@ -67,7 +67,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         clock: bench.clock(),
         nvml: bench.nvml(),
         identity: bench.identity().clone(),
-        provenance: provenance(bench.clock().name()),
+        provenance: provenance(&bench.clock()),
         spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,

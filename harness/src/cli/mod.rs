@@ -23,6 +23,7 @@ pub mod simulate;
 mod simulate_event;
 pub mod stand_in;
 pub mod tenant_entry;
+mod timer;
 pub mod ui;
 pub mod virtual_gpu;
 

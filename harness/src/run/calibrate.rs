@@ -7,9 +7,12 @@ use gpubench_record::{Calibration, CalibrationEntry, FromTenant, RunEvent, ToTen
 
 use super::crew::Crew;
 use super::{Run, RunError};
+use crate::tenant::TenantError;
 
 /// Longest wait for one workload.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Tries on the wall clock, where a busy moment of the host can spoil one. Virtual time has none.
+const TRIES_WALL: u32 = 3;
 
 /// Verifies and calibrates all victims in the victim's place and all aggressors in the first
 /// neighbour's, each alone on the device.
@@ -29,7 +32,7 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
         crew.open_only(run, place).await?;
         verify(run, crew, place, &names).await?;
         for name in names {
-            let entry = one(run, crew, place, &name, share).await?;
+            let entry = patiently(run, crew, place, &name, share).await?;
             entries.insert(name, entry);
         }
     }
@@ -63,6 +66,31 @@ async fn verify(
         }
         other => Err(crew.unexpected(place, &other)),
     }
+}
+
+/// Calibrates one workload; a tenant that cannot is asked again where time is real.
+async fn patiently(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    name: &str,
+    share: f64,
+) -> Result<CalibrationEntry, RunError> {
+    let tries = if run.setup.clock.is_virtual() {
+        1
+    } else {
+        TRIES_WALL
+    };
+    for number in 1..tries {
+        match one(run, crew, place, name, share).await {
+            Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
+                let text = format!("calibration of {name}, try {number} of {tries}: {what}");
+                run.events.append(&RunEvent::Warning { text })?;
+            }
+            other => return other,
+        }
+    }
+    one(run, crew, place, name, share).await
 }
 
 async fn one(

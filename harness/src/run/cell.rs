@@ -77,14 +77,33 @@ pub async fn run(
             text: format!("{}: {text}", cell.id),
         })?;
     }
+    let xids = drain_xids(run, &cell.id)?;
     run.events.append(&RunEvent::CellEnded {
         id: cell.id.clone(),
         tenants: results,
         failure: failure.clone(),
         foreign_processes: seen.foreign(),
         throttle_reasons: sampled.throttle_reasons,
+        xids,
+        cpu_steal_ratio: sampled.cpu_steal_ratio,
     })?;
     Ok(failure)
+}
+
+/// What the device reported since the last cell; absent where nobody listens.
+fn drain_xids(run: &mut Run, cell: &str) -> Result<Option<Vec<u32>>, RunError> {
+    let Some(drained) = run.xids.as_ref().map(|watch| watch.drain()) else {
+        return Ok(None);
+    };
+    match drained {
+        Ok(xids) => Ok(Some(xids)),
+        Err(error) => {
+            run.events.append(&RunEvent::Warning {
+                text: format!("{cell}: Xids cannot be asked for: {error}"),
+            })?;
+            Ok(None)
+        }
+    }
 }
 
 /// Arranges contexts and gets every tenant of the cell ready, one after the other.

@@ -9,6 +9,8 @@ mod cell;
 mod clock;
 mod crew;
 mod sampler;
+mod steal;
+mod xids;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
 use crew::Crew;
 pub use crew::participants_of;
+use xids::XidWatch;
 
 /// Everything a run needs from outside.
 pub struct Setup {
@@ -98,6 +101,8 @@ pub trait Observer {
 /// What is open while a run goes on.
 struct Run {
     setup: Setup,
+    /// Absent where the driver tells of no Xids.
+    xids: Option<XidWatch>,
     events: EventLog,
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
@@ -121,8 +126,17 @@ pub async fn run(
         device: Box::new(setup.identity.clone()),
         provenance: Box::new(setup.provenance.clone()),
     })?;
+    // Registered before any tenant is started: what happened earlier is nobody's here.
+    let xids = match XidWatch::start(&setup.nvml, setup.clock.is_virtual()) {
+        Ok(watch) => Some(watch),
+        Err(text) => {
+            events.append(&RunEvent::Warning { text })?;
+            None
+        }
+    };
     let mut run = Run {
         setup,
+        xids,
         events,
         telemetry,
         stop,

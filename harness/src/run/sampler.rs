@@ -10,6 +10,7 @@ use gpubench_record::TelemetryRow;
 use super::RunError;
 use super::clock::RunClock;
 use super::crew::SAMPLER;
+use super::steal::CpuTime;
 use crate::device::Nvml;
 
 /// What was sampled during one cell.
@@ -23,6 +24,8 @@ pub struct Sampled {
     pub mps_clients: Option<usize>,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
+    /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
+    pub cpu_steal_ratio: Option<f64>,
     /// Why sampling ended early, if it did.
     pub failure: Option<String>,
 }
@@ -95,6 +98,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         out.failure = Some(error.to_string());
         return out;
     }
+    let cpu_before = CpuTime::now().filter(|_| !clock.is_virtual());
     let middle_ns = times.t0_ns + times.length_ns / 2;
     for at_ns in times.looks() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
@@ -115,6 +119,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
     {
         out.failure = Some(error.to_string());
     }
+    out.cpu_steal_ratio = cpu_before.and_then(|before| CpuTime::now()?.stolen_since(before));
     out
 }
 

@@ -44,6 +44,8 @@ pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
         failure: None,
         foreign_processes: Some(Vec::new()),
         throttle_reasons: None,
+        xids: None,
+        cpu_steal_ratio: None,
     }
 }
 

@@ -1,0 +1,41 @@
+//! The floor of the host's timers, measured before a run on the wall clock: below it no verdict on
+//! jitter is given.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpubench_workloads::timer_selftest::{Class, Punctuality, punctuality};
+
+/// How long the self-test takes.
+const SELF_TEST: Duration = Duration::from_secs(2);
+
+/// Every scheduling class, the one that tenants prefer first.
+pub const CLASSES: [(&str, Class); 2] = [("fifo", Class::Fifo), ("other", Class::Other)];
+
+/// Lateness of wake-ups in nanoseconds, by the names under which records keep it.
+#[must_use]
+pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
+    [
+        ("p50", found.p50_ns),
+        ("p99", found.p99_ns),
+        ("p999", found.p999_ns),
+        ("max", found.max_ns),
+    ]
+    .map(|(name, ns)| (name.to_owned(), ns))
+    .into()
+}
+
+/// Measures in the class that the tenants' issuers will have: real-time where this user may, else
+/// the one that everybody has. The class is named beside the figures, or the reason for none.
+#[must_use]
+pub fn floor() -> (BTreeMap<String, u64>, String) {
+    let mut refused = Vec::new();
+    for (name, class) in CLASSES {
+        match punctuality(SELF_TEST, class, 1) {
+            Ok(found) => return (by_name(&found), name.to_owned()),
+            Err(error) => refused.push(error.to_string()),
+        }
+    }
+    let why = format!("not measured: {}", refused.join("; "));
+    (BTreeMap::new(), why)
+}
