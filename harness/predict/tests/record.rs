@@ -262,6 +262,15 @@ fn a_record_answers_what_it_measured() {
     };
     assert_eq!(waived("this GPU does not support MIG"), Some("no"));
     assert_eq!(waived("MIG mode is off and changing it needs root"), None);
+    let old = |capability: &str| {
+        let mut record = record(&json!([]), &json!([]), &json!([]));
+        capability.clone_into(&mut record.device.compute_capability);
+        mig_capable(&record).map(|found| found.value)
+    };
+    assert_eq!(
+        [old("7.5"), old("8.0"), old("10.0")],
+        [Some("no"), None, None]
+    );
 }
 
 #[test]

@@ -26,6 +26,16 @@ fn swept() -> Report {
 }
 
 #[test]
+fn replications_are_counted_where_one_mode_is_overloaded() {
+    let mut request = request();
+    // MIG, which stands first, has no interval at this rate.
+    (request.scenario.rate_per_s, request.loads) = (15.0, Vec::new());
+    let text = table(&report(&request).expect("a report"));
+    assert!(text.contains("mean over 4 replications"), "{text}");
+    assert!(text.contains("overloaded"), "{text}");
+}
+
+#[test]
 fn threads_change_nothing() {
     let one = Request {
         threads: NonZeroUsize::MIN,
@@ -231,6 +241,11 @@ fn wrong_requests_are_refused() {
         report(&request).expect_err("refused").to_string()
     };
     assert!(with(|request| request.replications = 0).contains("replications is 0"));
+    let one_run = with(|request| {
+        (request.replications, request.coverage) = (1, 1.5);
+        request.loads.clear();
+    });
+    assert!(one_run.contains("confidence is 1.5"), "{one_run}");
     assert!(with(|request| request.coverage = 1.0).contains("confidence is 1"));
     assert!(with(|request| request.loads = vec![-0.5]).contains("loads is -0.5"));
 }

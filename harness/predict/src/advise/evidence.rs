@@ -28,6 +28,18 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
     if mig::table(&record.device.name).is_ok() {
         return said("yes", format!("{} has MIG profiles", record.device.name));
     }
+    // No GPU before the Ampere architecture has it (MIG User Guide, "Supported GPUs").
+    let capability = &record.device.compute_capability;
+    let major = capability
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    if major.is_some_and(|major: u32| major < 8) {
+        return said(
+            "no",
+            format!("MIG begins with compute capability 8.0, this is {capability}"),
+        );
+    }
     let reason = rows.filter_map(|row| row.outcome.reason.clone()).next()?;
     let lower = reason.to_lowercase();
     let is_incapable = [

@@ -32,7 +32,8 @@ pub fn chargeback(used: &[Used], price: Option<&Price>) -> Vec<Charge> {
     for used in used {
         match sums.iter_mut().find(|(tenant, _)| *tenant == used.tenant) {
             Some((_, sum_s)) => *sum_s += used.gpu_time_s,
-            None => sums.push((used.tenant.clone(), used.gpu_time_s)),
+            // Zero added: the sum of no requests is a negative zero, and would be printed as one.
+            None => sums.push((used.tenant.clone(), used.gpu_time_s + 0.0)),
         }
     }
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -52,6 +53,18 @@ pub fn chargeback(used: &[Used], price: Option<&Price>) -> Vec<Charge> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_used_nothing_pays_nothing() {
+        let idle = Used {
+            tenant: "idle".to_owned(),
+            gpu_time_s: std::iter::empty::<f64>().sum(),
+        };
+        let bill = chargeback(&[idle], Some(&Price::Rent { per_hour: 2.0 }));
+        let line = &bill[0];
+        let figures = [Some(line.gpu_time_s), Some(line.share), line.charge];
+        assert_eq!(figures.map(|figure| figure.map(f64::to_bits)), [Some(0); 3]);
+    }
 
     #[test]
     fn everybody_pays_for_its_own_time() {

@@ -62,7 +62,8 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    fn confidence(self) -> Result<Confidence, PredictError> {
+    /// What a single interval has to cover for all to cover together.
+    pub(super) fn confidence(self) -> Result<Confidence, PredictError> {
         Confidence::simultaneous(1.0 - self.coverage, self.family).map_err(|_| {
             PredictError::value("confidence", self.coverage, "a number above 0 and below 1")
         })

@@ -51,6 +51,8 @@ pub struct Report {
 /// All replications together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replicated {
+    /// How many there were.
+    pub replications: u32,
     /// How the intervals are formed.
     pub intervals: Intervals,
     /// The modes.
@@ -69,13 +71,16 @@ pub fn report(request: &Request) -> Result<Report, PredictError> {
             "a whole number of at least 1",
         ));
     }
-    let runs = replications(scenario, count, request.threads);
     let intervals = Intervals {
         coverage: request.coverage,
         family: 1,
     };
+    // Asked of one run as well, which has no interval: a wrong value is never passed over.
+    intervals.confidence()?;
+    let runs = replications(scenario, count, request.threads);
     let replicated = if count > 1 {
         Some(Replicated {
+            replications: count,
             intervals,
             modes: together(&runs, intervals)?,
         })

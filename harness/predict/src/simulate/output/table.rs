@@ -14,11 +14,7 @@ pub fn table(report: &Report) -> String {
         let percent = replicated.intervals.coverage * 100.0;
         parts.push(format!(
             "mean over {} replications [{percent} % t interval]\n{}",
-            replicated
-                .modes
-                .first()
-                .and_then(|mode| mode.p50_ms)
-                .map_or(0, |found| found.n),
+            replicated.replications,
             replicated_modes(&replicated.modes)
         ));
     }
