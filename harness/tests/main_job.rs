@@ -140,6 +140,17 @@ fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
             .filter(move |cell| cell.condition == condition)
     };
     assert_eq!(cells(Condition::C).count(), 6);
+    // Alone it gets nearly all that the device has, so that it is no weak neighbour.
+    let peak = &record.calibration.peaks["fma-hog"];
+    let share = peak.alone_per_s / peak.peak_per_s;
+    assert!((0.95..=1.01).contains(&share), "{peak:?}");
+    let rated = 40.0 * 64.0 * 2.0 * 1_590e6;
+    assert!(
+        (peak.peak_per_s / rated - 1.0).abs() < 0.05,
+        "{peak:?} of {rated}"
+    );
+    let unknown = row.warnings.iter().find(|text| text.contains("peak"));
+    assert_eq!(unknown, None);
     for cell in &record.cells {
         assert_eq!(
             cell.outcome.outcome,

@@ -29,7 +29,7 @@ pub use mechanism::{MechanismRow, Proof};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
-pub use run::{Calibration, CalibrationEntry, RunRecord};
+pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use telemetry::TelemetryRow;
 pub use version::{FORMAT_VERSION, FormatVersion};

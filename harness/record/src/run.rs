@@ -65,6 +65,23 @@ pub struct Calibration {
     pub hash: String,
     /// By workload name.
     pub entries: BTreeMap<String, CalibrationEntry>,
+    /// What each aggressor reaches alone, held against its resource's peak; by its name. No part of
+    /// the hash: it says how good the aggressors are, not what the victims do.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peaks: BTreeMap<String, PeakEntry>,
+}
+
+/// One aggressor alone on the native device, and the most that anything got out of its resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeakEntry {
+    /// Its work per second in requests as the cells make them.
+    pub alone_per_s: f64,
+    /// The greatest rate of work that a canary reached on the same resource.
+    pub peak_per_s: f64,
+    /// Which canary that was.
+    pub canary: String,
+    /// Unit of the work.
+    pub unit: String,
 }
 
 /// What calibration found for one workload on this device.
@@ -92,6 +109,7 @@ impl Calibration {
         Self {
             hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
             entries,
+            peaks: BTreeMap::new(),
         }
     }
 }

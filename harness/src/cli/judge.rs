@@ -70,9 +70,7 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     }
     run.cells = cells;
     outcomes(&mut run);
-    // What each resource's measured peak is nobody has measured yet, so no aggressor is held
-    // against it; the gate then says "not evaluated".
-    let peaks = BTreeMap::new();
+    let peaks = share_of_peak(&run);
     let scored = score::score(&score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
@@ -101,6 +99,16 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
         None => run.complete = false,
     }
     Ok((run, warnings))
+}
+
+/// By aggressor, what it reaches alone over its resource's measured peak. One that was not held
+/// against a peak is not in there, and its gate says so.
+fn share_of_peak(run: &RunRecord) -> BTreeMap<String, f64> {
+    let peaks = run.calibration.peaks.iter();
+    peaks
+        .filter(|(_, peak)| peak.peak_per_s > 0.0)
+        .map(|(name, peak)| (name.clone(), peak.alone_per_s / peak.peak_per_s))
+        .collect()
 }
 
 fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpubench_record::{Calibration, CalibrationEntry, FromTenant, RunEvent, ToTenant};
 
 use super::crew::Crew;
-use super::{Run, RunError};
+use super::{Run, RunError, peaks};
 use crate::tenant::TenantError;
 
 /// Longest wait for one workload.
@@ -25,18 +25,26 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
         .collect();
     let share = run.setup.plan.share;
     let mut entries = BTreeMap::new();
+    let mut peaks = BTreeMap::new();
     for (place, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
         if names.is_empty() {
             continue;
         }
         crew.open_only(run, place).await?;
         verify(run, crew, place, &names).await?;
+        let mut found = BTreeMap::new();
         for name in names {
             let entry = patiently(run, crew, place, &name, share).await?;
-            entries.insert(name, entry);
+            found.insert(name, entry);
         }
+        if place != 0 {
+            peaks = peaks::measure(run, crew, place, &found).await?;
+        }
+        entries.extend(found);
     }
-    Ok(Calibration::new(entries))
+    let mut calibration = Calibration::new(entries);
+    calibration.peaks = peaks;
+    Ok(calibration)
 }
 
 async fn verify(
@@ -81,8 +89,9 @@ async fn patiently(
     } else {
         TRIES_WALL
     };
+    let service_ns = run.setup.plan.service_ns;
     for number in 1..tries {
-        match one(run, crew, place, name, share).await {
+        match ask_to_calibrate(run, crew, place, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 let text = format!("calibration of {name}, try {number} of {tries}: {what}");
                 run.events.append(&RunEvent::Warning { text })?;
@@ -90,17 +99,18 @@ async fn patiently(
             other => return other,
         }
     }
-    one(run, crew, place, name, share).await
+    ask_to_calibrate(run, crew, place, name, share, service_ns).await
 }
 
-async fn one(
+/// Has a tenant find the parameters of one workload.
+pub async fn ask_to_calibrate(
     run: &mut Run,
     crew: &mut Crew,
     place: usize,
     name: &str,
     share: f64,
+    service_ns: u64,
 ) -> Result<CalibrationEntry, RunError> {
-    let service_ns = run.setup.plan.service_ns;
     let message = ToTenant::Calibrate {
         workload: name.to_owned(),
         share,

@@ -8,6 +8,7 @@ mod calibrate;
 mod cell;
 mod clock;
 mod crew;
+mod peaks;
 mod sampler;
 mod steal;
 mod xids;
