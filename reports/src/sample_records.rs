@@ -267,6 +267,7 @@ fn empty_row(mechanism: &str, variant: &str, axis: &str, sub_axis: Option<&str>)
         variant: variant.to_owned(),
         axis: axis.to_owned(),
         sub_axis: sub_axis.map(str::to_owned),
+        victim: None,
         aggressor: None,
         outcome: Outcome::measured(),
         warnings: Vec::new(),

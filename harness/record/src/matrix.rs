@@ -32,6 +32,9 @@ pub struct MatrixRow {
     /// Sub-axis, where the axis has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_axis: Option<String>,
+    /// Victim whose figures these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<String>,
     /// Aggressor that produced the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggressor: Option<String>,

@@ -1,26 +1,35 @@
-//! The catalogue of axes: for each sub-axis, which victim is sensitive to it and which aggressor
-//! stresses it.
+//! The catalogue of axes: the question of each sub-axis, and the pairs of victim and aggressor that
+//! answer it.
 //!
-//! To add a sub-axis, add one entry. Plans, `gpubench list axes`, profile errors and the schema
-//! derive from this list. What a workload does stands in the workloads' own catalogue.
+//! To add a sub-axis, add one entry; to add a pair, add its line. Plans, `gpubench list axes`,
+//! profile errors and the schema derive from these lists. What a workload does stands in the
+//! workloads' own catalogue; which pairs a run has is the profile's to say.
+
+use std::collections::BTreeSet;
 
 use gpubench_record::{Axis, SubAxis};
 
-/// One scored dimension, and the pair of workloads that shows it.
+mod pairs;
+
+pub use pairs::{PAIRS, Pair};
+
+/// One scored dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisEntry {
     /// `axis/sub-axis`, as profiles and the command line name it.
     pub name: &'static str,
     /// The sub-axis; it knows its axis.
     pub sub_axis: SubAxis,
-    /// Workload of the victim, which depends on the resource.
-    pub victim: &'static str,
-    /// Workload of the aggressor, which exhausts it.
-    pub aggressor: &'static str,
     /// The question it answers, in one line.
     pub summary: &'static str,
-    /// Unit of the victim's work, of which more per second is better.
-    pub unit: &'static str,
+}
+
+impl AxisEntry {
+    /// The pairs that answer it, the usual one first.
+    pub fn pairs(&self) -> impl Iterator<Item = &'static Pair> {
+        let sub_axis = self.sub_axis;
+        PAIRS.iter().filter(move |pair| pair.sub_axis == sub_axis)
+    }
 }
 
 /// Every sub-axis that has a victim and an aggressor, in report order.
@@ -28,34 +37,47 @@ pub const CATALOGUE: &[AxisEntry] = &[
     AxisEntry {
         name: "compute/sm",
         sub_axis: SubAxis::Sm,
-        victim: "compute",
-        aggressor: "fma-hog",
         summary: "does a neighbour that fills every SM slow arithmetic?",
-        unit: "operations",
+    },
+    AxisEntry {
+        name: "compute/issue",
+        sub_axis: SubAxis::Issue,
+        summary: "does a neighbour that issues all the time take issue slots?",
+    },
+    AxisEntry {
+        name: "compute/launch",
+        sub_axis: SubAxis::Launch,
+        summary: "does a neighbour that launches all the time delay launches?",
+    },
+    AxisEntry {
+        name: "compute/driver",
+        sub_axis: SubAxis::Driver,
+        summary: "does a neighbour that keeps the driver busy delay its other callers?",
     },
     AxisEntry {
         name: "bandwidth/dram",
         sub_axis: SubAxis::Dram,
-        victim: "stream",
-        aggressor: "dram-copy",
         summary: "does a neighbour that copies through DRAM take bandwidth?",
-        unit: "bytes",
     },
     AxisEntry {
         name: "bandwidth/l2",
         sub_axis: SubAxis::L2,
-        victim: "l2",
-        aggressor: "l2-stream",
         summary: "does a neighbour that streams through L2 take its bandwidth and capacity?",
-        unit: "bytes",
     },
     AxisEntry {
         name: "bandwidth/pcie",
         sub_axis: SubAxis::Pcie,
-        victim: "pcie",
-        aggressor: "pcie-h2d",
         summary: "does a neighbour that copies from the host take the link?",
-        unit: "bytes",
+    },
+    AxisEntry {
+        name: "memory/capacity",
+        sub_axis: SubAxis::Capacity,
+        summary: "does a neighbour that takes all the memory break a reservation?",
+    },
+    AxisEntry {
+        name: "power/power",
+        sub_axis: SubAxis::Power,
+        summary: "does a neighbour that draws all the power slow arithmetic?",
     },
 ];
 
@@ -118,6 +140,25 @@ pub fn known_names() -> Vec<&'static str> {
         .collect()
 }
 
+/// Every workload that is the victim of some pair, in report order.
+#[must_use]
+pub fn victims() -> Vec<&'static str> {
+    in_order_of_pairs(|pair| pair.victim)
+}
+
+/// Every workload that is the aggressor of some pair, in report order.
+#[must_use]
+pub fn aggressors() -> Vec<&'static str> {
+    in_order_of_pairs(|pair| pair.aggressor)
+}
+
+/// One side of all pairs, each name once.
+fn in_order_of_pairs(side: impl Fn(&Pair) -> &'static str) -> Vec<&'static str> {
+    let mut seen = BTreeSet::new();
+    let sides = CATALOGUE.iter().flat_map(AxisEntry::pairs).map(side);
+    sides.filter(|name| seen.insert(*name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -138,8 +179,7 @@ mod tests {
                 "{}: the question it answers",
                 entry.name
             );
-            assert!(!entry.unit.is_empty());
-            assert_ne!(entry.victim, entry.aggressor);
+            assert!(entry.pairs().next().is_some(), "{} has no pair", entry.name);
         }
         assert!(
             CATALOGUE
@@ -159,7 +199,14 @@ mod tests {
 
     #[test]
     fn only_axes_with_something_to_run_are_known() {
-        assert_eq!(known_axes(), [Axis::Compute, Axis::Bandwidth, Axis::Jitter]);
+        let known = [
+            Axis::Memory,
+            Axis::Compute,
+            Axis::Bandwidth,
+            Axis::Jitter,
+            Axis::Power,
+        ];
+        assert_eq!(known_axes(), known);
     }
 
     #[test]

@@ -51,12 +51,36 @@ pub fn workloads() -> Vec<Row> {
             ("resource", json!(workload.resource())),
             ("unit", json!(workload.unit())),
             ("counter", json!(workload.counter())),
+            ("meets", json!(meets(workload.name()).join(" "))),
+            (
+                "needs",
+                json!(Some(workload.needs()).filter(|needs| !needs.is_empty())),
+            ),
+            // What a mechanism rules out it rules out for every workload; `needs` says the rest.
+            ("mechanisms", json!(catalogue::names())),
         ],
     };
     gpubench_workloads::load::CATALOGUE
         .iter()
         .map(row)
         .collect()
+}
+
+/// A pair of victim and aggressor, under a key that tables print.
+fn pair_of(pair: &axis::Pair) -> Value {
+    let (victim, aggressor) = (pair.victim, pair.aggressor);
+    json!({ "key": format!("{victim}:{aggressor}"), "victim": victim, "aggressor": aggressor })
+}
+
+/// The other side of every pair that a workload is in.
+fn meets(name: &str) -> Vec<&'static str> {
+    let pairs = axis::PAIRS.iter();
+    let other = |pair: &axis::Pair| match (pair.victim, pair.aggressor) {
+        (victim, aggressor) if victim == name => Some(aggressor),
+        (victim, aggressor) if aggressor == name => Some(victim),
+        _ => None,
+    };
+    pairs.filter_map(other).collect()
 }
 
 /// Scored dimensions.
@@ -67,9 +91,18 @@ pub fn axes() -> Vec<Row> {
         details: vec![
             ("axis", json!(entry.sub_axis.axis().as_str())),
             ("sub_axis", json!(entry.sub_axis.as_str())),
-            ("victim", json!(entry.victim)),
-            ("aggressor", json!(entry.aggressor)),
-            ("unit", json!(entry.unit)),
+            (
+                "victim",
+                json!(entry.pairs().next().map(|pair| pair.victim)),
+            ),
+            (
+                "aggressor",
+                json!(entry.pairs().next().map(|pair| pair.aggressor)),
+            ),
+            (
+                "pairs",
+                json!(entry.pairs().map(pair_of).collect::<Vec<_>>()),
+            ),
         ],
     };
     let jitter = Row {
@@ -108,23 +141,20 @@ mod tests {
     use crate::axis;
 
     #[test]
-    fn every_axis_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
-        for entry in axis::CATALOGUE {
-            for (name, role) in [
-                (entry.victim, Role::Victim),
-                (entry.aggressor, Role::Aggressor),
-            ] {
-                let workload = load::find(name)?;
-                assert_eq!(workload.role(), role, "{name}");
-                assert_eq!(workload.sub_axis(), entry.sub_axis, "{name}");
-            }
-            assert_eq!(
-                load::find(entry.victim)?.unit(),
-                entry.unit,
-                "{}",
-                entry.name
-            );
+    fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
+        for pair in axis::PAIRS {
+            let (victim, aggressor) = (load::find(pair.victim)?, load::find(pair.aggressor)?);
+            assert_eq!(victim.role(), Role::Victim, "{pair:?}");
+            assert_eq!(aggressor.role(), Role::Aggressor, "{pair:?}");
+            assert_eq!(aggressor.sub_axis(), pair.sub_axis, "{pair:?}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn every_workload_is_in_a_pair() {
+        for workload in load::CATALOGUE {
+            assert!(!super::meets(workload.name()).is_empty(), "{workload:?}");
+        }
     }
 }

@@ -107,7 +107,7 @@ fn detail((key, value): &(&'static str, Value)) -> Option<String> {
         Value::Array(items) if !items.is_empty() => {
             let keys: Vec<&str> = items
                 .iter()
-                .filter_map(|item| item["key"].as_str())
+                .filter_map(|item| item["key"].as_str().or(item.as_str()))
                 .collect();
             Some(format!("{key} {}", keys.join(" ")))
         }

@@ -7,7 +7,7 @@ use gpubench_stats::ScheduleRng;
 
 use super::capability::{Capability, VariantRef};
 use super::seed::derive;
-use crate::axis::AxisEntry;
+use crate::axis::Pair;
 use crate::catalogue::EXCLUSIVE;
 
 /// Mechanisms that run without a switch of the host between them.
@@ -24,7 +24,7 @@ pub(super) struct Group<'a> {
 pub(super) struct Draft {
     variant: VariantRef,
     group: String,
-    entry: &'static AxisEntry,
+    pair: &'static Pair,
     condition: Condition,
     dose: f64,
 }
@@ -48,36 +48,43 @@ impl<'a> Group<'a> {
         groups
     }
 
-    /// Every cell of one block of this group, in report order.
-    pub(super) fn cells(&self, entries: &[&'static AxisEntry], doses: &[f64]) -> Vec<Draft> {
+    /// Every cell of one block of this group, in report order. The aggressors of one victim on one
+    /// sub-axis share its cells without an aggressor.
+    pub(super) fn cells(&self, pairs: &[&'static Pair], doses: &[f64]) -> Vec<Draft> {
         let mut drafts = Vec::new();
-        for &entry in entries {
-            let mut push = |variant: &VariantRef, condition, dose| {
+        for (number, &first) in pairs.iter().enumerate() {
+            let same = |pair: &Pair| (pair.sub_axis, pair.victim) == (first.sub_axis, first.victim);
+            if pairs[..number].iter().any(|pair| same(pair)) {
+                continue;
+            }
+            let mut push = |variant: &VariantRef, pair, condition, dose| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
                 drafts.push(Draft {
                     variant,
                     group,
-                    entry,
+                    pair,
                     condition,
                     dose,
                 });
             };
             if self.members.iter().any(|member| member.needs_native) {
                 let native = VariantRef::new(EXCLUSIVE, EXCLUSIVE);
-                push(&native, Condition::N, 0.0);
-                push(&native, Condition::NAgain, 0.0);
+                push(&native, first, Condition::N, 0.0);
+                push(&native, first, Condition::NAgain, 0.0);
             }
+            let aggressors: Vec<&'static Pair> =
+                pairs.iter().copied().filter(|pair| same(pair)).collect();
+            let beside = || {
+                let of_pair = |&pair| doses.iter().map(move |&dose| (pair, dose));
+                aggressors.iter().flat_map(of_pair)
+            };
             for member in self.contestants() {
-                push(&member.variant, Condition::S, 0.0);
-                push(&member.variant, Condition::SAgain, 0.0);
-                doses
-                    .iter()
-                    .for_each(|&dose| push(&member.variant, Condition::C, dose));
+                push(&member.variant, first, Condition::S, 0.0);
+                push(&member.variant, first, Condition::SAgain, 0.0);
+                beside().for_each(|(pair, dose)| push(&member.variant, pair, Condition::C, dose));
             }
             for form in self.unprotected_forms() {
-                doses
-                    .iter()
-                    .for_each(|&dose| push(form, Condition::U, dose));
+                beside().for_each(|(pair, dose)| push(form, pair, Condition::U, dose));
             }
         }
         drafts
@@ -114,7 +121,7 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             groups.iter().collect()
         };
         for group in visit {
-            let mut drafts = group.cells(plan.entries, plan.doses);
+            let mut drafts = group.cells(plan.pairs, plan.doses);
             let purpose = format!("order {}", group.name);
             ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
             cells.extend(drafts.iter().map(|draft| plan.cell(first, draft)));
@@ -135,8 +142,8 @@ pub(super) struct Layout<'a> {
     pub blocks: u32,
     /// Tenants in a contended cell.
     pub tenants: u32,
-    /// Sub-axes to run.
-    pub entries: &'a [&'static AxisEntry],
+    /// Pairs of victim and aggressor to run.
+    pub pairs: &'a [&'static Pair],
     /// Doses of the aggressor.
     pub doses: &'a [f64],
 }
@@ -146,16 +153,16 @@ impl Layout<'_> {
         let aggressor = draft
             .condition
             .has_aggressor()
-            .then_some(draft.entry.aggressor);
+            .then_some(draft.pair.aggressor);
         Cell {
             id: String::new(),
             block,
             group: draft.group.clone(),
             mechanism: draft.variant.mechanism.clone(),
             variant: draft.variant.variant.clone(),
-            sub_axis: draft.entry.sub_axis,
+            sub_axis: draft.pair.sub_axis,
             condition: draft.condition,
-            victim: draft.entry.victim.to_owned(),
+            victim: draft.pair.victim.to_owned(),
             aggressor: aggressor.map(str::to_owned),
             dose: draft.dose,
             tenants: self.tenants(draft, aggressor),
@@ -167,7 +174,7 @@ impl Layout<'_> {
         let victim = CellTenant {
             tenant: "victim".to_owned(),
             role: Role::Victim,
-            workload: Some(draft.entry.victim.to_owned()),
+            workload: Some(draft.pair.victim.to_owned()),
         };
         let neighbours = if draft.condition.is_native() {
             0

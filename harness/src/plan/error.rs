@@ -12,6 +12,14 @@ pub enum PlanError {
         /// `variant: reason`, one for each that was asked for.
         reasons: Vec<String>,
     },
+    /// The axes have pairs of victim and aggressor, and the profile wants none of them.
+    #[error(
+        "no pair of the profile's victims and aggressors is on {}", axes.join(", ")
+    )]
+    NoPair {
+        /// The axes that were asked for.
+        axes: Vec<String>,
+    },
     /// Even the fewest blocks of the shortest cells take longer than allowed.
     #[error(
         "device_time {device_time} is too short for {cells} cells (blocks.min of the shortest \
@@ -32,6 +40,14 @@ impl From<PlanError> for ExpectedError {
         let text = error.to_string();
         match error {
             PlanError::NothingToRun { .. } => Self::NothingRan { reason: text },
+            PlanError::NoPair { .. } => Self::Usage {
+                problem: text,
+                remedy: Some(
+                    "name a sub-axis for its usual pair, or add to victims and aggressors \
+                     (gpubench list axes)"
+                        .to_owned(),
+                ),
+            },
             PlanError::TooLittleTime { needed, .. } => Self::Usage {
                 problem: text,
                 remedy: Some(format!(

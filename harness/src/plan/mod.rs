@@ -15,7 +15,7 @@ mod tests;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Plan, Skip};
 
-use crate::axis::{self, AxisEntry, Selection};
+use crate::axis::{self, AxisEntry, Pair, Selection};
 use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
@@ -37,9 +37,14 @@ pub fn plan(
         .into_iter()
         .filter(|capability| capability.availability == Availability::Available)
         .collect();
-    let entries = entries(profile);
+    let pairs = pairs(profile);
+    if pairs.is_empty() {
+        return Err(PlanError::NoPair {
+            axes: asked_axes(profile),
+        });
+    }
     let groups = Group::sort(&runnable);
-    let count = |group: &Group<'_>| group.cells(&entries, &profile.doses).len() as u64;
+    let count = |group: &Group<'_>| group.cells(&pairs, &profile.doses).len() as u64;
     let cells_per_block: u64 = groups.iter().map(count).sum();
     if cells_per_block == 0 {
         let reasons = skips
@@ -54,7 +59,7 @@ pub fn plan(
         seed: profile.seed,
         blocks,
         tenants: profile.tenants,
-        entries: &entries,
+        pairs: &pairs,
         doses: &profile.doses,
     };
     Ok(Plan {
@@ -67,10 +72,7 @@ pub fn plan(
         load: profile.load_of_one(),
         service_ns: profile.service.ns,
         telemetry_period_ns: profile.telemetry_period.ns,
-        axes: match &profile.axes {
-            Wanted::All => vec!["all".to_owned()],
-            Wanted::Names(names) => names.clone(),
-        },
+        axes: asked_axes(profile),
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
@@ -92,8 +94,27 @@ fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a C
     capabilities.mechanisms.iter().filter(wanted).collect()
 }
 
-/// The sub-axes whose cells the profile's axes need, in report order.
-fn entries(profile: &Profile) -> Vec<&'static AxisEntry> {
+fn asked_axes(profile: &Profile) -> Vec<String> {
+    match &profile.axes {
+        Wanted::All => vec!["all".to_owned()],
+        Wanted::Names(names) => names.clone(),
+    }
+}
+
+/// The pairs whose cells the profile's axes need, in report order: those of which it wants both
+/// victim and aggressor. A sub-axis that is asked for by its own name has its usual pair at least.
+fn pairs(profile: &Profile) -> Vec<&'static Pair> {
+    let of_entry = |entry: &&'static AxisEntry| {
+        let wanted: Vec<&Pair> = entry
+            .pairs()
+            .filter(|pair| wants(&profile.victims, pair.victim))
+            .filter(|pair| wants(&profile.aggressors, pair.aggressor))
+            .collect();
+        if wanted.is_empty() && is_named(profile, entry) {
+            return entry.pairs().take(1).collect();
+        }
+        wanted
+    };
     let needed = |entry: &&AxisEntry| match &profile.axes {
         Wanted::All => true,
         Wanted::Names(names) => names
@@ -101,7 +122,20 @@ fn entries(profile: &Profile) -> Vec<&'static AxisEntry> {
             .filter_map(|name| Selection::find(name))
             .any(|selection| selection.needs(entry.sub_axis)),
     };
-    axis::CATALOGUE.iter().filter(needed).collect()
+    let entries = axis::CATALOGUE.iter().filter(needed);
+    entries.flat_map(|entry| of_entry(&entry)).collect()
+}
+
+fn wants(wanted: &Wanted, name: &str) -> bool {
+    match wanted {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|one| one == name),
+    }
+}
+
+/// Whether the profile names this very sub-axis.
+fn is_named(profile: &Profile, entry: &AxisEntry) -> bool {
+    matches!(&profile.axes, Wanted::Names(names) if names.iter().any(|name| name == entry.name))
 }
 
 fn planned(capability: &Capability) -> PlannedMechanism {

@@ -115,6 +115,61 @@ fn exclusive_and_one_contestant_give_these_cells() -> TestResult {
 }
 
 #[test]
+fn aggressors_of_one_victim_share_its_cells_without_one() -> TestResult {
+    let names = |names: &[&str]| Wanted::Names(names.iter().map(|&n| n.to_owned()).collect());
+    let profile = Profile {
+        axes: names(&["bandwidth/dram", "compute/launch"]),
+        victims: names(&["stream", "inference"]),
+        aggressors: names(&["dram-copy", "dram-read"]),
+        ..built_in("default")?
+    };
+    let plan = plan(&profile, &host(&[0]), "ptx")?;
+    let mut first: Vec<String> = plan
+        .cells
+        .iter()
+        .filter(|cell| cell.block == 0)
+        .map(|cell| {
+            let beside = cell.aggressor.as_deref().unwrap_or("nobody");
+            format!("{} {} {beside}", cell.victim, cell.condition.as_str())
+        })
+        .collect();
+    first.sort();
+    let expected = [
+        "inference C dram-copy",
+        "inference N nobody",
+        "inference N' nobody",
+        "inference S nobody",
+        "inference S' nobody",
+        // Asked for by its name, so it has its usual pair although the profile names neither.
+        "launch C launch-flood",
+        "launch N nobody",
+        "launch N' nobody",
+        "launch S nobody",
+        "launch S' nobody",
+        "stream C dram-copy",
+        "stream C dram-read",
+        "stream N nobody",
+        "stream N' nobody",
+        "stream S nobody",
+        "stream S' nobody",
+    ];
+    assert_eq!(first, expected);
+    Ok(())
+}
+
+#[test]
+fn axes_without_a_wanted_pair_are_told_so() -> TestResult {
+    let profile = Profile {
+        axes: Wanted::Names(vec!["power".to_owned(), "memory".to_owned()]),
+        ..built_in("default")?
+    };
+    let refused = plan(&profile, &host(&[0]), "ptx").map_err(|error| error.to_string());
+    let said = "no pair of the profile's victims and aggressors is on power, memory";
+    assert_eq!(refused.err().as_deref(), Some(said));
+    Ok(())
+}
+
+#[test]
 fn four_tenants_are_a_victim_and_three_neighbours_of_one_kind() -> TestResult {
     let profile = Profile {
         tenants: 4,

@@ -35,6 +35,10 @@ pub const CATALOGUE: &[BuiltIn] = &[
         name: "smoke",
         text: include_str!("../../../profiles/smoke.toml"),
     },
+    BuiltIn {
+        name: "nightly",
+        text: include_str!("../../../profiles/nightly.toml"),
+    },
 ];
 
 /// Every name.

@@ -25,6 +25,13 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
         &catalogue::names(),
     )?;
     names("axes", "axis", &profile.axes, &axis::known_names())?;
+    names("victims", "victim", &profile.victims, &axis::victims())?;
+    names(
+        "aggressors",
+        "aggressor",
+        &profile.aggressors,
+        &axis::aggressors(),
+    )?;
     numbers(profile)?;
     doses(&profile.doses)?;
     blocks(profile)?;

@@ -45,6 +45,10 @@ pub struct Profile {
     pub mechanisms: Wanted,
     /// Axes, or sub-axes such as `bandwidth/dram`, to score.
     pub axes: Wanted,
+    /// Victims to measure, each beside those of the aggressors that stress what it lives on.
+    pub victims: Wanted,
+    /// Aggressors to run; a sub-axis named in `axes` has its usual pair in any case.
+    pub aggressors: Wanted,
     /// Tenants on the GPU in a contended cell: one victim, and neighbours with the aggressor.
     pub tenants: u32,
     /// Share of every resource that the victim abides by.

@@ -31,7 +31,7 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-         mechanisms, axes, tenants, share, seed, service, load, doses, device_time, \
+         mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, device_time, \
          telemetry_period, blocks, cell, cell_min, thresholds, time-slicing)",
     ),
     (
@@ -47,8 +47,9 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "version = 1\naxes = [\n  \"compute\",\n  \"l3\",\n]\n",
-        "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth, \
-         jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+        "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: memory, compute, \
+         bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, compute/driver, \
+         bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, power/power)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",
@@ -62,8 +63,10 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "version = 1\naxes = []\n",
-        "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", compute, \
-         bandwidth, jitter, compute/sm, bandwidth/dram, bandwidth/l2, bandwidth/pcie)",
+        "profile mine.toml:2: key `axes`: an empty list (accepted: \"all\", memory, \
+         compute, bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, \
+         compute/driver, bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, \
+         power/power)",
     ),
     (
         "version = 1\n[cell]\nopen = \"2 seconds\"\n",
@@ -204,7 +207,8 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
     let missing = load("no/such.toml", &Overrides::default());
     assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
     let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
-    let line = "unknown profile \"nightly-x\" (known: default, smoke, or the path of a .toml file)";
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, or the path of a .toml \
+                file)";
     assert_eq!(unknown, Err(line.to_owned()));
     Ok(())
 }

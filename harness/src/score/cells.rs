@@ -5,16 +5,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Cell, CellResult, Condition, Plan, SubAxis};
 
 use super::{EXCLUSIVE, ScoreError, ScoreInput};
+use crate::axis;
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
+
+/// A victim, and who may stand beside it, on the sub-axis that the two are scored under.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pair {
+    pub sub_axis: SubAxis,
+    pub victim: String,
+    /// None where no contended cell was planned.
+    pub aggressor: Option<String>,
+}
+
+impl Pair {
+    /// Whether both are the same victim on the same sub-axis.
+    pub(super) fn has_victim_of(&self, other: &Self) -> bool {
+        (self.sub_axis, &self.victim) == (other.sub_axis, &other.victim)
+    }
+}
 
 /// One condition of one victim under one variant, over all blocks of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub group: String,
     pub variant: String,
-    pub sub_axis: SubAxis,
+    /// Without an aggressor where the condition has none: its cells serve every aggressor.
+    pub pair: Pair,
     pub condition: Condition,
 }
 
@@ -63,7 +81,14 @@ impl<'a> Cells<'a> {
             let key = Key {
                 group: cell.group.clone(),
                 variant: cell.variant.clone(),
-                sub_axis: cell.sub_axis,
+                pair: Pair {
+                    sub_axis: cell.sub_axis,
+                    victim: cell.victim.clone(),
+                    aggressor: cell
+                        .aggressor
+                        .clone()
+                        .filter(|_| cell.condition.has_aggressor()),
+                },
                 condition: cell.condition,
             };
             by_key
@@ -77,42 +102,53 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// The sub-axes that have cells, in report order.
-    pub(super) fn sub_axes(&self) -> BTreeSet<SubAxis> {
-        self.by_key.keys().map(|key| key.sub_axis).collect()
+    /// The pairs that have cells: by sub-axis, within one in the order of the catalogue.
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        let all: BTreeSet<&Pair> = self.by_key.keys().map(|key| &key.pair).collect();
+        // A victim without an aggressor has a place of its own only if it never has one.
+        let stands = |pair: &&Pair| {
+            let contends = |other: &&Pair| other.aggressor.is_some() && other.has_victim_of(pair);
+            pair.aggressor.is_some() || !all.iter().any(|other| contends(&other))
+        };
+        let mut pairs: Vec<Pair> = all.iter().copied().filter(stands).cloned().collect();
+        let place = |pair: &Pair| {
+            let aggressor = pair.aggressor.as_deref();
+            let known = |one: &axis::Pair| {
+                (one.sub_axis, one.victim) == (pair.sub_axis, pair.victim.as_str())
+                    && Some(one.aggressor) == aggressor
+            };
+            axis::PAIRS.iter().position(known)
+        };
+        pairs.sort_by_key(|pair| (pair.sub_axis, place(pair).unwrap_or(usize::MAX)));
+        pairs
     }
 
     /// The groups that have native cells of this victim.
-    pub(super) fn native_groups(&self, sub_axis: SubAxis) -> BTreeSet<&str> {
+    pub(super) fn native_groups(&self, pair: &Pair) -> BTreeSet<&str> {
         let native = self.by_key.keys().filter(|key| {
-            key.sub_axis == sub_axis && key.variant == EXCLUSIVE && key.condition.is_native()
+            key.pair.has_victim_of(pair) && key.variant == EXCLUSIVE && key.condition.is_native()
         });
         native.map(|key| key.group.as_str()).collect()
     }
 
     /// The group in which this variant contends.
-    pub(super) fn group_of(&self, variant: &str, sub_axis: SubAxis) -> Option<&str> {
-        self.find(variant, sub_axis, Condition::C)
-            .map(|key| key.group.as_str())
+    pub(super) fn group_of(&self, variant: &str, pair: &Pair) -> Option<&str> {
+        let contended = |key: &&Key| {
+            key.variant == variant && key.pair == *pair && key.condition == Condition::C
+        };
+        Some(self.by_key.keys().find(contended)?.group.as_str())
     }
 
     /// Where the unprotected cells of a form are: cells planned for that purpose, else the
     /// contended cells of the form itself, which are the same thing; those of `group` first.
-    pub(super) fn unprotected(&self, form: &str, sub_axis: SubAxis, group: &str) -> Option<&Key> {
-        let serving = |key: &&Key| {
-            key.variant == form && key.sub_axis == sub_axis && key.condition.has_aggressor()
-        };
+    pub(super) fn unprotected(&self, form: &str, pair: &Pair, group: &str) -> Option<&Key> {
+        let serving =
+            |key: &&Key| key.variant == form && key.pair == *pair && key.condition.has_aggressor();
         let here = |key: &&Key| key.group != group;
         self.by_key
             .keys()
             .filter(serving)
             .min_by_key(|key| (here(key), key.condition))
-    }
-
-    fn find(&self, variant: &str, sub_axis: SubAxis, condition: Condition) -> Option<&Key> {
-        self.by_key.keys().find(|key| {
-            key.variant == variant && key.sub_axis == sub_axis && key.condition == condition
-        })
     }
 
     /// Every block of one condition.
@@ -179,18 +215,19 @@ impl<'a> Planned<'a> {
 impl Key {
     /// The same victim in the same blocks, under another condition of the same variant.
     pub(super) fn with(&self, condition: Condition) -> Self {
-        Self {
-            condition,
-            ..self.clone()
+        let mut key = self.clone();
+        key.condition = condition;
+        if !condition.has_aggressor() {
+            key.pair.aggressor = None;
         }
+        key
     }
 
     /// The same victim in the same blocks, alone on the native GPU.
     pub(super) fn native(&self) -> Self {
         Self {
             variant: EXCLUSIVE.to_owned(),
-            condition: Condition::N,
-            ..self.clone()
+            ..self.with(Condition::N)
         }
     }
 }

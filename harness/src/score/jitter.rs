@@ -3,11 +3,11 @@
 //! Subtrahend and denominator are native, so that a mechanism that is slow when alone cannot shrink
 //! its own figure. Each block gives one value; the interval is a t interval over blocks.
 
-use gpubench_record::{Axis, CellResult, Condition, Estimate, GateState, MechanismRow, SubAxis};
+use gpubench_record::{Axis, CellResult, Condition, Estimate, GateState, MechanismRow};
 use gpubench_stats::effect::Effect;
 use gpubench_stats::{Confidence, NoEstimate};
 
-use super::cells::{Key, Pairs};
+use super::cells::{Key, Pair, Pairs};
 use super::figures::{blocks_needed, printed, told, two_modes};
 use super::level::{Level, LevelRange, of_jitter};
 use super::row::Row;
@@ -26,19 +26,19 @@ const MODES_MIN: f64 = 0.05;
 const BELOW_FLOOR: &str = "below measurement floor";
 
 /// The row of one variant, from the open loops of this sub-axis's cells.
-pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, sub_axis: SubAxis) -> Row {
+pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
     let mut row = Row::of_mechanism(context, mechanism, Axis::Jitter, None);
     if !row.matrix.outcome.is_measured() {
         return row;
     }
-    let Some(group) = context.cells.group_of(&mechanism.variant, sub_axis) else {
+    let Some(group) = context.cells.group_of(&mechanism.variant, pair) else {
         row.doubt("no contended cell was planned");
         return row.finish();
     };
     let contended = Key {
         group: group.to_owned(),
         variant: mechanism.variant.clone(),
-        sub_axis,
+        pair: pair.clone(),
         condition: Condition::C,
     };
     let native = contended.native();

@@ -32,9 +32,9 @@ mod word;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, MatrixRow, MechanismRow, OverallRow, Plan, SubAxis};
+use gpubench_record::{CellResult, MatrixRow, MechanismRow, OverallRow, Plan};
 
-use cells::Cells;
+use cells::{Cells, Pair};
 use claimed::Claimed;
 use row::Row;
 
@@ -136,11 +136,11 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     let asked = Asked::of(context);
     let mut rows = reference::rows(context);
     for mechanism in context.contestants() {
-        for &sub_axis in &asked.sub_axes {
-            rows.push(resource::row(context, mechanism, sub_axis));
+        for pair in &asked.pairs {
+            rows.push(resource::row(context, mechanism, pair));
         }
-        if let Some(sub_axis) = asked.jitter {
-            rows.push(jitter::row(context, mechanism, sub_axis));
+        if let Some(pair) = &asked.jitter {
+            rows.push(jitter::row(context, mechanism, pair));
         }
     }
     if !context.input.plan.decides {
@@ -154,23 +154,26 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
 
 /// The rows that the profile asked for and the plan has cells of.
 struct Asked {
-    sub_axes: Vec<SubAxis>,
-    /// The sub-axis whose open loops give the jitter.
-    jitter: Option<SubAxis>,
+    pairs: Vec<Pair>,
+    /// The pair whose open loops give the jitter: the usual one of its sub-axis.
+    jitter: Option<Pair>,
 }
 
 impl Asked {
     fn of(context: &Context<'_>) -> Self {
-        let planned = context.cells.sub_axes();
+        let planned = context.cells.pairs();
         let plan = context.input.plan;
-        let sub_axes = planned.iter().copied().filter(|&sub| {
-            let axis = sub.axis().as_str();
-            asks(plan, axis) || asks(plan, &format!("{axis}/{}", sub.as_str()))
-        });
-        let jitter = Some(crate::axis::JITTER_SUB_AXIS)
-            .filter(|sub| planned.contains(sub) && asks(plan, "jitter"));
+        let jitter = planned
+            .iter()
+            .find(|pair| pair.sub_axis == crate::axis::JITTER_SUB_AXIS)
+            .filter(|_| asks(plan, "jitter"))
+            .cloned();
+        let is_asked = |pair: &Pair| {
+            let axis = pair.sub_axis.axis().as_str();
+            asks(plan, axis) || asks(plan, &format!("{axis}/{}", pair.sub_axis.as_str()))
+        };
         Self {
-            sub_axes: sub_axes.collect(),
+            pairs: planned.into_iter().filter(is_asked).collect(),
             jitter,
         }
     }

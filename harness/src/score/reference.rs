@@ -1,8 +1,8 @@
 //! The reference: native against native again, and whether native stayed what it was.
 
-use gpubench_record::{Condition, SubAxis};
+use gpubench_record::Condition;
 
-use super::cells::{Key, Pairs};
+use super::cells::{Key, Pair, Pairs};
 use super::figures::{Logs, told};
 use super::row::Row;
 use super::{Asked, Context, EXCLUSIVE, resource};
@@ -14,24 +14,25 @@ const WORD: &str = "reference";
 /// One row for each victim that has native cells, over all groups.
 pub(super) fn rows(context: &Context<'_>) -> Vec<Row> {
     let asked = Asked::of(context);
-    let sub_axes = asked.sub_axes.iter().chain(&asked.jitter);
+    let pairs = asked.pairs.iter().chain(&asked.jitter);
     let mut rows: Vec<Row> = Vec::new();
-    let mut seen: Vec<SubAxis> = Vec::new();
-    for &sub_axis in sub_axes {
-        if !seen.contains(&sub_axis) && !context.cells.native_groups(sub_axis).is_empty() {
-            seen.push(sub_axis);
-            rows.push(row(context, sub_axis));
+    let mut seen: Vec<&Pair> = Vec::new();
+    for pair in pairs {
+        let is_new = !seen.iter().any(|one| one.has_victim_of(pair));
+        if is_new && !context.cells.native_groups(pair).is_empty() {
+            seen.push(pair);
+            rows.push(row(context, pair));
         }
     }
     rows
 }
 
-fn row(context: &Context<'_>, sub_axis: SubAxis) -> Row {
+fn row(context: &Context<'_>, pair: &Pair) -> Row {
+    let axis = pair.sub_axis.axis();
     let mut row = match context.reference() {
-        Some(mechanism) => Row::of_mechanism(context, mechanism, sub_axis.axis(), Some(sub_axis)),
+        Some(mechanism) => Row::of_mechanism(context, mechanism, axis, Some(pair)),
         None => {
-            let axis = sub_axis.axis();
-            let mut row = Row::new(context, EXCLUSIVE, EXCLUSIVE, axis, Some(sub_axis));
+            let mut row = Row::new(context, EXCLUSIVE, EXCLUSIVE, axis, Some(pair));
             row.doubt("no proof that the native cells ran alone");
             row
         }
@@ -41,13 +42,8 @@ fn row(context: &Context<'_>, sub_axis: SubAxis) -> Row {
         return row;
     }
     let mut all = Pairs::default();
-    for (number, group) in context
-        .cells
-        .native_groups(sub_axis)
-        .into_iter()
-        .enumerate()
-    {
-        let native = native(group, sub_axis);
+    for (number, group) in context.cells.native_groups(pair).into_iter().enumerate() {
+        let native = native(group, pair);
         drift(context, &native, &mut row);
         if let Some(pairs) = context.cells.pair(&native.with(Condition::NAgain), &native) {
             merge(&mut all, pairs, number as u32 * context.input.plan.blocks);
@@ -73,12 +69,16 @@ fn row(context: &Context<'_>, sub_axis: SubAxis) -> Row {
     row.finish()
 }
 
-fn native(group: &str, sub_axis: SubAxis) -> Key {
+fn native(group: &str, pair: &Pair) -> Key {
     let (group, variant) = (group.to_owned(), EXCLUSIVE.to_owned());
+    let pair = Pair {
+        aggressor: None,
+        ..pair.clone()
+    };
     Key {
         group,
         variant,
-        sub_axis,
+        pair,
         condition: Condition::N,
     }
 }

@@ -1,9 +1,9 @@
 //! Rows of the resource axes: retention and what else follows from closed-loop rates.
 
-use gpubench_record::{Condition, Estimate, MechanismRow, SubAxis};
+use gpubench_record::{Condition, Estimate, MechanismRow};
 use gpubench_stats::{Confidence, fieller};
 
-use super::cells::{Key, Pairs};
+use super::cells::{Key, Pair, Pairs};
 use super::figures::{Logs, blocks_needed, printed, told};
 use super::level::Resource;
 use super::row::Row;
@@ -18,20 +18,20 @@ const AGGRESSOR_PEAK_MIN: f64 = 0.80;
 const AGAIN_MIN: f64 = 0.001;
 
 /// The row of one variant and sub-axis.
-pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, sub_axis: SubAxis) -> Row {
-    let mut row = Row::of_mechanism(context, mechanism, sub_axis.axis(), Some(sub_axis));
+pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) -> Row {
+    let mut row = Row::of_mechanism(context, mechanism, pair.sub_axis.axis(), Some(pair));
     if !row.matrix.outcome.is_measured() {
         return row;
     }
     let variant = &mechanism.variant;
-    let Some(group) = context.cells.group_of(variant, sub_axis) else {
+    let Some(group) = context.cells.group_of(variant, pair) else {
         row.doubt("no contended cell was planned");
         return row.finish();
     };
     let contended = Key {
         group: group.to_owned(),
         variant: variant.clone(),
-        sub_axis,
+        pair: pair.clone(),
         condition: Condition::C,
     };
     let measured = Measured::of(context, &contended, mechanism, &mut row);
@@ -138,7 +138,7 @@ fn unprotected(
         return None;
     };
     let cells = &context.cells;
-    let Some(key) = cells.unprotected(form, contended.sub_axis, &contended.group) else {
+    let Some(key) = cells.unprotected(form, &contended.pair, &contended.group) else {
         row.warn(format!(
             "no cell of the unprotected form {form} was planned: L2 at most"
         ));

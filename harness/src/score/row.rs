@@ -1,9 +1,9 @@
 //! A row of the matrix while it is being filled: what speaks against it, and what comes of it.
 
-use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome, SubAxis};
+use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome};
 
 use super::Context;
-use super::cells::Pairs;
+use super::cells::{Pair, Pairs};
 use super::level::LevelRange;
 use super::word::not_proven;
 
@@ -29,13 +29,14 @@ impl Row {
         mechanism: &str,
         variant: &str,
         axis: Axis,
-        sub_axis: Option<SubAxis>,
+        pair: Option<&Pair>,
     ) -> Self {
         let matrix = MatrixRow {
             mechanism: mechanism.to_owned(),
             variant: variant.to_owned(),
             axis: axis.as_str().to_owned(),
-            sub_axis: sub_axis.map(|sub| sub.as_str().to_owned()),
+            sub_axis: pair.map(|pair| pair.sub_axis.as_str().to_owned()),
+            victim: pair.map(|pair| pair.victim.clone()),
             aggressor: None,
             outcome: Outcome::measured(),
             warnings: Vec::new(),
@@ -66,9 +67,9 @@ impl Row {
         context: &Context<'_>,
         mechanism: &MechanismRow,
         axis: Axis,
-        sub_axis: Option<SubAxis>,
+        pair: Option<&Pair>,
     ) -> Self {
-        let mut row = Self::new(context, &mechanism.name, &mechanism.variant, axis, sub_axis);
+        let mut row = Self::new(context, &mechanism.name, &mechanism.variant, axis, pair);
         row.matrix.outcome = mechanism.outcome.clone();
         if let Some(doubt) = not_proven(mechanism) {
             row.doubt(doubt);

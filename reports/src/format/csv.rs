@@ -10,7 +10,7 @@ use super::{Format, RenderError, RenderOptions};
 pub(super) struct Csv;
 
 /// The columns before the figures. They never depend on the record.
-const TEXT_COLUMNS: [&str; 14] = [
+const TEXT_COLUMNS: [&str; 15] = [
     "device_kind",
     "device",
     "driver",
@@ -21,6 +21,7 @@ const TEXT_COLUMNS: [&str; 14] = [
     "variant",
     "axis",
     "sub_axis",
+    "victim",
     "aggressor",
     "outcome",
     "reason",
@@ -94,6 +95,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         row.variant.clone(),
         row.axis.clone(),
         text(&row.sub_axis),
+        text(&row.victim),
         text(&row.aggressor),
         row.outcome.outcome.as_str().to_owned(),
         text(&row.outcome.reason),

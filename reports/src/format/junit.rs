@@ -115,6 +115,9 @@ fn row_case(row: &MatrixRow) -> Case {
     if let Some(sub_axis) = &row.sub_axis {
         name = format!("{name}/{sub_axis}");
     }
+    if let Some(victim) = &row.victim {
+        name = format!("{name} {victim}");
+    }
     if let Some(aggressor) = &row.aggressor {
         name = format!("{name} beside {aggressor}");
     }

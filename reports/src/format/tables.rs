@@ -73,7 +73,7 @@ pub(super) fn more_figures(record: &RunRecord) -> Table {
     Table::new("more-figures", "More figures", columns, rows).in_detail()
 }
 
-/// Mechanism with variant, and axis with sub-axis and aggressor.
+/// Mechanism with variant, and axis with sub-axis, victim and aggressor.
 fn row_key(row: &MatrixRow) -> Vec<Cell> {
     let axis = match &row.sub_axis {
         Some(sub_axis) => format!("{}/{sub_axis}", row.axis),
@@ -83,9 +83,11 @@ fn row_key(row: &MatrixRow) -> Vec<Cell> {
         .aggressor
         .as_ref()
         .map(|aggressor| format!("beside {aggressor}"));
+    let who: Vec<String> = row.victim.clone().into_iter().chain(beside).collect();
+    let who = (!who.is_empty()).then(|| who.join(" "));
     vec![
         mechanism(&row.mechanism, &row.variant),
-        Cell::lines([Some(axis), beside].iter().flatten()),
+        Cell::lines([Some(axis), who].iter().flatten()),
     ]
 }
 

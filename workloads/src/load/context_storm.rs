@@ -20,6 +20,7 @@ pub(super) static ENTRY: Entry = Entry {
     unit: "contexts",
     counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
     knob: None,
+    needs: "a compute mode that allows more than one context",
     first_guess: one,
     setup,
     verify,

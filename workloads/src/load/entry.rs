@@ -26,6 +26,7 @@ pub(super) struct Entry {
     pub(super) counter: Option<&'static str>,
     pub(super) knob: Option<Knob>,
     pub(super) throttle: Throttle,
+    pub(super) needs: &'static str,
     pub(super) lacks: fn(&Gpu) -> Result<Option<String>, LoadError>,
     pub(super) first_guess: fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>,
     pub(super) setup: Setup,
@@ -81,6 +82,10 @@ impl Workload for Entry {
 
     fn throttle(&self) -> Throttle {
         self.throttle
+    }
+
+    fn needs(&self) -> &'static str {
+        self.needs
     }
 
     fn lacks(&self, gpu: &Gpu) -> Result<Option<String>, LoadError> {

@@ -176,6 +176,11 @@ pub trait Workload: Sync {
         Throttle::None
     }
 
+    /// What it needs that not every device and mechanism has, empty for nothing.
+    fn needs(&self) -> &'static str {
+        ""
+    }
+
     /// What this device lacks for it, in one line; none where it can run.
     ///
     /// # Errors

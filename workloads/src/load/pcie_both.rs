@@ -14,6 +14,7 @@ pub(super) static ENTRY: Entry = Entry {
     summary: "copies to and from page-locked host memory at the same time without a pause",
     resource: "host link, both ways",
     counter: Some(COUNTER),
+    needs: "two copy engines",
     lacks,
     setup,
     verify,
