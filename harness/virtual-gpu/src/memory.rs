@@ -76,21 +76,22 @@ pub fn free_for(state: &State, context: u32) -> u64 {
     }
 }
 
-/// Bytes that one process has, its contexts included.
+/// Bytes that one process has on one compute engine, its contexts included.
 #[must_use]
-pub fn process_bytes(state: &State, process: u32) -> u64 {
+pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
+    let on_it = |context: u32| state.contexts.rows[context as usize].engine == engine;
     let contexts: u64 = state
         .contexts
         .live()
         .iter()
-        .filter(|c| c.live && c.process == process)
+        .filter(|c| c.live && c.process == process && c.engine == engine)
         .map(|c| c.bytes)
         .sum();
     let taken: u64 = state
         .allocations
         .live()
         .iter()
-        .filter(|a| a.live && a.process == process)
+        .filter(|a| a.live && a.process == process && on_it(a.context))
         .map(|a| a.taken)
         .sum();
     contexts + taken

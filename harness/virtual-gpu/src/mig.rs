@@ -130,13 +130,18 @@ pub fn create_instance(
     let id = (first..).find(|&id| !used(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::INSTANCES).find(|&row| !state.instances.rows[row].live);
     let row = row.ok_or(MigError::NoRoom)?;
+    // What the link has moved is counted on, whoever's engine it was.
+    let was_used = row < state.instances.used as usize;
+    let copies = was_used.then(|| state.instances.rows[row].copies);
     state.instances.used = state.instances.used.max(row as u32 + 1);
+    state.mig.made += 1;
     let memory = &machine.memory;
     let slot_bytes = ((memory.total_mib - memory.reserved_mib) << 20) / u64::from(mig.slots);
     let bandwidth = ONE * u64::from(profile.memory_slots) / u64::from(mig.slots);
     state.instances.rows[row] = GpuInstance {
         live: true,
         id,
+        generation: state.mig.made,
         profile: index,
         slot_start: start,
         slots: profile.memory_slots,
@@ -146,9 +151,8 @@ pub fn create_instance(
         memory_bytes: machine.profile_memory_mib(mig, profile) << 20,
         l2_bytes: (memory.l2_kib << 10) * u64::from(profile.memory_slots) / u64::from(mig.slots),
         bandwidth,
-        ..GpuInstance::default()
+        copies: copies.unwrap_or_default(),
     };
-    state.mig.made += 1;
     Ok(row as u32)
 }
 
@@ -158,7 +162,60 @@ const fn aligned(offset: u64) -> u64 {
     offset / PAGE * PAGE
 }
 
-/// Makes a compute instance of `slices` of a GPU instance's slices.
+/// How many further instances of a profile have room now.
+#[must_use]
+pub fn capacity(state: &State, mig: &Mig, profile: &Profile) -> u32 {
+    let (mut used, mut same) = (0, 0);
+    for (_, row) in instances(state) {
+        let other = &mig.profile[row.profile as usize];
+        used += other.slices;
+        same += u32::from(other.id == profile.id);
+    }
+    let places = apart(&free_starts(state, mig, profile), profile.memory_slots);
+    let slices = mig.slices.saturating_sub(used) / profile.slices;
+    places.min(slices).min(profile.max.saturating_sub(same))
+}
+
+/// How many of these starts leave `size` places between one another, each taken as early as it can.
+fn apart(starts: &[u32], size: u32) -> u32 {
+    let mut end = 0;
+    let mut count = 0;
+    for &start in starts {
+        if start >= end {
+            end = start + size;
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Where a compute instance of that many slices could begin now in a GPU instance of `all` slices.
+#[must_use]
+pub fn free_slices(state: &State, instance: u32, slices: u32, all: u32) -> Vec<u32> {
+    let clear = |start: &u32| {
+        engines(state, instance).all(|(_, row)| {
+            start + slices <= row.slice_start || row.slice_start + row.profile <= *start
+        })
+    };
+    (0..(all + 1).saturating_sub(slices))
+        .filter(clear)
+        .collect()
+}
+
+/// How many further compute instances of that many slices have room now.
+#[must_use]
+pub fn engine_capacity(state: &State, instance: u32, slices: u32, all: u32) -> u32 {
+    apart(&free_slices(state, instance, slices, all), slices)
+}
+
+/// SMs of a compute instance of that many slices, of a GPU instance with `all` slices and so many
+/// SMs.
+#[must_use]
+pub fn engine_sms(sm_count: u32, slices: u32, all: u32) -> u32 {
+    (sm_count * slices / all).max(1)
+}
+
+/// Makes a compute instance of `slices` of a GPU instance's slices, at the first place.
 ///
 /// # Errors
 /// When there is no such instance, or too few slices are left.
@@ -168,33 +225,49 @@ pub fn create_engine(
     instance: u32,
     slices: u32,
 ) -> Result<u32, MigError> {
+    create_engine_at(state, machine, instance, slices, None)
+}
+
+/// Makes a compute instance of `slices` of a GPU instance's slices, at `start` or at the first
+/// place.
+///
+/// # Errors
+/// When there is no such instance or place, or too few slices are left.
+pub fn create_engine_at(
+    state: &mut State,
+    machine: &Machine,
+    instance: u32,
+    slices: u32,
+    start: Option<u32>,
+) -> Result<u32, MigError> {
     let mig = machine.mig.as_ref().filter(|_| state.mig.current);
     let mig = mig.ok_or(MigError::Off)?;
     let part = state.instances.rows.get(instance as usize);
     let part = *part.filter(|part| part.live).ok_or(MigError::Unknown)?;
     let all = mig.profile[part.profile as usize].slices;
-    if slices == 0 || slices > all {
+    if slices == 0 || slices > all || start.is_some_and(|start| start > all - slices) {
         return Err(MigError::Unknown);
     }
-    let used: u32 = engines(state, instance).map(|(_, row)| row.profile).sum();
-    if used + slices > all {
-        return Err(MigError::NoRoom);
-    }
+    let free = free_slices(state, instance, slices, all);
+    let start = match start {
+        Some(start) => free.contains(&start).then_some(start),
+        None => free.first().copied(),
+    };
+    let start = start.ok_or(MigError::NoRoom)?;
     let taken = |id: u32| engines(state, instance).any(|(_, row)| row.id == id);
     let id = (0..all).find(|&id| !taken(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::ENGINES).find(|&row| !state.engines.rows[row].live);
     let row = row.ok_or(MigError::NoRoom)?;
     state.engines.used = state.engines.used.max(row as u32 + 1);
-    let sm_count = (part.sm_count * slices / all).max(1);
-    let before: u32 = engines(state, instance).map(|(_, row)| row.sm_count).sum();
+    let sm_count = engine_sms(part.sm_count, slices, all);
     state.mig.made += 1;
     state.engines.rows[row] = ComputeEngine {
         live: true,
         id,
         instance,
-        // The slices are what tells compute profiles apart.
         profile: slices,
-        sm_first: part.sm_first + before,
+        slice_start: start,
+        sm_first: part.sm_first + part.sm_count * start / all,
         sm_count,
         sm_share: ONE * u64::from(sm_count) / u64::from(machine.gpu.sm_count),
         generation: state.mig.made,

@@ -43,6 +43,14 @@ pub struct Session {
     pub core: Option<u32>,
     /// How long virtual time may stand before that is reported.
     pub stall: Duration,
+    /// Whether programs may change the device's settings, as root may on a real one.
+    #[serde(default = "yes")]
+    pub privileged: bool,
+}
+
+/// Devices that say nothing about it may be changed: they are the caller's own.
+const fn yes() -> bool {
+    true
 }
 
 /// A folder that is no usable virtual device.
@@ -83,6 +91,7 @@ impl Session {
             wall_epoch_ns: monotonic_ns(),
             core,
             stall: Duration::from_secs(10),
+            privileged: true,
         }
     }
 

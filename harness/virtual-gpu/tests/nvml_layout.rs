@@ -5,6 +5,11 @@
 
 use std::mem::offset_of;
 
+use gpubench_virtual_gpu::abi::nvml::mig::types::{
+    ComputeInstanceInfo, ComputeInstanceProfileInfo, ComputeInstanceProfileInfoV2,
+    ComputeInstanceProfileInfoV3, DeviceAttributes, GpuInstanceInfo, GpuInstanceProfileInfo,
+    GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
+};
 use gpubench_virtual_gpu::abi::nvml::types::{
     Bar1Memory, EventData, FieldValue, GpmSupport, Memory, MemoryV2, PciInfo, PciInfoExt,
     ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo,
@@ -45,6 +50,16 @@ layouts! {
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;
+    GpuInstanceProfileInfo: 48 .memory_size_mib 40;
+    GpuInstanceProfileInfoV2: 152 .slice_count 12 .memory_size_mib 48 .name 56;
+    GpuInstanceProfileInfoV3: 152 .slice_count 8 .memory_size_mib 40 .name 48 .capabilities 144;
+    Placement: 8 .size 4;
+    GpuInstanceInfo: 24 .placement 16;
+    ComputeInstanceProfileInfo: 36 .shared_ofa_count 32;
+    ComputeInstanceProfileInfoV2: 136 .name 40;
+    ComputeInstanceProfileInfoV3: 140 .capabilities 136;
+    ComputeInstanceInfo: 32 .id 16 .placement 24;
+    DeviceAttributes: 40 .memory_size_mib 32;
 }
 
 #[test]
@@ -53,6 +68,10 @@ fn version_words_are_the_headers() {
     assert_eq!(version_of::<Temperature>(1), 0x0100_000c);
     assert_eq!(version_of::<PciInfoExt>(1), 0x0100_0040);
     assert_eq!(version_of::<Uuid>(1), 0x0100_0034);
+    assert_eq!(version_of::<GpuInstanceProfileInfoV2>(2), 0x0200_0098);
+    assert_eq!(version_of::<GpuInstanceProfileInfoV3>(3), 0x0300_0098);
+    assert_eq!(version_of::<ComputeInstanceProfileInfoV2>(2), 0x0200_0088);
+    assert_eq!(version_of::<ComputeInstanceProfileInfoV3>(3), 0x0300_008c);
     assert_eq!(version_of::<ProcessDetailList>(1), 0x0100_0018);
     assert_eq!(version_of::<ProcessesUtilizationInfo>(1), 0x0100_0018);
 }

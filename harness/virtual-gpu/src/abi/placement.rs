@@ -41,7 +41,8 @@ pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
 }
 
 /// The compute engine that the first entry of a list of visible devices names.
-fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32> {
+#[must_use]
+pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32> {
     let engines = || {
         let rows = state.engines.live().iter().enumerate();
         rows.filter(|(_, row)| row.live).map(|(row, _)| row as u32)

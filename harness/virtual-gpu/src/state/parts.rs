@@ -27,6 +27,8 @@ pub struct GpuInstance {
     pub live: bool,
     /// Number that NVML gives it.
     pub id: u32,
+    /// Made anew in the same row, it is another instance: tells handles apart.
+    pub generation: u64,
     /// Its profile, as an index into the machine file's list.
     pub profile: u32,
     /// First memory slot.
@@ -81,8 +83,10 @@ pub struct ComputeEngine {
     pub id: u32,
     /// Row of its GPU instance.
     pub instance: u32,
-    /// Its profile, as an index into the machine file's list of compute instance profiles.
+    /// Slices of its GPU instance, which are what tells compute profiles apart.
     pub profile: u32,
+    /// First of these slices.
+    pub slice_start: u32,
     /// First SM.
     pub sm_first: u32,
     /// SMs.
@@ -116,6 +120,7 @@ impl Default for ComputeEngine {
             id: 0,
             instance: WHOLE,
             profile: 0,
+            slice_start: 0,
             sm_first: 0,
             sm_count: 0,
             sm_share: ONE,

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
+pub mod mig;
+
 use std::ffi::{CString, c_char, c_void};
 use std::io::Read;
 use std::path::PathBuf;
@@ -31,13 +33,24 @@ pub fn observed(
     tenant: impl FnOnce() -> Result<(), Error>,
     observer: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
+    observed_on(test, &Session::new(time, 1), &machine()?, tenant, observer)
+}
+
+/// As [`observed`], on any machine.
+pub fn observed_on(
+    test: &str,
+    session: &Session,
+    machine: &Machine,
+    tenant: impl FnOnce() -> Result<(), Error>,
+    observer: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     match std::env::var(PART).as_deref() {
         Ok("tenant") => return tenant(),
         Ok(_) => return observer(),
         Err(_) => {}
     }
     let dir = tempfile::tempdir()?;
-    Session::new(time, 1).create(dir.path(), &machine()?)?;
+    session.create(dir.path(), machine)?;
     let status = part(test, "observer")?.env(ENV, dir.path()).status()?;
     if status.success() {
         Ok(())
@@ -46,9 +59,17 @@ pub fn observed(
     }
 }
 
-/// The machine of every test: the plain one without noise.
+/// The machine of most tests: the plain one without noise.
 pub fn machine() -> Result<Machine, Error> {
-    let mut machine = Machine::load("turing")?;
+    quiet("turing")
+}
+
+/// A machine without noise, which makes MIG instances in no time.
+pub fn quiet(name: &str) -> Result<Machine, Error> {
+    let mut machine = Machine::load(name)?;
+    if let Some(mig) = &mut machine.mig {
+        mig.instance_ms = 0;
+    }
     machine.noise = Noise {
         request: 0.0,
         epoch: 0.0,
@@ -72,8 +93,15 @@ pub struct Tenant(Child);
 impl Tenant {
     /// Starts it and waits until it says that it is ready.
     pub fn start(test: &str) -> Result<Self, Error> {
+        Self::start_with(test, &[])
+    }
+
+    /// As [`Tenant::start`], with more in its environment.
+    pub fn start_with(test: &str, environment: &[(&str, &str)]) -> Result<Self, Error> {
         let _ = std::fs::remove_file(flag("ready")?);
-        let child = part(test, "tenant")?.stdin(Stdio::piped()).spawn()?;
+        let mut command = part(test, "tenant")?;
+        command.envs(environment.iter().copied());
+        let child = command.stdin(Stdio::piped()).spawn()?;
         let mut tenant = Self(child);
         let began = Instant::now();
         while !flag("ready")?.exists() {

@@ -11,6 +11,7 @@ use super::types::FieldValue;
 use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, put, take};
 use crate::device::Device;
+use crate::machine::Mig;
 
 /// One more than the largest number in nvml.h 13.4 (`NVML_FI_MAX`).
 const FIELDS: u32 = 308;
@@ -78,7 +79,12 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         // TOTAL_ENERGY_CONSUMPTION and ENERGY.
         83 | 191 => energy_mj(device).map(Figure::Long),
         // IS_RESETLESS_MIG_SUPPORTED.
-        184 => Ok(Figure::Int(0)),
+        184 => {
+            let resetless = |mig: &Mig| u32::from(mig.resetless);
+            Ok(Figure::Int(
+                device.machine().mig.as_ref().map_or(0, resetless),
+            ))
+        }
         // POWER_AVERAGE.
         185 => average_mw(device)?
             .map(Figure::Int)

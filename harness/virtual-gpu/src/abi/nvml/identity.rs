@@ -3,10 +3,10 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::library::device;
+use super::library::{Target, device, target};
 use super::returns::{self, Return};
 use super::types::{PciInfo, PciInfoExt, version_of};
-use super::{DeviceHandle, check_place, entries, figures, put, put_text, take};
+use super::{DeviceHandle, check_place, entries, figures, mig, put, put_text, take};
 
 /// PCI bus on which the device stands; its domain, device and function are 0. libcuda says the
 /// same.
@@ -18,13 +18,35 @@ const PCI_CLASS: (u32, u32) = (3, 2);
 
 entries! {
     fn nvmlDeviceGetName(handle: DeviceHandle, name: *mut c_char, length: c_uint) {
+        let text = match target(handle)? {
+            (device, Target::Whole) => device.machine().gpu.product.clone(),
+            (device, Target::Engine(row)) => mig::device_name(&device, row)?,
+        };
         // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(name, length, &device(handle)?.machine().gpu.product) }
+        unsafe { put_text(name, length, &text) }
     }
 
     fn nvmlDeviceGetUUID(handle: DeviceHandle, uuid: *mut c_char, length: c_uint) {
+        let text = match target(handle)? {
+            (device, Target::Whole) => device.machine().uuid(),
+            (device, Target::Engine(row)) => {
+                let machine = device.machine();
+                device.shared().read(|state| crate::mig::uuid(state, machine, row))?
+            }
+        };
         // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(uuid, length, &device(handle)?.machine().uuid()) }
+        unsafe { put_text(uuid, length, &text) }
+    }
+
+    fn nvmlDeviceGetIndex(handle: DeviceHandle, index: *mut c_uint) {
+        let found = match target(handle)? {
+            (_, Target::Whole) => 0,
+            (device, Target::Engine(row)) => {
+                device.shared().read(|state| mig::index(state, row))?
+            }
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(index, found) }
     }
 
     fn nvmlDeviceGetVbiosVersion(handle: DeviceHandle, version: *mut c_char, length: c_uint) {
@@ -93,10 +115,6 @@ entries! {
 }
 
 figures! {
-    fn nvmlDeviceGetIndex(_) -> u32 {
-        Ok(0)
-    }
-
     fn nvmlDeviceGetMinorNumber(_) -> u32 {
         Ok(0)
     }
@@ -133,7 +151,8 @@ figures! {
     }
 }
 
-fn filled<const N: usize>(text: &str) -> [c_char; N] {
+/// A text in a field of that many characters, cut to fit and ended by zeroes.
+pub(super) fn filled<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes()).take(N - 1) {
         *to = from as c_char;

@@ -8,7 +8,7 @@ use super::events::EventSet;
 use super::handles::EventSets;
 use super::history::{History, Record};
 use super::returns::{self, Return};
-use super::{DeviceHandle, entries};
+use super::{DeviceHandle, entries, mig};
 use crate::abi::process;
 use crate::device::Device;
 
@@ -52,13 +52,36 @@ pub(super) fn only_device() -> Result<Arc<Device>, Return> {
     Ok(process::device()?)
 }
 
-/// The device behind a handle.
-pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
+/// What a device handle stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The device.
+    Whole,
+    /// The compute instance in this row of the engines: a MIG device.
+    Engine(u32),
+}
+
+/// The device, and what of it a handle stands for.
+pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Return> {
     let device = only_device()?;
     if handle as usize == DEVICE {
-        Ok(device)
-    } else {
-        Err(returns::INVALID_ARGUMENT)
+        return Ok((device, Target::Whole));
+    }
+    let row = device
+        .shared()
+        .read(|state| mig::row_of(state, mig::Kind::Device, handle))?;
+    Ok((
+        device,
+        Target::Engine(row.ok_or(returns::INVALID_ARGUMENT)?),
+    ))
+}
+
+/// The device behind a handle that must stand for the whole of it. A MIG device has no clock, no
+/// power meter, no link and no utilisation of its own.
+pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
+    match target(handle)? {
+        (device, Target::Whole) => Ok(device),
+        (_, Target::Engine(_)) => Err(returns::NOT_SUPPORTED),
     }
 }
 

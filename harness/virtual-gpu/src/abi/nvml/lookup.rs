@@ -7,8 +7,9 @@ use super::identity::BUS;
 use super::library::{device_handle, only_device};
 use super::returns::{self, Return};
 use super::types::{Uuid, version_of};
-use super::{DeviceHandle, check_place, entries, put, take};
-use crate::machine::Machine;
+use super::{DeviceHandle, check_place, entries, mig, put, take};
+use crate::abi::placement;
+use crate::device::Device;
 
 /// `nvmlUUIDType_t`.
 const UUID_ASCII: u32 = 1;
@@ -39,7 +40,7 @@ entries! {
         let device = only_device()?;
         // SAFETY: the caller's text, checked for null.
         let asked = unsafe { text(uuid)? };
-        give_if(handle, is_uuid(device.machine(), &asked)?)
+        give(handle, by_uuid(&device, &asked)?)
     }
 
     fn nvmlDeviceGetHandleByUUIDV(uuid: *const Uuid, handle: *mut DeviceHandle) {
@@ -49,19 +50,24 @@ entries! {
         if asked.version != version_of::<Uuid>(1) {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
-        let own = device.machine().uuid();
-        let same = match asked.kind {
+        let found = match asked.kind {
             UUID_ASCII => {
                 let text = asked.value.split(|byte| *byte == 0).next().unwrap_or_default();
-                is_uuid(device.machine(), &String::from_utf8_lossy(text))?
+                by_uuid(&device, &String::from_utf8_lossy(text))?
             }
             UUID_BINARY => {
                 let digits: String = asked.value[..16].iter().map(|b| format!("{b:02x}")).collect();
-                own["GPU-".len()..].replace('-', "") == digits
+                let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|at| &digits[at]);
+                // The bytes do not say which kind of device they name.
+                let text = format!("{a}-{b}-{c}-{d}-{e}");
+                match by_uuid(&device, &format!("GPU-{text}"))? {
+                    None => by_uuid(&device, &format!("MIG-{text}"))?,
+                    found => found,
+                }
             }
             _ => return Err(returns::INVALID_ARGUMENT),
         };
-        give_if(handle, same)
+        give(handle, found)
     }
 
     fn nvmlDeviceGetHandleByPciBusId(id: *const c_char, handle: *mut DeviceHandle) {
@@ -79,16 +85,13 @@ fn by_index(index: u32, handle: *mut DeviceHandle) -> Result<(), Return> {
     if index != 0 {
         return Err(returns::INVALID_ARGUMENT);
     }
-    give_if(handle, true)
+    give(handle, Some(device_handle()))
 }
 
-fn give_if(handle: *mut DeviceHandle, found: bool) -> Result<(), Return> {
+fn give(handle: *mut DeviceHandle, found: Option<DeviceHandle>) -> Result<(), Return> {
     check_place(handle)?;
-    if !found {
-        return Err(returns::NOT_FOUND);
-    }
     // SAFETY: the caller's place, checked for null.
-    unsafe { put(handle, device_handle()) }
+    unsafe { put(handle, found.ok_or(returns::NOT_FOUND)?) }
 }
 
 fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return> {
@@ -96,7 +99,7 @@ fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return>
     // SAFETY: the caller's text, checked for null.
     let asked = unsafe { text(id)? };
     let place = parse_bus_id(&asked).ok_or(returns::INVALID_ARGUMENT)?;
-    give_if(handle, place == (0, BUS, 0, 0))
+    give(handle, (place == (0, BUS, 0, 0)).then(device_handle))
 }
 
 /// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:
@@ -115,11 +118,19 @@ fn parse_bus_id(text: &str) -> Option<(u32, u32, u32, u32)> {
     }
 }
 
-fn is_uuid(machine: &Machine, asked: &str) -> Result<bool, Return> {
-    if !asked.starts_with("GPU-") && !asked.starts_with("MIG-") {
+/// The device or MIG device of that name.
+fn by_uuid(device: &Device, asked: &str) -> Result<Option<DeviceHandle>, Return> {
+    let machine = device.machine();
+    if asked.starts_with("MIG-") {
+        return Ok(device.shared().read(|state| {
+            let row = placement::find(state, machine, Some(asked))?;
+            Some(mig::handle(state, mig::Kind::Device, row))
+        })?);
+    }
+    if !asked.starts_with("GPU-") {
         return Err(returns::INVALID_ARGUMENT);
     }
-    Ok(asked == machine.uuid())
+    Ok((asked == machine.uuid()).then(device_handle))
 }
 
 /// A caller's text.

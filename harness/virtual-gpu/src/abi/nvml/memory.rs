@@ -1,45 +1,84 @@
 //! How much device memory there is, and how much of it is free.
 #![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
-use super::library::{catch_up_with_the_living, device};
+use super::library::{Target, catch_up_with_the_living, target};
 use super::returns::{self, Return};
 use super::types::{Bar1Memory, Memory, MemoryV2, version_of};
-use super::{DeviceHandle, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, mig, put, take};
 use crate::device::Device;
 use crate::memory;
+use crate::state::{GpuInstance, State};
 
 /// Window through which the host could map device memory: that of a board without resizable BAR1.
 const BAR1_BYTES: u64 = 256 << 20;
 
-figures! {
-    fn nvmlDeviceGetMemoryInfo(device) -> Memory {
-        let now = figures_of(device)?;
-        // In this form, what the driver holds back counts as used.
-        Ok(Memory { total: now.total, free: now.free, used: now.total - now.free })
-    }
-
-    fn nvmlDeviceGetBAR1MemoryInfo(_) -> Bar1Memory {
-        // Copies go through the engines and host memory is never mapped through the window.
-        Ok(Bar1Memory { total: BAR1_BYTES, free: BAR1_BYTES, used: 0 })
-    }
-}
-
 entries! {
+    fn nvmlDeviceGetMemoryInfo(handle: DeviceHandle, memory: *mut Memory) {
+        let (device, target) = target(handle)?;
+        check_place(memory)?;
+        let now = figures_of(&device, target)?;
+        // In this form, what the driver holds back counts as used.
+        let found = Memory { total: now.total, free: now.free, used: now.total - now.free };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(memory, found) }
+    }
+
     fn nvmlDeviceGetMemoryInfo_v2(handle: DeviceHandle, memory: *mut MemoryV2) {
-        let device = device(handle)?;
+        let (device, target) = target(handle)?;
         // SAFETY: the caller's structure, checked for null.
         let version = unsafe { take(memory.cast::<u32>())? };
         if version != version_of::<MemoryV2>(2) {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
-        let found = MemoryV2 { version, ..figures_of(&device)? };
+        let found = MemoryV2 { version, ..figures_of(&device, target)? };
         // SAFETY: the caller's place, checked for null.
         unsafe { put(memory, found) }
     }
+
+    fn nvmlDeviceGetBAR1MemoryInfo(handle: DeviceHandle, memory: *mut Bar1Memory) {
+        let (device, target) = target(handle)?;
+        check_place(memory)?;
+        let total = match (target, &device.machine().mig) {
+            (Target::Engine(row), Some(mig)) => {
+                let slots = device.shared().read(|state| part_of(state, row).slots)?;
+                BAR1_BYTES * u64::from(slots) / u64::from(mig.slots)
+            }
+            _ => BAR1_BYTES,
+        };
+        // Copies go through the engines and host memory is never mapped through the window.
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(memory, Bar1Memory { total, free: total, used: 0 }) }
+    }
 }
 
-fn figures_of(device: &Device) -> Result<MemoryV2, Return> {
+/// The GPU instance of a compute instance.
+fn part_of(state: &State, engine: u32) -> &GpuInstance {
+    let instance = state.engines.rows[engine as usize].instance;
+    &state.instances.rows[instance as usize]
+}
+
+fn figures_of(device: &Device, target: Target) -> Result<MemoryV2, Return> {
     catch_up_with_the_living(device)?;
+    match target {
+        Target::Whole => of_the_device(device),
+        Target::Engine(row) => Ok(device.shared().read(|state| {
+            let total = part_of(state, row).memory_bytes;
+            let free = memory::free_bytes(state, state.engines.rows[row as usize].instance);
+            MemoryV2 {
+                total,
+                free,
+                used: total - free,
+                ..MemoryV2::default()
+            }
+        })?),
+    }
+}
+
+fn of_the_device(device: &Device) -> Result<MemoryV2, Return> {
+    // While the device is divided, its sums are for those who may see every part (nvml.h).
+    if device.shared().read(|state| state.mig.current)? {
+        mig::privileged(device)?;
+    }
     let machine = device.machine();
     let free = device
         .shared()

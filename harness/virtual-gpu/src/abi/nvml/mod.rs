@@ -2,7 +2,8 @@
 //!
 //! Identity and limits come from the machine file; whatever changes with time is read from the
 //! model after it has come up to the present. What the model does not know is not answered: those
-//! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting.
+//! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting,
+//! but for MIG.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -18,6 +19,7 @@ mod library;
 mod link;
 mod lookup;
 mod memory;
+pub mod mig;
 mod modes;
 mod pace;
 mod power;
@@ -37,6 +39,7 @@ pub mod calls {
     pub use super::link::*;
     pub use super::lookup::*;
     pub use super::memory::*;
+    pub use super::mig::calls::*;
     pub use super::modes::*;
     pub use super::power::*;
     pub use super::processes::*;

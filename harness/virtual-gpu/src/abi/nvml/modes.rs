@@ -1,7 +1,9 @@
-//! Modes that a device can be in, and the features that this one lacks.
+//! Modes that a device can be in.
 #![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
-use super::library::device;
+use std::ffi::c_uint;
+
+use super::library::{device, target};
 use super::returns;
 use super::types::GpmSupport;
 use super::{DeviceHandle, entries, figures, put, take};
@@ -10,11 +12,6 @@ use super::{DeviceHandle, entries, figures, put, take};
 const GPM_VERSION: u32 = 1;
 
 figures! {
-    fn nvmlDeviceGetComputeMode(_) -> u32 {
-        // NVML_COMPUTEMODE_DEFAULT: any number of contexts.
-        Ok(0)
-    }
-
     fn nvmlDeviceGetPersistenceMode(_) -> u32 {
         // The device outlives its clients.
         Ok(1)
@@ -32,17 +29,16 @@ figures! {
         // NVML_GPU_VIRTUALIZATION_MODE_NONE: no hypervisor stands between.
         Ok(0)
     }
-
-    fn nvmlDeviceIsMigDeviceHandle(_) -> u32 {
-        Ok(0)
-    }
-
-    fn nvmlDeviceGetMaxMigDeviceCount(_) -> u32 {
-        Ok(0)
-    }
 }
 
 entries! {
+    fn nvmlDeviceGetComputeMode(handle: DeviceHandle, mode: *mut c_uint) {
+        target(handle)?;
+        // NVML_COMPUTEMODE_DEFAULT: any number of contexts.
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(mode, 0) }
+    }
+
     fn nvmlGpmQueryDeviceSupport(handle: DeviceHandle, support: *mut GpmSupport) {
         device(handle)?;
         // SAFETY: the caller's structure, checked for null.

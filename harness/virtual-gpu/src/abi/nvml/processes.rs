@@ -3,14 +3,13 @@
 
 use std::ffi::c_uint;
 
-use super::library::{catch_up_with_the_living, device};
+use super::library::{Target, catch_up_with_the_living, target};
 use super::returns::{self, Return};
-use super::types::{
-    NO_INSTANCE, ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of,
-};
-use super::{DeviceHandle, entries, put, take};
-use crate::device::Device;
+use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of};
+use super::{DeviceHandle, entries, mig, put, take};
 use crate::memory;
+use crate::mps::is_client;
+use crate::state::{Context, State};
 
 /// First major compute capability whose driver gives the detailed list (nvml.h: Hopper).
 const DETAILS_SINCE: u32 = 9;
@@ -42,7 +41,7 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfoV1,
     ) {
-        list(&computing(&*device(handle)?)?, count, infos)
+        list(&running(handle, any)?, count, infos)
     }
 
     fn nvmlDeviceGetComputeRunningProcesses_v2(
@@ -50,7 +49,7 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfo,
     ) {
-        list(&computing(&*device(handle)?)?, count, infos)
+        list(&running(handle, any)?, count, infos)
     }
 
     fn nvmlDeviceGetComputeRunningProcesses_v3(
@@ -58,7 +57,7 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfo,
     ) {
-        list(&computing(&*device(handle)?)?, count, infos)
+        list(&running(handle, any)?, count, infos)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses(
@@ -90,7 +89,7 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfoV1,
     ) {
-        none_of_that_kind(handle, count, infos)
+        list(&running(handle, is_client)?, count, infos)
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
@@ -98,7 +97,7 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfo,
     ) {
-        none_of_that_kind(handle, count, infos)
+        list(&running(handle, is_client)?, count, infos)
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
@@ -106,14 +105,14 @@ entries! {
         count: *mut c_uint,
         infos: *mut ProcessInfo,
     ) {
-        none_of_that_kind(handle, count, infos)
+        list(&running(handle, is_client)?, count, infos)
     }
 
     fn nvmlDeviceGetRunningProcessDetailList(
         handle: DeviceHandle,
         details: *mut ProcessDetailList,
     ) {
-        let device = device(handle)?;
+        let (device, _) = target(handle)?;
         // SAFETY: the caller's structure, checked for null.
         let asked = unsafe { take(details)? };
         if asked.version != version_of::<ProcessDetailList>(1) {
@@ -123,8 +122,9 @@ entries! {
             return Err(returns::NOT_SUPPORTED);
         }
         let found = match asked.mode {
-            0 => computing(&device)?,
-            1 | 2 => Vec::new(),
+            0 => running(handle, any)?,
+            1 => Vec::new(),
+            2 => running(handle, is_client)?,
             _ => return Err(returns::INVALID_ARGUMENT),
         };
         let count = std::mem::offset_of!(ProcessDetailList, entries);
@@ -134,29 +134,55 @@ entries! {
     }
 }
 
-/// Processes with a context, in the order of their slots.
-fn computing(device: &Device) -> Result<Vec<ProcessInfo>, Return> {
-    catch_up_with_the_living(device)?;
+/// Every context.
+const fn any(_: &Context) -> bool {
+    true
+}
+
+/// Processes with such a context on what the handle stands for, in the order of their slots; in
+/// MIG mode once for each compute instance that they use. Clients of MPS have a context like
+/// everybody, so they are listed among all processes too, as is their server.
+fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
+    let (device, target) = target(handle)?;
+    catch_up_with_the_living(&device)?;
+    let divided = device.shared().read(|state| state.mig.current)?;
+    if divided && target == Target::Whole {
+        // What others do in their parts is for those who may see every part (nvml.h).
+        mig::privileged(&device)?;
+    }
     Ok(device.shared().read(|state| {
         let mut found = Vec::new();
         for (slot, process) in state.processes.live().iter().enumerate() {
-            let slot = slot as u32;
-            let has_context = state
-                .contexts
-                .live()
-                .iter()
-                .any(|c| c.live && c.process == slot);
-            if process.pid != 0 && has_context {
+            for engine in engines_of(state, slot as u32, target, wanted) {
+                let (gpu_instance_id, compute_instance_id) = mig::ids(state, engine);
                 found.push(ProcessInfo {
                     pid: process.pid,
-                    used_gpu_memory: memory::process_bytes(state, slot),
-                    gpu_instance_id: NO_INSTANCE,
-                    compute_instance_id: NO_INSTANCE,
+                    used_gpu_memory: memory::process_bytes_on(state, slot as u32, engine),
+                    gpu_instance_id,
+                    compute_instance_id,
                 });
             }
         }
         found
     })?)
+}
+
+/// Rows of the compute engines on which a process has such a context, each once.
+fn engines_of(
+    state: &State,
+    process: u32,
+    target: Target,
+    wanted: fn(&Context) -> bool,
+) -> Vec<u32> {
+    let asked = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
+    let contexts = state.contexts.live().iter();
+    let mut rows: Vec<u32> = contexts
+        .filter(|c| c.live && c.process == process && asked(c.engine) && wanted(c))
+        .map(|c| c.engine)
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
 }
 
 /// Answers for a kind of process that this device never has.
@@ -165,7 +191,7 @@ fn none_of_that_kind<T: From<ProcessInfo>>(
     count: *mut c_uint,
     infos: *mut T,
 ) -> Result<(), Return> {
-    device(handle)?;
+    target(handle)?;
     list(&[], count, infos)
 }
 

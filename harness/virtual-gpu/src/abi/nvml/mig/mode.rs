@@ -1,0 +1,62 @@
+//! MIG mode: on, off, or pending.
+#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
+
+use std::ffi::c_uint;
+
+use super::{privileged, supported};
+use crate::abi::nvml::library::{catch_up_with_the_living, device};
+use crate::abi::nvml::returns;
+use crate::abi::nvml::{DeviceHandle, check_place, entries, put};
+use crate::mig;
+
+entries! {
+    fn nvmlDeviceGetMigMode(handle: DeviceHandle, current: *mut c_uint, pending: *mut c_uint) {
+        let device = device(handle)?;
+        check_place(current)?;
+        check_place(pending)?;
+        supported(&device)?;
+        let mode = device.shared().read(|state| state.mig)?;
+        // SAFETY: the caller's places, checked for null.
+        unsafe {
+            put(current, c_uint::from(mode.current))?;
+            put(pending, c_uint::from(mode.pending))
+        }
+    }
+
+    fn nvmlDeviceSetMigMode(handle: DeviceHandle, mode: c_uint, status: *mut i32) {
+        let device = device(handle)?;
+        check_place(status)?;
+        let on = match mode {
+            0 => false,
+            1 => true,
+            _ => return Err(returns::INVALID_ARGUMENT),
+        };
+        let resetless = supported(&device)?.resetless;
+        privileged(&device)?;
+        catch_up_with_the_living(&device)?;
+        let found = device.transact(|state, _| {
+            state.mig.pending = on;
+            if state.mig.current == on {
+                0
+            } else if mig::in_use(state) {
+                returns::IN_USE.0
+            } else if !resetless {
+                returns::RESET_REQUIRED.0
+            } else {
+                mig::set_mode(state, device.machine(), on);
+                0
+            }
+        })?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(status, found) }
+    }
+
+    fn nvmlDeviceGetMaxMigDeviceCount(handle: DeviceHandle, count: *mut c_uint) {
+        let device = device(handle)?;
+        check_place(count)?;
+        let on = device.shared().read(|state| state.mig.current)?;
+        let slices = device.machine().mig.as_ref().map_or(0, |mig| mig.slices);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(count, if on { slices } else { 0 }) }
+    }
+}
