@@ -1,31 +1,37 @@
-//! Puts the virtual GPU's shared object where the crate can embed it.
+//! Puts the virtual GPU's shared objects where the crate can embed them.
 //!
-//! The object is a build-dependency, so cargo has built it before this runs, into the `deps` folder
+//! They are build-dependencies, so cargo has built them before this runs, into the `deps` folder
 //! three levels above `OUT_DIR`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const NAME: &str = "libgpubench_virtual_gpu_so.so";
+/// What cargo calls each object, and the name under which it is embedded.
+const OBJECTS: [(&str, &str); 2] = [
+    ("libgpubench_virtual_gpu_so.so", "virtual_gpu.so"),
+    ("libgpubench_virtual_gpu_hami.so", "hami.so"),
+];
 
 fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    let object = find(&out).ok_or_else(|| {
-        io::Error::other(format!(
-            "{NAME} was not found in any folder above {}",
-            out.display()
-        ))
-    })?;
-    println!("cargo::rerun-if-changed={}", object.display());
-    fs::copy(&object, out.join("virtual_gpu.so"))?;
+    for (built, embedded) in OBJECTS {
+        let object = find(&out, built).ok_or_else(|| {
+            io::Error::other(format!(
+                "{built} was not found in any folder above {}",
+                out.display()
+            ))
+        })?;
+        println!("cargo::rerun-if-changed={}", object.display());
+        fs::copy(&object, out.join(embedded))?;
+    }
     Ok(())
 }
 
 /// With `--target` the build-dependency lies in the host's part of the target folder.
-fn find(out: &Path) -> Option<PathBuf> {
+fn find(out: &Path, name: &str) -> Option<PathBuf> {
     let places = out
         .ancestors()
         .skip(1)
-        .flat_map(|folder| [folder.join("deps").join(NAME), folder.join(NAME)]);
+        .flat_map(|folder| [folder.join("deps").join(name), folder.join(name)]);
     places.into_iter().take(12).find(|path| path.is_file())
 }

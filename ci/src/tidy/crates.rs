@@ -12,6 +12,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-kernels", &[]),
     ("gpubench-virtual-gpu", &[]),
     ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu"]),
+    // Answers for the symbols of the virtual GPU, so it must not link it.
+    ("gpubench-virtual-gpu-hami", &[]),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
     ("gpubench-reports", &["gpubench-record", "gpubench-stats"]),
     (
@@ -27,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gpubench-reports",
             "gpubench-stats",
             "gpubench-virtual-gpu",
+            "gpubench-virtual-gpu-hami",
             "gpubench-virtual-gpu-so",
             "gpubench-workloads",
         ],

@@ -15,6 +15,9 @@ use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
 /// The shared object, built with this binary.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
 
+/// The stand-in for HAMi-core, built with this binary.
+const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so"));
+
 /// Every name under which programs look for the driver's libraries: cudarc tries `libcuda.so`
 /// first and `libcuda.so.1` last, nvml-wrapper asks for `libnvidia-ml.so`.
 const NAMES: [&str; 4] = [
@@ -74,7 +77,19 @@ impl VirtualGpu {
             source,
         })?;
         Session::new(time, seed).create(&device, &gpu.machine)?;
+        if let Some(library) = gpu.hami_library() {
+            std::fs::write(&library, HAMI).map_err(|source| SessionError::Io {
+                path: library.display().to_string(),
+                source,
+            })?;
+        }
         Ok(gpu)
+    }
+
+    /// Where the stand-in for HAMi-core lies, on a machine that has it as if it were installed.
+    #[must_use]
+    pub fn hami_library(&self) -> Option<PathBuf> {
+        self.machine.hami.then(|| self.root.join("libvgpu.so"))
     }
 
     /// What it is like.

@@ -49,6 +49,9 @@ pub struct Machine {
     pub name: String,
     /// One line for lists.
     pub summary: String,
+    /// A stand-in for HAMi-core is found on it as if it were installed.
+    #[serde(default)]
+    pub hami: bool,
     /// The chip.
     pub gpu: Gpu,
     /// Device memory and caches.

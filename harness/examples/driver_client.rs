@@ -1,0 +1,123 @@
+//! A program on the driver interface that is not part of the harness: tests run it under preloaded
+//! libraries and on planted machines, to see what any program would see.
+//!
+//! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got;
+//! `driver_client total` prints the memory it is shown; `driver_client where SYMBOL` prints the
+//! library in which the symbol is found.
+#![expect(unsafe_code, reason = "the driver interface is a C interface")]
+#![allow(clippy::print_stdout, reason = "a program talks to its user")]
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::process::ExitCode;
+
+type Error = Box<dyn std::error::Error>;
+type Symbol<T> = Result<T, Error>;
+
+/// Finds a function as most programs do: `dlopen`, then `dlsym`.
+fn address(name: &str) -> Symbol<*mut c_void> {
+    let name = CString::new(name)?;
+    // SAFETY: C strings; the driver's library runs its own initialisers only.
+    let found = unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        if library.is_null() {
+            return Err("no libcuda.so.1".into());
+        }
+        libc::dlsym(library, name.as_ptr())
+    };
+    if found.is_null() {
+        return Err(format!("no {}", name.to_string_lossy()).into());
+    }
+    Ok(found)
+}
+
+fn check(what: &str, code: c_int) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("{what} answers {code}").into())
+    }
+}
+
+/// Starts the driver and makes a context.
+fn open() -> Result<(), Error> {
+    let mut context: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the driver's functions of these names have these signatures; the place is valid.
+    unsafe {
+        let init: unsafe extern "C" fn(u32) -> c_int = std::mem::transmute(address("cuInit")?);
+        check("cuInit", init(0))?;
+        let create: unsafe extern "C" fn(*mut *mut c_void, u32, c_int) -> c_int =
+            std::mem::transmute(address("cuCtxCreate_v2")?);
+        check("cuCtxCreate", create(&raw mut context, 0, 0))
+    }
+}
+
+/// Allocates in steps until the driver says no; anything but "out of memory" is an error.
+fn fill(step: usize) -> Result<u64, Error> {
+    open()?;
+    let mut got = 0;
+    loop {
+        let mut pointer = 0u64;
+        // SAFETY: as above.
+        let code = unsafe {
+            let alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int =
+                std::mem::transmute(address("cuMemAlloc_v2")?);
+            alloc(&raw mut pointer, step)
+        };
+        match code {
+            0 => got += step as u64,
+            2 => return Ok(got),
+            other => return Err(format!("cuMemAlloc answers {other}").into()),
+        }
+    }
+}
+
+fn total() -> Result<usize, Error> {
+    open()?;
+    let (mut free, mut total) = (0usize, 0usize);
+    // SAFETY: as above.
+    unsafe {
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> c_int =
+            std::mem::transmute(address("cuMemGetInfo_v2")?);
+        check("cuMemGetInfo", info(&raw mut free, &raw mut total))?;
+    }
+    Ok(total)
+}
+
+/// The file in which a function lies.
+fn place(name: &str) -> Result<String, Error> {
+    let found = address(name)?;
+    // SAFETY: `Dl_info` is plain data that `dladdr` fills, and the name it yields is a C string.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(found, &raw mut info) == 0 || info.dli_fname.is_null() {
+            return Err("it lies in no library".into());
+        }
+        Ok(CStr::from_ptr(info.dli_fname)
+            .to_string_lossy()
+            .into_owned())
+    }
+}
+
+fn run() -> Result<String, Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["fill", step] => Ok(fill(step.parse::<usize>()? << 20)?.to_string()),
+        ["total"] => Ok(total()?.to_string()),
+        ["where", symbol] => place(symbol),
+        _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(answer) => {
+            println!("{answer}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

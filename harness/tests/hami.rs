@@ -1,0 +1,116 @@
+//! The stand-in for HAMi-core as a program sees it: what it caps, by how much, and what gets past.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpubench::device::VirtualGpu;
+use gpubench_virtual_gpu::session::TimeMode;
+
+type Error = Box<dyn std::error::Error>;
+
+const MIB: u64 = 1 << 20;
+
+/// The program that is not part of the harness, beside this test.
+fn client() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe()?;
+    let target = own
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("a target folder")?;
+    Ok(target.join("examples/driver_client"))
+}
+
+/// Starts a `hopper`, with what a test changes in its file.
+fn start(change: impl Fn(String) -> String) -> Result<(VirtualGpu, tempfile::TempDir), Error> {
+    let dir = tempfile::tempdir()?;
+    let text = include_str!("../../profiles/machines/hopper.toml").to_owned();
+    let file = dir.path().join("machine.toml");
+    std::fs::write(&file, change(text))?;
+    let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, 1)?;
+    Ok((gpu, dir))
+}
+
+/// Runs the client under the stand-in and returns what it prints.
+fn run(
+    gpu: &VirtualGpu,
+    cache: &Path,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Result<String, Error> {
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    let out = Command::new(client()?)
+        .args(arguments)
+        .envs(gpu.environment())
+        .env("LD_PRELOAD", library)
+        .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache)
+        .envs(variables.iter().copied())
+        .output()?;
+    let text = String::from_utf8(out.stdout)?.trim().to_owned();
+    if out.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("{text}: {}", String::from_utf8_lossy(&out.stderr)).into())
+    }
+}
+
+#[test]
+fn hooked_functions_are_found_in_the_preloaded_library() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text)?;
+    let at = |symbol| run(&gpu, &dir.path().join("cache"), &[], &["where", symbol]);
+    assert!(at("cuMemAlloc_v2")?.ends_with("libvgpu.so"));
+    assert!(at("cuLaunchKernel")?.ends_with("libvgpu.so"));
+    for escaped in [
+        "cuMemAllocFromPoolAsync",
+        "cuLaunchCooperativeKernel",
+        "cuGraphLaunch",
+    ] {
+        let found = at(escaped)?;
+        assert!(!found.ends_with("libvgpu.so"), "{escaped} is in {found}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let cache = |name: &str| dir.path().join(name);
+    assert_eq!(
+        run(&gpu, &cache("a"), &limit, &["total"])?,
+        (2048 * MIB).to_string()
+    );
+    let got: u64 = run(&gpu, &cache("b"), &limit, &["fill", "16"])?.parse()?;
+    // The machine's context takes 512 MiB of the 2048.
+    assert_eq!(got, 1536 * MIB);
+    Ok(())
+}
+
+#[test]
+fn a_planted_overshoot_is_what_gets_through() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text + "\n[defects]\nhami_memory_overshoot = 0.25\n")?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+    assert_eq!(got + 512 * MIB, 2560 * MIB);
+    Ok(())
+}
+
+#[test]
+fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text)?;
+    let cache = dir.path().join("shared");
+    let first = [("CUDA_DEVICE_MEMORY_LIMIT", "1024M")];
+    let second = [("CUDA_DEVICE_MEMORY_LIMIT", "4096M")];
+    run(&gpu, &cache, &first, &["total"])?;
+    assert_eq!(
+        run(&gpu, &cache, &second, &["total"])?,
+        (1024 * MIB).to_string()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_machine_without_it_has_none() -> Result<(), Error> {
+    let gpu = VirtualGpu::start("turing", TimeMode::Wall, 1)?;
+    assert_eq!(gpu.hami_library(), None);
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! The time that the limiter goes by: the virtual GPU's clock where its time is virtual.
+#![expect(unsafe_code, reason = "the seam to the clock is a C interface")]
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::lookup;
+
+type Now = unsafe extern "C" fn() -> u64;
+type Sleep = unsafe extern "C" fn(u64) -> i32;
+type Version = unsafe extern "C" fn() -> i32;
+
+/// The seam, where time is virtual.
+fn seam() -> Option<(Now, Sleep)> {
+    static SEAM: OnceLock<Option<(Now, Sleep)>> = OnceLock::new();
+    *SEAM.get_or_init(|| {
+        let find = |name: &CStr| lookup::driver(name);
+        // SAFETY: functions of these names have these signatures; null becomes `None`.
+        let (version, now, sleep) = unsafe {
+            (
+                std::mem::transmute::<*mut _, Option<Version>>(find(c"gpubench_vt_version")),
+                std::mem::transmute::<*mut _, Option<Now>>(find(c"gpubench_vt_now")),
+                std::mem::transmute::<*mut _, Option<Sleep>>(find(c"gpubench_vt_sleep_until")),
+            )
+        };
+        // SAFETY: a function without arguments.
+        let is_virtual = version.is_some_and(|version| unsafe { version() } != 0);
+        if is_virtual { now.zip(sleep) } else { None }
+    })
+}
+
+/// Nanoseconds since some instant.
+pub fn now_ns() -> u64 {
+    if let Some((now, _)) = seam() {
+        // SAFETY: a function without arguments.
+        return unsafe { now() };
+    }
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: plain call that fills its argument; it cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Lets time pass until an instant. A thread outside virtual time is not held back there: it would
+/// wait for a clock that does not know it.
+pub fn sleep_until(t_ns: u64) -> bool {
+    if let Some((_, sleep)) = seam() {
+        // SAFETY: a plain number.
+        return unsafe { sleep(t_ns) } == 0;
+    }
+    std::thread::sleep(Duration::from_nanos(t_ns.saturating_sub(now_ns())));
+    true
+}

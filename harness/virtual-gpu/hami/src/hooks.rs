@@ -1,0 +1,333 @@
+//! What programs get instead of the driver's functions.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::{limiter, lookup, management, region, say, settings};
+
+/// `CUDA_ERROR_OUT_OF_MEMORY` and `CUDA_ERROR_NOT_INITIALIZED` (cuda.h).
+const OUT_OF_MEMORY: c_int = 2;
+const NOT_INITIALIZED: c_int = 3;
+/// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT` and `..._MAX_THREADS_PER_MULTIPROCESSOR` (cuda.h).
+const SM_COUNT: c_int = 16;
+const THREADS_PER_SM: c_int = 39;
+
+/// Declares the hooks: for each a function of the driver's own name and shape, with `driver` bound
+/// to the driver's, and a table of them all.
+macro_rules! hooks {
+    ($( fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$driver:ident| $body:block )*) => {
+        $(
+            /// # Safety
+            /// As the driver's function of that name.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+                type Function = unsafe extern "C" fn($($type),*) -> c_int;
+                static DRIVER: OnceLock<Option<Function>> = OnceLock::new();
+                let found = *DRIVER.get_or_init(|| {
+                    let name = concat!(stringify!($name), "\0");
+                    let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+                    let found = if name.to_bytes().starts_with(b"nvml") {
+                        lookup::nvml(name)
+                    } else {
+                        lookup::driver(name)
+                    };
+                    // SAFETY: the driver's function of that name has this signature.
+                    unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }
+                });
+                let Some($driver) = found else { return NOT_INITIALIZED };
+                $body
+            }
+        )*
+
+        /// The hook for a name, if it is hooked.
+        pub fn find(name: &[u8]) -> Option<*mut c_void> {
+            $( if name == stringify!($name).as_bytes() {
+                return Some($name as *const () as *mut c_void);
+            } )*
+            None
+        }
+    };
+}
+
+hooks! {
+    fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) |driver| {
+        // SAFETY: the caller's arguments, passed on.
+        unsafe { counted(pointer, bytes, || driver(pointer, bytes)) }
+    }
+
+    fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) |driver| {
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(pointer, bytes, flags)) }
+    }
+
+    fn cuMemAllocPitch_v2(
+        pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint,
+    ) |driver| {
+        let bytes = width.saturating_mul(height);
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(pointer, pitch, width, height, element)) }
+    }
+
+    fn cuMemCreate(handle: *mut u64, bytes: usize, prop: *const c_void, flags: u64) |driver| {
+        // SAFETY: as above.
+        unsafe { counted(handle, bytes, || driver(handle, bytes, prop, flags)) }
+    }
+
+    fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: *mut c_void) |driver| {
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(pointer, bytes, stream)) }
+    }
+
+    fn cuMemFree_v2(pointer: u64) |driver| {
+        // SAFETY: as above.
+        freed(pointer, unsafe { driver(pointer) })
+    }
+
+    fn cuMemRelease(handle: u64) |driver| {
+        // SAFETY: as above.
+        freed(handle, unsafe { driver(handle) })
+    }
+
+    fn cuMemFreeAsync(pointer: u64, stream: *mut c_void) |driver| {
+        // SAFETY: as above.
+        freed(pointer, unsafe { driver(pointer, stream) })
+    }
+
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(free, total) };
+        if let (0, Some((limit, used))) = (code, limited()) {
+            // SAFETY: the driver took both places, so they can be written.
+            unsafe {
+                *total = (*total).min(limit as usize);
+                *free = (*free).min(limit.saturating_sub(used) as usize);
+            }
+        }
+        code
+    }
+
+    fn cuDeviceTotalMem_v2(total: *mut usize, device: c_int) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(total, device) };
+        if let (0, Some((limit, _))) = (code, limited()) {
+            // SAFETY: the driver took the place, so it can be written.
+            unsafe { *total = (*total).min(limit as usize) };
+        }
+        code
+    }
+
+    fn cuCtxCreate_v2(context: *mut *mut c_void, flags: c_uint, device: c_int) |driver| {
+        // SAFETY: as above.
+        with_context(|| unsafe { driver(context, flags, device) })
+    }
+
+    fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) |driver| {
+        // SAFETY: as above.
+        with_context(|| unsafe { driver(context, device) })
+    }
+
+    fn cuLaunchKernel(
+        function: *mut c_void, x: c_uint, y: c_uint, z: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
+        shared: c_uint, stream: *mut c_void, params: *mut *mut c_void, extra: *mut *mut c_void,
+    ) |driver| {
+        hold_back(u64::from(x) * u64::from(y) * u64::from(z));
+        // SAFETY: as above.
+        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params, extra) }
+    }
+
+    fn cuLaunchKernelEx(
+        config: *const c_uint, function: *mut c_void, params: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) |driver| {
+        if !config.is_null() {
+            // SAFETY: a launch configuration begins with the three sides of the grid (cuda.h).
+            let grid = unsafe { std::slice::from_raw_parts(config, 3) };
+            hold_back(grid.iter().map(|&side| u64::from(side)).product());
+        }
+        // SAFETY: as above.
+        unsafe { driver(config, function, params, extra) }
+    }
+
+    fn cuGetProcAddress(
+        symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
+    ) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(symbol, found, version, flags) };
+        // SAFETY: a string and a place that the driver took.
+        unsafe { replace(code, symbol, found) }
+    }
+
+    fn cuGetProcAddress_v2(
+        symbol: *const c_char, found: *mut *mut c_void, version: c_int, flags: u64,
+        status: *mut c_int,
+    ) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(symbol, found, version, flags, status) };
+        // SAFETY: a string and a place that the driver took.
+        unsafe { replace(code, symbol, found) }
+    }
+
+    fn nvmlDeviceGetMemoryInfo(device: *mut c_void, info: *mut [u64; 3]) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(device, info) };
+        if let (0, Some((limit, used))) = (code, limited()) {
+            // SAFETY: the library took the place: total, free and used (nvml.h).
+            unsafe { *info = [limit, limit.saturating_sub(used), used.min(limit)] };
+        }
+        code
+    }
+}
+
+/// The limit in force with what is used of it; `None` if there is none.
+fn limited() -> Option<(u64, u64)> {
+    let region = region::get()?;
+    let limit = region.memory_limit();
+    (limit != 0).then(|| (limit, region.used()))
+}
+
+/// What each pointer or handle was charged.
+fn charges() -> std::sync::MutexGuard<'static, HashMap<u64, u64>> {
+    static CHARGES: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
+    let map = CHARGES.get_or_init(Mutex::default);
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An allocation that counts: refused beyond the limit, charged if the driver grants it.
+///
+/// # Safety
+/// `place` is where the driver stores what it made.
+unsafe fn counted(place: *mut u64, bytes: usize, driver: impl FnOnce() -> c_int) -> c_int {
+    let Some(region) = region::get() else {
+        return driver();
+    };
+    let bytes = bytes as u64;
+    let limit = region.memory_limit() as f64 * (1.0 + settings::get().overshoot);
+    if !region.charge(bytes, limit as u64) {
+        say(
+            2,
+            &format!("{bytes} B more than the limit of {limit} B allows"),
+        );
+        return OUT_OF_MEMORY;
+    }
+    let code = driver();
+    if code == 0 {
+        // SAFETY: the driver stored what it made.
+        charges().insert(unsafe { *place }, bytes);
+    } else {
+        region.release(bytes);
+    }
+    code
+}
+
+fn freed(pointer: u64, code: c_int) -> c_int {
+    if code == 0
+        && let Some(bytes) = charges().remove(&pointer)
+        && let Some(region) = region::get()
+    {
+        region.release(bytes);
+    }
+    code
+}
+
+/// Makes a context, charges what it takes, and looks for this process in the management library's
+/// list: without its own number there the limiter cannot know its utilisation and stays off.
+fn with_context(driver: impl FnOnce() -> c_int) -> c_int {
+    let before = device_used();
+    let code = driver();
+    if code != 0 {
+        return code;
+    }
+    if let (Some(before), Some(after), Some(region)) = (before, device_used(), region::get()) {
+        // Above the limit too: the context is there, and counts.
+        region.charge(after.saturating_sub(before), 0);
+    }
+    let found = listed();
+    LISTED.get_or_init(|| found);
+    if found {
+        say(3, &format!("hostPid={}", std::process::id()));
+    } else {
+        say(1, "SET_TASK_PID FAILED: the SM limiter is off");
+    }
+    0
+}
+
+/// Whether the process found itself in the list of processes.
+static LISTED: OnceLock<bool> = OnceLock::new();
+
+/// Waits until the limiter lets a launch go, where there is a limit.
+fn hold_back(blocks: u64) {
+    let settings = settings::get();
+    let Some(region) = region::get() else { return };
+    let limit = region.sm_limit();
+    let on = settings.force || !settings.disabled && region.limiter_on();
+    if limit == 0 || !on || LISTED.get() != Some(&true) {
+        return;
+    }
+    limiter::wait(blocks, limit, shape(), &utilisation);
+}
+
+/// SMs and threads of an SM.
+fn shape() -> (u32, u32) {
+    static SHAPE: OnceLock<(u32, u32)> = OnceLock::new();
+    *SHAPE.get_or_init(|| {
+        type Function = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+        let found = lookup::driver(c"cuDeviceGetAttribute");
+        // SAFETY: the driver's function of that name has this signature.
+        let ask = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) };
+        let attribute = |number: c_int| {
+            let mut value = 0;
+            // SAFETY: a valid place, a known attribute, the first device.
+            let code = ask.map_or(1, |ask| unsafe { ask(&raw mut value, number, 0) });
+            if code == 0 {
+                u32::try_from(value).unwrap_or(1)
+            } else {
+                1
+            }
+        };
+        (attribute(SM_COUNT), attribute(THREADS_PER_SM))
+    })
+}
+
+/// Replaces what `cuGetProcAddress` found by the hook of that name, if there is one.
+///
+/// # Safety
+/// `symbol` is a C string and `found` a place, as the driver took them.
+unsafe fn replace(code: c_int, symbol: *const c_char, found: *mut *mut c_void) -> c_int {
+    if code != 0 || symbol.is_null() || found.is_null() {
+        return code;
+    }
+    // SAFETY: a C string by the caller's contract.
+    let base = unsafe { std::ffi::CStr::from_ptr(symbol) }.to_bytes();
+    let newest = [base, b"_v2"].concat();
+    if let Some(hook) = find(&newest).or_else(|| find(base)) {
+        // SAFETY: a place by the caller's contract.
+        unsafe { *found = hook };
+    }
+    code
+}
+
+fn device_used() -> Option<u64> {
+    management::used()
+}
+
+fn listed() -> bool {
+    management::processes().is_some_and(|list| list.contains(&std::process::id()))
+}
+
+/// Utilisation of this process since it last asked, in percent.
+fn utilisation() -> u32 {
+    static SINCE_US: Mutex<u64> = Mutex::new(0);
+    let mut since = SINCE_US.lock().unwrap_or_else(PoisonError::into_inner);
+    match management::utilisation(std::process::id(), *since) {
+        Some((percent, time_us)) => {
+            *since = time_us;
+            percent
+        }
+        None => 0,
+    }
+}

@@ -1,0 +1,118 @@
+//! The bucket that holds launches back: a launch costs as many tokens as its grid has blocks,
+//! whatever they do and however long they take, and waits only while the bucket is overdrawn.
+//!
+//! The bucket is filled every 120 ms by an amount that follows the process's own utilisation as the
+//! management library reports it (HAMi-core, `multiprocess_utilization_watcher.c`). The real
+//! library has a thread for that; here the filling is caught up with at each launch, so that it
+//! happens in virtual time too.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock;
+
+/// Time between two fillings.
+const PERIOD_NS: u64 = 120_000_000;
+/// Pause of a launch that waits, before it looks again.
+const TICK_NS: u64 = 10_000_000;
+/// A launch that waits longer than this goes through: better late than never.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// The bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Tokens there are; below zero after a launch that overdrew it.
+    tokens: i64,
+    /// Tokens that one filling adds.
+    share: i64,
+    /// What the bucket holds.
+    capacity: i64,
+    /// When it was last filled.
+    filled_ns: u64,
+}
+
+impl Bucket {
+    /// A full bucket for a device of that many SMs.
+    pub const fn new(sm_count: u32, threads_per_sm: u32, now_ns: u64) -> Self {
+        let capacity = sm_count as i64 * threads_per_sm as i64;
+        Self {
+            tokens: capacity,
+            share: 0,
+            capacity,
+            filled_ns: now_ns,
+        }
+    }
+
+    /// Fills it once: more than last time if the process stayed under its limit, less if not.
+    fn fill(&mut self, limit: u32, utilisation: u32, sm_count: u32) {
+        let off = i64::from(limit.abs_diff(utilisation)).max(5);
+        let step = i64::from(sm_count) * i64::from(sm_count) * off / 100;
+        self.share = if utilisation <= limit {
+            (self.share + step.max(1)).min(self.capacity)
+        } else {
+            (self.share - step.max(1)).max(0)
+        };
+        self.tokens = (self.tokens + self.share).min(self.capacity);
+    }
+
+    /// Whether a launch may go; it then pays.
+    fn take(&mut self, blocks: u64) -> bool {
+        if self.tokens < 0 {
+            return false;
+        }
+        self.tokens -= i64::try_from(blocks).unwrap_or(i64::MAX / 2);
+        true
+    }
+}
+
+static BUCKET: Mutex<Option<Bucket>> = Mutex::new(None);
+
+/// Holds a launch of that many blocks back until it may go. `utilisation` is asked at each filling.
+pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -> u32) {
+    let began_ns = clock::now_ns();
+    loop {
+        let now_ns = clock::now_ns();
+        {
+            let mut held = BUCKET.lock().unwrap_or_else(PoisonError::into_inner);
+            let bucket = held.get_or_insert_with(|| Bucket::new(shape.0, shape.1, now_ns));
+            let due = now_ns.saturating_sub(bucket.filled_ns) / PERIOD_NS;
+            if due > 0 {
+                let utilisation = utilisation();
+                for _ in 0..due.min(100) {
+                    bucket.fill(limit, utilisation, shape.0);
+                }
+                bucket.filled_ns += due * PERIOD_NS;
+            }
+            if bucket.take(blocks) || now_ns - began_ns > PATIENCE_NS {
+                return;
+            }
+        }
+        if !clock::sleep_until(now_ns + TICK_NS) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bucket;
+
+    #[test]
+    fn one_launch_may_overdraw_and_the_next_waits() {
+        let mut bucket = Bucket::new(4, 100, 0);
+        assert!(bucket.take(1_000_000), "the first goes whatever it costs");
+        assert!(!bucket.take(1));
+        assert!(bucket.tokens < -900_000);
+    }
+
+    #[test]
+    fn the_filling_follows_the_utilisation() {
+        let mut bucket = Bucket::new(10, 100, 0);
+        assert!(bucket.take(5_000));
+        bucket.fill(50, 10, 10);
+        assert_eq!(bucket.share, 40, "40 percent off, 10 SMs squared");
+        bucket.fill(50, 90, 10);
+        assert_eq!(bucket.share, 0);
+        bucket.fill(50, 48, 10);
+        assert_eq!(bucket.share, 5, "at least five percent");
+    }
+}

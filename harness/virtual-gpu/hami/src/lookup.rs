@@ -1,0 +1,79 @@
+//! The way in: `dlsym` as programs call it, and the real one behind it.
+//!
+//! A program that loads libcuda at run time finds its functions through `dlsym`, so that is what is
+//! taken over. One that is linked statically, that calls `dlvsym`, or that walks the symbol table
+//! itself is not caught, as with the real library.
+#![expect(unsafe_code, reason = "symbols are looked up by C names")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+use crate::hooks;
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Versions under which C libraries have carried `dlsym`, the newest first.
+const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.17", c"GLIBC_2.2.5"];
+
+/// The C library's own `dlsym`.
+fn real() -> Option<Dlsym> {
+    static REAL: OnceLock<Option<Dlsym>> = OnceLock::new();
+    *REAL.get_or_init(|| {
+        VERSIONS.iter().find_map(|version| {
+            // SAFETY: both are C strings; the pseudo handle asks for the next library in order.
+            let found =
+                unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+            // SAFETY: a function of that name has this signature; a null pointer is `None`.
+            unsafe { std::mem::transmute::<*mut c_void, Option<Dlsym>>(found) }
+        })
+    })
+}
+
+/// Answers for the hooked names, and asks the C library for all others.
+///
+/// # Safety
+/// `name` is a C string and `handle` one that `dlsym` takes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    if !name.is_null() {
+        // SAFETY: a C string by the caller's contract.
+        let wanted = unsafe { CStr::from_ptr(name) };
+        if let Some(hook) = hooks::find(wanted.to_bytes()) {
+            return hook;
+        }
+    }
+    match real() {
+        // SAFETY: passed on as it came.
+        Some(real) => unsafe { real(handle, name) },
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// The driver's own function of that name; null if no driver is loaded or it has none.
+pub fn driver(name: &CStr) -> *mut c_void {
+    in_library(&[c"libcuda.so.1", c"libcuda.so"], name)
+}
+
+/// The management library's own function of that name; loaded if it is not there yet.
+pub fn nvml(name: &CStr) -> *mut c_void {
+    in_library(&[c"libnvidia-ml.so.1", c"libnvidia-ml.so"], name)
+}
+
+fn in_library(libraries: &[&CStr], name: &CStr) -> *mut c_void {
+    let Some(real) = real() else {
+        return std::ptr::null_mut();
+    };
+    for library in libraries {
+        // SAFETY: C strings; the library is the one that the program itself uses.
+        let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY) };
+        if handle.is_null() {
+            continue;
+        }
+        // SAFETY: a handle that was just opened, and a C string.
+        let found = unsafe { real(handle, name.as_ptr()) };
+        if !found.is_null() {
+            return found;
+        }
+    }
+    std::ptr::null_mut()
+}

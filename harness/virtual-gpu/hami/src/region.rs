@@ -1,0 +1,224 @@
+//! The accounting that all processes of a container share: a mapped file with the limits that its
+//! first user set, and what each process has.
+//!
+//! Without a file of its own for each tenant, whoever comes first fixes the limits for everyone, as
+//! with the real library.
+#![expect(unsafe_code, reason = "a file is mapped and shared between processes")]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::settings::Settings;
+
+/// Processes of one region at most, as in HAMi-core.
+const PROCESSES: usize = 1024;
+const MAGIC: u64 = 0x6870_7567_0000_0001;
+
+/// One process.
+#[repr(C)]
+struct Entry {
+    pid: AtomicU32,
+    _reserved: AtomicU32,
+    bytes: AtomicU64,
+}
+
+/// What the file holds.
+#[repr(C)]
+struct Layout {
+    magic: AtomicU64,
+    memory_limit: AtomicU64,
+    sm_limit: AtomicU32,
+    /// The monitor's switch: the limiter is on.
+    limiter_on: AtomicU32,
+    processes: [Entry; PROCESSES],
+}
+
+/// The mapped file.
+pub struct Region {
+    layout: &'static Layout,
+    file: File,
+    /// Threads of this process take turns at the file's lock, which knows processes only.
+    turn: Mutex<()>,
+}
+
+/// The region of this process; `None` if its file cannot be used.
+pub fn get() -> Option<&'static Region> {
+    static REGION: OnceLock<Option<Region>> = OnceLock::new();
+    let opened = REGION.get_or_init(|| match Region::open(crate::settings::get()) {
+        Ok(region) => Some(region),
+        Err(error) => {
+            crate::say(1, &format!("shared region: {error}: nothing is limited"));
+            None
+        }
+    });
+    opened.as_ref()
+}
+
+impl Region {
+    fn open(settings: &Settings) -> std::io::Result<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&settings.cache)?;
+        file.set_len(size_of::<Layout>() as u64)?;
+        // SAFETY: a fresh shared mapping of an open file of that length, checked below.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Layout>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the mapping is as large as `Layout`, is never undone, and holds atomics only.
+        let layout = unsafe { &*base.cast::<Layout>() };
+        let region = Self {
+            layout,
+            file,
+            turn: Mutex::new(()),
+        };
+        region.locked(|layout| {
+            if layout.magic.load(Ordering::Relaxed) != MAGIC {
+                layout
+                    .memory_limit
+                    .store(settings.memory_limit, Ordering::Relaxed);
+                layout.sm_limit.store(settings.sm_limit, Ordering::Relaxed);
+                layout.limiter_on.store(1, Ordering::Relaxed);
+                layout.magic.store(MAGIC, Ordering::Relaxed);
+            }
+        });
+        Ok(region)
+    }
+
+    /// Runs `body` while nobody else changes the file.
+    fn locked<R>(&self, body: impl FnOnce(&Layout) -> R) -> R {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let fd = self.file.as_raw_fd();
+        // SAFETY: an open descriptor; the lock goes with the process if it dies.
+        unsafe { libc::flock(fd, libc::LOCK_EX) };
+        let result = body(self.layout);
+        // SAFETY: as above.
+        unsafe { libc::flock(fd, libc::LOCK_UN) };
+        result
+    }
+
+    /// The memory limit in force; 0 for none.
+    pub fn memory_limit(&self) -> u64 {
+        self.layout.memory_limit.load(Ordering::Relaxed)
+    }
+
+    /// The SM limit in force, in percent; 0 for none.
+    pub fn sm_limit(&self) -> u32 {
+        self.layout.sm_limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether the monitor lets the limiter work.
+    pub fn limiter_on(&self) -> bool {
+        self.layout.limiter_on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Bytes that all processes have.
+    pub fn used(&self) -> u64 {
+        self.locked(used)
+    }
+
+    /// Charges this process, if that stays within `limit`; 0 charges always.
+    pub fn charge(&self, bytes: u64, limit: u64) -> bool {
+        let own = std::process::id();
+        self.locked(|layout| {
+            if limit != 0 && used(layout).saturating_add(bytes) > limit {
+                return false;
+            }
+            let mine = layout
+                .processes
+                .iter()
+                .find(|e| e.pid.load(Ordering::Relaxed) == own);
+            let mine = mine.or_else(|| {
+                let free = layout
+                    .processes
+                    .iter()
+                    .find(|e| e.pid.load(Ordering::Relaxed) == 0)?;
+                free.pid.store(own, Ordering::Relaxed);
+                Some(free)
+            });
+            let Some(mine) = mine else { return false };
+            mine.bytes.fetch_add(bytes, Ordering::Relaxed);
+            true
+        })
+    }
+
+    /// Takes a charge back.
+    pub fn release(&self, bytes: u64) {
+        let own = std::process::id();
+        self.locked(|layout| {
+            for entry in &layout.processes {
+                if entry.pid.load(Ordering::Relaxed) == own {
+                    let left = entry.bytes.load(Ordering::Relaxed).saturating_sub(bytes);
+                    entry.bytes.store(left, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+}
+
+/// Bytes of every process that lives; those of the dead are taken back.
+fn used(layout: &Layout) -> u64 {
+    let mut sum = 0;
+    for entry in &layout.processes {
+        let pid = entry.pid.load(Ordering::Relaxed);
+        if pid == 0 {
+            continue;
+        }
+        // SAFETY: signal 0 only asks whether the process is there.
+        let there = unsafe { libc::kill(pid as libc::pid_t, 0) } == 0;
+        if there {
+            sum += entry.bytes.load(Ordering::Relaxed);
+        } else {
+            entry.bytes.store(0, Ordering::Relaxed);
+            entry.pid.store(0, Ordering::Relaxed);
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Region;
+    use crate::settings::Settings;
+
+    fn settings(cache: std::path::PathBuf, memory_limit: u64) -> Settings {
+        Settings {
+            memory_limit,
+            sm_limit: 30,
+            force: true,
+            disabled: false,
+            cache,
+            log_level: 0,
+            overshoot: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_limit_holds_and_the_first_user_sets_it() -> std::io::Result<()> {
+        let cache = std::env::temp_dir().join(format!("vgpu-region-{}", std::process::id()));
+        let first = Region::open(&settings(cache.clone(), 100))?;
+        let second = Region::open(&settings(cache.clone(), 5_000))?;
+        std::fs::remove_file(&cache)?;
+        assert_eq!(second.memory_limit(), 100);
+        assert!(first.charge(60, 100));
+        assert!(!second.charge(41, 100), "both count together");
+        assert!(second.charge(40, 100));
+        second.release(50);
+        assert_eq!(first.used(), 50);
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! What the environment asks for: the variables of HAMi-core, read once.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The variables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Memory limit in bytes; 0 for none.
+    pub memory_limit: u64,
+    /// SM limit in percent; 0 for none.
+    pub sm_limit: u32,
+    /// The limiter is on whatever the shared region says.
+    pub force: bool,
+    /// The limiter is off whatever the shared region says.
+    pub disabled: bool,
+    /// The accounting file.
+    pub cache: PathBuf,
+    /// 0 to 4.
+    pub log_level: u32,
+    /// Planted: the limit lets this share more through.
+    pub overshoot: f64,
+}
+
+/// The settings of this process.
+pub fn get() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| {
+        let mut settings = read(&|name| std::env::var(name).ok());
+        settings.overshoot = planted_overshoot();
+        settings
+    })
+}
+
+fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
+    let of_device = |name: &str| variable(&format!("{name}_0")).or_else(|| variable(name));
+    let policy = variable("GPU_CORE_UTILIZATION_POLICY").unwrap_or_default();
+    let percent = of_device("CUDA_DEVICE_SM_LIMIT").and_then(|text| text.trim().parse().ok());
+    Settings {
+        memory_limit: of_device("CUDA_DEVICE_MEMORY_LIMIT").map_or(0, |text| bytes(&text)),
+        // 0 and 100 and more mean no limit.
+        sm_limit: percent.filter(|p| *p < 100).unwrap_or(0),
+        force: policy.eq_ignore_ascii_case("force"),
+        disabled: policy.eq_ignore_ascii_case("disable"),
+        cache: variable("CUDA_DEVICE_MEMORY_SHARED_CACHE")
+            .unwrap_or_else(|| "/tmp/cudevshr.cache".to_owned())
+            .into(),
+        log_level: variable("LIBCUDA_LOG_LEVEL")
+            .and_then(|l| l.parse().ok())
+            .unwrap_or(1),
+        overshoot: 0.0,
+    }
+}
+
+/// A size with a unit; what cannot be read limits nothing.
+fn bytes(text: &str) -> u64 {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        _ => (text, 0),
+    };
+    let number: Option<u64> = digits.trim().parse().ok();
+    number.and_then(|n| n.checked_shl(shift)).unwrap_or(0)
+}
+
+/// What the virtual machine plants: one figure out of its file, which this library reads itself
+/// since it must not link the virtual GPU, whose symbols it answers for.
+fn planted_overshoot() -> f64 {
+    let file = std::env::var_os("GPUBENCH_VIRTUAL_GPU").map(PathBuf::from);
+    let text = file.and_then(|dir| std::fs::read_to_string(dir.join("machine.toml")).ok());
+    text.as_deref().map_or(0.0, overshoot_in)
+}
+
+fn overshoot_in(text: &str) -> f64 {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("hami_memory_overshoot = "));
+    line.and_then(|value| value.trim().parse().ok())
+        .unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{overshoot_in, read};
+
+    fn with(pairs: &[(&str, &str)]) -> super::Settings {
+        read(&|name| {
+            let found = pairs.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn limits_are_read_with_their_units_and_the_device_s_own_comes_first() {
+        let settings = with(&[
+            ("CUDA_DEVICE_MEMORY_LIMIT", "4G"),
+            ("CUDA_DEVICE_MEMORY_LIMIT_0", "512M"),
+            ("CUDA_DEVICE_SM_LIMIT", "30"),
+            ("GPU_CORE_UTILIZATION_POLICY", "FORCE"),
+        ]);
+        assert_eq!((settings.memory_limit, settings.sm_limit), (512 << 20, 30));
+        assert!(settings.force && !settings.disabled);
+    }
+
+    #[test]
+    fn no_limit_is_no_limit() {
+        let settings = with(&[
+            ("CUDA_DEVICE_SM_LIMIT", "100"),
+            ("CUDA_DEVICE_MEMORY_LIMIT", "x"),
+        ]);
+        assert_eq!((settings.memory_limit, settings.sm_limit), (0, 0));
+    }
+
+    #[test]
+    fn the_planted_figure_is_found() {
+        assert_eq!(
+            overshoot_in("[defects]\nhami_memory_overshoot = 0.25\n"),
+            0.25
+        );
+        assert_eq!(overshoot_in("[defects]\n"), 0.0);
+    }
+}
