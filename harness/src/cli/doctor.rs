@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use gpubench_record::{DeviceIdentity, ExitCode, FromTenant, ToTenant};
+use gpubench_record::{DeviceIdentity, ExitCode};
+use gpubench_stats::Confidence;
+use gpubench_stats::power::mde80;
 use gpubench_workloads::timer_selftest::{Punctuality, punctuality};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
+use super::examine::{Achieved, Spread, examine};
 use super::host;
 use super::timer;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
 use crate::plan::{Availability, Capability};
-use crate::run::participants_of;
-use crate::tenant::Spawner;
 
 /// How long each timer self-test runs.
 const SELF_TEST: Duration = Duration::from_secs(1);
-/// Longest wait for a tenant's answer.
-const ANSWER: Duration = Duration::from_secs(120);
-
 /// Says what this host can do: device, mechanisms, timer
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(&[
@@ -46,6 +44,10 @@ struct Findings {
     mechanisms: Vec<Capability>,
     timer: Vec<(&'static str, Result<Punctuality, String>)>,
     verified: Vec<(String, String)>,
+    achieved: Vec<Achieved>,
+    /// Spread of equal measurements, and the blocks of the profile.
+    spread: Result<Spread, String>,
+    blocks: u32,
     root: bool,
 }
 
@@ -61,6 +63,9 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         mechanisms: Vec::new(),
         timer: Vec::new(),
         verified: Vec::new(),
+        achieved: Vec::new(),
+        spread: Err("there is no device".to_owned()),
+        blocks: profile.blocks.max,
         root: is_root(),
     };
     let mut wrong = None;
@@ -68,9 +73,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Ok(bench) => {
             findings.mechanisms =
                 host::capabilities(&args.device, &args.profile, &profile)?.mechanisms;
-            let (identity, verified) = look_inside(&bench, args.verify)?;
-            findings.device = Ok(identity);
-            findings.verified = verified;
+            let found = examine(&bench, &profile, args.verify)?;
+            findings.device = Ok(found.identity);
+            findings.verified = found.verified;
+            findings.achieved = found.achieved;
+            findings.spread = found.spread;
         }
         Err(error @ ExpectedError::Usage { .. }) => return Err(error),
         Err(error) => {
@@ -100,67 +107,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     wrong.map_or(Ok(ExitCode::Done), Err)
 }
 
-/// Asks a tenant what the device looks like from inside a context, and has kernels checked.
-fn look_inside(
-    bench: &Bench,
-    verify: bool,
-) -> Result<(DeviceIdentity, Vec<(String, String)>), ExpectedError> {
-    let internal = |what: String| ExpectedError::Internal { what };
-    let nothing = |error: &dyn std::fmt::Display| ExpectedError::NothingRan {
-        reason: error.to_string(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| internal(format!("event loop: {error}")))?;
-    runtime.block_on(async {
-        let spawner = Spawner::new(bench.environment()).map_err(|e| internal(e.to_string()))?;
-        let participants = participants_of(0);
-        let none = std::collections::BTreeMap::new();
-        let mut tenant = spawner
-            .spawn("probe", participants, &none)
-            .await
-            .map_err(|e| nothing(&e))?;
-        let clock = bench.clock();
-        let mut identity = bench.identity().clone();
-        let mut verified = Vec::new();
-        let names: Vec<String> = gpubench_workloads::load::CATALOGUE
-            .iter()
-            .map(|workload| workload.name().to_owned())
-            .collect();
-        let open = ToTenant::Open {
-            ordinal: 0,
-            spin: false,
-            participants,
-        };
-        for message in [open, ToTenant::Verify { workloads: names }, ToTenant::Close] {
-            if !verify && matches!(message, ToTenant::Verify { .. }) {
-                continue;
-            }
-            clock
-                .expect(participants.issuer)
-                .map_err(|e| internal(e.to_string()))?;
-            tenant.send(&message).await.map_err(|e| nothing(&e))?;
-            let answer = tenant
-                .receive("looking", ANSWER)
-                .await
-                .map_err(|e| nothing(&e))?;
-            clock
-                .abandon(participants)
-                .map_err(|e| internal(e.to_string()))?;
-            match answer {
-                FromTenant::Opened { facts } => {
-                    crate::device::identity::complete(&mut identity, &facts);
-                }
-                FromTenant::Verified { results } => verified.extend(results),
-                _ => {}
-            }
-        }
-        tenant.stop().await;
-        Ok((identity, verified))
-    })
-}
-
 /// Whether this process may change device settings, as far as its user decides that.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -184,12 +130,23 @@ fn as_json(findings: &Findings) -> Value {
         .iter()
         .map(|(name, result)| (name.clone(), json!(result)))
         .collect();
+    let achieved: Vec<Value> = findings.achieved.iter().map(achieved_json).collect();
+    let effect = match detectable(findings) {
+        Ok((spread, effect_log)) => json!({
+            "mde80_ratio": effect_log.exp() - 1.0, "blocks": findings.blocks,
+            "sd_log": spread.sd_log, "pairs": spread.pairs, "loop_ns": spread.loop_ns,
+            "victim": spread.victim,
+        }),
+        Err(reason) => json!({ "outcome": "inconclusive", "reason": reason }),
+    };
     json!({
         "device": findings.device.as_ref().ok(),
         "no_device": findings.device.as_ref().err(),
         "root": findings.root,
         "mechanisms": findings.mechanisms,
         "timer_lateness_at_1_khz": timer,
+        "achieved": achieved,
+        "detectable_effect": effect,
         "kernels": verified,
     })
 }
@@ -246,9 +203,18 @@ fn as_text(findings: &Findings) -> String {
         "wakes",
     ];
     out.push_str(&table(header, &rows));
-    out.push_str(
-        "\nsmallest detectable effect: unknown here until a run has measured its A/A pairs (S')\n",
-    );
+    let rows: Vec<[String; 4]> = findings.achieved.iter().map(achieved_row).collect();
+    if !rows.is_empty() {
+        let header = [
+            "whole device",
+            "achieved",
+            "peak by clock and width",
+            "share",
+        ];
+        out.push('\n');
+        out.push_str(&table(header, &rows));
+    }
+    out.push_str(&effect_line(findings));
     if !findings.verified.is_empty() {
         let rows: Vec<[String; 2]> = findings
             .verified
@@ -297,4 +263,55 @@ fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [
             ]
         }
     }
+}
+
+/// The smallest change of a rate that the profile's blocks find with 80 % power, as a logarithm.
+fn detectable(findings: &Findings) -> Result<(&Spread, f64), String> {
+    let spread = findings.spread.as_ref().map_err(Clone::clone)?;
+    let effect = mde80(spread.sd_log, findings.blocks, Confidence::P95);
+    Ok((spread, effect.map_err(|error| error.to_string())?))
+}
+
+fn effect_line(findings: &Findings) -> String {
+    match detectable(findings) {
+        Ok((spread, effect_log)) => format!(
+            "\nsmallest detectable effect: {:.2} % of a rate with the {} blocks of the profile (80 \
+             % power, 95 % interval), if its cells differ as {} pairs of equal {} ms loops of {} \
+             did: sd {:.2} %\n",
+            100.0 * (effect_log.exp() - 1.0),
+            findings.blocks,
+            spread.pairs,
+            spread.loop_ns / 1_000_000,
+            spread.victim,
+            100.0 * spread.sd_log,
+        ),
+        Err(reason) => format!("\nsmallest detectable effect: unknown ({reason})\n"),
+    }
+}
+
+fn achieved_json(one: &Achieved) -> Value {
+    let share = one.per_s.as_ref().ok().zip(one.peak_per_s.as_ref().ok());
+    json!({
+        "name": one.name, "unit": one.unit,
+        "achieved_per_s": one.per_s.as_ref().ok(), "not_achieved": one.per_s.as_ref().err(),
+        "peak_per_s": one.peak_per_s.as_ref().ok(), "no_peak": one.peak_per_s.as_ref().err(),
+        "share_of_peak": share.map(|(achieved, peak)| achieved / peak),
+    })
+}
+
+fn achieved_row(one: &Achieved) -> [String; 4] {
+    let rate = |per_s: &Result<f64, String>| match per_s {
+        Ok(per_s) => format!("{:.1} G{}/s", per_s / 1e9, one.unit),
+        Err(reason) => format!("unknown ({reason})"),
+    };
+    let share = match (&one.per_s, &one.peak_per_s) {
+        (Ok(achieved), Ok(peak)) => format!("{:.1} %", 100.0 * achieved / peak),
+        _ => "-".to_owned(),
+    };
+    [
+        one.name.to_owned(),
+        rate(&one.per_s),
+        rate(&one.peak_per_s),
+        share,
+    ]
 }

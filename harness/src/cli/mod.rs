@@ -10,6 +10,7 @@ mod catalogue_rows;
 pub mod common;
 pub mod device;
 pub mod doctor;
+mod examine;
 pub mod host;
 pub mod judge;
 pub mod list;

@@ -162,6 +162,28 @@ impl Nvml {
         Ok(self.device()?.current_throttle_reasons()?.bits())
     }
 
+    /// The most that the memory's pins can move: two transfers a clock on every line of the bus, as
+    /// on every memory since GDDR3 (the formula of NVIDIA's `deviceQuery` sample).
+    ///
+    /// # Errors
+    /// When NVML does not tell clock or width.
+    pub fn memory_peak_bytes_per_s(&self) -> Result<f64, NvmlError> {
+        let device = self.device()?;
+        let clock_mhz = f64::from(device.max_clock_info(Clock::Memory)?);
+        let bus_bits = f64::from(device.memory_bus_width()?);
+        Ok(2.0 * clock_mhz * 1e6 * bus_bits / 8.0)
+    }
+
+    /// The most single-precision operations: a multiply and an add on every core, every clock.
+    ///
+    /// # Errors
+    /// When NVML does not tell clock or cores.
+    pub fn fp32_peak_flops_per_s(&self) -> Result<f64, NvmlError> {
+        let device = self.device()?;
+        let clock_mhz = f64::from(device.max_clock_info(Clock::SM)?);
+        Ok(2.0 * clock_mhz * 1e6 * f64::from(device.num_cores()?))
+    }
+
     /// Everything worth recording at an instant.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {

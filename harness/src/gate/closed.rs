@@ -40,6 +40,13 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
     put(found, "gpu_p50_ns", median_ns(&gpu_ns));
 }
 
+/// Completions per second of a victim's closed loop; absent where there are too few for a rate.
+#[must_use]
+pub fn closed_rate_per_s(rows: &[SampleRow]) -> Option<f64> {
+    let rows = samples::of_phase(rows, Phase::Closed);
+    rate_per_s(&rows, &completed(&rows))
+}
+
 /// Requests that completed with a right result.
 pub(super) fn completed(rows: &[SampleRow]) -> Vec<SampleRow> {
     let is_done = |row: &&SampleRow| row.status == SampleStatus::Ok && row.t_done_ns != MISSING;

@@ -28,6 +28,7 @@ use gpubench_record::{
     TenantResult, Thresholds,
 };
 
+pub use closed::closed_rate_per_s;
 pub use overload::GATE as OVERLOAD_GATE;
 use spans::Windows;
 
