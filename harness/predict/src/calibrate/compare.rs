@@ -6,7 +6,7 @@
 
 use super::Choices;
 use super::figures::{Native, Shared, aggressor_native_per_s, median};
-use super::link::Neighbour;
+use super::link::{Neighbour, Parts};
 use crate::percentile::percentiles;
 use crate::rng::{FastRng, Stream};
 use crate::simulate::event::fifo;
@@ -19,6 +19,8 @@ use serde::Serialize;
 
 /// Requests of the simulated open loop: a p99 of so many is far surer than any measured one.
 const REQUESTS: usize = 60_000;
+/// Parts of a request that are told apart; with so many, one more or less makes no difference.
+const MOST_PARTS: u32 = 1000;
 /// Mechanisms under which tenants take turns.
 const TURNS: [&str; 2] = ["time-slicing", "hami"];
 
@@ -69,6 +71,7 @@ pub struct Comparison {
 /// Predicts one row and puts it beside its measurement.
 pub(super) fn compare(
     record: &RunRecord,
+    victim: &str,
     native: Native,
     row: &Shared,
     choices: &Choices,
@@ -94,9 +97,9 @@ pub(super) fn compare(
     let latencies_ms = contended_ms
         .zip(offered_per_s)
         .filter(|_| load.is_some_and(|l| l < 1.0));
-    let link = contended_ms.and_then(|ms| on_the_link(record, row, native_ms, ms));
+    let link = contended_ms.and_then(|ms| on_the_link(record, victim, row, native_ms, ms));
     let latencies_ms = latencies_ms.map(|(contended_ms, offered_per_s)| match (&turns, link) {
-        (_, Some(neighbour)) => on_link_ms(&neighbour, native_ms, offered_per_s, choices.seed),
+        (_, Some(link)) => on_link_ms(link, native_ms, offered_per_s, choices.seed),
         (Some(turns), None) => turns.open_loop_ms(native, offered_per_s, neighbours, choices.seed),
         (None, None) => open_loop_ms(contended_ms, offered_per_s, choices.seed),
     });
@@ -118,19 +121,33 @@ pub(super) fn compare(
     }
 }
 
-/// The neighbour's copies, where the row's resource is the host link, which does not take turns.
+/// The victim's and the neighbour's copies, where the row's resource is the host link, which does
+/// not take turns.
 fn on_the_link(
     record: &RunRecord,
+    victim: &str,
     row: &Shared,
     native_ms: f64,
     contended_ms: f64,
-) -> Option<Neighbour> {
+) -> Option<(Parts, Neighbour)> {
     let is_link = record.plan.cells.iter().any(|cell| {
         cell.sub_axis == SubAxis::Pcie && cell.aggressor.as_ref() == Some(&row.aggressor)
     });
-    let copy_s = 1.0 / aggressor_native_per_s(record, &row.aggressor)?;
-    let neighbour = Neighbour::from_closed_loop(native_ms / 1000.0, contended_ms / 1000.0, copy_s);
-    neighbour.filter(|_| is_link)
+    if !is_link {
+        return None;
+    }
+    let entries = &record.calibration.entries;
+    let (copies, own) = (entries.get(&row.aggressor)?, entries.get(victim)?);
+    let count = own.spec.params.get("parts").copied().unwrap_or(1);
+    let parts = Parts::new(
+        u32::try_from(count).unwrap_or(MOST_PARTS).min(MOST_PARTS),
+        native_ms / 1000.0,
+        own.work_per_request,
+        copies.work_per_request * copies.native_rate_per_s,
+    );
+    let copy_s = 1.0 / copies.native_rate_per_s;
+    let neighbour = Neighbour::from_closed_loop(parts, contended_ms / 1000.0, copy_s)?;
+    Some((parts, neighbour))
 }
 
 fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
@@ -219,13 +236,15 @@ impl Turns {
 }
 
 /// A queue shared with a neighbour whose copies never end.
-fn on_link_ms(neighbour: &Neighbour, native_ms: f64, offered_per_s: f64, seed: u64) -> Vec<f64> {
+fn on_link_ms(
+    (parts, neighbour): (Parts, Neighbour),
+    native_ms: f64,
+    offered_per_s: f64,
+    seed: u64,
+) -> Vec<f64> {
     let requests = poisson(native_ms, offered_per_s, seed);
     let arrivals_s: Vec<f64> = requests.iter().map(|r| r.arrival_s).collect();
-    latencies_ms(
-        &requests,
-        &neighbour.ends_s(&arrivals_s, native_ms / 1000.0),
-    )
+    latencies_ms(&requests, &neighbour.ends_s(parts, &arrivals_s))
 }
 
 /// One queue with a fixed service time.

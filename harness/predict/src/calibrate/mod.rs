@@ -68,7 +68,7 @@ pub fn calibrate(record: &RunRecord, choices: &Choices) -> Result<Calibrated, Pr
     })?;
     let comparisons: Vec<Comparison> = rows
         .iter()
-        .map(|row| compare::compare(record, native, row, choices))
+        .map(|row| compare::compare(record, &victim, native, row, choices))
         .collect();
     Ok(Calibrated {
         device: format!("{} ({:?})", record.device.name, record.device.kind).to_lowercase(),
