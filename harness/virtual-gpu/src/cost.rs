@@ -55,6 +55,8 @@ pub struct Cost {
     pub demand: [u32; RESOURCES],
     /// Power above idle, in milliwatts.
     pub power_mw: u32,
+    /// SMs with a block on them.
+    pub sms: u32,
 }
 
 /// Even an empty kernel takes the device this long.
@@ -134,6 +136,7 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
         alone_ns,
         demand,
         power_mw,
+        sms: used_sms as u32,
     }
 }
 

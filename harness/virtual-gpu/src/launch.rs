@@ -195,6 +195,7 @@ pub fn launch(process: &Process, request: &Request<'_>) -> Result<(), Code> {
         xid: fault.as_ref().map_or(0, |fault| fault.xid),
         alone_ns,
         power_mw: known.cost.power_mw,
+        sms: known.cost.sms,
         demand: known.cost.demand,
         ..Op::default()
     };

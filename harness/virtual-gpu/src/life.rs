@@ -4,9 +4,10 @@
     reason = "thread ids and processor affinity have no safe form in std"
 )]
 
+use crate::memory;
 use crate::model::{self, Rules, fault};
 use crate::mps;
-use crate::state::{Context, Head, NONE, Participant, Process, State, Stream};
+use crate::state::{Context, Head, NONE, Participant, Process, State, Stream, leave_account};
 
 /// The name of the calling process, cut to fit.
 #[must_use]
@@ -70,12 +71,14 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
             .any(|s| s.live && s.context == **context && s.head == Head::Started)
     };
     if let Some(&context) = own.iter().find(working) {
-        fault::log(state, slot, XID_PREEMPTIVE_REMOVAL);
+        fault::log(state, context, XID_PREEMPTIVE_REMOVAL);
         let client = state.contexts.rows[context as usize].server != NONE;
         if client && rules.faults.mps_kill_reaches_peers {
             fault::reach(state, rules, context, PEER_DIED, 0);
         }
     }
+    memory::note_peak(state, slot);
+    leave_account(state, slot);
     for context in own {
         close_context(state, rules, context);
     }
@@ -125,6 +128,7 @@ pub fn drop_context(state: &mut State, context: u32) {
             }
         }
     }
+    memory::note_peak(state, state.contexts.rows[context as usize].process);
     let mut freed = false;
     for allocation in state.allocations.live_mut() {
         if allocation.live && allocation.context == context {

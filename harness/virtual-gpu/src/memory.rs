@@ -76,6 +76,16 @@ pub fn free_for(state: &State, context: u32) -> u64 {
     }
 }
 
+/// Bytes that one process has, its contexts included.
+#[must_use]
+pub fn process_bytes(state: &State, process: u32) -> u64 {
+    let contexts = state.contexts.live().iter();
+    let contexts = contexts.filter(|c| c.live && c.process == process);
+    let allocations = state.allocations.live().iter();
+    let allocations = allocations.filter(|a| a.live && a.process == process);
+    contexts.map(|c| c.bytes).sum::<u64>() + allocations.map(|a| a.taken).sum::<u64>()
+}
+
 /// Bytes that one process has on one compute engine, its contexts included.
 #[must_use]
 pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
@@ -145,11 +155,20 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
     };
     state.allocations.rows[slot] = allocation;
     state.allocations.touch();
+    note_peak(state, process);
     Some(allocation)
+}
+
+/// Notes the most memory that a process ever had. To be called before any of it is given back.
+pub fn note_peak(state: &mut State, process: u32) {
+    let bytes = process_bytes(state, process);
+    let row = &mut state.processes.rows[process as usize];
+    row.peak_bytes = row.peak_bytes.max(bytes);
 }
 
 /// Takes the allocation at `offset` back from a process.
 pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
+    note_peak(state, process);
     let allocation = state
         .allocations
         .live_mut()

@@ -46,6 +46,7 @@ pub fn undivided(state: &mut State, machine: &Machine) {
         live: true,
         sm_count: machine.gpu.sm_count,
         busy_ns: engine.busy_ns,
+        used: engine.used,
         ..ComputeEngine::default()
     };
 }
@@ -258,6 +259,9 @@ pub fn create_engine_at(
     let id = (0..all).find(|&id| !taken(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::ENGINES).find(|&row| !state.engines.rows[row].live);
     let row = row.ok_or(MigError::NoRoom)?;
+    // What kernels have used is counted on, as the sum over the rows is that of the device.
+    let was_used = row < state.engines.used as usize;
+    let used = was_used.then(|| state.engines.rows[row].used);
     state.engines.used = state.engines.used.max(row as u32 + 1);
     let sm_count = engine_sms(part.sm_count, slices, all);
     state.mig.made += 1;
@@ -271,6 +275,7 @@ pub fn create_engine_at(
         sm_count,
         sm_share: ONE * u64::from(sm_count) / u64::from(machine.gpu.sm_count),
         generation: state.mig.made,
+        used: used.unwrap_or_default(),
         ..ComputeEngine::default()
     };
     Ok(row as u32)

@@ -128,8 +128,9 @@ impl Device {
             self.shared.claim_life(number)?;
             state.processes.rows[slot] = Process {
                 pid,
-                busy_ns: 0,
+                start_ns: state.now_ns,
                 name: life::own_name(),
+                ..Process::default()
             };
             Ok(number)
         })??;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Rules;
 pub use mig::{Mig, Profile};
-pub use sharing::{Defects, Mps};
+pub use sharing::{Defects, Mps, SliceLevels};
 
 /// The machines that come with the binary: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
@@ -181,6 +181,9 @@ pub struct Scheduler {
     pub slice_us: u64,
     /// Pause between two turns.
     pub switch_gap_us: u64,
+    /// Turns of the levels that an administrator can set; absent where the driver sets none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<SliceLevels>,
     /// Plants perfect isolation: every kernel runs as if it were alone, whoever else runs.
     #[serde(default)]
     pub isolated: bool,

@@ -23,6 +23,18 @@ pub struct Mps {
     pub connect_us: u64,
 }
 
+/// How long turns are at the levels that an administrator can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SliceLevels {
+    /// Short turns.
+    pub short_us: u64,
+    /// Medium turns.
+    pub medium_us: u64,
+    /// Long turns.
+    pub long_us: u64,
+}
+
 /// Promises that the machine breaks, for tests of whoever should notice. All absent by default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -66,6 +78,20 @@ impl Machine {
         }
     }
 
+    /// A turn at a level: 0 default, 1 short, 2 medium, 3 long; `None` if it cannot be set.
+    #[must_use]
+    pub fn slice_ns(&self, level: u32) -> Option<u64> {
+        let levels = self.scheduler.levels?;
+        let us = match level {
+            0 => self.scheduler.slice_us,
+            1 => levels.short_us,
+            2 => levels.medium_us,
+            3 => levels.long_us,
+            _ => return None,
+        };
+        Some(us * 1000)
+    }
+
     /// SMs that an MPS client with this percentage may use of `sms`: rounded down, at least one
     /// (MPS documentation, `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`), as far as the machine keeps to it.
     #[must_use]
@@ -107,6 +133,10 @@ impl Machine {
             if !(-0.9..=10.0).contains(&error) {
                 return wrong(path, key, error, "-0.9 to 10");
             }
+        }
+        let levels = self.scheduler.levels;
+        if levels.is_some_and(|l| [l.short_us, l.medium_us, l.long_us].contains(&0)) {
+            return wrong(path, "scheduler.levels", 0, "turns of 1 or more");
         }
         if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
             return wrong(path, "mps.clients", 0, "1 or more");

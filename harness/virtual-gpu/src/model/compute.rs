@@ -13,7 +13,7 @@ use crate::state::{
 
 use super::limits::{Running, limits};
 use super::share::{Runner, fair_speeds};
-use super::{Queues, Rules};
+use super::{Queues, Rules, usage};
 
 /// Whether the context's group is on its engine and running.
 fn has_engine(state: &State, context: u32) -> bool {
@@ -65,6 +65,7 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
     if own && !state.engines.rows[at].running {
         begin_slice(state, queues, rules, at);
     }
+    let slice = slice_ns(state, rules).max(1);
     let engine = &mut state.engines.rows[at];
     match (own, next) {
         (true, None) => engine.contested = false,
@@ -73,7 +74,6 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
                 // Slices follow one another from the start of the turn, watched or not.
                 let late = now.saturating_sub(engine.slice_end_ns);
                 if late > 0 {
-                    let slice = rules.slice_ns.max(1);
                     engine.slice_end_ns += late.div_ceil(slice) * slice;
                 }
                 engine.contested = true;
@@ -130,6 +130,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         stream.speed = speed;
     }
     state.dram_share = dram.min(ONE);
+    usage::note(state, &running, &speeds);
 }
 
 /// Every kernel that runs now; the others stand still.
@@ -146,6 +147,7 @@ fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running
                 stream: index,
                 context: stream.context,
                 power_mw: op.power_mw,
+                sms: op.sms,
                 runner: Runner {
                     demand: op.demand,
                     priority: context.priority.saturating_add(stream.priority),
@@ -170,6 +172,7 @@ fn capped_clock(rules: &Rules, dynamic_mw: u64) -> u64 {
 
 /// Counts time that passes with kernels running.
 pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
+    usage::account(state, dt_ns);
     let mut any = false;
     for engine in state.engines.live_mut() {
         if engine.running {
@@ -187,13 +190,19 @@ pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
     let mut counted = [false; PROCESSES];
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        if !has_engine(state, stream.context) || kernel_head(&stream, index, queues).is_none() {
+        let Some(op) = kernel_head(&stream, index, queues) else {
+            continue;
+        };
+        let slot = state.contexts.rows[stream.context as usize].process as usize;
+        if slot >= counted.len() || !has_engine(state, stream.context) {
             continue;
         }
-        let process = state.contexts.rows[stream.context as usize].process as usize;
-        if process < counted.len() && !counted[process] {
-            counted[process] = true;
-            state.processes.rows[process].busy_ns += dt_ns;
+        let process = &mut state.processes.rows[slot];
+        let dram = u64::from(op.demand[Resource::Dram as usize]) * stream.speed;
+        process.dram_busy += u128::from(dram >> FRACTION_BITS) * u128::from(dt_ns);
+        if !counted[slot] {
+            counted[slot] = true;
+            process.busy_ns += dt_ns;
         }
     }
 }
@@ -262,11 +271,20 @@ fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize, g
     }
 }
 
+/// How long a turn is now.
+const fn slice_ns(state: &State, rules: &Rules) -> u64 {
+    match state.slice_ns {
+        0 => rules.slice_ns,
+        set_ns => set_ns,
+    }
+}
+
 fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize) {
     let now = state.now_ns;
+    let slice = slice_ns(state, rules);
     let engine = &mut state.engines.rows[at];
     engine.running = true;
-    engine.slice_end_ns = now + rules.slice_ns;
+    engine.slice_end_ns = now + slice;
     engine.interval_start_ns = now;
     let group = engine.group;
     let count = &mut state.contexts.rows[group as usize].intervals;

@@ -33,8 +33,7 @@ pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     let culprit = state.streams.rows[stream].context;
     reach(state, rules, culprit, op.fault, op.xid);
     if op.xid != 0 {
-        let process = state.contexts.rows[culprit as usize].process;
-        log(state, process, op.xid);
+        log(state, culprit, op.xid);
     }
 }
 
@@ -97,14 +96,21 @@ pub fn end(state: &mut State, context: u32, fault: i32) {
     }
 }
 
-/// Puts an Xid in the log.
-pub fn log(state: &mut State, process: u32, number: u32) {
-    let pid = state.processes.rows[process as usize].pid;
+/// Puts an Xid that a context caused in the log.
+pub fn log(state: &mut State, context: u32, number: u32) {
+    let source = &state.contexts.rows[context as usize];
+    let pid = state.processes.rows[source.process as usize].pid;
+    let engine = &state.engines.rows[source.engine as usize];
+    let instance = (source.engine != WHOLE).then(|| {
+        let gpu_instance = &state.instances.rows[engine.instance as usize];
+        (gpu_instance.id, engine.id)
+    });
     let at = (state.xids_raised % XIDS as u64) as usize;
     state.xids.rows[at] = Xid {
         number,
         pid,
         time_ns: state.now_ns,
+        instance,
     };
     state.xids.used = state.xids.used.max(at as u32 + 1);
     state.xids.touch();

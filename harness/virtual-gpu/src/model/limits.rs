@@ -15,6 +15,8 @@ pub struct Running {
     pub context: u32,
     /// Power above idle at full speed, in milliwatts.
     pub power_mw: u32,
+    /// SMs that it has blocks on.
+    pub sms: u32,
     /// What it uses.
     pub runner: Runner,
 }

@@ -9,6 +9,7 @@ mod copy;
 pub mod fault;
 mod limits;
 pub mod share;
+mod usage;
 
 use crate::state::{FRACTION_BITS, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
 use fault::FaultRules;

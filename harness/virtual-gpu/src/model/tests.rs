@@ -1,6 +1,7 @@
 //! The model against arithmetic: every expected figure is worked out beside the test.
 
 mod sharing;
+mod usage;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

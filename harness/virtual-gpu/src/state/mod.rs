@@ -4,14 +4,16 @@
 //! the model's clock. Work and rates are fixed-point numbers with [`FRACTION_BITS`] bits after the
 //! point.
 
+mod account;
 mod parts;
 mod resource;
 
 use crate::table::Table;
 
+pub use account::{ACCOUNTS, Account, leave as leave_account};
 pub use parts::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MigMode, MpsDaemon,
-    MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, WHOLE,
+    MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, Usage, WHOLE,
 };
 pub use resource::{Place, RESOURCES, Resource};
 
@@ -106,6 +108,12 @@ pub struct Process {
     pub pid: u32,
     /// Device time its kernels have had.
     pub busy_ns: u64,
+    /// When it took its slot.
+    pub start_ns: u64,
+    /// DRAM that its kernels have used, each nanosecond weighed with the share, in fixed point.
+    pub dram_busy: u128,
+    /// Most device memory that it ever had.
+    pub peak_bytes: u64,
     /// Name, cut to fit.
     pub name: [u8; 32],
 }
@@ -209,6 +217,8 @@ pub struct Op {
     pub stamp_ns: u64,
     /// How long it takes alone on the device.
     pub alone_ns: u64,
+    /// SMs that a kernel has blocks on.
+    pub sms: u32,
     /// Bytes that a copy moves over the host link.
     pub bytes: u64,
     /// Power above idle while it runs alone at full speed, in milliwatts.
@@ -284,6 +294,8 @@ pub struct Xid {
     pub pid: u32,
     /// When.
     pub time_ns: u64,
+    /// Ids of the GPU instance and of the compute instance that it happened in; none outside MIG.
+    pub instance: Option<(u32, u32)>,
 }
 
 /// A span during which a context's group had the compute engine.
@@ -364,6 +376,16 @@ pub struct State {
     pub allocations: Table<Allocation, ALLOCATIONS>,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
+    /// How long turns are: 0 by default, 1 short, 2 medium, 3 long.
+    pub slice_level: u32,
+    /// A turn at that level; 0 for that of the machine.
+    pub slice_ns: u64,
+    /// Whether processes that end leave an account.
+    pub accounting: bool,
+    /// Accounts that were ever left.
+    pub accounts_left: u64,
+    /// The last accounts; copied by version.
+    pub accounts: Table<Account, ACCOUNTS>,
 }
 
 impl State {
@@ -395,6 +417,11 @@ impl State {
             streams: Table::new(),
             allocations: Table::new(),
             xids: Table::new(),
+            slice_level: 0,
+            slice_ns: 0,
+            accounting: false,
+            accounts_left: 0,
+            accounts: Table::new(),
         })
     }
 
@@ -424,6 +451,11 @@ impl State {
         self.streams.copy_used(&from.streams);
         self.allocations.copy_if_changed(&from.allocations);
         self.xids.copy_if_changed(&from.xids);
+        self.slice_level = from.slice_level;
+        self.slice_ns = from.slice_ns;
+        self.accounting = from.accounting;
+        self.accounts_left = from.accounts_left;
+        self.accounts.copy_if_changed(&from.accounts);
     }
 }
 

@@ -4,7 +4,7 @@
 //! Row 0 of the instances and of the engines is the whole device. In MIG mode it is out of use and
 //! the other rows are the GPU instances and their compute instances.
 
-use super::{NONE, ONE};
+use super::{NONE, ONE, RESOURCES};
 
 /// GPU instances at most, the whole device included.
 pub const INSTANCES: usize = 9;
@@ -111,6 +111,30 @@ pub struct ComputeEngine {
     pub switches: u64,
     /// Time with at least one kernel running.
     pub busy_ns: u64,
+    /// What its kernels use now.
+    pub use_now: Usage,
+    /// What they have used: each nanosecond counts with what was used then.
+    pub used: Usage,
+}
+
+/// What kernels use: at an instant, or summed up over nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Usage {
+    /// Share of each of the device's resources, in fixed point.
+    pub shares: [u128; RESOURCES],
+    /// SMs with a block on them.
+    pub sms: u128,
+}
+
+impl Usage {
+    /// Adds another one, so many times.
+    pub fn add(&mut self, other: &Self, times: u64) {
+        for (sum, share) in self.shares.iter_mut().zip(other.shares) {
+            *sum += share * u128::from(times);
+        }
+        self.sms += other.sms * u128::from(times);
+    }
 }
 
 impl Default for ComputeEngine {
@@ -133,6 +157,8 @@ impl Default for ComputeEngine {
             switch_end_ns: 0,
             switches: 0,
             busy_ns: 0,
+            use_now: Usage::default(),
+            used: Usage::default(),
         }
     }
 }
