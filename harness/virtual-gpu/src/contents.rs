@@ -92,6 +92,64 @@ impl Contents {
     }
 }
 
+/// A part of device memory that the host sees at an address of its own.
+#[derive(Debug)]
+pub struct HostView {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: an address and a length; whoever reads or writes there races with kernels, as on hardware.
+unsafe impl Send for HostView {}
+// SAFETY: as above.
+unsafe impl Sync for HostView {}
+
+impl HostView {
+    /// Where the host finds it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.base as u64
+    }
+}
+
+impl Drop for HostView {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `Contents::view` with this size.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+impl Contents {
+    /// Maps a part of device memory once more, for the host. Both must be whole pages.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn view(&self, offset: u64, bytes: u64) -> io::Result<HostView> {
+        if self.pointer(offset, bytes).is_none() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: a fresh shared mapping of an open file within its length, checked below.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                self.file.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = base.cast();
+        Ok(HostView {
+            base,
+            bytes: bytes as usize,
+        })
+    }
+}
+
 impl Drop for Contents {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `open` with this size.

@@ -5,12 +5,14 @@
 //! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again.
 //! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
 
+mod deferred;
 mod execute;
 mod ranges;
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::abi::code::{self, Code};
+use crate::abi::cuda::action::{Pace, charge};
 use crate::abi::cuda::noisy;
 use crate::abi::process::{FunctionEntry, Process, StreamEntry, Tables};
 use crate::cost::Cost;
@@ -18,6 +20,8 @@ use crate::machine::Machine;
 use crate::ptx;
 use crate::state::{Op, OpKind};
 
+use deferred::{Deferred, Work};
+pub use deferred::{finish_deferred, finish_deferred_writes, is_owed, owes, repeat_later};
 pub use execute::Clocking;
 use execute::{Outcome, execute};
 
@@ -44,6 +48,8 @@ pub struct Request<'a> {
     pub shared_bytes: u32,
     /// The arguments, laid out.
     pub params: Vec<u8>,
+    /// All blocks have to be on the device at the same time.
+    pub cooperative: bool,
 }
 
 /// Everything that decides what a launch does, memory contents aside.
@@ -73,19 +79,6 @@ struct Known {
     sampled: bool,
     /// Executing it again on the same memory would change nothing.
     repeatable: bool,
-}
-
-/// A launch whose results depend on when it ran.
-#[derive(Debug, Clone)]
-struct Deferred {
-    key: Key,
-    function: FunctionEntry,
-    stream: u32,
-    context: u32,
-    seq: u64,
-    /// Time alone, for what is measured in work; none for what ends by the clock.
-    alone_ns: Option<f64>,
-    writes: Vec<u64>,
 }
 
 /// What a process remembers of its launches.
@@ -149,7 +142,8 @@ pub fn blocks_per_sm(
 ) -> u32 {
     let gpu = &machine.gpu;
     let by_threads = gpu.max_threads_per_sm / threads.max(1);
-    let by_registers = gpu.registers_per_sm / (kernel.registers.max(1) * threads.max(1));
+    let by_registers =
+        gpu.registers_per_sm / kernel.registers.max(1).saturating_mul(threads.max(1));
     let by_shared = match shared_bytes {
         0 => u32::MAX,
         bytes => ((u64::from(gpu.shared_per_sm_kib) << 10) / bytes) as u32,
@@ -164,10 +158,16 @@ pub fn blocks_per_sm(
 ///
 /// # Errors
 /// For impossible shapes at once; faults of the kernel come back from the next call that waits.
-pub fn launch(process: &Process, request: &Request<'_>) -> Result<(), Code> {
+pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<(), Code> {
     let device = &process.device;
+    if request.function.context != request.stream.context {
+        return Err(code::INVALID_HANDLE);
+    }
     check_shape(device.machine(), request)?;
-    device.charge(device.machine().host.launch_ns)?;
+    if request.cooperative {
+        check_residence(process, request)?;
+    }
+    charge(process, pace, device.machine().host.launch_ns)?;
     let key = Key {
         hash: request.function.hash,
         name: request.function.name.clone(),
@@ -203,13 +203,15 @@ pub fn launch(process: &Process, request: &Request<'_>) -> Result<(), Code> {
     if timed && fault.is_none() {
         let writes = known.writes.iter().map(|&(start, _)| start).collect();
         process.tables().launches.deferred.push(Deferred {
-            key,
-            function: request.function.clone(),
             stream: request.stream.slot,
             context: request.stream.context,
             seq,
-            alone_ns: (!known.by_clock).then_some(known.cost.alone_ns),
             writes,
+            work: Work::Launch {
+                key: Box::new(key),
+                function: request.function.clone(),
+                alone_ns: (!known.by_clock).then_some(known.cost.alone_ns),
+            },
         });
     }
     Ok(())
@@ -226,15 +228,18 @@ fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
 fn check_shape(machine: &Machine, request: &Request<'_>) -> Result<(), Code> {
     let kernel = kernel_of(request.function)?;
     let product = |dims: [u32; 3]| dims.iter().map(|&d| u64::from(d)).product::<u64>();
+    // Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
+    const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
+    for (dims, widest) in [request.block, request.grid].iter().zip(WIDEST) {
+        if dims
+            .iter()
+            .zip(widest)
+            .any(|(&side, most)| side == 0 || side > most)
+        {
+            return Err(code::INVALID_VALUE);
+        }
+    }
     let threads = product(request.block);
-    if threads == 0 || product(request.grid) == 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    // Limits of the grid: CUDA C++ Programming Guide, technical specifications.
-    let [x, y, z] = request.block;
-    if x > 1024 || y > 1024 || z > 64 || request.grid[1] > 65_535 || request.grid[2] > 65_535 {
-        return Err(code::INVALID_VALUE);
-    }
     if threads > u64::from(machine.gpu.max_threads_per_block) {
         return Err(code::INVALID_VALUE);
     }
@@ -250,6 +255,22 @@ fn check_shape(machine: &Machine, request: &Request<'_>) -> Result<(), Code> {
     }
     if blocks_per_sm(machine, kernel, threads as u32, shared) == 0 {
         return Err(code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    Ok(())
+}
+
+/// A cooperative launch needs all its blocks on the device at the same time.
+fn check_residence(process: &Process, request: &Request<'_>) -> Result<(), Code> {
+    let machine = process.device.machine();
+    let kernel = kernel_of(request.function)?;
+    let threads = request.block.iter().product::<u32>();
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(request.shared_bytes);
+    let part = process.part(request.stream.context)?;
+    let room =
+        u64::from(blocks_per_sm(machine, kernel, threads, shared)) * u64::from(part.sm_count);
+    let blocks: u64 = request.grid.iter().map(|&side| u64::from(side)).product();
+    if blocks > room {
+        return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     Ok(())
 }
@@ -321,7 +342,7 @@ fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
         writes: versions(&outcome.writes),
         extents: outcome.extents.clone(),
         sampled: outcome.sampled,
-        repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics,
+        repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
     };
     // A program that never repeats itself must not fill the host's memory.
     const REMEMBERED: usize = 4096;
@@ -332,75 +353,6 @@ fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
         tables.launches.known.insert(key.clone(), known.clone());
     }
     known
-}
-
-/// Executes again what ran at a time that is known by now, so that its stamps are true.
-///
-/// # Errors
-/// When the device cannot be asked.
-pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
-    let taken: Vec<Deferred> = {
-        let mut tables = process.tables();
-        if tables.launches.deferred.is_empty() {
-            return Ok(());
-        }
-        let all = std::mem::take(&mut tables.launches.deferred);
-        let (mine, others) = all.into_iter().partition(|d| d.context == context);
-        tables.launches.deferred = others;
-        mine
-    };
-    let mut waiting = Vec::new();
-    for deferred in taken {
-        match execute::when(
-            process,
-            deferred.context,
-            deferred.stream,
-            deferred.seq,
-            deferred.alone_ns,
-        )? {
-            Some(clocking) => {
-                execute(process, &deferred.function, &deferred.key, &clocking)?;
-            }
-            None => waiting.push(deferred),
-        }
-    }
-    process.tables().launches.deferred.extend(waiting);
-    Ok(())
-}
-
-/// The bytes of an asynchronous copy to the host move when the call is made: what ran before it in
-/// the model's time is finished first.
-///
-/// # Errors
-/// When the device cannot be asked.
-pub fn run_deferred_early(process: &Process, context: u32) -> Result<(), Code> {
-    finish_deferred(process, context)
-}
-
-/// Before an allocation is overwritten from outside, launches that still owe it their results are
-/// forgotten: the newer contents win.
-///
-/// # Errors
-/// When the device cannot be asked.
-pub fn finish_deferred_writes(process: &Process, start: u64) -> Result<(), Code> {
-    let contexts: Vec<u32> = {
-        let tables = process.tables();
-        let owed = tables
-            .launches
-            .deferred
-            .iter()
-            .filter(|d| d.writes.contains(&start));
-        owed.map(|d| d.context).collect()
-    };
-    for context in contexts {
-        finish_deferred(process, context)?;
-    }
-    process
-        .tables()
-        .launches
-        .deferred
-        .retain(|d| !d.writes.contains(&start));
-    Ok(())
 }
 
 #[cfg(test)]

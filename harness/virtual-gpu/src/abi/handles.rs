@@ -109,6 +109,20 @@ impl<T> Slab<T> {
         out
     }
 
+    /// The handle of the first object for which `wanted` holds.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Handle> {
+        let found = |(_, slot): &(u32, Option<T>)| slot.as_ref().is_some_and(&wanted);
+        self.slots
+            .iter()
+            .position(found)
+            .map(|index| self.handle(index))
+    }
+
+    /// All objects, to change them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|(_, slot)| slot.as_mut())
+    }
+
     /// All objects.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|(_, slot)| slot.as_ref())

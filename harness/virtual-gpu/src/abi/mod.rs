@@ -11,13 +11,16 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
+pub mod addresses;
 pub mod code;
 pub mod cuda;
+pub mod entries;
 pub mod handles;
 pub mod nvml;
 pub mod placement;
 pub mod process;
 mod stubs;
+pub mod tables;
 pub mod vt;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

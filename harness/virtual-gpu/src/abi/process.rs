@@ -1,130 +1,18 @@
 //! What one process holds: the device it uses and the objects behind its handles.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::code::{self, Code};
-use super::handles::{Handle, Slab};
+use super::cuda::{default_stream_of_thread, null_stream};
+pub use super::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
+use super::handles::Handle;
+pub use super::tables::Tables;
 use crate::contents::Contents;
 use crate::cost::Part;
 use crate::device::Device;
-use crate::ptx;
 use crate::session;
-
-/// A context.
-#[derive(Debug, Clone)]
-pub struct ContextEntry {
-    /// Slot in the shared state.
-    pub slot: u32,
-    /// Stream behind the null handle.
-    pub default_stream: u32,
-    /// Flags it was created with.
-    pub flags: u32,
-    /// Limits that the program set, by number.
-    pub limits: BTreeMap<i32, usize>,
-    /// The part of the device that its kernels may use.
-    pub part: Part,
-}
-
-/// A loaded module.
-#[derive(Debug)]
-pub struct ModuleEntry {
-    /// Context slot.
-    pub context: u32,
-    /// The program, bound to the addresses of its variables.
-    pub program: Arc<ptx::Program>,
-    /// Address and size of each variable.
-    pub symbols: BTreeMap<String, (u64, u64)>,
-    /// Hash of the text.
-    pub hash: u64,
-}
-
-/// A kernel of a module.
-#[derive(Debug, Clone)]
-pub struct FunctionEntry {
-    /// Context slot.
-    pub context: u32,
-    /// Its program.
-    pub program: Arc<ptx::Program>,
-    /// Its name.
-    pub name: String,
-    /// Hash of the module's text.
-    pub hash: u64,
-    /// Dynamic shared memory that the program allowed.
-    pub max_dynamic_shared: u32,
-}
-
-/// A stream.
-#[derive(Debug, Clone, Copy)]
-pub struct StreamEntry {
-    /// Slot in the shared state.
-    pub slot: u32,
-    /// Context slot.
-    pub context: u32,
-    /// Flags it was created with.
-    pub flags: u32,
-    /// Priority it was created with.
-    pub priority: i32,
-}
-
-/// An event.
-#[derive(Debug, Clone, Copy)]
-pub struct EventEntry {
-    /// Index in the shared table of times.
-    pub index: u32,
-    /// Context slot.
-    pub context: u32,
-    /// Whether it keeps no time.
-    pub timing_disabled: bool,
-    /// Stream and sequence number of its last recording.
-    pub recorded: Option<(u32, u64)>,
-}
-
-/// One device allocation of this process.
-#[derive(Debug, Clone, Copy)]
-pub struct AllocationEntry {
-    /// Length.
-    pub bytes: u64,
-    /// Context slot.
-    pub context: u32,
-    /// Changes whenever something is written to it.
-    pub version: u64,
-    /// A sampled launch or a skipped copy should have written it and did not: reading it must fail.
-    pub unwritten: bool,
-}
-
-/// Everything behind handles.
-#[derive(Debug)]
-pub struct Tables {
-    /// Whether `cuInit` was called.
-    pub initialised: bool,
-    /// Contexts.
-    pub contexts: Slab<ContextEntry>,
-    /// Modules.
-    pub modules: Slab<ModuleEntry>,
-    /// Kernels.
-    pub functions: Slab<FunctionEntry>,
-    /// Streams.
-    pub streams: Slab<StreamEntry>,
-    /// Events.
-    pub events: Slab<EventEntry>,
-    /// The primary context, how often it is retained, and its flags.
-    pub primary: Option<(usize, u32)>,
-    /// Flags for the primary context.
-    pub primary_flags: u32,
-    /// Allocations by device address.
-    pub allocations: BTreeMap<u64, AllocationEntry>,
-    /// Pinned host memory: address to length.
-    pub pinned: BTreeMap<usize, (usize, u32)>,
-    /// The last large copy to each destination: source and length.
-    pub copies: HashMap<u64, (usize, u64)>,
-    /// What launches cost and wrote, by everything that decides it.
-    pub launches: crate::launch::Memory,
-    /// Next version of an allocation.
-    pub next_version: u64,
-}
 
 /// One process on one device.
 pub struct Process {
@@ -181,49 +69,11 @@ pub fn process() -> Result<&'static Process, Code> {
             Ok(Process {
                 device,
                 contents,
-                tables: Mutex::new(Tables::new()),
+                tables: Mutex::new(Tables::default()),
             })
         })
         .as_ref()
         .map_err(|&code| code)
-}
-
-impl Tables {
-    fn new() -> Self {
-        Self {
-            initialised: false,
-            contexts: Slab::new(1),
-            modules: Slab::new(2),
-            functions: Slab::new(3),
-            streams: Slab::new(4),
-            events: Slab::new(5),
-            primary: None,
-            primary_flags: 0,
-            allocations: BTreeMap::new(),
-            pinned: BTreeMap::new(),
-            copies: HashMap::new(),
-            launches: crate::launch::Memory::default(),
-            next_version: 1,
-        }
-    }
-
-    /// The allocation that covers a range, by its address.
-    #[must_use]
-    pub fn covering(&self, address: u64, bytes: u64) -> Option<(u64, &AllocationEntry)> {
-        let (&start, entry) = self.allocations.range(..=address).next_back()?;
-        let end = address.checked_add(bytes)?;
-        (end <= start + entry.bytes).then_some((start, entry))
-    }
-
-    /// Notes that an allocation was written to.
-    pub fn wrote(&mut self, start: u64, unwritten: bool) {
-        let version = self.next_version;
-        self.next_version += 1;
-        if let Some(entry) = self.allocations.get_mut(&start) {
-            entry.version = version;
-            entry.unwritten = unwritten;
-        }
-    }
 }
 
 impl Process {
@@ -310,22 +160,45 @@ impl Process {
     /// When the handle is dead or its context broke.
     pub fn stream(&self, handle: Handle) -> Result<StreamEntry, Code> {
         let context = self.current_even_if_broken();
-        // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD (cuda.h) are 1 and 2.
-        let entry = if (handle as usize) <= 2 {
-            let context = context?;
-            StreamEntry {
-                slot: context.default_stream,
-                context: context.slot,
-                flags: 0,
-                priority: 0,
-            }
+        let number = if handle.is_null() {
+            null_stream()
         } else {
-            *self.ready()?.streams.get(handle)?
+            handle as usize
+        };
+        let entry = match number {
+            LEGACY => {
+                let context = context?;
+                StreamEntry {
+                    slot: context.default_stream,
+                    context: context.slot,
+                    flags: 0,
+                    priority: 0,
+                }
+            }
+            PER_THREAD => {
+                let context = context?;
+                self.check_sticky(context.slot)?;
+                default_stream_of_thread(self, &context)?
+            }
+            _ => *self.ready()?.streams.get(handle)?,
         };
         self.check_sticky(entry.context)?;
         Ok(entry)
     }
+
+    /// Host address of a place in device memory.
+    ///
+    /// # Errors
+    /// When it does not lie in device memory, which would be a bug in the tables.
+    pub fn host_address(&self, offset: u64, bytes: u64) -> Result<*mut u8, Code> {
+        self.contents.pointer(offset, bytes).ok_or(code::UNKNOWN)
+    }
 }
+
+/// `CU_STREAM_LEGACY` (cuda.h).
+pub const LEGACY: usize = 1;
+/// `CU_STREAM_PER_THREAD` (cuda.h).
+pub const PER_THREAD: usize = 2;
 
 /// The handle of the thread's current context.
 #[must_use]

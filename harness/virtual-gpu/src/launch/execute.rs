@@ -62,6 +62,8 @@ pub struct Outcome {
     pub sampled: bool,
     /// Atomics ran.
     pub uses_atomics: bool,
+    /// It touched memory that others than this process's calls read and write.
+    pub open: bool,
     /// It ended badly.
     pub fault: Option<Fault>,
 }
@@ -186,6 +188,14 @@ pub fn execute(
             .filter_map(|index| run.ranges.starts[index])
             .collect()
     };
+    let touched = [
+        execution.footprint.read_ranges(),
+        execution.footprint.written_ranges(),
+    ];
+    let open = touched
+        .iter()
+        .flatten()
+        .any(|&index| run.ranges.open[index]);
     let written = execution.footprint.written_ranges();
     let extents = written
         .iter()
@@ -212,6 +222,7 @@ pub fn execute(
         extents,
         sampled,
         uses_atomics,
+        open,
         fault,
     })
 }
@@ -277,13 +288,28 @@ impl Run<'_> {
         let lanes = first.counts.lanes().max(1);
         self.block_ns =
             first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
-        let in_full =
-            !may_sample(self.process) || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS;
+        // What others read has to be there, however long it takes.
+        let in_full = !may_sample(self.process)
+            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
+            || self.writes_open(&first);
         // Few blocks leave nothing to choose from: they are all executed, this once.
         if !in_full
             && blocks > SAMPLED_BLOCKS
             && let Some(sampled) = self.sample(&first, blocks, timer)?
         {
+            if self.writes_open(&sampled) {
+                let what = "only some of its blocks write to memory that others read";
+                let fault = FaultKind::BadLaunch(what.to_owned());
+                return Err(Box::new(KernelFault {
+                    kind: fault,
+                    function: self.key.name.clone(),
+                    line: 0,
+                    block: [0; 3],
+                    thread: [0; 3],
+                    counts: sampled.counts,
+                    printed: Vec::new(),
+                }));
+            }
             return Ok((sampled, true));
         }
         let rest = self.blocks(1..blocks, timer)?;
@@ -292,6 +318,11 @@ impl Run<'_> {
         first.printed.extend(rest.printed);
         first.footprint.absorb(rest.footprint);
         Ok((first, !in_full))
+    }
+
+    fn writes_open(&self, execution: &Execution) -> bool {
+        let mut written = execution.footprint.written_ranges().into_iter();
+        written.any(|index| self.ranges.open[index])
     }
 
     /// Executes a few blocks and lets them stand for the others; `None` if they differ too much.

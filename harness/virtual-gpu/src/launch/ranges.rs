@@ -5,8 +5,9 @@
 )]
 
 use crate::abi::code::{self, Code};
+use crate::abi::cuda::is_usable;
+use crate::abi::entries::Origin;
 use crate::abi::process::Process;
-use crate::contents::BASE;
 use crate::ptx::DeviceMemory;
 
 /// The ranges of a launch, and which allocation each belongs to.
@@ -17,20 +18,42 @@ pub struct Ranges<'a> {
     pub starts: Vec<Option<u64>>,
     /// Length of each range.
     pub bytes: Vec<u64>,
+    /// Whether others than this process's calls may read and write it meanwhile.
+    pub open: Vec<bool>,
+}
+
+/// One range to be.
+struct Range {
+    at: u64,
+    bytes: u64,
+    host: *mut u8,
+    readable: bool,
+    writable: bool,
+    start: Option<u64>,
+    open: bool,
 }
 
 impl Ranges<'_> {
-    fn add(&mut self, at: u64, bytes: u64, host: *mut u8, start: Option<u64>) -> Result<(), Code> {
+    fn add(&mut self, range: &Range) -> Result<(), Code> {
+        let Range {
+            at,
+            bytes,
+            host,
+            readable,
+            writable,
+            ..
+        } = *range;
         // SAFETY: device memory stays mapped for the process's life, and pinned memory until it
         // is freed, which takes it off the table first; nothing else writes it during a launch
         // but the program's own races.
-        let mapped = unsafe { self.memory.map_raw(at, bytes, host, true, true) };
+        let mapped = unsafe { self.memory.map_raw(at, bytes, host, readable, writable) };
         mapped.map_err(|error| {
             crate::abi::say(&error.to_string());
             code::UNKNOWN
         })?;
-        self.starts.push(start);
+        self.starts.push(range.start);
         self.bytes.push(bytes);
+        self.open.push(range.open);
         Ok(())
     }
 }
@@ -40,25 +63,61 @@ impl Ranges<'_> {
 /// # Errors
 /// When the tables contradict each other, which is a bug.
 pub fn ranges(process: &Process, context: u32) -> Result<Ranges<'static>, Code> {
-    let tables = process.tables();
     let mut out = Ranges {
         memory: DeviceMemory::new(),
         starts: Vec::new(),
         bytes: Vec::new(),
+        open: Vec::new(),
     };
+    let gone = gone(process, context)?;
+    let tables = process.tables();
     for (&address, entry) in &tables.allocations {
-        if entry.context == context {
-            let host = process.contents.pointer(address - BASE, entry.bytes);
-            out.add(
-                address,
-                entry.bytes,
-                host.ok_or(code::UNKNOWN)?,
-                Some(address),
-            )?;
+        let mine = entry.context == context && entry.origin != Origin::Array;
+        if !mine || !entry.readable || gone.contains(&address) {
+            continue;
         }
+        out.add(&Range {
+            at: address,
+            bytes: entry.bytes,
+            host: process.host_address(entry.offset, entry.bytes)?,
+            readable: true,
+            writable: entry.writable,
+            start: Some(address),
+            open: entry.open,
+        })?;
     }
-    for (&address, &(bytes, _)) in &tables.pinned {
-        out.add(address as u64, bytes as u64, address as *mut u8, None)?;
+    for (&address, entry) in &tables.pinned {
+        out.add(&Range {
+            at: address as u64,
+            bytes: entry.bytes as u64,
+            host: address as *mut u8,
+            readable: true,
+            writable: true,
+            start: None,
+            open: true,
+        })?;
+    }
+    Ok(out)
+}
+
+/// Addresses of what was opened here and whose owner has freed it or is gone: nothing is mapped
+/// there any more.
+fn gone(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
+    let owned: Vec<_> = {
+        let tables = process.tables();
+        let opened = tables
+            .allocations
+            .iter()
+            .filter(|(_, entry)| entry.context == context);
+        opened
+            .filter_map(|(at, entry)| Some((*at, entry.owner?, entry.bytes)))
+            .collect()
+    };
+    let mut out = Vec::new();
+    for (address, owner, bytes) in owned {
+        if !is_usable(process, Some(owner), bytes)? {
+            out.push(address);
+        }
     }
     Ok(out)
 }

@@ -88,15 +88,9 @@ fn destroy(process: &Process, handle: Handle) -> Result<(), Code> {
     let events = {
         let mut tables = process.tables();
         tables.contexts.remove(handle)?;
-        tables.modules.remove_where(|m| m.context == entry.slot);
-        tables.functions.remove_where(|f| f.context == entry.slot);
-        tables.streams.remove_where(|s| s.context == entry.slot);
-        tables.allocations.retain(|_, a| a.context != entry.slot);
-        tables.launches.forget_context(entry.slot);
-        tables.copies.clear();
-        tables.events.remove_where(|e| e.context == entry.slot)
+        tables.forget_context(entry.slot)
     };
-    for event in events {
+    for event in events.iter().filter(|event| !event.opened) {
         device.shared().free_event(event.index);
     }
     Ok(())
@@ -263,6 +257,7 @@ entries! {
         process.device.wait_context(context.slot)?;
         process.device.charge(process.device.machine().host.sync_ns)?;
         crate::launch::finish_deferred(process, context.slot)?;
+        super::pool::trim_all(process)?;
         process.check_sticky(context.slot)
     }
 }

@@ -1,19 +1,15 @@
-//! Copies and fills.
+//! Carrying out a copy: one shape for all of them, from a few bytes to a box.
 //!
 //! The bytes move when the call is made, the time passes on the model's copy engine. A program
 //! that changes a buffer while a copy of it is under way races, here as on hardware.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+#![expect(unsafe_code, reason = "device and host memory are raw mappings")]
 
-use std::ffi::{c_uint, c_void};
-
-use super::global::entries;
+use super::action::{Pace, charge};
 use crate::abi::code::{self, Code};
-use crate::abi::handles::Handle;
-use crate::abi::process::{Process, StreamEntry, process};
-use crate::contents::BASE;
+use crate::abi::entries::StreamEntry;
+use crate::abi::process::Process;
+use crate::abi::tables::{Piece, Tables};
+use crate::launch;
 use crate::noise;
 use crate::state::{ONE, Op, OpKind, Resource};
 
@@ -22,67 +18,251 @@ use crate::state::{ONE, Op, OpKind, Resource};
 /// and reading it fails.
 const REPEATED_COPY_BYTES: u64 = 1 << 20;
 
-/// In virtual time a larger fill writes nothing, likewise.
-const LARGE_FILL_BYTES: u64 = 64 << 20;
+/// Where one side of a copy lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Host memory, by its address.
+    Host(u64),
+    /// Device memory, by its address.
+    Device(u64),
+}
 
-entries! {
-    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
-        to_device(to, from, bytes, std::ptr::null_mut(), true)
+/// One side of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Side {
+    /// First byte.
+    pub place: Place,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+    /// Rows from one slice to the next.
+    pub rows: u64,
+}
+
+/// A copy of `depth` slices of `height` rows of `width` bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// Target.
+    pub to: Side,
+    /// Source.
+    pub from: Side,
+    /// Bytes of a row.
+    pub width: u64,
+    /// Rows of a slice.
+    pub height: u64,
+    /// Slices.
+    pub depth: u64,
+}
+
+impl Copy {
+    /// A copy of bytes that lie in one row.
+    #[must_use]
+    pub fn plain(to: Place, from: Place, bytes: usize) -> Self {
+        let width = bytes as u64;
+        let side = |place| Side {
+            place,
+            pitch: width,
+            rows: 1,
+        };
+        Self {
+            to: side(to),
+            from: side(from),
+            width,
+            height: 1,
+            depth: 1,
+        }
     }
 
-    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        to_device(to, from, bytes, stream, false)
+    fn total(&self) -> Option<u64> {
+        self.width.checked_mul(self.height)?.checked_mul(self.depth)
     }
 
-    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
-        to_host(to, from, bytes, std::ptr::null_mut(), true)
+    /// The same copy in one row, if it lies in one on both sides.
+    fn flat(&self) -> Option<Self> {
+        let packed = |side: &Side| {
+            (self.height == 1 || side.pitch == self.width)
+                && (self.depth == 1 || (side.pitch == self.width && side.rows == self.height))
+        };
+        let total = self.total()?;
+        (packed(&self.to) && packed(&self.from)).then_some(Self {
+            to: Side {
+                pitch: total,
+                rows: 1,
+                ..self.to
+            },
+            from: Side {
+                pitch: total,
+                rows: 1,
+                ..self.from
+            },
+            width: total,
+            height: 1,
+            depth: 1,
+        })
     }
 
-    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        to_host(to, from, bytes, stream, false)
+    /// Bytes from the first to the last of a side, gaps included.
+    fn span(&self, side: &Side) -> Option<u64> {
+        let rows_before = (self.depth - 1)
+            .checked_mul(side.rows)?
+            .checked_add(self.height - 1)?;
+        rows_before.checked_mul(side.pitch)?.checked_add(self.width)
     }
 
-    fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) {
-        within_device(to, from, bytes, std::ptr::null_mut())
-    }
-
-    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) {
-        within_device(to, from, bytes, stream)
-    }
-
-    fn cuMemsetD8_v2(pointer: u64, value: u8, count: usize) {
-        fill(pointer, &[value], count, std::ptr::null_mut(), true)
-    }
-
-    fn cuMemsetD8Async(pointer: u64, value: u8, count: usize, stream: Handle) {
-        fill(pointer, &[value], count, stream, false)
-    }
-
-    fn cuMemsetD16_v2(pointer: u64, value: u16, count: usize) {
-        fill(pointer, &value.to_le_bytes(), count, std::ptr::null_mut(), true)
-    }
-
-    fn cuMemsetD32_v2(pointer: u64, value: c_uint, count: usize) {
-        fill(pointer, &value.to_le_bytes(), count, std::ptr::null_mut(), true)
-    }
-
-    fn cuMemsetD32Async(pointer: u64, value: c_uint, count: usize, stream: Handle) {
-        fill(pointer, &value.to_le_bytes(), count, stream, false)
+    fn check(&self) -> Result<Self, Code> {
+        for side in [&self.to, &self.from] {
+            let (Place::Host(address) | Place::Device(address)) = side.place;
+            let rows_fit = self.height == 1 && self.depth == 1 || side.pitch >= self.width;
+            let slices_fit = self.depth == 1 || side.rows >= self.height;
+            let end = self.span(side).and_then(|span| address.checked_add(span));
+            let null = side.place == Place::Host(0);
+            if null || !rows_fit || !slices_fit || end.is_none() {
+                return Err(code::INVALID_VALUE);
+            }
+        }
+        Ok(self.flat().unwrap_or(*self))
     }
 }
 
-/// The allocation that holds a range, or the error for a range that none does.
-fn whose(process: &Process, address: u64, bytes: u64) -> Result<(u64, bool), Code> {
+/// The pieces of device memory that a side touches, gaps between rows included.
+fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
+    let side = if write { &copy.to } else { &copy.from };
+    let Place::Device(address) = side.place else {
+        return Ok(Vec::new());
+    };
+    let span = copy.span(side).ok_or(code::INVALID_VALUE)?;
+    super::ipc::check_opened(process, address)?;
     let tables = process.ready()?;
-    let (start, entry) = tables.covering(address, bytes).ok_or(code::INVALID_VALUE)?;
-    Ok((start, entry.unwritten))
+    tables
+        .pieces(address, span, write)
+        .ok_or(code::INVALID_VALUE)
 }
 
-fn host_address(process: &Process, address: u64, bytes: u64) -> Result<*mut u8, Code> {
-    process
-        .contents
-        .pointer(address - BASE, bytes)
-        .ok_or(code::INVALID_VALUE)
+/// Carries out a copy.
+///
+/// # Errors
+/// For ranges that are not the program's, and for reading what was never written.
+pub fn run(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    if copy.total() == Some(0) {
+        return Ok(());
+    }
+    let copy = copy.check()?;
+    match (copy.to.place, copy.from.place) {
+        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, pace),
+        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, pace),
+        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, pace),
+        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, pace),
+    }
+}
+
+fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    let targets = touched(process, copy, true)?;
+    for piece in &targets {
+        launch::finish_deferred_writes(process, piece.start)?;
+    }
+    let repeated = is_repeated(process, copy, &targets);
+    if !repeated {
+        move_bytes(process, copy)?;
+    }
+    let mut tables = process.tables();
+    for piece in &targets {
+        tables.wrote(piece.start, repeated);
+    }
+    drop(tables);
+    let rate = process.device.machine().pcie.to_device_gb_per_s;
+    transfer(process, stream, (OpKind::ToDevice, rate), copy, pace).map(|_| ())
+}
+
+/// Whether a large copy has just been made, so that making it again can be left out.
+fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
+    let (Place::Device(to), Place::Host(from)) = (copy.to.place, copy.from.place) else {
+        return false;
+    };
+    let mut tables = process.tables();
+    if copy.height * copy.depth != 1 {
+        tables.copies.remove(&to);
+        return false;
+    }
+    let last = tables.copies.insert(to, (from, copy.width));
+    process.device.is_virtual_time()
+        && copy.width >= REPEATED_COPY_BYTES
+        && last == Some((from, copy.width))
+        && targets.iter().all(|piece| !is_open(&tables, piece.start))
+}
+
+fn is_open(tables: &Tables, start: u64) -> bool {
+    tables
+        .allocations
+        .get(&start)
+        .is_none_or(|entry| entry.open)
+}
+
+fn to_host(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    let sources = touched(process, copy, false)?;
+    let rate = process.device.machine().pcie.to_host_gb_per_s;
+    let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, pace)?;
+    launch::finish_deferred(process, stream.context)?;
+    if let Some(address) = unwritten_among(process, &sources) {
+        return Err(refuse_unwritten(address));
+    }
+    move_bytes(process, copy)?;
+    if !waited {
+        launch::repeat_later(process, stream, seq, copy, &sources, &[]);
+    }
+    Ok(())
+}
+
+fn within_device(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(), Code> {
+    let targets = touched(process, copy, true)?;
+    let sources = touched(process, copy, false)?;
+    let unwritten = unwritten_among(process, &sources);
+    if let Some(address) = unwritten {
+        let tables = process.tables();
+        if targets.iter().any(|piece| is_open(&tables, piece.start)) {
+            return Err(refuse_unwritten(address));
+        }
+    } else {
+        move_bytes(process, copy)?;
+    }
+    let mut tables = process.tables();
+    for piece in &targets {
+        tables.wrote(piece.start, unwritten.is_some());
+    }
+    drop(tables);
+    charge(process, pace, process.device.machine().host.copy_ns)?;
+    // Each byte is read and written.
+    let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
+    let seq = device_traffic(process, stream, bytes)?;
+    launch::repeat_later(process, stream, seq, copy, &sources, &targets);
+    Ok(())
+}
+
+/// Host memory to host memory: the driver does it itself, when the stream gets there.
+fn within_host(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(), Code> {
+    charge(process, pace, process.device.machine().host.copy_ns)?;
+    super::stream::wait_for_all(process, stream)?;
+    move_bytes(process, copy)
+}
+
+/// The first piece whose contents a sampled launch or a skipped copy only pretended to write.
+fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
+    let tables = process.tables();
+    let unwritten = |piece: &&Piece| {
+        tables
+            .allocations
+            .get(&piece.start)
+            .is_some_and(|entry| entry.unwritten)
+    };
+    pieces.iter().find(unwritten).map(|piece| piece.start)
 }
 
 /// Says which read found nothing to read, and refuses it.
@@ -94,206 +274,143 @@ fn refuse_unwritten(address: u64) -> Code {
     code::NOT_SUPPORTED
 }
 
-fn to_device(
-    to: u64,
-    from: *const c_void,
-    bytes: usize,
-    stream: Handle,
-    wait: bool,
-) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    if from.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    let length = bytes as u64;
-    let (start, _) = whose(process, to, length)?;
-    crate::launch::finish_deferred_writes(process, start)?;
-    let device = &process.device;
-    let repeated = {
-        let mut tables = process.tables();
-        let last = tables.copies.insert(to, (from as usize, length));
-        device.is_virtual_time()
-            && length >= REPEATED_COPY_BYTES
-            && last == Some((from as usize, length))
-    };
-    if !repeated {
-        let target = host_address(process, to, length)?;
-        // SAFETY: the caller vouches for the source, the allocation table for the target, and
-        // host memory never overlaps the mapping of device memory.
-        unsafe { std::ptr::copy(from.cast::<u8>(), target, bytes) };
-    }
-    process.tables().wrote(start, repeated);
-    let pinned = is_pinned(process, from as usize);
-    let pcie = &device.machine().pcie;
-    transfer(
-        process,
-        &stream,
-        OpKind::ToDevice,
-        length,
-        pcie.to_device_gb_per_s,
-        pinned,
-        wait,
-    )
-}
-
-fn to_host(
-    to: *mut c_void,
-    from: u64,
-    bytes: usize,
-    stream: Handle,
-    wait: bool,
-) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    if to.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    let length = bytes as u64;
-    whose(process, from, length)?;
-    let pinned = is_pinned(process, to as usize);
-    let pcie = &process.device.machine().pcie;
-    transfer(
-        process,
-        &stream,
-        OpKind::ToHost,
-        length,
-        pcie.to_host_gb_per_s,
-        pinned,
-        wait,
-    )?;
-    if wait {
-        crate::launch::finish_deferred(process, stream.context)?;
-    } else {
-        crate::launch::run_deferred_early(process, stream.context)?;
-    }
-    let (_, unwritten) = whose(process, from, length)?;
-    if unwritten {
-        return Err(refuse_unwritten(from));
-    }
-    let source = host_address(process, from, length)?;
-    // SAFETY: as in `to_device`, the other way round.
-    unsafe { std::ptr::copy(source, to.cast::<u8>(), bytes) };
-    Ok(())
-}
-
-fn within_device(to: u64, from: u64, bytes: usize, stream: Handle) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    let length = bytes as u64;
-    let (target, _) = whose(process, to, length)?;
-    let (_, unwritten) = whose(process, from, length)?;
-    if !unwritten {
-        let (source, place) = (
-            host_address(process, from, length)?,
-            host_address(process, to, length)?,
-        );
-        // SAFETY: both ranges lie in allocations of this process; `copy` allows overlap.
-        unsafe { std::ptr::copy(source, place, bytes) };
-    }
-    process.tables().wrote(target, unwritten);
-    process
-        .device
-        .charge(process.device.machine().host.copy_ns)?;
-    // Each byte is read and written.
-    device_traffic(process, &stream, 2 * length)?;
-    Ok(())
-}
-
-fn fill(
-    pointer: u64,
-    pattern: &[u8],
-    count: usize,
-    stream: Handle,
-    wait: bool,
-) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    let bytes = count
-        .checked_mul(pattern.len())
-        .ok_or(code::INVALID_VALUE)?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    if !pointer.is_multiple_of(pattern.len() as u64) {
-        return Err(code::INVALID_VALUE);
-    }
-    let length = bytes as u64;
-    let (start, _) = whose(process, pointer, length)?;
-    let skipped = process.device.is_virtual_time() && length > LARGE_FILL_BYTES;
-    if !skipped {
-        let target = host_address(process, pointer, length)?;
-        for index in 0..count {
-            // SAFETY: `index` elements of the pattern's size fit in the range checked above.
-            unsafe {
-                let place = target.add(index * pattern.len());
-                std::ptr::copy_nonoverlapping(pattern.as_ptr(), place, pattern.len());
-            }
+/// Moves the bytes of a copy, row by row.
+///
+/// # Errors
+/// When a range is gone.
+pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
+    let tables = process.tables();
+    for slice in 0..copy.depth {
+        for row in 0..copy.height {
+            let at = |side: &Side| (slice * side.rows + row) * side.pitch;
+            let to = segments(
+                process,
+                &tables,
+                copy.to.place,
+                at(&copy.to),
+                copy.width,
+                true,
+            )?;
+            let from = segments(
+                process,
+                &tables,
+                copy.from.place,
+                at(&copy.from),
+                copy.width,
+                false,
+            )?;
+            join(&to, &from);
         }
     }
-    process.tables().wrote(start, skipped);
-    process
-        .device
-        .charge(process.device.machine().host.launch_ns)?;
-    let seq = device_traffic(process, &stream, length)?;
-    if wait {
-        process.device.wait_stream(stream.slot, seq)?;
-    }
     Ok(())
 }
 
-fn is_pinned(process: &Process, address: usize) -> bool {
-    let tables = process.tables();
-    let below = tables.pinned.range(..=address).next_back();
-    below.is_some_and(|(start, (bytes, _))| address < start + bytes)
+/// Host addresses and lengths of a row.
+fn segments(
+    process: &Process,
+    tables: &Tables,
+    place: Place,
+    at: u64,
+    bytes: u64,
+    write: bool,
+) -> Result<Vec<(*mut u8, usize)>, Code> {
+    match place {
+        Place::Host(address) => Ok(vec![((address + at) as *mut u8, bytes as usize)]),
+        Place::Device(address) => {
+            let pieces = tables
+                .pieces(address + at, bytes, write)
+                .ok_or(code::INVALID_VALUE)?;
+            let host = |piece: Piece| {
+                let pointer = process.host_address(piece.offset, piece.bytes)?;
+                Ok((pointer, piece.bytes as usize))
+            };
+            pieces.into_iter().map(host).collect()
+        }
+    }
 }
 
-/// Puts a copy on its engine, and waits for it if asked to.
+/// Copies between two lists of segments of the same total length.
+fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
+    let (mut target, mut done_to, mut done_from) = (0, 0, 0);
+    for &(source, length) in from {
+        while done_from < length && target < to.len() {
+            let (place, room) = to[target];
+            let bytes = (length - done_from).min(room - done_to);
+            // SAFETY: within both segments, which the caller vouches for (host memory) or the
+            // table of allocations does (device memory); `copy` allows overlap.
+            unsafe { std::ptr::copy(source.add(done_from), place.add(done_to), bytes) };
+            done_from += bytes;
+            done_to += bytes;
+            if done_to == room {
+                (target, done_to) = (target + 1, 0);
+            }
+        }
+        done_from = 0;
+    }
+}
+
+fn is_pinned(process: &Process, address: u64) -> bool {
+    let tables = process.tables();
+    let below = tables.pinned.range(..=address as usize).next_back();
+    below.is_some_and(|(start, entry)| (address as usize) < start + entry.bytes)
+}
+
+/// Puts a copy on its engine. Gives its sequence number, and whether it has been waited for.
 fn transfer(
     process: &Process,
     stream: &StreamEntry,
-    kind: OpKind,
-    bytes: u64,
-    gb_per_s: f64,
-    pinned: bool,
-    wait: bool,
-) -> Result<(), Code> {
+    (kind, gb_per_s): (OpKind, f64),
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(u64, bool), Code> {
     let device = &process.device;
-    let pcie = &device.machine().pcie;
-    let rate = if pinned {
-        gb_per_s
+    let bytes = copy.total().ok_or(code::INVALID_VALUE)?;
+    let pinned = [copy.to.place, copy.from.place]
+        .iter()
+        .any(|place| matches!(place, Place::Host(address) if is_pinned(process, *address)));
+    let factor = if pinned {
+        1.0
     } else {
-        gb_per_s * pcie.pageable_factor
+        device.machine().pcie.pageable_factor
     };
-    let alone_ns = pcie.copy_latency_us * 1e3 + bytes as f64 / rate;
-    device.charge(device.machine().host.copy_ns)?;
+    charge(process, pace, device.machine().host.copy_ns)?;
+    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
+    // A copy of pageable memory returns only when its staging buffer is free again.
+    let waits = pace == Pace::Now || (pace == Pace::Later && !pinned);
+    if waits {
+        device.wait_stream(stream.slot, seq)?;
+        device.charge(device.machine().host.sync_ns)?;
+        process.check_sticky(stream.context)?;
+    }
+    Ok((seq, waits))
+}
+
+/// Work that moves bytes over the host link, one way at a rate.
+///
+/// # Errors
+/// When it cannot be queued.
+pub fn link_traffic(
+    process: &Process,
+    stream: &StreamEntry,
+    (kind, gb_per_s): (OpKind, f64),
+    bytes: u64,
+) -> Result<u64, Code> {
+    let latency_ns = process.device.machine().pcie.copy_latency_us * 1e3;
+    let alone_ns = latency_ns + bytes as f64 / gb_per_s;
     let op = Op {
         kind,
         alone_ns: noisy(process, stream.slot, alone_ns)?,
         bytes,
         ..Op::default()
     };
-    let seq = device.submit(stream.slot, op)?;
-    // A copy of pageable memory returns only when its staging buffer is free again.
-    if wait || !pinned {
-        device.wait_stream(stream.slot, seq)?;
-        device.charge(device.machine().host.sync_ns)?;
-        process.check_sticky(stream.context)?;
-    }
-    Ok(())
+    Ok(process.device.submit(stream.slot, op)?)
 }
 
 /// Work that moves bytes within device memory at full bandwidth.
-fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
+///
+/// # Errors
+/// When it cannot be queued.
+pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
     let machine = process.device.machine();
     let alone_ns = 1_000.0 + bytes as f64 / machine.memory.dram_gb_per_s;
     let mut op = Op {
@@ -308,6 +425,9 @@ fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result
 }
 
 /// A duration with the planted noise.
+///
+/// # Errors
+/// When the device cannot be asked.
 pub fn noisy(process: &Process, stream: u32, alone_ns: f64) -> Result<u64, Code> {
     let device = &process.device;
     let at = device.now_ns();

@@ -6,19 +6,31 @@
 
 use std::ffi::c_uint;
 
+use super::action::{Action, Pace, charge, perform};
 use super::global::entries;
 use crate::abi::code::{self, Code};
+use crate::abi::entries::{EventEntry, StreamEntry};
 use crate::abi::handles::Handle;
-use crate::abi::process::{EventEntry, Process, process};
+use crate::abi::process::{Process, process};
 use crate::abi::put;
 use crate::state::{Op, OpKind};
 
-/// `CU_EVENT_DISABLE_TIMING` (cuda.h).
+/// `CU_EVENT_DISABLE_TIMING` and `CU_EVENT_INTERPROCESS` (cuda.h).
 const DISABLE_TIMING: c_uint = 2;
+const INTERPROCESS: c_uint = 4;
+
+/// Stream and sequence number of an event's last recording, by whichever process.
+fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u32, u64)>, Code> {
+    if event.interprocess {
+        super::ipc::event_recorded(process, event.index)
+    } else {
+        Ok(event.recorded)
+    }
+}
 
 /// Whether the event's last recording has completed.
 fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
-    let Some((stream, seq)) = event.recorded else {
+    let Some((stream, seq)) = last_recorded(process, event)? else {
         return Ok(true);
     };
     let done = process.device.transact(|state, _| {
@@ -30,7 +42,9 @@ fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
 
 entries! {
     fn cuEventCreate(event: *mut Handle, flags: c_uint) {
-        if event.is_null() || flags > 7 {
+        // An event that other processes may open keeps no time (cuIpcGetEventHandle).
+        let untimed = flags & DISABLE_TIMING != 0;
+        if event.is_null() || flags > 7 || (flags & INTERPROCESS != 0 && !untimed) {
             return Err(code::INVALID_VALUE);
         }
         let process = process()?;
@@ -41,9 +55,14 @@ entries! {
         let entry = EventEntry {
             index,
             context: context.slot,
-            timing_disabled: flags & DISABLE_TIMING != 0,
+            timing_disabled: untimed,
+            interprocess: flags & INTERPROCESS != 0,
+            opened: false,
             recorded: None,
         };
+        if entry.interprocess {
+            super::ipc::set_event_recorded(process, index, None)?;
+        }
         let handle = process.tables().events.insert(entry)?;
         // SAFETY: the caller's place, checked for null above.
         unsafe { put(event, handle) }
@@ -51,41 +70,46 @@ entries! {
 
     fn cuEventDestroy_v2(event: Handle) {
         let process = process()?;
-        let entry = process.ready()?.events.remove(event)?;
-        process.device.shared().free_event(entry.index);
+        let mut tables = process.ready()?;
+        let entry = tables.events.remove(event)?;
+        tables.captured_events.remove(&(event as usize));
+        if !entry.opened {
+            process.device.shared().free_event(entry.index);
+        }
         Ok(())
     }
 
     fn cuEventRecord(event: Handle, stream: Handle) {
-        record(event, stream)
+        queue(event, stream, 0)
     }
 
     fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: c_uint) {
-        if flags > 1 {
-            return Err(code::INVALID_VALUE);
-        }
-        record(event, stream)
+        queue(event, stream, flags)
     }
 
     fn cuEventQuery(event: Handle) {
         let process = process()?;
-        let entry = *process.ready()?.events.get(event)?;
+        let entry = own(process, event)?;
         process.check_sticky(entry.context)?;
         process.device.charge(process.device.machine().host.query_ns)?;
         let done = is_done(process, &entry)?;
         process.check_sticky(entry.context)?;
-        if done { Ok(()) } else { Err(code::NOT_READY) }
+        if !done {
+            return Err(code::NOT_READY);
+        }
+        crate::launch::finish_deferred(process, entry.context)
     }
 
     fn cuEventSynchronize(event: Handle) {
         let process = process()?;
-        let entry = *process.ready()?.events.get(event)?;
+        let entry = own(process, event)?;
         process.check_sticky(entry.context)?;
-        if let Some((stream, seq)) = entry.recorded {
+        if let Some((stream, seq)) = last_recorded(process, &entry)? {
             process.device.wait_stream(stream, seq)?;
         }
         process.device.charge(process.device.machine().host.sync_ns)?;
         crate::launch::finish_deferred(process, entry.context)?;
+        super::pool::trim_all(process)?;
         process.check_sticky(entry.context)
     }
 
@@ -98,32 +122,98 @@ entries! {
     }
 }
 
-fn record(event: Handle, stream: Handle) -> Result<(), Code> {
+/// An event that stands for work of its own rather than for a place in a graph.
+fn own(process: &Process, event: Handle) -> Result<EventEntry, Code> {
+    let tables = process.ready()?;
+    let entry = *tables.events.get(event)?;
+    if tables.captured_events.contains_key(&(event as usize)) {
+        return Err(code::CAPTURED_EVENT);
+    }
+    Ok(entry)
+}
+
+fn queue(event: Handle, stream: Handle, flags: c_uint) -> Result<(), Code> {
+    if flags > 1 {
+        return Err(code::INVALID_VALUE);
+    }
     let process = process()?;
     let entry = *process.ready()?.events.get(event)?;
     let target = process.stream(stream)?;
     if entry.context != target.context {
         return Err(code::INVALID_HANDLE);
     }
-    process
-        .device
-        .charge(process.device.machine().host.event_ns)?;
+    // CU_EVENT_RECORD_EXTERNAL (cuda.h) makes a node of it where the other form marks a place.
+    if flags == 0 && super::graph::capture::mark(process, &target, event)? {
+        return Ok(());
+    }
+    perform(
+        process,
+        &target,
+        Action::Record(event as usize),
+        Pace::Later,
+    )
+}
+
+/// Records an event in a stream.
+///
+/// # Errors
+/// When the event is gone or belongs to another context.
+pub(super) fn record(
+    process: &Process,
+    stream: &StreamEntry,
+    event: usize,
+    pace: Pace,
+) -> Result<(), Code> {
+    let event = event as Handle;
+    let entry = *process.ready()?.events.get(event)?;
+    if entry.context != stream.context {
+        return Err(code::INVALID_HANDLE);
+    }
+    charge(process, pace, process.device.machine().host.event_ns)?;
     let op = Op {
         kind: OpKind::Record,
         target: entry.index,
         ..Op::default()
     };
-    let seq = process.device.submit(target.slot, op)?;
-    process.tables().events.get_mut(event)?.recorded = Some((target.slot, seq));
+    let seq = process.device.submit(stream.slot, op)?;
+    let mut tables = process.tables();
+    tables.captured_events.remove(&(event as usize));
+    tables.events.get_mut(event)?.recorded = Some((stream.slot, seq));
+    drop(tables);
+    if entry.interprocess {
+        super::ipc::set_event_recorded(process, entry.index, Some((stream.slot, seq)))?;
+    }
+    Ok(())
+}
+
+/// Lets a stream wait for an event.
+///
+/// # Errors
+/// When the event is gone.
+pub(super) fn wait(
+    process: &Process,
+    stream: &StreamEntry,
+    event: usize,
+    pace: Pace,
+) -> Result<(), Code> {
+    let entry = *process.ready()?.events.get(event as Handle)?;
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let recorded = last_recorded(process, &entry)?;
+    if let Some((target, target_seq)) = recorded.filter(|(slot, _)| *slot != stream.slot) {
+        let op = Op {
+            kind: OpKind::Wait,
+            target,
+            target_seq,
+            ..Op::default()
+        };
+        process.device.submit(stream.slot, op)?;
+    }
     Ok(())
 }
 
 fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(), Code> {
     let process = process()?;
-    let (first, last) = {
-        let tables = process.ready()?;
-        (*tables.events.get(start)?, *tables.events.get(end)?)
-    };
+    let (first, last) = (own(process, start)?, own(process, end)?);
     process.check_sticky(first.context)?;
     for event in [&first, &last] {
         if event.timing_disabled || event.recorded.is_none() {

@@ -4,10 +4,12 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::code::{self, describe};
+use super::versions;
+use crate::abi::code::{self, Code, describe};
 use crate::abi::process::process;
 use crate::abi::put;
 
@@ -67,17 +69,13 @@ entries! {
         flags: u64,
         status: *mut c_int,
     ) {
-        let _ = (version, flags);
         // SAFETY: the caller's string.
-        let found = unsafe { find(symbol) }?;
+        let found = unsafe { find(symbol, version, flags) }?;
         if !status.is_null() {
-            // CU_GET_PROC_ADDRESS_SUCCESS is 0, ..._SYMBOL_NOT_FOUND is 1 (cuda.h).
             // SAFETY: not null, the caller's place.
-            unsafe { put(status, c_int::from(found.is_null())) }?;
+            unsafe { put(status, found.status()) }?;
         }
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pointer, found) }?;
-        if found.is_null() { Err(code::NOT_FOUND) } else { Ok(()) }
+        found.hand_out(pointer)
     }
 
     fn cuGetProcAddress(
@@ -86,49 +84,90 @@ entries! {
         version: c_int,
         flags: u64,
     ) {
-        let _ = (version, flags);
         // SAFETY: the caller's string.
-        let found = unsafe { find(symbol) }?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pointer, found) }?;
-        if found.is_null() { Err(code::NOT_FOUND) } else { Ok(()) }
+        unsafe { find(symbol, version, flags) }?.hand_out(pointer)
     }
 }
 
 /// A C string that lives for ever; the same one for the same text.
-fn c_text(text: &'static str) -> *const c_char {
-    static TEXTS: Mutex<Vec<(&'static str, CString)>> = Mutex::new(Vec::new());
+pub(super) fn c_text(text: &str) -> *const c_char {
+    static TEXTS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, found)) = texts.iter().find(|(known, _)| *known == text) {
+    if let Some(found) = texts.get(text) {
         return found.as_ptr();
     }
     let made = CString::new(text).unwrap_or_default();
     let pointer = made.as_ptr();
-    // Moving a `CString` into the list moves its handle, not its bytes.
-    texts.push((text, made));
+    // Moving a `CString` into the table moves its handle, not its bytes.
+    texts.insert(text.to_owned(), made);
     pointer
 }
 
-/// The newest entry point of that name in this very library.
+/// What a look-up came to.
+enum Found {
+    Entry(*mut c_void),
+    /// The name is known, but not to a program as old as that.
+    TooOld,
+    Unknown,
+}
+
+impl Found {
+    /// `CUdriverProcAddressQueryResult` (cuda.h).
+    fn status(&self) -> c_int {
+        match self {
+            Self::Entry(_) => 0,
+            Self::Unknown => 1,
+            Self::TooOld => 2,
+        }
+    }
+
+    fn hand_out(&self, pointer: *mut *mut c_void) -> Result<(), Code> {
+        let found = match self {
+            Self::Entry(found) => *found,
+            Self::TooOld | Self::Unknown => std::ptr::null_mut(),
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(pointer, found) }?;
+        if found.is_null() {
+            Err(code::NOT_FOUND)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM` (cuda.h), and all flags there are.
+const OWN_STREAM: u64 = 2;
+const FLAGS: u64 = 3;
+
+/// The entry point that a program of a CUDA version means by a name, in this very library.
 ///
 /// # Safety
 /// `symbol` is null or a C string.
-unsafe fn find(symbol: *const c_char) -> Result<*mut c_void, code::Code> {
-    if symbol.is_null() {
+unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Found, Code> {
+    if symbol.is_null() || flags & !FLAGS != 0 {
         return Err(code::INVALID_VALUE);
     }
     // SAFETY: a C string by the caller's contract.
     let base = unsafe { CStr::from_ptr(symbol) };
     let base = base.to_str().map_err(|_| code::INVALID_VALUE)?;
-    for suffix in ["_v4", "_v3", "_v2", ""] {
-        let name = CString::new(format!("{base}{suffix}")).map_err(|_| code::INVALID_VALUE)?;
+    let Some(name) = versions::exported(base, version) else {
+        return Ok(Found::TooOld);
+    };
+    let own: &[&str] = if flags & OWN_STREAM != 0 {
+        &["_ptsz", "_ptds"]
+    } else {
+        &[]
+    };
+    for suffix in own.iter().chain(&[""]) {
+        let name = CString::new(format!("{name}{suffix}")).map_err(|_| code::INVALID_VALUE)?;
         // SAFETY: `name` is a C string; the handle is the library that holds this function.
         let found = unsafe { libc::dlsym(own_library(), name.as_ptr()) };
         if !found.is_null() {
-            return Ok(found);
+            return Ok(Found::Entry(found));
         }
     }
-    Ok(std::ptr::null_mut())
+    Ok(Found::Unknown)
 }
 
 /// A handle on the library or program in which this code was loaded.

@@ -1,21 +1,22 @@
-//! Device memory and pinned host memory.
+//! Device memory: asking for it, giving it back, and what is known about an address.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::alloc::Layout;
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 
 use super::global::entries;
 use crate::abi::code::{self, Code};
-use crate::abi::process::{AllocationEntry, process};
+use crate::abi::entries::Origin;
+use crate::abi::process::{Process, process};
 use crate::abi::put;
 use crate::contents::BASE;
 use crate::memory;
+use crate::state::Allocation;
 
-/// Alignment of pinned host memory: a page.
-const HOST_PAGE: usize = 4096;
+/// Bytes to which the rows of a pitched allocation are aligned.
+const PITCH: usize = 512;
 
 entries! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
@@ -34,32 +35,23 @@ entries! {
     }
 
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
-        if pointer.is_null() || bytes == 0 {
+        allocate(pointer, bytes)
+    }
+
+    fn cuMemAllocPitch_v2(
+        pointer: *mut u64,
+        pitch: *mut usize,
+        width_bytes: usize,
+        height: usize,
+        element_bytes: c_uint,
+    ) {
+        if pitch.is_null() || width_bytes == 0 || ![4, 8, 16].contains(&element_bytes) {
             return Err(code::INVALID_VALUE);
         }
-        let process = process()?;
-        let context = process.current()?;
-        let device = &process.device;
-        device.charge(device.machine().host.alloc_ns)?;
-        let owner = device.process()?;
-        let bytes = bytes as u64;
-        let made = device.transact(|state, _| {
-            memory::allocate(state, owner, context.slot, bytes)
-        })?;
-        let made = made.ok_or(code::OUT_OF_MEMORY)?;
-        if device.machine().memory.scrub {
-            let scrubbed = process.contents.scrub(made.offset, made.taken);
-            scrubbed.map_err(crate::device::DeviceError::State)?;
-        }
-        let address = BASE + made.offset;
-        let mut tables = process.tables();
-        let version = tables.next_version;
-        tables.next_version += 1;
-        let entry =
-            AllocationEntry { bytes, context: context.slot, version, unwritten: false };
-        tables.allocations.insert(address, entry);
+        let row = width_bytes.checked_next_multiple_of(PITCH).ok_or(code::OUT_OF_MEMORY)?;
+        allocate(pointer, row.checked_mul(height).ok_or(code::OUT_OF_MEMORY)?)?;
         // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pointer, address) }
+        unsafe { put(pitch, row) }
     }
 
     fn cuMemFree_v2(pointer: u64) {
@@ -68,8 +60,9 @@ entries! {
         }
         let process = process()?;
         let context = process.current()?;
-        let known = process.ready()?.allocations.contains_key(&pointer);
-        if !known {
+        let entry = process.ready()?.allocations.get(&pointer).cloned();
+        let entry = entry.ok_or(code::INVALID_VALUE)?;
+        if !matches!(entry.origin, Origin::Plain | Origin::Managed | Origin::Pool(_)) {
             return Err(code::INVALID_VALUE);
         }
         let device = &process.device;
@@ -77,72 +70,39 @@ entries! {
         device.wait_context(context.slot)?;
         crate::launch::finish_deferred(process, context.slot)?;
         device.charge(device.machine().host.free_ns)?;
-        let owner = device.process()?;
-        device.transact(|state, _| memory::release(state, owner, pointer - BASE))?;
-        process.tables().allocations.remove(&pointer);
-        Ok(())
+        if let Origin::Pool(pool) = entry.origin {
+            super::pool::keep(process, pool, pointer)?;
+            return super::pool::trim_all(process);
+        }
+        process.tables().advice.remove(&pointer);
+        forget(process, pointer)
     }
 
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, pointer: u64) {
         let tables = process()?.ready()?;
-        let (start, entry) = tables.covering(pointer, 1).ok_or(code::NOT_FOUND)?;
+        let (start, bytes) = match tables.covering(pointer, 1) {
+            Some((start, entry)) => (start, entry.bytes as usize),
+            None => {
+                let pinned = super::pinned::covering(&tables, pointer as usize, 1);
+                let (start, entry) = pinned.ok_or(code::NOT_FOUND)?;
+                (start as u64, entry.bytes)
+            }
+        };
         // SAFETY: the caller's places; null means not wanted (cuda.h).
         unsafe {
             if !base.is_null() {
                 put(base, start)?;
             }
             if !size.is_null() {
-                put(size, entry.bytes as usize)?;
+                put(size, bytes)?;
             }
         }
         Ok(())
     }
-
-    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) {
-        host_alloc(pointer, bytes, flags)
-    }
-
-    fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) {
-        host_alloc(pointer, bytes, 0)
-    }
-
-    fn cuMemFreeHost(pointer: *mut c_void) {
-        let process = process()?;
-        process.current()?;
-        let freed = process.ready()?.pinned.remove(&(pointer as usize));
-        let (bytes, _) = freed.ok_or(code::INVALID_VALUE)?;
-        let layout = layout(bytes)?;
-        // SAFETY: allocated by `host_alloc` with this very layout, and taken off the list.
-        unsafe { std::alloc::dealloc(pointer.cast(), layout) };
-        Ok(())
-    }
-
-    fn cuMemHostGetDevicePointer_v2(
-        device_pointer: *mut u64,
-        pointer: *mut c_void,
-        flags: c_uint,
-    ) {
-        if flags != 0 {
-            return Err(code::INVALID_VALUE);
-        }
-        let process = process()?;
-        process.current()?;
-        let known = process.ready()?.pinned.contains_key(&(pointer as usize));
-        if !known {
-            return Err(code::INVALID_VALUE);
-        }
-        // Unified addressing: a pinned pointer is its own device address.
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(device_pointer, pointer as u64) }
-    }
 }
 
-fn layout(bytes: usize) -> Result<Layout, Code> {
-    Layout::from_size_align(bytes, HOST_PAGE).map_err(|_| code::OUT_OF_MEMORY)
-}
-
-fn host_alloc(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {
-    if pointer.is_null() || bytes == 0 || flags > 7 {
+fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
+    if pointer.is_null() || bytes == 0 {
         return Err(code::INVALID_VALUE);
     }
     let process = process()?;
@@ -150,15 +110,62 @@ fn host_alloc(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(),
     process
         .device
         .charge(process.device.machine().host.alloc_ns)?;
-    // SAFETY: the size is not zero.
-    let made = unsafe { std::alloc::alloc_zeroed(layout(bytes)?) };
-    if made.is_null() {
-        return Err(code::OUT_OF_MEMORY);
-    }
+    let bytes = bytes as u64;
+    let made = take(process, context.slot, bytes)?;
+    let address = BASE + made.offset;
     process
         .tables()
-        .pinned
-        .insert(made as usize, (bytes, context.slot));
+        .enter(address, bytes, context.slot, made.offset, Origin::Plain);
     // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, made.cast()) }
+    unsafe { put(pointer, address) }
+}
+
+/// Takes device memory for a context.
+///
+/// # Errors
+/// When there is none left.
+pub(super) fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
+    let device = &process.device;
+    let owner = device.process()?;
+    let made = device.transact(|state, _| memory::allocate(state, owner, context, bytes))?;
+    let made = made.ok_or(code::OUT_OF_MEMORY)?;
+    if device.machine().memory.scrub {
+        clear(process, &made)?;
+    }
+    Ok(made)
+}
+
+/// Clears device memory that was just taken.
+///
+/// # Errors
+/// When the pages cannot be given back to the file system.
+pub(super) fn clear(process: &Process, made: &Allocation) -> Result<(), Code> {
+    let cleared = process.contents.scrub(made.offset, made.taken);
+    Ok(cleared.map_err(crate::device::DeviceError::State)?)
+}
+
+/// Gives device memory back.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub(super) fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
+    let device = &process.device;
+    let owner = device.process()?;
+    device.transact(|state, _| memory::release(state, owner, offset))?;
+    Ok(())
+}
+
+/// Gives the memory at an address back, and the address with it.
+///
+/// # Errors
+/// When nothing is there.
+pub(super) fn forget(process: &Process, address: u64) -> Result<(), Code> {
+    let offset = process
+        .tables()
+        .allocations
+        .get(&address)
+        .map(|entry| entry.offset);
+    give_back(process, offset.ok_or(code::INVALID_VALUE)?)?;
+    process.tables().allocations.remove(&address);
+    Ok(())
 }

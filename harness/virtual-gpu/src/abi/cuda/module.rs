@@ -1,4 +1,4 @@
-//! Modules and their kernels: loading PTX, finding names, attributes, occupancy, launching.
+//! Modules: loading PTX, with the compiler's messages, and finding what is in it.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -9,28 +9,31 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use super::global::entries;
+use super::memory::take;
 use crate::abi::code::{self, Code};
+use crate::abi::entries::{FunctionEntry, ModuleEntry, Origin};
 use crate::abi::handles::Handle;
-use crate::abi::process::{AllocationEntry, FunctionEntry, ModuleEntry, process};
+use crate::abi::process::{Process, Tables, process};
 use crate::abi::{put, put_text};
 use crate::contents::BASE;
-use crate::launch::{self, Request};
-use crate::memory;
 use crate::ptx;
 
-/// `CU_JIT_ERROR_LOG_BUFFER` and its size (cuda.h, `CUjit_option`).
+/// `CUjit_option` (cuda.h): the time it took, and two logs with their sizes.
+const WALL_TIME: c_int = 2;
+const INFO_LOG: c_int = 3;
+const INFO_LOG_BYTES: c_int = 4;
 const ERROR_LOG: c_int = 5;
 const ERROR_LOG_BYTES: c_int = 6;
+
+/// A code and what the compiler has to say about it.
+pub type Refusal = (Code, String);
 
 // Which PTX versions a driver takes is not modelled: the parser refuses what it does not know,
 // which is stricter.
 entries! {
     fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
         // SAFETY: the caller's image.
-        unsafe { load(module, image) }.map_err(|(code, text)| {
-            crate::abi::say(&format!("module refused: {text}"));
-            code
-        })
+        unsafe { Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text))) }
     }
 
     fn cuModuleLoadDataEx(
@@ -40,27 +43,27 @@ entries! {
         options: *mut c_int,
         values: *mut *mut c_void,
     ) {
-        // SAFETY: the caller's image.
-        let loaded = unsafe { load(module, image) };
-        loaded.map_err(|(code, text)| {
-            // SAFETY: the caller's arrays of `count` entries.
-            unsafe { write_log(count, options, values, &text) };
-            code
-        })
+        let options = Options { count, options, values };
+        // SAFETY: the caller's image and arrays.
+        unsafe { options.report(ptx_of(image).and_then(|text| create(module, &text))) }
+    }
+
+    fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
+        // SAFETY: the caller's image, of which only PTX can be loaded.
+        unsafe { Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text))) }
+    }
+
+    fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
+        // SAFETY: the caller's string.
+        unsafe { Options::NONE.report(file_of(path).and_then(|text| create(module, &text))) }
     }
 
     fn cuModuleUnload(module: Handle) {
         let process = process()?;
-        let context = process.current_even_if_broken()?;
-        process.ready()?.modules.get(module)?;
-        process.device.wait_context(context.slot)?;
-        let entry = process.tables().modules.remove(module)?;
-        let owner = process.device.process()?;
-        for (address, _) in entry.symbols.values() {
-            process.device.transact(|s, _| memory::release(s, owner, address - BASE))?;
-            process.tables().allocations.remove(address);
+        if process.ready()?.modules.get(module)?.of_library {
+            return Err(code::NOT_PERMITTED);
         }
-        Ok(())
+        unload(process, module)
     }
 
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
@@ -68,18 +71,35 @@ entries! {
         // SAFETY: the caller's string.
         let name = unsafe { text_of(name) }?;
         let mut tables = process.ready()?;
-        let entry = tables.modules.get(module)?;
-        entry.program.module().kernel(&name).ok_or(code::NOT_FOUND)?;
-        let made = FunctionEntry {
-            context: entry.context,
-            program: Arc::clone(&entry.program),
-            name,
-            hash: entry.hash,
-            max_dynamic_shared: 0,
-        };
+        let made = function_of(&tables, module, &name)?;
         let handle = tables.functions.insert(made)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(function, handle) }
+    }
+
+    fn cuModuleGetFunctionCount(count: *mut c_uint, module: Handle) {
+        let tables = process()?.ready()?;
+        let found = tables.modules.get(module)?.program.module().kernels.len();
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(count, found as c_uint) }
+    }
+
+    fn cuModuleEnumerateFunctions(functions: *mut Handle, count: c_uint, module: Handle) {
+        let mut tables = process()?.ready()?;
+        let program = Arc::clone(&tables.modules.get(module)?.program);
+        for (index, kernel) in program.module().kernels.iter().take(count as usize).enumerate() {
+            let made = function_of(&tables, module, &kernel.name)?;
+            let handle = tables.functions.insert(made)?;
+            // SAFETY: the caller's array of `count` places, checked for null.
+            unsafe { put(functions.wrapping_add(index), handle) }?;
+        }
+        Ok(())
+    }
+
+    // CU_MODULE_EAGER_LOADING is 1 (cuda.h).
+    fn cuModuleGetLoadingMode(mode: *mut c_int) {
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(mode, 1) }
     }
 
     fn cuModuleGetGlobal_v2(
@@ -88,127 +108,103 @@ entries! {
         module: Handle,
         name: *const c_char,
     ) {
-        let process = process()?;
-        // SAFETY: the caller's string.
-        let name = unsafe { text_of(name) }?;
-        let tables = process.ready()?;
-        let found = tables.modules.get(module)?.symbols.get(&name).copied();
-        let (address, size) = found.ok_or(code::NOT_FOUND)?;
-        // SAFETY: the caller's places; null means not wanted (cuda.h).
-        unsafe {
-            if !pointer.is_null() {
-                put(pointer, address)?;
-            }
-            if !bytes.is_null() {
-                put(bytes, size as usize)?;
-            }
-        }
-        Ok(())
+        // SAFETY: the caller's string and places.
+        unsafe { global(process()?, pointer, bytes, module, name) }
     }
+}
 
-    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) {
-        let process = process()?;
-        let tables = process.ready()?;
-        let entry = tables.functions.get(function)?;
-        let kernel = entry.program.module().kernel(&entry.name).ok_or(code::NOT_FOUND)?;
-        let gpu = &process.device.machine().gpu;
-        let threads = kernel.max_threads.map_or(gpu.max_threads_per_block, |t| t[0] * t[1] * t[2]);
-        let (major, minor) = process.device.machine().compute_capability();
-        // CUfunction_attribute by number (cuda.h).
-        let found = match attribute {
-            0 => threads,
-            1 => kernel.static_shared_bytes,
-            2 | 7 | 9..=14 => 0,
-            3 => kernel.local_bytes,
-            4 => kernel.registers,
-            5 => 70,
-            6 => major * 10 + minor,
-            8 => entry.max_dynamic_shared.max(gpu.shared_per_block_kib << 10),
-            _ => return Err(code::INVALID_VALUE),
+/// Options of the compiler, as the program passes them.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many there are.
+    pub count: c_uint,
+    /// Their numbers.
+    pub options: *mut c_int,
+    /// Their values, or where results go.
+    pub values: *mut *mut c_void,
+}
+
+impl Options {
+    /// None at all.
+    pub const NONE: Self = Self {
+        count: 0,
+        options: std::ptr::null_mut(),
+        values: std::ptr::null_mut(),
+    };
+
+    /// Puts the compiler's message where the program asked for it, and gives the code.
+    ///
+    /// # Errors
+    /// The code that loading came to.
+    ///
+    /// # Safety
+    /// Both arrays are null or have `count` entries; a log buffer is as large as its option says.
+    pub(super) unsafe fn report(&self, loaded: Result<(), Refusal>) -> Result<(), Code> {
+        if self.count > 0 && (self.options.is_null() || self.values.is_null()) {
+            return Err(code::INVALID_VALUE);
+        }
+        let (code, text) = match loaded {
+            Ok(()) => (None, String::new()),
+            Err((code, text)) => (Some(code), text),
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(value, found as c_int) }
-    }
-
-    fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
-        let process = process()?;
-        let limit = process.device.machine().gpu.shared_per_sm_kib << 10;
-        let mut tables = process.ready()?;
-        let entry = tables.functions.get_mut(function)?;
-        match attribute {
-            8 => {
-                let bytes = u32::try_from(value).map_err(|_| code::INVALID_VALUE)?;
-                if bytes > limit {
-                    return Err(code::INVALID_VALUE);
-                }
-                entry.max_dynamic_shared = bytes;
-                Ok(())
+        let host = &process()?.device.machine().host;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let wrote = self.log(ERROR_LOG, ERROR_LOG_BYTES, &text);
+            self.log(
+                INFO_LOG,
+                INFO_LOG_BYTES,
+                if code.is_none() { "loaded\n" } else { "" },
+            );
+            if let Some(place) = self.place_of(WALL_TIME) {
+                put(place.cast::<f32>(), host.module_ns as f32 / 1e6)?;
             }
-            // The carve-out is a hint.
-            9 => Ok(()),
-            _ => Err(code::INVALID_VALUE),
+            if !wrote && !text.is_empty() {
+                crate::abi::say(&format!("module refused: {text}"));
+            }
         }
+        code.map_or(Ok(()), Err)
     }
 
-    fn cuFuncSetCacheConfig(function: Handle, config: c_int) {
-        let _ = config;
-        process()?.ready()?.functions.get(function).map(|_| ())
+    /// # Safety
+    /// As `report`.
+    unsafe fn place_of(&self, option: c_int) -> Option<*mut *mut c_void> {
+        (0..self.count as usize)
+            // SAFETY: `count` entries.
+            .find(|&index| unsafe { self.options.add(index).read() } == option)
+            // SAFETY: as above.
+            .map(|index| unsafe { self.values.add(index) })
     }
 
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: *mut c_int,
-        function: Handle,
-        threads: c_int,
-        shared_bytes: usize,
-    ) {
-        occupancy(blocks, function, threads, shared_bytes)
-    }
-
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: *mut c_int,
-        function: Handle,
-        threads: c_int,
-        shared_bytes: usize,
-        flags: c_uint,
-    ) {
-        let _ = flags;
-        occupancy(blocks, function, threads, shared_bytes)
-    }
-
-    fn cuLaunchKernel(
-        function: Handle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: Handle,
-        params: *mut *mut c_void,
-        extra: *mut *mut c_void,
-    ) {
-        let process = process()?;
-        let entry = process.ready()?.functions.get(function)?.clone();
-        let stream = process.stream(stream)?;
-        // SAFETY: the caller's arrays.
-        let params = unsafe { gather(&entry, params, extra) }?;
-        launch::launch(process, &Request {
-            function: &entry,
-            stream,
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared_bytes,
-            params,
-        })
+    /// Writes one of the logs, and its length in place of the buffer's. Says whether there was a
+    /// place for it. A log that does not fit is cut.
+    ///
+    /// # Safety
+    /// As `report`.
+    unsafe fn log(&self, option: c_int, size: c_int, text: &str) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let (Some(buffer), Some(size)) = (self.place_of(option), self.place_of(size)) else {
+                return false;
+            };
+            let room = size.read() as usize;
+            if put_text(buffer.read().cast(), room, text).is_err() {
+                return false;
+            }
+            size.write((text.len() + 1).min(room) as *mut c_void);
+            true
+        }
     }
 }
 
 /// A C string as Rust text.
 ///
+/// # Errors
+/// When there is none, or it is no text.
+///
 /// # Safety
 /// `text` is null or a C string.
-unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
+pub(super) unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
     if text.is_null() {
         return Err(code::INVALID_VALUE);
     }
@@ -219,52 +215,109 @@ unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
         .map_err(|_| code::INVALID_VALUE)
 }
 
-/// Loads PTX text.
+fn plain(code: Code) -> Refusal {
+    (code, String::new())
+}
+
+/// Whether an image is compiled code: ELF (a cubin), or a fat binary by its magic 0xBA55ED50.
+fn is_compiled(image: &[u8]) -> bool {
+    image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
+}
+
+fn compiled() -> Refusal {
+    let text = "only PTX can run here: this is a compiled binary".to_owned();
+    (code::NO_BINARY_FOR_GPU, text)
+}
+
+/// The PTX that an image is.
+///
+/// # Errors
+/// When it is something else.
 ///
 /// # Safety
 /// `image` is null or a C string (PTX) or another image, which is refused by its first bytes.
-unsafe fn load(module: *mut Handle, image: *const c_void) -> Result<(), (Code, String)> {
-    let plain = |code: Code| (code, String::new());
-    if module.is_null() || image.is_null() {
+pub(super) unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
+    if image.is_null() {
+        return Err(plain(code::INVALID_VALUE));
+    }
+    // SAFETY: text ends with a null byte, and no byte after the first that differs is looked at.
+    let is_magic = |magic: &[u8; 4]| unsafe {
+        (0..4).all(|index| image.cast::<u8>().add(index).read() == magic[index])
+    };
+    if is_magic(b"\x7fELF") || is_magic(&[0x50, 0xed, 0x55, 0xba]) {
+        return Err(compiled());
+    }
+    // SAFETY: PTX is a C string.
+    unsafe { text_of(image.cast()) }.map_err(|_| plain(code::INVALID_IMAGE))
+}
+
+/// The PTX in a file.
+///
+/// # Errors
+/// When there is no such file or it holds something else.
+///
+/// # Safety
+/// `path` is null or a C string.
+pub(super) unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
+    // SAFETY: the caller's contract.
+    let path = unsafe { text_of(path) }.map_err(plain)?;
+    let bytes =
+        std::fs::read(&path).map_err(|error| (code::FILE_NOT_FOUND, format!("{path}: {error}")))?;
+    if is_compiled(&bytes) {
+        return Err(compiled());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| plain(code::INVALID_IMAGE))?;
+    // A C string ends at its first null byte.
+    Ok(text.split('\0').next().unwrap_or_default().to_owned())
+}
+
+/// Parses PTX.
+///
+/// # Errors
+/// With the parser's message.
+pub(super) fn parse(text: &str) -> Result<ptx::Module, Refusal> {
+    ptx::parse(text).map_err(|error| (code::INVALID_PTX, error.to_string()))
+}
+
+fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
+    if module.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
     let process = process().map_err(plain)?;
+    let handle = load_text(process, text, false)?;
+    // SAFETY: the caller's place, checked for null above.
+    unsafe { put(module, handle) }.map_err(plain)
+}
+
+/// Loads PTX into the current context.
+///
+/// # Errors
+/// With the parser's message, if it was that.
+pub(super) fn load_text(
+    process: &Process,
+    text: &str,
+    of_library: bool,
+) -> Result<Handle, Refusal> {
     let context = process.current().map_err(plain)?;
-    // SAFETY: an image has at least four bytes; text ends with a null byte.
-    let first = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), 4) };
-    // ELF (cubin) and the fat binary's magic 0xBA55ED50.
-    if first == b"\x7fELF" || first == [0x50, 0xed, 0x55, 0xba] {
-        let text = "only PTX can run here: this is a compiled binary".to_owned();
-        return Err((code::NO_BINARY_FOR_GPU, text));
-    }
-    // SAFETY: PTX is a C string.
-    let text = unsafe { text_of(image.cast()) }.map_err(|_| plain(code::INVALID_IMAGE))?;
-    let parsed = ptx::parse(&text).map_err(|error| (code::INVALID_PTX, error.to_string()))?;
+    let parsed = Arc::new(parse(text)?);
     let host = &process.device.machine().host;
     process
         .device
         .charge(host.module_ns)
         .map_err(|error| plain(error.into()))?;
-    let parsed = Arc::new(parsed);
     let mut addresses = Vec::new();
     let mut symbols = BTreeMap::new();
     for symbol in &parsed.symbols {
-        let address = place(context.slot, symbol.bytes.max(1)).map_err(plain)?;
+        let address = place(process, context.slot, symbol.bytes.max(1)).map_err(plain)?;
         addresses.push(address);
         symbols.insert(symbol.name.clone(), (address, symbol.bytes));
     }
     let program = ptx::Program::bind(Arc::clone(&parsed), addresses.clone())
         .map_err(|error| (code::INVALID_IMAGE, error.to_string()))?;
     for (index, address) in addresses.iter().enumerate() {
-        let bytes = program.symbol_bytes(index);
-        let size = parsed.symbols[index].bytes as usize;
-        let target = process.contents.pointer(address - BASE, size as u64);
-        let target = target.ok_or_else(|| plain(code::OUT_OF_MEMORY))?;
-        // SAFETY: the symbol's own allocation, as large as its size.
-        unsafe {
-            std::ptr::write_bytes(target, 0, size);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len().min(size));
-        }
+        let size = parsed.symbols[index].bytes;
+        let target = process.host_address(address - BASE, size).map_err(plain)?;
+        fill(target, size as usize, &program.symbol_bytes(index));
     }
     let hash = blake3::hash(text.as_bytes());
     let mut word = [0; 8];
@@ -274,144 +327,94 @@ unsafe fn load(module: *mut Handle, image: *const c_void) -> Result<(), (Code, S
         program: Arc::new(program),
         symbols,
         hash: u64::from_le_bytes(word),
+        of_library,
     };
-    let handle = process.tables().modules.insert(entry).map_err(plain)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(module, handle) }.map_err(plain)
+    process.tables().modules.insert(entry).map_err(plain)
+}
+
+/// Puts a variable's first value in place; what it does not say is zero.
+fn fill(target: *mut u8, size: usize, bytes: &[u8]) {
+    // SAFETY: the variable's own allocation, as large as its size.
+    unsafe {
+        std::ptr::write_bytes(target, 0, size);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len().min(size));
+    }
 }
 
 /// Device memory for a module's variable.
-fn place(context: u32, bytes: u64) -> Result<u64, Code> {
-    let process = process()?;
-    let device = &process.device;
-    let owner = device.process()?;
-    let made = device
-        .transact(|s, _| memory::allocate(s, owner, context, bytes))?
-        .ok_or(code::OUT_OF_MEMORY)?;
+fn place(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
+    let made = take(process, context, bytes)?;
     let address = BASE + made.offset;
-    let mut tables = process.tables();
-    let version = tables.next_version;
-    tables.next_version += 1;
-    let entry = AllocationEntry {
-        bytes,
-        context,
-        version,
-        unwritten: false,
-    };
-    tables.allocations.insert(address, entry);
+    process
+        .tables()
+        .enter(address, bytes, context, made.offset, Origin::Module);
     Ok(address)
 }
 
-/// Puts the compiler's message where the caller asked for it.
+/// Unloads a module once the work of its context is done.
 ///
-/// # Safety
-/// Both arrays are null or have `count` entries; a log buffer is as large as its option says.
-unsafe fn write_log(count: c_uint, options: *mut c_int, values: *mut *mut c_void, text: &str) {
-    if options.is_null() || values.is_null() {
-        return;
-    }
-    // SAFETY: `count` entries each.
-    let (options, values) = unsafe {
-        (
-            std::slice::from_raw_parts(options, count as usize),
-            std::slice::from_raw_parts(values, count as usize),
-        )
-    };
-    let value = |wanted: c_int| {
-        options
-            .iter()
-            .position(|&option| option == wanted)
-            .map(|index| values[index])
-    };
-    if let (Some(buffer), Some(bytes)) = (value(ERROR_LOG), value(ERROR_LOG_BYTES)) {
-        // SAFETY: a buffer of that size by the caller's contract. A log that does not fit is cut;
-        // one without a place is lost by the caller's choice.
-        let _ = unsafe { put_text(buffer.cast(), bytes as usize, text) };
-    }
+/// # Errors
+/// When it is not there.
+pub(super) fn unload(process: &Process, module: Handle) -> Result<(), Code> {
+    let context = process.ready()?.modules.get(module)?.context;
+    process.device.wait_context(context)?;
+    let entry = process.tables().modules.remove(module)?;
+    process
+        .tables()
+        .functions
+        .remove_where(|function| function.module == module as usize);
+    let mut addresses = entry.symbols.values();
+    addresses.try_for_each(|(address, _)| super::memory::forget(process, *address))
 }
 
-fn occupancy(
-    blocks: *mut c_int,
-    function: Handle,
-    threads: c_int,
-    shared_bytes: usize,
+/// The kernel of that name in a module.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn function_of(
+    tables: &Tables,
+    module: Handle,
+    name: &str,
+) -> Result<FunctionEntry, Code> {
+    let entry = tables.modules.get(module)?;
+    entry.program.module().kernel(name).ok_or(code::NOT_FOUND)?;
+    Ok(FunctionEntry {
+        context: entry.context,
+        module: module as usize,
+        program: Arc::clone(&entry.program),
+        name: name.to_owned(),
+        hash: entry.hash,
+        max_dynamic_shared: 0,
+    })
+}
+
+/// Where a variable of a module lies.
+///
+/// # Errors
+/// When there is none of that name.
+///
+/// # Safety
+/// `name` is null or a C string; the places are null or valid.
+pub(super) unsafe fn global(
+    process: &Process,
+    pointer: *mut u64,
+    bytes: *mut usize,
+    module: Handle,
+    name: *const c_char,
 ) -> Result<(), Code> {
-    let process = process()?;
-    let entry = process.ready()?.functions.get(function)?.clone();
-    let kernel = entry
-        .program
-        .module()
-        .kernel(&entry.name)
-        .ok_or(code::NOT_FOUND)?;
-    let threads = u32::try_from(threads)
-        .ok()
-        .filter(|&t| t > 0)
-        .ok_or(code::INVALID_VALUE)?;
-    let shared = kernel.static_shared_bytes as u64 + shared_bytes as u64;
-    let fit = launch::blocks_per_sm(process.device.machine(), kernel, threads, shared);
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(blocks, fit as c_int) }
-}
-
-/// Gathers a launch's arguments into one buffer laid out as the kernel wants them.
-///
-/// # Safety
-/// `params` has an entry for each parameter, pointing at a value of its size, or `extra` is the
-/// list that cuda.h describes.
-unsafe fn gather(
-    entry: &FunctionEntry,
-    params: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Result<Vec<u8>, Code> {
-    let kernel = entry
-        .program
-        .module()
-        .kernel(&entry.name)
-        .ok_or(code::NOT_FOUND)?;
-    let mut out = vec![0; kernel.param_bytes as usize];
-    if !params.is_null() {
-        for (index, param) in kernel.params.iter().enumerate() {
-            // SAFETY: one entry for each parameter.
-            let value = unsafe { *params.add(index) };
-            if value.is_null() {
-                return Err(code::INVALID_VALUE);
-            }
-            let at = param.offset as usize;
-            let target = &mut out[at..at + param.bytes as usize];
-            // SAFETY: each entry points at a value of the parameter's size.
-            unsafe {
-                std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
-            }
+    // SAFETY: the caller's contract.
+    let name = unsafe { text_of(name) }?;
+    let tables = process.ready()?;
+    let found = tables.modules.get(module)?.symbols.get(&name).copied();
+    let (address, size) = found.ok_or(code::NOT_FOUND)?;
+    // SAFETY: the caller's places; null means not wanted (cuda.h).
+    unsafe {
+        if !pointer.is_null() {
+            put(pointer, address)?;
         }
-        return Ok(out);
-    }
-    if extra.is_null() {
-        return if out.is_empty() {
-            Ok(out)
-        } else {
-            Err(code::INVALID_VALUE)
-        };
-    }
-    // CU_LAUNCH_PARAM_BUFFER_POINTER is 1, ..._SIZE is 2, ..._END is 0 (cuda.h).
-    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0);
-    let mut at = 0;
-    loop {
-        // SAFETY: the list ends with the END key.
-        let key = unsafe { *extra.add(at) } as usize;
-        match key {
-            0 => break,
-            // SAFETY: a key is followed by its value.
-            1 => buffer = unsafe { *extra.add(at + 1) }.cast(),
-            // SAFETY: as above; this value is a pointer to the size.
-            2 => size = unsafe { *(*extra.add(at + 1)).cast::<usize>() },
-            _ => return Err(code::INVALID_VALUE),
+        if !bytes.is_null() {
+            put(bytes, size as usize)?;
         }
-        at += 2;
     }
-    if buffer.is_null() || size < out.len() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: the caller's buffer of `size` bytes, at least as many as wanted.
-    unsafe { std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len()) };
-    Ok(out)
+    Ok(())
 }

@@ -6,24 +6,32 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
+use super::action::{Action, Pace, perform};
 use super::global::entries;
-use crate::abi::code;
+use crate::abi::code::{self, Code};
+use crate::abi::entries::StreamEntry;
 use crate::abi::handles::Handle;
-use crate::abi::process::{StreamEntry, process};
+use crate::abi::process::{Process, current_handle, process};
 use crate::abi::put;
 use crate::life;
-use crate::state::{Op, OpKind, Stream};
+use crate::state::Stream;
 
 /// The greatest priority there is; lower numbers go first.
 pub const GREATEST_PRIORITY: c_int = -5;
 
-fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), code::Code> {
-    // CU_STREAM_DEFAULT and CU_STREAM_NON_BLOCKING are 0 and 1 (cuda.h).
-    if stream.is_null() || flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
-    let process = process()?;
-    let context = process.current()?;
+/// `CU_STREAM_NON_BLOCKING` (cuda.h).
+const NON_BLOCKING: c_uint = 1;
+
+/// Makes a stream in the shared state.
+///
+/// # Errors
+/// When there is no room for another one.
+pub(super) fn open(
+    process: &Process,
+    context: u32,
+    flags: c_uint,
+    priority: c_int,
+) -> Result<StreamEntry, Code> {
     let device = &process.device;
     device.charge(device.machine().host.stream_ns)?;
     let priority = priority.clamp(GREATEST_PRIORITY, 0);
@@ -31,19 +39,39 @@ fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), cod
         let slot = state.streams.claim(|s| !s.live)?;
         state.streams.rows[slot] = Stream {
             live: true,
-            context: context.slot,
+            context,
             priority,
             ..Stream::default()
         };
         Some(slot as u32)
     })?;
     let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
-    let entry = StreamEntry {
+    Ok(StreamEntry {
         slot,
-        context: context.slot,
+        context,
         flags,
         priority,
-    };
+    })
+}
+
+/// Ends a stream in which everything has run.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub(super) fn close(process: &Process, slot: u32) -> Result<(), Code> {
+    process
+        .device
+        .transact(|state, _| life::close_stream(&mut state.streams.rows[slot as usize]))?;
+    Ok(())
+}
+
+fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Code> {
+    if stream.is_null() || flags > NON_BLOCKING {
+        return Err(code::INVALID_VALUE);
+    }
+    let process = process()?;
+    let context = process.current()?;
+    let entry = open(process, context.slot, flags, priority)?;
     let handle = process.tables().streams.insert(entry)?;
     // SAFETY: the caller's place, checked for null above.
     unsafe { put(stream, handle) }
@@ -60,15 +88,14 @@ entries! {
 
     fn cuStreamDestroy_v2(stream: Handle) {
         let process = process()?;
-        let device = &process.device;
         let entry = *process.ready()?.streams.get(stream)?;
         // Destruction waits for nothing, but what is queued still runs (cuStreamDestroy); the
         // slot can go only when it has.
+        process.tables().captures.remove(&entry.slot);
+        let device = &process.device;
         device.wait_stream(entry.slot, submitted(entry.slot)?)?;
         device.charge(device.machine().host.stream_ns)?;
-        device.transact(|state, _| {
-            life::close_stream(&mut state.streams.rows[entry.slot as usize]);
-        })?;
+        close(process, entry.slot)?;
         process.tables().streams.remove(stream)?;
         Ok(())
     }
@@ -76,15 +103,18 @@ entries! {
     fn cuStreamSynchronize(stream: Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
+        super::graph::capture::forbid(process, &entry)?;
         process.device.wait_stream(entry.slot, submitted(entry.slot)?)?;
         process.device.charge(process.device.machine().host.sync_ns)?;
         crate::launch::finish_deferred(process, entry.context)?;
+        super::pool::trim_all(process)?;
         process.check_sticky(entry.context)
     }
 
     fn cuStreamQuery(stream: Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
+        super::graph::capture::forbid(process, &entry)?;
         process.device.charge(process.device.machine().host.query_ns)?;
         process.device.catch_up()?;
         let idle = process
@@ -94,7 +124,10 @@ entries! {
                 slot.completed == slot.submitted
             })?;
         process.check_sticky(entry.context)?;
-        if idle { Ok(()) } else { Err(code::NOT_READY) }
+        if !idle {
+            return Err(code::NOT_READY);
+        }
+        crate::launch::finish_deferred(process, entry.context)
     }
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint) {
@@ -103,13 +136,12 @@ entries! {
         }
         let process = process()?;
         let entry = process.stream(stream)?;
-        let recorded = process.ready()?.events.get(event)?.recorded;
-        process.device.charge(process.device.machine().host.event_ns)?;
-        if let Some((target, target_seq)) = recorded.filter(|(slot, _)| *slot != entry.slot) {
-            let op = Op { kind: OpKind::Wait, target, target_seq, ..Op::default() };
-            process.device.submit(entry.slot, op)?;
+        process.ready()?.events.get(event)?;
+        // CU_EVENT_WAIT_EXTERNAL (cuda.h) makes a node of it where the other form joins captures.
+        if flags == 0 && super::graph::capture::join(process, &entry, event)? {
+            return Ok(());
         }
-        Ok(())
+        perform(process, &entry, Action::Wait(event as usize), Pace::Later)
     }
 
     fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {
@@ -129,10 +161,50 @@ entries! {
         // SAFETY: the caller's place, checked for null.
         unsafe { put(id, c_ulonglong::from(entry.slot)) }
     }
+
+    fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
+        process()?.stream(stream)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(device, 0) }
+    }
+
+    fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
+        let found = context_of(stream)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(context, found) }
+    }
+}
+
+/// The handle of the context that a stream belongs to.
+fn context_of(stream: Handle) -> Result<Handle, Code> {
+    let process = process()?;
+    let entry = process.stream(stream)?;
+    if (stream as usize) <= 2 {
+        return current_handle().ok_or(code::INVALID_CONTEXT);
+    }
+    let tables = process.ready()?;
+    tables
+        .contexts
+        .find(|context| context.slot == entry.context)
+        .ok_or(code::CONTEXT_IS_DESTROYED)
+}
+
+/// Waits for everything in a stream, and for its results.
+///
+/// # Errors
+/// When the clock stalls.
+pub(super) fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+    process
+        .device
+        .wait_stream(stream.slot, submitted(stream.slot)?)?;
+    crate::launch::finish_deferred(process, stream.context)
 }
 
 /// How much was ever submitted to a stream: what a wait for all of it waits for.
-pub fn submitted(slot: u32) -> Result<u64, code::Code> {
+///
+/// # Errors
+/// When the device cannot be asked.
+pub(super) fn submitted(slot: u32) -> Result<u64, Code> {
     let read = process()?
         .device
         .shared()

@@ -1,0 +1,135 @@
+//! What a stream can be told to do. The same value is carried out at once, or kept in a graph.
+
+use super::graph::capture;
+use super::{copy, event, fill, host, pool};
+use crate::abi::code::Code;
+use crate::abi::entries::{FunctionEntry, StreamEntry};
+use crate::abi::process::Process;
+use crate::launch::{self, Request};
+use crate::state::{Op, OpKind};
+
+/// How the caller goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// The call returns when the work is done.
+    Now,
+    /// The call returns when the work is queued.
+    Later,
+    /// A graph queues it: the host pays for the graph, not for each node.
+    Graph,
+}
+
+/// A kernel with its shape and arguments.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// The kernel.
+    pub function: FunctionEntry,
+    /// Its handle.
+    pub handle: usize,
+    /// Blocks in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: u32,
+    /// The arguments, laid out.
+    pub params: Vec<u8>,
+    /// All blocks have to be on the device at the same time.
+    pub cooperative: bool,
+}
+
+/// Work for a stream.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Nothing: a place to depend on.
+    Empty,
+    /// A kernel.
+    Kernel(Box<Kernel>),
+    /// A copy.
+    Copy(copy::Copy),
+    /// A fill.
+    Fill(fill::Fill),
+    /// A function of the program.
+    Host(host::HostCall),
+    /// Recording the event with this handle.
+    Record(usize),
+    /// Waiting for the event with this handle.
+    Wait(usize),
+    /// Memory for a reserved address.
+    Allocate(pool::Reserved),
+    /// Giving back the memory at an address.
+    Free(u64),
+    /// All of another graph, by its handle.
+    Graph(usize),
+}
+
+/// Has a stream do something, or keeps it in the graph that the stream is recorded into.
+///
+/// # Errors
+/// As the work itself; and when it cannot be recorded.
+pub fn perform(
+    process: &Process,
+    stream: &StreamEntry,
+    action: Action,
+    pace: Pace,
+) -> Result<(), Code> {
+    match capture::recorded(process, stream, action, pace)? {
+        None => Ok(()),
+        Some(action) => run(process, stream, &action, pace),
+    }
+}
+
+/// Has a stream do something.
+///
+/// # Errors
+/// As the work itself.
+pub fn run(
+    process: &Process,
+    stream: &StreamEntry,
+    action: &Action,
+    pace: Pace,
+) -> Result<(), Code> {
+    match action {
+        // A graph that holds another one has it in parts.
+        Action::Empty | Action::Graph(_) => {
+            process.device.submit(
+                stream.slot,
+                Op {
+                    kind: OpKind::Marker,
+                    ..Op::default()
+                },
+            )?;
+            Ok(())
+        }
+        Action::Kernel(kernel) => {
+            let request = Request {
+                function: &kernel.function,
+                stream: *stream,
+                grid: kernel.grid,
+                block: kernel.block,
+                shared_bytes: kernel.shared_bytes,
+                params: kernel.params.clone(),
+                cooperative: kernel.cooperative,
+            };
+            launch::launch(process, &request, pace)
+        }
+        Action::Copy(copy) => copy::run(process, stream, copy, pace),
+        Action::Fill(fill) => fill::run(process, stream, fill, pace),
+        Action::Host(call) => host::run(process, stream, call),
+        Action::Record(event) => event::record(process, stream, *event, pace),
+        Action::Wait(event) => event::wait(process, stream, *event, pace),
+        Action::Allocate(reserved) => pool::place_reserved(process, stream, *reserved),
+        Action::Free(address) => pool::free(process, stream, *address, pace),
+    }
+}
+
+/// Charges the calling thread for host work, unless a graph has been charged for it already.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn charge(process: &Process, pace: Pace, cost_ns: u64) -> Result<(), Code> {
+    if pace != Pace::Graph {
+        process.device.charge(cost_ns)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Functions of the program that wait for their turn in a stream.
+//!
+//! The driver calls them from a thread of its own. A thread that takes no part in the clock must
+//! not run here, so the calling thread waits until the stream gets there and calls the function
+//! itself: the same order, but the call that queues it returns late.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::action::{Action, Pace, perform};
+use super::global::entries;
+use crate::abi::code::{self, Code};
+use crate::abi::entries::StreamEntry;
+use crate::abi::handles::Handle;
+use crate::abi::process::{Process, process};
+
+/// `CUhostFn`.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+/// `CUstreamCallback`.
+pub type StreamCallback = unsafe extern "C" fn(Handle, c_int, *mut c_void);
+
+/// A function of the program with what it is called with. The addresses are the program's affair.
+#[derive(Debug, Clone, Copy)]
+pub struct HostCall {
+    /// The function.
+    pub function: HostFunction,
+    /// Its argument.
+    pub data: usize,
+}
+
+entries! {
+    fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
+        let function = function.ok_or(code::INVALID_VALUE)?;
+        queue(stream, HostCall { function, data: data as usize })
+    }
+
+    // CUhostTaskSyncMode (cuda.h) tells the driver how to wait: blocking or spinning.
+    fn cuLaunchHostFunc_v2(
+        stream: Handle,
+        function: Option<HostFunction>,
+        data: *mut c_void,
+        mode: c_uint,
+    ) {
+        let function = function.filter(|_| mode <= 1).ok_or(code::INVALID_VALUE)?;
+        queue(stream, HostCall { function, data: data as usize })
+    }
+
+    fn cuStreamAddCallback(
+        stream: Handle,
+        callback: Option<StreamCallback>,
+        data: *mut c_void,
+        flags: c_uint,
+    ) {
+        let callback = callback.filter(|_| flags == 0).ok_or(code::INVALID_VALUE)?;
+        let process = process()?;
+        let entry = process.stream(stream)?;
+        super::graph::capture::forbid(process, &entry)?;
+        super::stream::wait_for_all(process, &entry)?;
+        let status = process.check_sticky(entry.context).map_or_else(|code| code.0, |()| 0);
+        // SAFETY: the program's own function with the program's own argument.
+        unsafe { callback(stream, status, data) };
+        Ok(())
+    }
+}
+
+fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
+    let process = process()?;
+    let stream = process.stream(stream)?;
+    perform(process, &stream, Action::Host(call), Pace::Later)
+}
+
+/// Waits for the stream and calls the function.
+///
+/// # Errors
+/// When the context broke: the function is not called then.
+pub(super) fn run(process: &Process, stream: &StreamEntry, call: &HostCall) -> Result<(), Code> {
+    super::stream::wait_for_all(process, stream)?;
+    process.check_sticky(stream.context)?;
+    // SAFETY: the program's own function with the program's own argument.
+    unsafe { (call.function)(call.data as *mut c_void) };
+    Ok(())
+}
