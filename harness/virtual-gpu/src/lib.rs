@@ -2,8 +2,8 @@
 //!
 //! `state` is what a device is at one instant, `model` what it does as time passes, `pump` whose
 //! turn it is in virtual time, `shm` the file in which several processes share it, `device` one
-//! process's handle on it. `mig` divides a device, `mps` joins processes on it. `ptx` executes
-//! kernels. `abi` is what programs see.
+//! process's handle on it. `mig` divides a device, `mps` joins processes on it, and `mpsd` are the
+//! programs that do so on a user's behalf. `ptx` executes kernels. `abi` is what programs see.
 
 pub mod abi;
 pub mod contents;
@@ -16,6 +16,7 @@ pub mod memory;
 pub mod mig;
 pub mod model;
 pub mod mps;
+pub mod mpsd;
 pub mod noise;
 pub mod ptx;
 pub mod pump;

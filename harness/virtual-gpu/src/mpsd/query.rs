@@ -1,0 +1,150 @@
+//! What a daemon tells about servers, clients and devices. Process ids stand one a line.
+
+use super::MpsdError;
+use super::daemon::Daemon;
+use super::partition::uuid;
+use crate::mps;
+use crate::state::{ServerState, State};
+
+/// Row of the server with this process id.
+pub fn server_row(daemon: &Daemon, pid: &str) -> Result<u32, MpsdError> {
+    let inside = daemon.inside();
+    let mut servers = inside.servers.iter();
+    let found = servers.find(|server| server.process.pid().to_string() == pid);
+    let unknown = || MpsdError::Refused(format!("there is no MPS server {pid}"));
+    found.map(|server| server.process.row).ok_or_else(unknown)
+}
+
+/// `get_server_list`.
+pub fn servers(daemon: &Daemon) -> String {
+    lines(daemon.inside().servers.iter().map(|s| s.process.pid()))
+}
+
+/// `get_server_status PID`.
+pub fn status(daemon: &Daemon, pid: &str) -> Result<String, MpsdError> {
+    let row = server_row(daemon, pid)? as usize;
+    let status = daemon.device.transact(|state, _| {
+        let server = &state.servers.rows[row];
+        if server.state == ServerState::Fault {
+            "FAULT"
+        } else if state.now_ns < server.ready_ns {
+            "INITIALIZING"
+        } else {
+            "ACTIVE"
+        }
+    })?;
+    Ok(format!("{status}\n"))
+}
+
+/// `get_client_list PID`.
+pub fn clients(daemon: &Daemon, pid: &str) -> Result<String, MpsdError> {
+    let row = server_row(daemon, pid)?;
+    Ok(lines(client_pids(daemon, row)?))
+}
+
+/// `get_device_client_list [PID]`: the device, then its clients; of all servers, or of one.
+pub fn device_clients(daemon: &Daemon, pid: Option<&str>) -> Result<String, MpsdError> {
+    let mut out = daemon
+        .device
+        .transact(|state, _| format!("{}\n", uuid(state, &daemon.device, daemon.row)))?;
+    for row in rows(daemon, pid)? {
+        out += &lines(client_pids(daemon, row)?);
+    }
+    Ok(out)
+}
+
+/// `ps [-p PID]`: a table of clients, of all or of one.
+pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsdError> {
+    let mut out = row(["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]);
+    let device = daemon
+        .device
+        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
+    // As much of the name as tells devices apart.
+    let device: String = device.chars().take(17).collect();
+    for server in rows(daemon, None)? {
+        let of = server_pid(daemon, server).to_string();
+        for (id, pid) in client_pids(daemon, server)?.into_iter().enumerate() {
+            let pid = pid.to_string();
+            if only.is_none_or(|only| only == pid) {
+                let (id, command) = (id.to_string(), command_line(&pid));
+                out += &row([&pid, &id, &of, &device, &namespace(&pid), &command]);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// `device_query`: the devices that the daemon serves: one.
+pub fn device_query(daemon: &Daemon) -> Result<String, MpsdError> {
+    let text = daemon.device.transact(|state, _| {
+        let engine = state.daemons.rows[daemon.row as usize].engine as usize;
+        let part = &state.engines.rows[engine];
+        let memory_mib = state.instances.rows[part.instance as usize].memory_bytes >> 20;
+        let machine = daemon.device.machine();
+        format!(
+            "DEVICE UUID                                     SMS  MEMORY_MIB NAME\n\
+             0      {:<40} {:<4} {memory_mib:<10} {}\n",
+            uuid(state, &daemon.device, daemon.row),
+            part.sm_count,
+            machine.gpu.product
+        )
+    })?;
+    Ok(text)
+}
+
+fn lines(pids: impl IntoIterator<Item = u32>) -> String {
+    pids.into_iter().map(|pid| format!("{pid}\n")).collect()
+}
+
+/// Rows of all servers, or of the one with this process id.
+fn rows(daemon: &Daemon, pid: Option<&str>) -> Result<Vec<u32>, MpsdError> {
+    match pid {
+        Some(pid) => Ok(vec![server_row(daemon, pid)?]),
+        None => {
+            let inside = daemon.inside();
+            Ok(inside.servers.iter().map(|s| s.process.row).collect())
+        }
+    }
+}
+
+fn server_pid(daemon: &Daemon, row: u32) -> u32 {
+    let inside = daemon.inside();
+    let found = inside.servers.iter().find(|s| s.process.row == row);
+    found.map_or(0, |server| server.process.pid())
+}
+
+fn client_pids(daemon: &Daemon, server: u32) -> Result<Vec<u32>, MpsdError> {
+    let pids = daemon.device.transact(|state, _| pids(state, server))?;
+    Ok(pids)
+}
+
+fn pids(state: &State, server: u32) -> Vec<u32> {
+    let rows = mps::clients(state, server).into_iter();
+    rows.map(|row| state.processes.rows[row as usize].pid)
+        .collect()
+}
+
+fn row(cells: [&str; 6]) -> String {
+    let [pid, id, server, device, namespace, command] = cells;
+    format!("{pid:<9} {id:<4} {server:<9} {device:<18} {namespace:<12} {command}\n")
+}
+
+/// Number of the process namespace, `-` where the system does not tell.
+fn namespace(pid: &str) -> String {
+    let link = std::fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap_or_default();
+    let text = link.to_string_lossy();
+    let number = text
+        .strip_prefix("pid:[")
+        .and_then(|rest| rest.strip_suffix(']'));
+    number.unwrap_or("-").to_owned()
+}
+
+/// The command of a process, `-` where the system does not tell.
+fn command_line(pid: &str) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let first = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    match String::from_utf8_lossy(first) {
+        name if name.is_empty() => "-".to_owned(),
+        name => name.into_owned(),
+    }
+}

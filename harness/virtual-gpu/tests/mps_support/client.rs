@@ -1,0 +1,314 @@
+//! A client that follows a script: steps with semicolons between, each of which says one line.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_int, c_void};
+use std::io::{BufRead, Write};
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu::abi::cuda::calls::*;
+use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::abi::process::device;
+use gpubench_virtual_gpu::device::Device;
+
+use super::Error;
+
+pub const ID: &str = "MPS_TEST_ID";
+pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
+/// Stands before what is said, since the test program writes on the same output.
+pub const MARK: &str = "@ ";
+/// What a client says at its `hold`.
+pub const HOLDING: &str = "holding";
+
+const CHAIN: (&str, &str) = (
+    include_str!("../../../../kernels/ptx/fp32_chain.ptx"),
+    "fp32_chain",
+);
+const SPIN: (&str, &str) = (include_str!("../../../../kernels/ptx/spin.ptx"), "spin");
+const TRACE: (&str, &str) = (
+    include_str!("../../../../kernels/ptx/block_trace.ptx"),
+    "block_trace",
+);
+const STORE: (&str, &str) = (
+    include_str!("../../../../kernels/ptx/fault_illegal_store.ptx"),
+    "fault_illegal_store",
+);
+const TRAP: (&str, &str) = (
+    include_str!("../../../../kernels/ptx/fault_trap.ptx"),
+    "fault_trap",
+);
+
+/// Threads of a block of the arithmetic kernel, and its iterations.
+const CHAIN_BLOCK: u32 = 256;
+const CHAIN_ITERATIONS: u64 = 800;
+
+/// Follows the script of this process.
+pub fn follow() -> Result<(), Error> {
+    let id: u32 = std::env::var(ID)?.parse()?;
+    let script = std::env::var(SCRIPT)?;
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    let virtual_time = device.is_virtual_time();
+    if virtual_time {
+        device.join(id)?;
+    }
+    let mut client = Client::default();
+    for step in script.split(';') {
+        let words: Vec<&str> = step.split_whitespace().collect();
+        if words == ["hold"] {
+            hold(&device, id)?;
+        } else if let Some(said) = client.step(&device, &words)? {
+            say(&said)?;
+        }
+    }
+    if virtual_time {
+        device.leave()?;
+    }
+    Ok(())
+}
+
+fn say(text: &str) -> Result<(), Error> {
+    Ok(writeln!(std::io::stdout(), "\n{MARK}{text}")?)
+}
+
+/// Leaves the clock until told to go on.
+fn hold(device: &Device, id: u32) -> Result<(), Error> {
+    if device.is_virtual_time() {
+        device.leave()?;
+    }
+    say(HOLDING)?;
+    std::io::stdin().lock().read_line(&mut String::new())?;
+    if device.is_virtual_time() {
+        device.join(id)?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Client {
+    context: usize,
+}
+
+impl Client {
+    /// Takes a step and returns what to say of it.
+    fn step(&mut self, device: &Device, words: &[&str]) -> Result<Option<String>, Error> {
+        let code = match words {
+            ["at", ms] => {
+                device.sleep_until(ms.parse::<u64>()? * 1_000_000)?;
+                return Ok(None);
+            }
+            ["nap", ms] => {
+                std::thread::sleep(std::time::Duration::from_millis(ms.parse()?));
+                return Ok(None);
+            }
+            ["open"] => self.open(),
+            // SAFETY: a handle, or null, which is refused.
+            ["close"] => unsafe { cuCtxDestroy_v2(self.context as Handle) },
+            // SAFETY: plain call.
+            ["sync"] => unsafe { cuCtxSynchronize() },
+            ["sms"] => return attribute(16).map(Some),
+            ["spin", ms] => spin(ms.parse()?, true)?,
+            ["begin", ms] => spin(ms.parse()?, false)?,
+            ["store"] => fault(STORE, &mut [0x7000_0000_0000, 1])?,
+            ["trap"] => fault(TRAP, &mut [1, 0])?,
+            ["alloc", mib] => alloc(mib.parse()?).err().unwrap_or(0),
+            ["fill"] => return Ok(Some(fill().to_string())),
+            ["work", grid, until_ms] => {
+                return work(device, grid.parse()?, until_ms.parse()?).map(Some);
+            }
+            ["census", blocks] => return census(blocks.parse()?).map(Some),
+            ["gaps", ms] => return gaps(ms.parse()?).map(Some),
+            other => return Err(format!("unknown step {other:?}").into()),
+        };
+        Ok(Some(code.to_string()))
+    }
+
+    fn open(&mut self) -> i32 {
+        let mut context: Handle = null_mut();
+        // SAFETY: a valid place.
+        let code = unsafe {
+            match cuInit(0) {
+                0 => cuCtxCreate_v2(&raw mut context, 0, 0),
+                code => code,
+            }
+        };
+        self.context = context as usize;
+        code
+    }
+}
+
+fn ok(code: i32) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("CUresult {code}").into())
+    }
+}
+
+fn attribute(number: c_int) -> Result<String, Error> {
+    let mut value = 0;
+    // SAFETY: a valid place.
+    ok(unsafe { cuDeviceGetAttribute(&raw mut value, number, 0) })?;
+    Ok(value.to_string())
+}
+
+fn alloc(mib: u64) -> Result<u64, i32> {
+    let mut pointer = 0;
+    // SAFETY: a valid place.
+    match unsafe { cuMemAlloc_v2(&raw mut pointer, (mib << 20) as usize) } {
+        0 => Ok(pointer),
+        code => Err(code),
+    }
+}
+
+/// All the memory that can be had, in MiB, to two of them: ever smaller pieces until the device
+/// refuses the smallest.
+fn fill() -> u64 {
+    let mut total = 0;
+    for shift in (1..=12).rev() {
+        while alloc(1 << shift).is_ok() {
+            total += 1 << shift;
+        }
+    }
+    total
+}
+
+fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
+    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
+    let (text, name) = (CString::new(text)?, CString::new(name)?);
+    // SAFETY: valid texts and places.
+    unsafe {
+        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        ok(cuModuleGetFunction(
+            &raw mut function,
+            module,
+            name.as_ptr(),
+        ))?;
+    }
+    Ok(function)
+}
+
+fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
+    let mut params: Vec<*mut c_void> = args
+        .iter_mut()
+        .map(|arg| std::ptr::from_mut(arg).cast())
+        .collect();
+    let (params, none) = (params.as_mut_ptr(), null_mut());
+    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
+    unsafe {
+        cuLaunchKernel(
+            function,
+            grid,
+            1,
+            1,
+            block,
+            1,
+            1,
+            0,
+            none,
+            params,
+            null_mut(),
+        )
+    }
+}
+
+/// Launches and waits; the first code that is not success.
+fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
+    match launch(function, grid, block, args) {
+        // SAFETY: plain call.
+        0 => unsafe { cuCtxSynchronize() },
+        code => code,
+    }
+}
+
+/// A kernel that a context with an error cannot even load; then the error is the result.
+fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error> {
+    // SAFETY: plain call.
+    match unsafe { cuCtxSynchronize() } {
+        0 => Ok(run(kernel(which)?, 1, 32, args)),
+        code => Ok(code),
+    }
+}
+
+fn spin(ms: u64, wait: bool) -> Result<i32, Error> {
+    let ns = ms * 1_000_000;
+    // SAFETY: plain call.
+    let broken = unsafe { cuCtxSynchronize() };
+    if broken != 0 {
+        return Ok(broken);
+    }
+    let (function, mut args) = (kernel(SPIN)?, [ns, 2 * ns, 0]);
+    Ok(if wait {
+        run(function, 1, 32, &mut args)
+    } else {
+        launch(function, 1, 32, &mut args)
+    })
+}
+
+/// Closed loop of an arithmetic kernel: how many completed, and the code that ended the loop.
+fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
+    let out = alloc(64).map_err(|code| format!("CUresult {code}"))?;
+    let chain = kernel(CHAIN)?;
+    let (mul, add) = (u64::from(0.5f32.to_bits()), u64::from(1.0f32.to_bits()));
+    let mut count = 0;
+    while device.now_ns() < until_ms * 1_000_000 {
+        let mut args = [out, CHAIN_ITERATIONS, mul, add];
+        let code = run(chain, grid, CHAIN_BLOCK, &mut args);
+        if code != 0 {
+            return Ok(format!("{count} {code}"));
+        }
+        count += 1;
+    }
+    Ok(format!("{count} 0"))
+}
+
+/// Rows of `block_trace`, and the gaps of its first block.
+fn trace(blocks: u32, ms: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
+    const GAPS: usize = 64;
+    let function = kernel(TRACE)?;
+    let place = || alloc(2).map_err(|code| format!("CUresult {code}"));
+    let (rows, gaps) = (place()?, place()?);
+    let ns = ms * 1_000_000;
+    let threshold_ns = 100_000;
+    let mut args = [rows, gaps, GAPS as u64, ns, 4 * ns, threshold_ns];
+    ok(run(function, blocks, 32, &mut args))?;
+    let mut seen = vec![0u64; 4 * blocks as usize];
+    let mut found = vec![0u64; 2 * GAPS];
+    // SAFETY: buffers of those sizes.
+    unsafe {
+        let bytes = seen.len() * 8;
+        ok(cuMemcpyDtoH_v2(seen.as_mut_ptr().cast(), rows, bytes))?;
+        ok(cuMemcpyDtoH_v2(
+            found.as_mut_ptr().cast(),
+            gaps,
+            2 * GAPS * 8,
+        ))?;
+    }
+    Ok((seen, found))
+}
+
+/// First and last SM that blocks ran on, and on how many.
+fn census(blocks: u32) -> Result<String, Error> {
+    let (rows, _) = trace(blocks, 1)?;
+    let sms: BTreeSet<u64> = rows.chunks(4).map(|row| row[0]).collect();
+    let (first, last) = (sms.first().ok_or("none")?, sms.last().ok_or("none")?);
+    Ok(format!("{first} {last} {}", sms.len()))
+}
+
+/// How often a kernel was interrupted, how long at a time, and how long it ran in between, in
+/// microseconds; medians.
+fn gaps(ms: u64) -> Result<String, Error> {
+    let (rows, gaps) = trace(1, ms)?;
+    let count = rows[3] as usize;
+    let pairs: Vec<(u64, u64)> = gaps
+        .chunks(2)
+        .take(count)
+        .map(|pair| (pair[0], pair[1]))
+        .collect();
+    let median = |mut values: Vec<u64>| {
+        values.sort_unstable();
+        values.get(values.len() / 2).map_or(0, |ns| ns / 1000)
+    };
+    let away = median(pairs.iter().map(|pair| pair.1 - pair.0).collect());
+    let there = median(pairs.windows(2).map(|two| two[1].0 - two[0].1).collect());
+    Ok(format!("{count} {away} {there}"))
+}
