@@ -6,6 +6,8 @@ use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=src/abi");
+    // Tests look entry points up by name in the program that they are.
+    println!("cargo::rustc-link-arg-tests=-rdynamic");
     let mut defined = BTreeSet::new();
     collect(Path::new("src/abi"), &mut defined)?;
     let mut text = String::new();

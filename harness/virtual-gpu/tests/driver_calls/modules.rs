@@ -1,0 +1,256 @@
+//! Modules with logs and files, libraries, attributes, occupancy, cooperative launches, look-ups.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu::abi::cuda::layout::{LaunchAttribute, LaunchConfig};
+
+use super::*;
+
+#[test]
+fn the_compilers_log_comes_back() -> Result<(), Error> {
+    with_context(|| {
+        let text = c".version 7.8\n.target sm_70\n.visible .entry k() { frob.b32 %r1; }";
+        let mut log = [1 as c_char; 200];
+        let mut options: [c_int; 2] = [5, 6];
+        let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), 200 as *mut c_void];
+        let mut module: Handle = null_mut();
+        let (list, places) = (options.as_mut_ptr(), values.as_mut_ptr());
+        // SAFETY: valid strings, places and arrays of two.
+        unsafe {
+            let image = text.as_ptr().cast();
+            assert_eq!(
+                cuModuleLoadDataEx(&raw mut module, image, 2, list, places),
+                218
+            );
+            let said = CStr::from_ptr(log.as_ptr()).to_str()?;
+            assert!(said.contains("frob"), "{said:?}");
+            assert_eq!(values[1] as usize, said.len() + 1);
+            assert_eq!(
+                cuModuleLoadDataEx(&raw mut module, image, 2, null_mut(), places),
+                1
+            );
+            let missing = c"/nonexistent/kernel.ptx".as_ptr();
+            assert_eq!(cuModuleLoad(&raw mut module, missing), 301);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_module_from_a_file_lists_its_kernels() -> Result<(), Error> {
+    with_context(|| {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), COPY)?;
+        let path = CString::new(file.path().to_str().ok_or("a readable path")?)?;
+        let (mut module, mut found): (Handle, Handle) = (null_mut(), null_mut());
+        let (mut count, mut list) = (0, [null_mut(); 4]);
+        let mut name = std::ptr::null();
+        // SAFETY: valid strings and places.
+        unsafe {
+            ok(cuModuleLoad(&raw mut module, path.as_ptr()))?;
+            ok(cuModuleGetFunctionCount(&raw mut count, module))?;
+            ok(cuModuleEnumerateFunctions(list.as_mut_ptr(), count, module))?;
+            ok(cuFuncGetName(&raw mut name, list[0]))?;
+            assert_eq!(CStr::from_ptr(name), c"stream_copy");
+            ok(cuFuncGetModule(&raw mut found, list[0]))?;
+            assert_eq!(found, module);
+            let (mut offset, mut size) = (0, 0);
+            ok(cuFuncGetParamInfo(
+                list[0],
+                1,
+                &raw mut offset,
+                &raw mut size,
+            ))?;
+            assert_eq!((offset, size), (8, 8));
+            let beyond = cuFuncGetParamInfo(list[0], 9, &raw mut offset, &raw mut size);
+            assert_eq!(beyond, 1);
+            ok(cuModuleUnload(module))?;
+            assert_eq!(
+                cuFuncGetName(&raw mut name, list[0]),
+                400,
+                "gone with its module"
+            );
+            assert_eq!(cuModuleUnload(module), 400);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
+    with_context(|| {
+        let text = CString::new(COPY)?;
+        let (mut library, mut kernel, mut function): (Handle, Handle, Handle) =
+            (null_mut(), null_mut(), null_mut());
+        let data: Vec<u32> = (0..64).collect();
+        let (from, to) = (alloc(256)?, alloc(256)?);
+        let mut threads = 0;
+        // SAFETY: valid strings, places and buffers.
+        unsafe {
+            let (image, none) = (text.as_ptr().cast(), null_mut());
+            let options = null_mut();
+            let loaded =
+                cuLibraryLoadData(&raw mut library, image, options, none, 0, options, none, 0);
+            ok(loaded)?;
+            ok(cuLibraryGetKernel(
+                &raw mut kernel,
+                library,
+                c"stream_copy".as_ptr(),
+            ))?;
+            let missing = cuLibraryGetKernel(&raw mut function, library, c"none".as_ptr());
+            assert_eq!(missing, 500);
+            ok(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), 256))?;
+            ok(launch(kernel, 1, 32, null_mut(), &mut [to, from, 16]))?;
+            assert_eq!(words(to, 64)?, data, "a kernel is launched like a function");
+            ok(cuKernelGetFunction(&raw mut function, kernel))?;
+            ok(cuFuncGetAttribute(&raw mut threads, 0, function))?;
+            let (attribute, of_function) = (&raw mut threads, threads);
+            ok(cuKernelGetAttribute(attribute, 0, kernel, 0))?;
+            assert_eq!(threads, of_function);
+            ok(cuLibraryUnload(library))?;
+            assert_eq!(cuKernelGetFunction(&raw mut function, kernel), 400);
+            assert_eq!(cuLibraryUnload(library), 400);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (from, to) = (alloc(4096)?, alloc(4096)?);
+        let (mut per_sm, mut sms, mut grid, mut block) = (0, 0, 0, 0);
+        let mut args = [to, from, 16];
+        let mut list = params(&mut args);
+        // SAFETY: valid places and handles, one pointer for each parameter.
+        unsafe {
+            let most = &raw mut per_sm;
+            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                most, copy, 256, 0,
+            ))?;
+            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
+            assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
+            let (grid_at, block_at) = (&raw mut grid, &raw mut block);
+            ok(cuOccupancyMaxPotentialBlockSize(
+                grid_at, block_at, copy, None, 0, 0,
+            ))?;
+            assert_eq!((grid, block), (40, 1024));
+            let room = (per_sm * sms) as u32;
+            for (blocks, expected) in [(room, 0), (room + 1, 720)] {
+                let list = list.as_mut_ptr();
+                let code =
+                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, null_mut(), list);
+                assert_eq!(code, expected, "{blocks} blocks");
+            }
+            // The same by an attribute, and an attribute that cannot be honoured.
+            for (id, value, expected) in
+                [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
+            {
+                let mut attribute = LaunchAttribute {
+                    id,
+                    pad: [0; 4],
+                    value: [0; 16],
+                };
+                attribute.value[..3].fill(value);
+                let config = LaunchConfig {
+                    grid: [room + 1, 1, 1],
+                    block: [256, 1, 1],
+                    shared_bytes: 0,
+                    stream: null_mut(),
+                    attributes: &raw const attribute,
+                    attribute_count: 1,
+                };
+                let list = list.as_mut_ptr();
+                let code = cuLaunchKernelEx(&raw const config, copy, list, null_mut());
+                assert_eq!(code, expected, "attribute {id} = {value}");
+            }
+            ok(cuCtxSynchronize())?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_look_up_gives_the_form_of_the_version_and_of_the_stream() -> Result<(), Error> {
+    let _turn = turn();
+    let find = |name: &CStr, version, flags| {
+        let (mut found, mut status) = (null_mut(), -1);
+        // SAFETY: a valid string and valid places.
+        let code = unsafe {
+            cuGetProcAddress_v2(
+                name.as_ptr(),
+                &raw mut found,
+                version,
+                flags,
+                &raw mut status,
+            )
+        };
+        (code, found as usize, status)
+    };
+    for (name, version, flags, expected) in [
+        (
+            c"cuMemAlloc",
+            13_000,
+            0,
+            cuMemAlloc_v2 as *const () as usize,
+        ),
+        (
+            c"cuMemPrefetchAsync",
+            12_000,
+            0,
+            cuMemPrefetchAsync as *const () as usize,
+        ),
+        (
+            c"cuMemPrefetchAsync",
+            13_000,
+            0,
+            cuMemPrefetchAsync_v2 as *const () as usize,
+        ),
+        (
+            c"cuStreamBeginCapture",
+            13_000,
+            0,
+            cuStreamBeginCapture_v2 as *const () as usize,
+        ),
+        (
+            c"cuGraphInstantiate",
+            11_040,
+            0,
+            cuGraphInstantiate_v2 as *const () as usize,
+        ),
+        (
+            c"cuGraphInstantiate",
+            13_000,
+            0,
+            cuGraphInstantiateWithFlags as *const () as usize,
+        ),
+        (
+            c"cuMemcpyHtoD",
+            13_000,
+            2,
+            cuMemcpyHtoD_v2_ptds as *const () as usize,
+        ),
+        (
+            c"cuLaunchKernel",
+            13_000,
+            2,
+            cuLaunchKernel_ptsz as *const () as usize,
+        ),
+        (
+            c"cuMemAlloc",
+            13_000,
+            2,
+            cuMemAlloc_v2 as *const () as usize,
+        ),
+    ] {
+        let found = find(name, version, flags);
+        assert_eq!(found, (0, expected, 0), "{name:?} {version} {flags}");
+    }
+    assert_eq!(find(c"cuMemAlloc", 1_000, 0), (500, 0, 2));
+    assert_eq!(find(c"cuNothing", 13_000, 0), (500, 0, 1));
+    assert_eq!(find(c"cuMemAlloc", 13_000, 8).0, 1);
+    Ok(())
+}
