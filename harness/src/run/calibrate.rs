@@ -11,8 +11,10 @@ use crate::tenant::TenantError;
 
 /// Longest wait for one workload.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Tries on the wall clock, where a busy moment of the host can spoil one. Virtual time has none.
-const TRIES_WALL: u32 = 3;
+/// Tries on the wall clock, where a busy moment of the host can spoil one, and the pause in which
+/// it may pass. Virtual time has none.
+const TRIES_WALL: u32 = 10;
+const PAUSE_WALL: Duration = Duration::from_millis(300);
 
 /// Verifies and calibrates all victims in the victim's place and all aggressors in the first
 /// neighbour's, each alone on the device.
@@ -95,6 +97,7 @@ async fn patiently(
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 let text = format!("calibration of {name}, try {number} of {tries}: {what}");
                 run.events.append(&RunEvent::Warning { text })?;
+                tokio::time::sleep(PAUSE_WALL).await;
             }
             other => return other,
         }
