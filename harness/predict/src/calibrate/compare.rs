@@ -173,8 +173,9 @@ struct Turns {
 
 /// In the closed loop a request of the victim takes its own time on the GPU and, before each of its
 /// turns, a turn of every neighbour and the changes. What the host does around a request happens in
-/// the neighbours' turns, so the whole cycle counts and not the service time alone. The share of time
-/// that is in nobody's work is the changes'. How many turns a request needs follows from the slice.
+/// the neighbours' turns, so the whole cycle counts and not the service time alone. The share of
+/// time that is in nobody's work is the changes'. How many turns a request needs follows from the
+/// slice.
 fn turns(
     record: &RunRecord,
     row: &Shared,

@@ -123,7 +123,7 @@ struct Line {
 impl Line {
     /// When a copy of the victim ends that may begin at a time.
     fn serve(&mut self, submitted_s: f64, ready_s: f64, copy_s: f64) -> f64 {
-        // The neighbour's copies go first until the victim's is there, and those submitted before it.
+        // The neighbour's go first until the victim's is there, and those submitted before it.
         while let Some(&first_s) = self.submitted_s.front()
             && (self.now_s < ready_s || first_s < submitted_s)
         {

@@ -48,7 +48,7 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     let loads = scenario.loads();
     let hostile = scenario.hostile.as_ref();
     let hostile = hostile.map(|hostile| (hostile.tenant as usize, hostile.contention));
-    // How much a request is stretched, by the number of busy tenants: looked up, because each request
+    // How much a request is stretched, by the number of busy tenants: looked up, as each request
     // waits for the end of the one before it, and every operation in between is waited for as well.
     let stretches = |contention: f64| -> Vec<f64> {
         (0..=loads.len())
@@ -79,7 +79,7 @@ pub fn mps(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut(Servic
     }
 }
 
-/// The later of two times. One instruction, where `f64::max` asks first whether either is no number;
+/// The later of two times. One instruction; `f64::max` asks first whether either is no number, and
 /// every request waits for it.
 #[inline]
 fn later(a_s: f64, b_s: f64) -> f64 {
