@@ -13,6 +13,7 @@ use gpubench_record::{ExitCode, FromTenant, ToTenant};
 
 use crate::clock::Clock;
 
+mod evidence;
 mod failure;
 mod session;
 mod tenant;
@@ -113,6 +114,8 @@ fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Close => "closing the device",
         ToTenant::Calibrate { .. } => "calibrating",
         ToTenant::Verify { .. } => "verifying",
+        ToTenant::Census => "counting SMs",
+        ToTenant::TryAllocate { .. } => "trying to allocate",
         ToTenant::Prepare { .. } => "preparing a cell",
         ToTenant::Go { .. } => "running a cell",
         ToTenant::Quit => "quitting",

@@ -12,6 +12,9 @@ use crate::workload::{LoadSpec, WorkloadSpec};
 /// Protocol spoken by this build.
 pub const PROTOCOL: u32 = 1;
 
+/// Begins the result of a verification that could not be done, for want of what follows it.
+pub const WAIVED: &str = "waived: ";
+
 /// Longest line either end accepts, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -54,6 +57,13 @@ pub enum ToTenant {
     Verify {
         /// Workloads.
         workloads: Vec<String>,
+    },
+    /// Find out on which SMs blocks of a kernel run.
+    Census,
+    /// Try to allocate device memory, and give it back.
+    TryAllocate {
+        /// How much.
+        bytes: u64,
     },
     /// Get ready for a cell: allocate, create the log, compute the schedule.
     Prepare {
@@ -116,8 +126,18 @@ pub enum FromTenant {
     },
     /// Kernel verification is done.
     Verified {
-        /// For each workload: `ok`, or what was wrong.
+        /// For each workload: `ok`, [`WAIVED`] with what the device lacks, or what was wrong.
         results: BTreeMap<String, String>,
+    },
+    /// The SMs on which blocks ran.
+    Counted {
+        /// Their numbers, each once, in order.
+        sms: Vec<u32>,
+    },
+    /// An allocation was tried.
+    Tried {
+        /// `CUresult` of the refusal; absent if it was granted.
+        refused_with: Option<i32>,
     },
     /// Ready for the common start.
     Ready {

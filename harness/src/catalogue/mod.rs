@@ -52,6 +52,87 @@ pub const CATALOGUE: &[MechanismEntry] = &[
             accepted: &["default", "short", "medium", "long"],
         }],
     },
+    MechanismEntry {
+        name: "mps",
+        summary: "kernels of all processes run side by side through an MPS server of their own",
+        group: "mps",
+        reconfigures: false,
+        options: &[],
+    },
+    MechanismEntry {
+        name: "mps-quota",
+        summary: "as mps, with a cap on the SMs and on the memory of each process",
+        group: "mps",
+        reconfigures: false,
+        options: &[
+            OptionEntry {
+                key: "pct",
+                summary: "most SMs of each process, in percent of the device",
+                accepted: &["1 to 100"],
+            },
+            OptionEntry {
+                key: "memory_pct",
+                summary: "most memory of each process, in percent of the device; 100 is no limit",
+                accepted: &["1 to 100"],
+            },
+            OptionEntry {
+                key: "neighbours",
+                summary: "priority of the neighbours' work, which is a hint",
+                accepted: &["normal", "below-normal"],
+            },
+        ],
+    },
+    MechanismEntry {
+        name: "mps-static",
+        summary: "as mps, with SMs of its own for each process, which no other may use",
+        group: "mps-static",
+        reconfigures: false,
+        options: &[OptionEntry {
+            key: "chunks",
+            summary: "chunks of SMs for each process; 0 divides the device evenly",
+            accepted: &["0 to 64"],
+        }],
+    },
+    MechanismEntry {
+        name: "mig",
+        summary: "each process has a hardware instance of the device to itself",
+        group: "mig",
+        reconfigures: true,
+        options: &[OptionEntry {
+            key: "layout",
+            summary: "sizes of the instances, the victim's first",
+            accepted: &["auto", "3g+3g", "3g.40gb+4g.40gb"],
+        }],
+    },
+    MechanismEntry {
+        name: "mig-mps",
+        summary: "all processes share one hardware instance through an MPS server",
+        group: "mig-mps",
+        reconfigures: true,
+        options: &[OptionEntry {
+            key: "layout",
+            summary: "size of the instance",
+            accepted: &["auto", "7g", "3g.40gb"],
+        }],
+    },
+    MechanismEntry {
+        name: "hami",
+        summary: "a preloaded library counts the memory and the launches of each process",
+        group: "plain",
+        reconfigures: false,
+        options: &[
+            OptionEntry {
+                key: "memory_pct",
+                summary: "most memory of each process, in percent of the device",
+                accepted: &["1 to 100"],
+            },
+            OptionEntry {
+                key: "sm_pct",
+                summary: "most SM time of each process, in percent; 100 is no limit",
+                accepted: &["1 to 100"],
+            },
+        ],
+    },
 ];
 
 /// The entry of that name.

@@ -66,14 +66,7 @@ impl Bench {
     }
 
     fn find_real(device: Option<&DeviceSelector>) -> Result<Self, ExpectedError> {
-        let which = match device {
-            Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => {
-                Which::Uuid(uuid.clone())
-            }
-            Some(DeviceSelector::Index(index)) => Which::Index(*index),
-            Some(DeviceSelector::Virtual(_)) | None => Which::Index(0),
-        };
-        let nvml = Nvml::open(None, &which).map_err(ask_error)?;
+        let nvml = look(device)?;
         let identity = identity::identify(&nvml).map_err(ask_error)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
         let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
@@ -126,6 +119,19 @@ impl Bench {
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         self.environment.clone()
     }
+}
+
+/// Finds a real device without taking its lock: for verbs that only look.
+///
+/// # Errors
+/// When it is not there.
+pub fn look(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
+    let which = match device {
+        Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => Which::Uuid(uuid.clone()),
+        Some(DeviceSelector::Index(index)) => Which::Index(*index),
+        Some(DeviceSelector::Virtual(_)) | None => Which::Index(0),
+    };
+    Nvml::open(None, &which).map_err(ask_error)
 }
 
 fn set_variable(name: &OsString, value: &OsString) {

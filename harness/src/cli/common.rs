@@ -49,6 +49,9 @@ pub struct ProfileFlags {
     /// Allow changes to device settings, which are undone afterwards
     #[arg(long)]
     pub allow_reconfigure: bool,
+    /// Library of HAMi to preload, in place of /usr/local/vgpu/libvgpu.so
+    #[arg(long, value_name = "PATH")]
+    pub hami_lib: Option<PathBuf>,
 }
 
 impl ProfileFlags {

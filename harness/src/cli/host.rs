@@ -1,81 +1,142 @@
 //! What the verbs need to know about this host before anything runs.
 
-use super::bench::devices_error;
+use std::path::PathBuf;
+
+use gpubench_virtual_gpu::session::ENV;
+
+use super::bench::{Bench, devices_error, look};
 use super::common::{DeviceFlag, ProfileFlags};
+use super::device::DeviceSelector;
 use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
-use crate::device::nvml;
+use crate::device::{Nvml, nvml};
 use crate::error::ExpectedError;
+use crate::mechanism::facts::Label;
+use crate::mechanism::{self, Asked, HostFacts, Said};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;
-use crate::profile::options::Slice;
 
-/// What each mechanism of the catalogue could do on the device that was asked for.
+/// What mechanisms need to know of the device that was asked for, found without taking its lock. A
+/// virtual one is started for it and goes again.
 ///
 /// # Errors
 /// When no virtual GPU is asked for and NVML, which every driver brings, lists no device.
-pub fn capabilities(
+pub fn look_at(
     device: &DeviceFlag,
     flags: &ProfileFlags,
-    profile: &Profile,
-) -> Result<Capabilities, ExpectedError> {
-    let is_virtual = device
-        .device
-        .as_ref()
-        .is_some_and(super::device::DeviceSelector::is_virtual);
-    if !is_virtual {
-        // The library is asked rather than the kernel's nodes: it answers wherever a driver can be
-        // used, containers and virtual GPUs in the environment included.
-        nvml::devices().map_err(devices_error)?;
-    }
-    let of_entry = |entry| capability(entry, flags, profile);
-    Ok(Capabilities {
-        mechanisms: catalogue::CATALOGUE.iter().map(of_entry).collect(),
-    })
-}
-
-fn capability(entry: &MechanismEntry, flags: &ProfileFlags, profile: &Profile) -> Capability {
-    let availability = if entry.reconfigures && !flags.allow_reconfigure {
-        Availability::Waived {
-            reason: "it would change device settings".to_owned(),
-            remedy: Some("--allow-reconfigure".to_owned()),
+    seed: u64,
+) -> Result<HostFacts, ExpectedError> {
+    match &device.device {
+        Some(DeviceSelector::Virtual(_)) => {
+            Ok(of_bench(&Bench::open(device.device.as_ref(), seed)?, flags))
         }
-    } else {
-        available(entry, profile)
+        other => {
+            // The library is asked rather than the kernel's nodes: it answers wherever a driver can
+            // be used, containers and virtual GPUs in the environment included.
+            nvml::devices().map_err(devices_error)?;
+            Ok(gather(&look(other.as_ref())?, flags))
+        }
+    }
+}
+
+/// The same of a device that is held.
+#[must_use]
+pub fn of_bench(bench: &Bench, flags: &ProfileFlags) -> HostFacts {
+    gather(&bench.nvml(), flags)
+}
+
+fn gather(nvml: &Nvml, flags: &ProfileFlags) -> HostFacts {
+    // A virtual GPU offers beside its state what a host would have installed.
+    let device = std::env::var_os(ENV).map(PathBuf::from);
+    let virtual_folders = device
+        .iter()
+        .filter_map(|device| Some(device.parent()?.to_path_buf()));
+    let said = Said {
+        hami_lib: flags.hami_lib.clone(),
+        allow_reconfigure: flags.allow_reconfigure,
+        virtual_folders: virtual_folders.collect(),
     };
-    let variant = variant(entry, profile);
+    HostFacts::gather(nvml, &said)
+}
+
+/// What each mechanism of the catalogue can do on a host.
+#[must_use]
+pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
+    let asked = Asked { profile, facts };
+    let mut mechanisms: Vec<Capability> = catalogue::CATALOGUE
+        .iter()
+        .map(|entry| capability(entry, &asked))
+        .collect();
+    for at in 0..mechanisms.len() {
+        let form = unprotected(&mechanisms[at], &mechanisms, &asked);
+        mechanisms[at].unprotected = form;
+    }
+    Capabilities { mechanisms }
+}
+
+/// Circumstances that no mechanism decides and readers of figures must know, one line each.
+#[must_use]
+pub fn labels(facts: &HostFacts) -> Vec<String> {
+    let line = |label: &Label| format!("{}: {}", label.what, label.seen);
+    facts.labels.iter().map(line).collect()
+}
+
+fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
+    let Some(mechanism) = mechanism::find(entry.name) else {
+        // A test holds the two catalogues against each other.
+        return missing(entry);
+    };
+    let stage = mechanism.stage(asked);
     Capability {
-        unprotected: (entry.name != EXCLUSIVE).then(time_slicing_by_default),
-        variant,
+        variant: VariantRef::new(entry.name, mechanism.variant(asked)),
         group: entry.group.to_owned(),
-        availability,
+        availability: mechanism.availability(asked),
+        host_changes: mechanism.host_changes(asked),
+        needs_native: native_runs(asked.facts),
+        separate: stage.is_some_and(|stage| !stage.plain_too),
+        unprotected: None,
+    }
+}
+
+/// Whether the whole device can be had: not while MIG cuts it up and nobody may change that.
+fn native_runs(facts: &HostFacts) -> bool {
+    facts.mig != Some(true)
+}
+
+fn missing(entry: &MechanismEntry) -> Capability {
+    Capability {
+        variant: VariantRef::new(entry.name, entry.name),
+        group: entry.group.to_owned(),
+        availability: Availability::Waived {
+            reason: "it has no implementation".to_owned(),
+            remedy: None,
+        },
         host_changes: Vec::new(),
-        needs_native: true,
+        needs_native: false,
+        separate: false,
+        unprotected: None,
     }
 }
 
-fn variant(entry: &MechanismEntry, profile: &Profile) -> VariantRef {
-    if entry.name == TIME_SLICING {
-        let slice = profile.time_slicing.slice.as_str();
-        return VariantRef::new(TIME_SLICING, format!("{TIME_SLICING}[slice={slice}]"));
+/// The form in which the same tenants share the device without any protection: unlimited MPS for
+/// what shares in space, because turns never show whether an aggressor bites there; turns of the
+/// driver's own length for the rest, and where MPS cannot run.
+fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option<VariantRef> {
+    const IN_SPACE: [&str; 5] = ["mps", "mps-quota", "mps-static", "mig", "mig-mps"];
+    if of.variant.mechanism == EXCLUSIVE || !native_runs(asked.facts) {
+        return None;
     }
-    VariantRef::new(entry.name, entry.name)
-}
-
-const TIME_SLICING: &str = "time-slicing";
-
-/// What sharing without any protection is: turns of the length that nobody chose.
-fn time_slicing_by_default() -> VariantRef {
-    VariantRef::new(TIME_SLICING, format!("{TIME_SLICING}[slice=default]"))
-}
-
-fn available(entry: &MechanismEntry, profile: &Profile) -> Availability {
-    if entry.name == TIME_SLICING && profile.time_slicing.slice != Slice::Default {
-        return Availability::Waived {
-            reason: "this version does not set the length of a turn".to_owned(),
-            remedy: Some("[time-slicing] slice = \"default\"".to_owned()),
-        };
+    let runs = |name: &str| {
+        all.iter().find(|known| {
+            known.variant.mechanism == name && known.availability == Availability::Available
+        })
+    };
+    let in_space = IN_SPACE.contains(&of.variant.mechanism.as_str());
+    if in_space && let Some(mps) = runs("mps") {
+        return Some(mps.variant.clone());
     }
-    Availability::Available
+    const TIME_SLICING: &str = "time-slicing";
+    let by_default = format!("{TIME_SLICING}[slice=default]");
+    Some(VariantRef::new(TIME_SLICING, by_default))
 }
 
 /// Hash over the PTX of every kernel, in the order of their catalogue.
@@ -94,35 +155,102 @@ pub fn ptx_hash() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::{DeviceFlag, ProfileFlags};
-    use super::super::device::DeviceSelector;
     use super::{capabilities, ptx_hash};
-    use crate::plan::Availability;
+    use crate::mechanism::HostFacts;
+    use crate::plan::{Availability, Capabilities, Capability};
     use crate::profile::options::Slice;
     use crate::profile::{Overrides, Profile, load};
 
+    fn profile() -> Result<Profile, crate::error::ExpectedError> {
+        load("smoke", &Overrides::default())
+    }
+
+    /// A GPU without MIG, on a host with the driver's tools and no leave to change anything.
+    fn plain_host() -> HostFacts {
+        HostFacts {
+            driver_major: Some(580),
+            cuda: 13000,
+            compute_capability: (7, 5),
+            compute_mode: Some("DEFAULT".to_owned()),
+            memory_mib: 16_384,
+            ..HostFacts::default()
+        }
+    }
+
+    fn of<'a>(found: &'a Capabilities, name: &str) -> Option<&'a Capability> {
+        let mut all = found.mechanisms.iter();
+        all.find(|known| known.variant.mechanism == name)
+    }
+
+    fn reason(found: &Capabilities, name: &str) -> String {
+        match of(found, name).map(|capability| &capability.availability) {
+            Some(Availability::Waived { reason, .. }) => reason.clone(),
+            other => format!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn an_unsupported_slice_is_waived_with_its_remedy() -> Result<(), crate::error::ExpectedError> {
-        let device = DeviceFlag {
-            device: Some(DeviceSelector::Virtual(None)),
-        };
-        let mut profile = load("smoke", &Overrides::default())?;
-        let of = |profile: &Profile| capabilities(&device, &ProfileFlags::default(), profile);
-        let runnable = |found: &crate::plan::Capabilities| {
-            found
-                .mechanisms
-                .iter()
-                .filter(|m| m.availability == Availability::Available)
-                .count()
-        };
-        assert_eq!(runnable(&of(&profile)?), 2);
+    fn a_slice_nobody_may_set_is_waived_with_its_remedy() -> Result<(), crate::error::ExpectedError>
+    {
+        let mut profile = profile()?;
         profile.time_slicing.slice = Slice::Short;
-        let found = of(&profile)?;
-        assert_eq!(runnable(&found), 1);
-        assert_eq!(
-            found.mechanisms[1].variant.variant,
-            "time-slicing[slice=short]"
-        );
+        let mut facts = plain_host();
+        let found = capabilities(&facts, &profile);
+        assert!(reason(&found, "time-slicing").contains("nvidia-smi"));
+        facts.nvidia_smi = Some("/usr/bin/nvidia-smi".into());
+        let found = capabilities(&facts, &profile);
+        assert!(reason(&found, "time-slicing").contains("device settings"));
+        facts.allow_reconfigure = true;
+        let found = capabilities(&facts, &profile);
+        let slicing = of(&found, "time-slicing");
+        assert!(slicing.is_some_and(|slicing| {
+            slicing.variant.variant == "time-slicing[slice=short]"
+                && slicing.availability == Availability::Available
+                && slicing.separate
+                && slicing.host_changes == ["time slice of the GPU to short"]
+        }));
+        Ok(())
+    }
+
+    #[test]
+    fn what_shares_in_space_is_held_against_unlimited_mps_where_that_runs()
+    -> Result<(), crate::error::ExpectedError> {
+        let mut facts = plain_host();
+        let form = |facts: &HostFacts, profile: &Profile| {
+            let found = capabilities(facts, profile);
+            let quota = of(&found, "mps-quota").and_then(|quota| quota.unprotected.clone());
+            quota.map(|form| form.variant)
+        };
+        let slicing = "time-slicing[slice=default]".to_owned();
+        assert_eq!(form(&facts, &profile()?), Some(slicing));
+        facts.mps_control = Some("/usr/bin/nvidia-cuda-mps-control".into());
+        assert_eq!(form(&facts, &profile()?), Some("mps".to_owned()));
+        facts.mig = Some(true);
+        assert_eq!(form(&facts, &profile()?), None, "no whole device");
+        Ok(())
+    }
+
+    #[test]
+    fn a_quota_below_the_victims_share_is_waived() -> Result<(), crate::error::ExpectedError> {
+        let mut facts = plain_host();
+        facts.mps_control = Some("/usr/bin/nvidia-cuda-mps-control".into());
+        let mut profile = profile()?;
+        profile.mps_quota.pct = 42;
+        let found = capabilities(&facts, &profile);
+        assert!(reason(&found, "mps-quota").contains("42 % of the SMs is less than"));
+        profile.mps_quota.pct = 43;
+        let found = capabilities(&facts, &profile);
+        assert_eq!(reason(&found, "mps-quota"), "Some(Available)");
+        Ok(())
+    }
+
+    #[test]
+    fn an_exclusive_compute_mode_waives_what_shares() -> Result<(), crate::error::ExpectedError> {
+        let mut facts = plain_host();
+        facts.compute_mode = Some("EXCLUSIVE_PROCESS".to_owned());
+        let found = capabilities(&facts, &profile()?);
+        assert!(reason(&found, "time-slicing").contains("EXCLUSIVE_PROCESS"));
+        assert_eq!(reason(&found, "exclusive"), "Some(Available)");
         Ok(())
     }
 

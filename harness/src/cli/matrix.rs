@@ -11,10 +11,10 @@ use super::bench::{Bench, provenance};
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
 use super::judge::judge;
 use super::ui::{Progress, Ui};
-use super::{calibration, host, report};
+use super::{calibration, cleanup, host, report};
 use crate::error::ExpectedError;
 use crate::plan;
-use crate::run::{self, Observer, RunEnd, RunError, Setup};
+use crate::run::{self, HostSetup, Observer, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
 
 /// Measures every mechanism on every axis and prints one matrix
@@ -48,14 +48,16 @@ pub struct Args {
 /// When nothing could run or be written; what was measured until then is in the record's folder.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    let capabilities = host::capabilities(&args.device, &args.profile, &profile)?;
+    let bench = Bench::open(args.device.device.as_ref(), profile.seed)?;
+    let journal = cleanup::journal_of(&bench)?;
+    let facts = host::of_bench(&bench, &args.profile);
+    let capabilities = host::capabilities(&facts, &profile);
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
     let calibration = args
         .calibration
         .as_deref()
         .map(|path| calibration::read(path, &plan))
         .transpose()?;
-    let bench = Bench::open(args.device.device.as_ref(), plan.seed)?;
     let out = args
         .out
         .out
@@ -72,6 +74,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             what: format!("this program cannot find itself: {error}"),
         })?,
         calibration,
+        host: HostSetup {
+            profile,
+            facts,
+            journal,
+        },
         plan,
     };
     let mut progress = Told {
@@ -231,6 +238,7 @@ fn expected(error: RunError, out: &Path) -> ExpectedError {
         RunError::Interrupted => ExpectedError::Interrupted {
             record: out.to_path_buf(),
         },
+        RunError::Host(error) => cleanup::expected(error),
         RunError::UnknownMechanism(name) => ExpectedError::Internal {
             what: format!("mechanism {name} is planned and cannot be run"),
         },

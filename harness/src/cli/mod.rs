@@ -7,6 +7,7 @@ pub mod advise;
 pub mod bench;
 mod calibration;
 mod catalogue_rows;
+pub mod cleanup;
 pub mod common;
 pub mod device;
 pub mod doctor;
@@ -55,6 +56,7 @@ enum Verb {
     Matrix(matrix::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
+    Cleanup(cleanup::Args),
     Report(report::Args),
     List(list::Args),
     Advise(advise::Args),
@@ -69,6 +71,7 @@ impl Verb {
             Self::Matrix(args) => matrix::run(args, ui),
             Self::Doctor(args) => doctor::run(args, ui),
             Self::Plan(args) => plan::run(args, ui),
+            Self::Cleanup(args) => cleanup::run(args, ui),
             Self::Report(args) => report::run(args, ui),
             Self::List(args) => list::run(args, ui),
             Self::Advise(args) => advise::run(args, ui),

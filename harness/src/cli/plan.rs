@@ -34,7 +34,8 @@ pub struct Args {
 /// When the profile is wrong, no mechanism can run, or stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    let capabilities = host::capabilities(&args.device, &args.profile, &profile)?;
+    let facts = host::look_at(&args.device, &args.profile, profile.seed)?;
+    let capabilities = host::capabilities(&facts, &profile);
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
     let notes = notes(&plan, &profile);
     let text = match args.format {

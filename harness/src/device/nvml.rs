@@ -146,14 +146,6 @@ impl Nvml {
         Ok(processes.into_iter().map(|process| process.pid).collect())
     }
 
-    /// How many clients of an MPS server the device has.
-    ///
-    /// # Errors
-    /// When NVML does not tell.
-    pub fn mps_clients(&self) -> Result<usize, NvmlError> {
-        Ok(self.device()?.mps_running_compute_processes()?.len())
-    }
-
     /// Reasons for reduced clocks, as NVML's bit mask.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ impl Nvml {
     pub fn set_compute_mode(&self, word: &str) -> Result<(), NvmlError> {
         let known = MODES.iter().find(|(_, known)| *known == word);
         let (mode, _) = known.ok_or(NvmlError::InvalidArg)?;
-        self.device()?.set_compute_mode(mode.clone())
+        self.device()?.set_compute_mode(*mode)
     }
 
     /// Process ids of the clients of MPS servers.

@@ -134,6 +134,16 @@ impl VirtualGpu {
 }
 
 impl VirtualGpu {
+    /// Whether the virtual GPU of this folder of state has gone with its maker.
+    #[must_use]
+    pub fn is_gone(device_dir: &Path) -> bool {
+        let Some(root) = device_dir.parent().filter(|_| device_dir.is_dir()) else {
+            return true;
+        };
+        let alive = File::open(root.join(ALIVE));
+        !root.join(KEPT).exists() && alive.is_ok_and(|file| file.try_lock().is_ok())
+    }
+
     /// Lets it stay when this process ends, and says in which folder.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use gpubench_record::Proof;
 
-use super::{Mechanism, Seen};
+use super::{Asked, Mechanism, Seen, during};
 
 /// See the module.
 #[derive(Debug)]
@@ -15,43 +15,45 @@ impl Mechanism for Exclusive {
         crate::catalogue::EXCLUSIVE
     }
 
-    fn prove(&self, seen: &Seen) -> Option<Proof> {
-        if !seen.condition.is_native() {
-            return None;
-        }
-        let (holds, evidence) = match (&seen.listed, seen.foreign()) {
-            (None, _) => (
-                false,
-                "NVML does not list the device's processes".to_owned(),
-            ),
-            (Some(listed), None) => (
-                listed.len() == 1,
-                format!(
-                    "NVML lists {} process of another namespace: {listed:?}",
-                    listed.len()
-                ),
-            ),
-            (Some(_), Some(foreign)) if foreign.is_empty() => (
-                true,
-                format!("NVML lists no process but the victim {:?}", seen.ours),
-            ),
-            (Some(_), Some(foreign)) => (false, format!("NVML lists other processes: {foreign:?}")),
-        };
-        Some(Proof {
-            when: "during".to_owned(),
-            check: "processes on the device".to_owned(),
-            holds,
-            evidence,
-            hardware: false,
-            limiter: false,
-        })
+    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        prove(seen).into_iter().collect()
     }
+}
+
+fn prove(seen: &Seen) -> Option<Proof> {
+    if !seen.condition.is_native() {
+        return None;
+    }
+    let (holds, evidence) = match (&seen.listed, seen.foreign()) {
+        (None, _) => (
+            false,
+            "NVML does not list the device's processes".to_owned(),
+        ),
+        (Some(listed), None) => (
+            listed.len() == 1,
+            format!(
+                "NVML lists {} process of another namespace: {listed:?}",
+                listed.len()
+            ),
+        ),
+        (Some(_), Some(foreign)) if foreign.is_empty() => {
+            let idle = if seen.services.is_empty() {
+                String::new()
+            } else {
+                format!(" and our idle MPS server {:?}", seen.services)
+            };
+            let evidence = format!("NVML lists no process but the victim {:?}{idle}", seen.ours);
+            (true, evidence)
+        }
+        (Some(_), Some(foreign)) => (false, format!("NVML lists other processes: {foreign:?}")),
+    };
+    Some(during("processes on the device", holds, evidence))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Exclusive;
-    use crate::mechanism::{Mechanism, Seen};
+    use super::prove;
+    use crate::mechanism::Seen;
     use gpubench_record::Condition;
 
     #[test]
@@ -64,17 +66,24 @@ mod tests {
             (Condition::C, Some(vec![7]), None),
         ] {
             let seen = Seen {
-                condition,
-                ours: vec![7],
                 listed,
-                mps_clients: None,
-                compute_mode: None,
+                ..Seen::new(condition, vec![7])
             };
-            assert_eq!(
-                Exclusive.prove(&seen).map(|proof| proof.holds),
-                expected,
-                "{seen:?}"
-            );
+            assert_eq!(prove(&seen).map(|proof| proof.holds), expected, "{seen:?}");
         }
+    }
+
+    #[test]
+    fn an_mps_server_of_our_own_is_no_foreigner() {
+        let seen = Seen {
+            listed: Some(vec![7, 9]),
+            ..Seen::new(Condition::N, vec![7])
+        };
+        assert_eq!(prove(&seen).map(|proof| proof.holds), Some(false));
+        let served = Seen {
+            services: vec![9],
+            ..seen
+        };
+        assert_eq!(prove(&served).map(|proof| proof.holds), Some(true));
     }
 }

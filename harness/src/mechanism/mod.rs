@@ -1,31 +1,64 @@
-//! The catalogue of mechanisms as this host runs them: environment of the tenants, and the proof
-//! that the mechanism was in force while samples were taken.
+//! The catalogue of mechanisms as this host runs them: whether one can run, what it changes on the
+//! host, what its tenants need, and the proof that it was in force while samples were taken.
 //!
 //! What can be told of a mechanism without a host stands in `catalogue`. To add one, add its file,
 //! its `mod` line and its line in [`CATALOGUE`].
 
 mod exclusive;
+pub mod facts;
+mod hami;
 pub mod host;
+mod in_force;
+mod mig;
+mod mig_layout;
+mod mig_mps;
+mod mps;
+mod mps_quota;
+mod mps_static;
+mod private;
+mod seen;
 mod time_slicing;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use gpubench_record::{Condition, Proof};
+use gpubench_record::Proof;
 
-/// What was looked at while a cell ran.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    /// Condition of the cell.
-    pub condition: Condition,
-    /// Tenants whose context was open, by process id.
-    pub ours: Vec<u32>,
-    /// Processes with a compute context, as NVML lists them; absent if it did not tell.
-    pub listed: Option<Vec<u32>>,
-    /// Whether NVML lists clients of an MPS server; absent if it did not tell.
-    pub mps_clients: Option<usize>,
-    /// Compute mode of the device, as NVML names it; absent if it did not tell.
-    pub compute_mode: Option<String>,
+use crate::plan::Availability;
+use crate::profile::Profile;
+pub use facts::{HostFacts, Said};
+use host::{Guard, HostError};
+pub use in_force::InForce;
+pub use seen::{OverLimit, Seen, TenantSeen};
+
+/// What a mechanism is asked about: what the user wants, and what the host is.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// What the user wants.
+    pub profile: &'a Profile,
+    /// What the host is.
+    pub facts: &'a HostFacts,
+}
+
+/// The state in which the host must be for a mechanism's cells.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stage {
+    /// Mechanisms of one key share it.
+    pub key: String,
+    /// Whether tenants without any mechanism are unaffected by it, and so may run meanwhile.
+    pub plain_too: bool,
+}
+
+/// Variables for a tenant, over those of the run.
+pub type TenantEnv = BTreeMap<OsString, OsString>;
+
+/// What tenants shall tell once their context is open, beside the facts that all tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// On which SMs their blocks run.
+    pub census: bool,
+    /// What becomes of an allocation of this size.
+    pub over_limit_bytes: Option<u64>,
 }
 
 /// One way to share a GPU, on this host.
@@ -33,17 +66,59 @@ pub trait Mechanism: Sync {
     /// Name, as in `catalogue`.
     fn name(&self) -> &'static str;
 
-    /// Variables that every tenant under it gets.
-    fn tenant_env(&self) -> BTreeMap<OsString, OsString> {
-        BTreeMap::new()
+    /// Canonical variant: the name with the options that are in force.
+    fn variant(&self, _asked: &Asked<'_>) -> String {
+        self.name().to_owned()
     }
 
-    /// Judges what was seen while one of its cells ran. `None` if the cell can show nothing.
-    fn prove(&self, seen: &Seen) -> Option<Proof>;
+    /// Whether it can run here.
+    fn availability(&self, _asked: &Asked<'_>) -> Availability {
+        Availability::Available
+    }
+
+    /// What it would change on the host, one line each.
+    fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The state in which the host must be. `None` if nothing is set up.
+    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
+        None
+    }
+
+    /// Brings the host into its stage. Everything is changed through the guard.
+    ///
+    /// # Errors
+    /// When the host refuses; the guard then still holds what was done.
+    fn enter(&self, _asked: &Asked<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
+        Ok(InForce::default())
+    }
+
+    /// Variables for the tenant in a place.
+    fn tenant_env(&self, _asked: &Asked<'_>, _set_up: &InForce, _place: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    /// What its tenants shall tell.
+    fn questions(&self, _asked: &Asked<'_>) -> Questions {
+        Questions::default()
+    }
+
+    /// Judges what was seen while one of its cells ran. Empty if the cell can show nothing.
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof>;
 }
 
 /// Every mechanism, in the order of `catalogue`.
-pub const CATALOGUE: &[&dyn Mechanism] = &[&exclusive::Exclusive, &time_slicing::TimeSlicing];
+pub const CATALOGUE: &[&dyn Mechanism] = &[
+    &exclusive::Exclusive,
+    &time_slicing::TimeSlicing,
+    &mps::Mps,
+    &mps_quota::MpsQuota,
+    &mps_static::MpsStatic,
+    &mig::Mig,
+    &mig_mps::MigMps,
+    &hami::Hami,
+];
 
 /// The mechanism of that name.
 #[must_use]
@@ -54,27 +129,56 @@ pub fn find(name: &str) -> Option<&'static dyn Mechanism> {
         .find(|mechanism| mechanism.name() == name)
 }
 
-impl Seen {
-    /// Processes on the device that are none of ours; absent where NVML's numbers are not those of
-    /// this process namespace, so that nobody's can be told.
-    #[must_use]
-    pub fn foreign(&self) -> Option<Vec<u32>> {
-        let listed = self.listed.as_ref()?;
-        let recognised = self.ours.is_empty() || self.ours.iter().any(|pid| listed.contains(pid));
-        recognised.then(|| {
-            listed
-                .iter()
-                .copied()
-                .filter(|pid| !self.ours.contains(pid))
-                .collect()
-        })
+/// A mechanism that cannot run here.
+fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
+    Availability::Waived {
+        reason: reason.into(),
+        remedy: remedy.map(str::to_owned),
     }
+}
 
-    /// How many of our tenants NVML lists.
-    #[must_use]
-    pub fn ours_listed(&self) -> Option<usize> {
-        let listed = self.listed.as_ref()?;
-        Some(self.ours.iter().filter(|pid| listed.contains(pid)).count())
+/// One that changes device settings without the user's leave.
+fn needs_leave(what: &str) -> Availability {
+    waived(
+        format!("it would change device settings ({what})"),
+        Some("--allow-reconfigure"),
+    )
+}
+
+/// Why nothing that shares the device can run; nothing if sharing works.
+fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
+    let mode = facts.compute_mode.as_deref()?;
+    if matches!(
+        mode,
+        "EXCLUSIVE_PROCESS" | "PROHIBITED" | "EXCLUSIVE_THREAD"
+    ) {
+        return Some(waived(
+            format!("compute mode {mode} keeps a second process out"),
+            Some("nvidia-smi -c DEFAULT"),
+        ));
+    }
+    None
+}
+
+/// Why nothing can run on the whole device; nothing if it is whole.
+fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
+    (facts.mig == Some(true)).then(|| {
+        waived(
+            "MIG mode is on, so there is no whole device to share",
+            Some("nvidia-smi -mig 0"),
+        )
+    })
+}
+
+/// A piece of evidence taken while samples were.
+fn during(check: &str, holds: bool, evidence: String) -> Proof {
+    Proof {
+        when: "during".to_owned(),
+        check: check.to_owned(),
+        holds,
+        evidence,
+        hardware: false,
+        limiter: false,
     }
 }
 
@@ -92,11 +196,8 @@ mod tests {
     #[test]
     fn numbers_of_another_namespace_accuse_nobody() {
         let seen = |ours: &[u32], listed: &[u32]| Seen {
-            condition: Condition::N,
-            ours: ours.to_vec(),
             listed: Some(listed.to_vec()),
-            mps_clients: None,
-            compute_mode: None,
+            ..Seen::new(Condition::N, ours.to_vec())
         };
         assert_eq!(seen(&[7, 8], &[7, 8, 9]).foreign(), Some(vec![9]));
         assert_eq!(seen(&[7], &[7]).foreign(), Some(vec![]));

@@ -90,6 +90,15 @@ impl<'a> Group<'a> {
         drafts
     }
 
+    /// Whether the host must be switched for cells of this variant.
+    fn is_separate(&self, variant: &VariantRef) -> Option<&VariantRef> {
+        let member = self
+            .members
+            .iter()
+            .find(|member| member.variant == *variant)?;
+        member.separate.then_some(&member.variant)
+    }
+
     fn contestants(&self) -> impl Iterator<Item = &&'a Capability> {
         self.members
             .iter()
@@ -124,6 +133,8 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             let mut drafts = group.cells(plan.pairs, plan.doses);
             let purpose = format!("order {}", group.name);
             ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
+            // Stable: within each state of the host the order stays random.
+            drafts.sort_by_key(|draft| group.is_separate(&draft.variant));
             cells.extend(drafts.iter().map(|draft| plan.cell(first, draft)));
             if first + 1 < plan.blocks {
                 cells.extend(drafts.iter().rev().map(|draft| plan.cell(first + 1, draft)));

@@ -25,6 +25,10 @@ pub struct Capability {
     /// Whether native cells run in its group. False where they cannot, as under a MIG mode that
     /// nobody allowed to switch off.
     pub needs_native: bool,
+    /// Whether the host must be switched between its cells and those of tenants without any
+    /// mechanism. Within a block its cells then follow one another.
+    #[serde(default)]
+    pub separate: bool,
     /// The form whose contended cells show how the aggressor bites unprotected, in the same group.
     /// Where that form is planned anyway its cells serve; where it is this variant itself, it is
     /// unprotected by identity.

@@ -23,6 +23,7 @@ fn capability(mechanism: &str, group: &str) -> Capability {
         availability: Availability::Available,
         host_changes: Vec::new(),
         needs_native: true,
+        separate: false,
         unprotected: None,
     }
 }

@@ -36,7 +36,40 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
     doses(&profile.doses)?;
     blocks(profile)?;
     cells(profile)?;
+    options(profile)?;
     thresholds(profile)
+}
+
+fn options(profile: &Profile) -> Result<(), Fault> {
+    for (key, pct) in [
+        ("mps-quota.pct", profile.mps_quota.pct),
+        ("mps-quota.memory_pct", profile.mps_quota.memory_pct),
+        ("hami.memory_pct", profile.hami.memory_pct),
+        ("hami.sm_pct", profile.hami.sm_pct),
+    ] {
+        within(key, pct, 1, 100)?;
+    }
+    within("mps-static.chunks", profile.mps_static.chunks, 0, 64)?;
+    for (key, layout) in [
+        ("mig.layout", &profile.mig.layout),
+        ("mig-mps.layout", &profile.mig_mps.layout),
+    ] {
+        let size = |name: &str| {
+            let digits = name.split('g').next().unwrap_or_default();
+            name.contains('g') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        };
+        // Profile names have a plus sign of their own: 1g.10gb+me.
+        let sizes = layout.split('+').filter(|part| !part.starts_with("me"));
+        if layout != "auto" && !sizes.clone().all(size) {
+            let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
+            return Err(Fault::at(
+                key,
+                format!("\"{layout}\" is no layout"),
+                accepted,
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), Fault> {

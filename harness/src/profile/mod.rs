@@ -23,7 +23,9 @@ use serde::{Deserialize, Serialize};
 pub use error::ProfileError;
 pub use hash::profile_hash;
 pub use load::{Overrides, load, parse};
-use options::TimeSlicingOptions;
+use options::{
+    HamiOptions, MigMpsOptions, MigOptions, MpsQuotaOptions, MpsStaticOptions, TimeSlicingOptions,
+};
 use units::{Share, Span};
 pub use wanted::Wanted;
 
@@ -77,6 +79,19 @@ pub struct Profile {
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,
+    /// Options of the mechanism `mps-quota`.
+    #[serde(rename = "mps-quota")]
+    pub mps_quota: MpsQuotaOptions,
+    /// Options of the mechanism `mps-static`.
+    #[serde(rename = "mps-static")]
+    pub mps_static: MpsStaticOptions,
+    /// Options of the mechanism `mig`.
+    pub mig: MigOptions,
+    /// Options of the mechanism `mig-mps`.
+    #[serde(rename = "mig-mps")]
+    pub mig_mps: MigMpsOptions,
+    /// Options of the mechanism `hami`.
+    pub hami: HamiOptions,
 }
 
 /// Bounds of the number of blocks.

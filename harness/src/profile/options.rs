@@ -38,3 +38,60 @@ impl Slice {
         }
     }
 }
+
+/// `[mps-quota]`: an MPS server that caps each client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MpsQuotaOptions {
+    /// Most SMs of each client, as a percentage of the device: 1 to 100.
+    pub pct: u32,
+    /// Most memory of each client, as a percentage of the device: 1 to 100; 100 is no limit.
+    pub memory_pct: u32,
+    /// Priority of the neighbours, which is a hint: `normal` or `below-normal`.
+    pub neighbours: Priority,
+}
+
+/// How urgent an MPS client's work is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Priority {
+    /// As everybody's.
+    Normal,
+    /// Below everybody's.
+    BelowNormal,
+}
+
+/// `[mps-static]`: an MPS server whose clients have SMs of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MpsStaticOptions {
+    /// Chunks of SMs for each tenant; 0 divides what the device has evenly.
+    pub chunks: u32,
+}
+
+/// `[mig]`: hardware instances of the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MigOptions {
+    /// Sizes of the instances, the victim's first: `3g+3g`, `3g.40gb+4g.40gb`; `auto` takes the
+    /// largest equal ones.
+    pub layout: String,
+}
+
+/// `[mig-mps]`: one hardware instance, shared by all tenants through an MPS server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MigMpsOptions {
+    /// Size of the instance: `7g`, `3g.40gb`; `auto` takes the largest.
+    pub layout: String,
+}
+
+/// `[hami]`: a preloaded library that counts memory and launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HamiOptions {
+    /// Most memory of each tenant, as a percentage of the device: 1 to 100.
+    pub memory_pct: u32,
+    /// Most SM time of each tenant, as a percentage: 1 to 100; 100 is no limit.
+    pub sm_pct: u32,
+}

@@ -32,7 +32,8 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, device_time, \
-         telemetry_period, blocks, cell, cell_min, thresholds, time-slicing)",
+         telemetry_period, blocks, cell, cell_min, thresholds, time-slicing, mps-quota, mps-static, \
+         mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -59,7 +60,7 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, time-slicing)",
+         exclusive, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami)",
     ),
     (
         "version = 1\naxes = []\n",

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::crew::{Crew, note_end};
 use super::sampler::{Sampled, Sampler, Times};
-use super::{Run, RunError};
+use super::{Run, RunError, look};
 use crate::mechanism::{self, Seen};
 use crate::tenant::{Tenant, TenantError};
 
@@ -35,6 +35,13 @@ pub async fn run(
     calibration: &Calibration,
     cell: &Cell,
 ) -> Result<Option<String>, RunError> {
+    if calibration
+        .waived(&cell.victim, cell.aggressor.as_deref())
+        .is_some()
+    {
+        // It has no result, and its row says why.
+        return Ok(None);
+    }
     run.events.append(&RunEvent::CellBegan {
         id: cell.id.clone(),
     })?;
@@ -53,21 +60,9 @@ pub async fn run(
         Some(failure) => (Sampled::default(), Some(failure)),
         None => go(run, crew, cell, &mut results).await?,
     };
-    let seen = Seen {
-        condition: cell.condition,
-        ours: crew.open_pids(),
-        listed: sampled.listed,
-        mps_clients: sampled.mps_clients,
-        compute_mode: run.setup.identity.facts.get("compute_mode").cloned(),
-    };
-    if failure.is_none()
-        && let Some(mechanism) = mechanism::find(&cell.mechanism)
-        && let Some(proof) = mechanism.prove(&seen)
-    {
-        run.events.append(&RunEvent::Proved {
-            variant: cell.variant.clone(),
-            proof,
-        })?;
+    let seen = look::seen(run, crew, cell.condition, &sampled);
+    if failure.is_none() {
+        prove(run, cell, &seen)?;
     }
     for row in &sampled.rows {
         run.telemetry.append(row)?;
@@ -88,6 +83,27 @@ pub async fn run(
         cpu_steal_ratio: sampled.cpu_steal_ratio,
     })?;
     Ok(failure)
+}
+
+/// Writes down what speaks for and against the mechanism having been in force.
+fn prove(run: &mut Run, cell: &Cell, seen: &Seen) -> Result<(), RunError> {
+    let Some(mechanism) = mechanism::find(&cell.mechanism) else {
+        return Ok(());
+    };
+    let asked = run.setup.host.asked();
+    let is_set_up = mechanism.stage(&asked).is_some();
+    for proof in mechanism.prove(&asked, seen) {
+        if !proof.holds && is_set_up {
+            // What was set up and is not there has failed; what others disturb is in doubt.
+            let reason = format!("not in force: {}: {}", proof.check, proof.evidence);
+            run.failed(&cell.mechanism, &cell.variant, &reason)?;
+        }
+        run.events.append(&RunEvent::Proved {
+            variant: cell.variant.clone(),
+            proof,
+        })?;
+    }
+    Ok(())
 }
 
 /// What the device reported since the last cell; absent where nobody listens.

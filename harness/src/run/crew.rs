@@ -5,8 +5,9 @@ use std::time::Duration;
 use gpubench_record::wire::Participants;
 use gpubench_record::{Condition, FromTenant, RunEvent, ToTenant};
 
-use super::{Run, RunError, Setup};
-use crate::tenant::{Tenant, TenantError};
+use super::{Run, RunError};
+use crate::mechanism::{InForce, Mechanism, OverLimit, Questions, TenantEnv, TenantSeen};
+use crate::tenant::{Farewell, Tenant, TenantError};
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -17,6 +18,21 @@ pub const SAMPLER: u32 = 0;
 /// The victim and its neighbours, in order; a place is empty after a death.
 pub struct Crew {
     places: Vec<Option<Tenant>>,
+    /// What each of them told since it was started.
+    told: Vec<TenantSeen>,
+    terms: Terms,
+}
+
+/// Under what these tenants are.
+pub struct Terms {
+    /// The mechanism; none for tenants that have the device as it is.
+    pub mechanism: Option<&'static dyn Mechanism>,
+    /// What was set up for it.
+    pub set_up: InForce,
+    /// Variables of the tenant in each place.
+    pub environments: Vec<TenantEnv>,
+    /// What they shall tell once their context is open.
+    pub questions: Questions,
 }
 
 /// Name of the tenant in a place, as plans name it.
@@ -39,9 +55,19 @@ pub fn participants_of(place: usize) -> Participants {
 }
 
 impl Crew {
-    pub fn new(setup: &Setup) -> Self {
-        let places = (0..setup.plan.tenants.max(1)).map(|_| None).collect();
-        Self { places }
+    /// Nobody yet, for as many places as there are environments.
+    pub fn new(terms: Terms) -> Self {
+        let count = terms.environments.len();
+        Self {
+            places: (0..count).map(|_| None).collect(),
+            told: vec![TenantSeen::default(); count],
+            terms,
+        }
+    }
+
+    /// Under what they are.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// Starts whoever is missing.
@@ -52,8 +78,17 @@ impl Crew {
             }
             let name = name_of(place);
             let spawner = run.setup.spawner.clone();
-            let extra = std::collections::BTreeMap::new();
-            let tenant = spawner.spawn(&name, participants_of(place), &extra).await?;
+            let extra = &self.terms.environments[place];
+            let mut tenant = spawner.spawn(&name, participants_of(place), extra).await?;
+            if self.terms.set_up.daemon.is_some() {
+                let set_up = self.terms.set_up.clone();
+                tenant.on_kill(Farewell::new(move |pid| set_up.before_kill(pid)));
+            }
+            self.told[place] = TenantSeen {
+                place,
+                pid: tenant.pid(),
+                ..TenantSeen::default()
+            };
             run.events.append(&RunEvent::TenantStarted {
                 tenant: name,
                 pid: tenant.pid(),
@@ -114,12 +149,74 @@ impl Crew {
             .await?
         {
             FromTenant::Opened { facts } if open => {
-                crate::device::identity::complete(&mut run.setup.identity, &facts);
-                Ok(())
+                // Under a mechanism a tenant may see a part of the device.
+                if self.terms.mechanism.is_none() {
+                    crate::device::identity::complete(&mut run.setup.identity, &facts);
+                }
+                self.told[place].facts = facts;
+                self.question(run, place).await
             }
             FromTenant::Closed if !open => Ok(()),
             other => Err(self.unexpected(place, &other)),
         }
+    }
+
+    /// Closes every context.
+    pub async fn close(&mut self, run: &mut Run) -> Result<(), RunError> {
+        for place in 0..self.places.len() {
+            self.set_open(run, place, false).await?;
+        }
+        Ok(())
+    }
+
+    /// What the tenants told whose contexts are open, the victim first.
+    pub fn told(&self) -> Vec<TenantSeen> {
+        let open = |tenant: &Option<Tenant>| tenant.as_ref().is_some_and(Tenant::is_open);
+        let told = self.places.iter().zip(&self.told);
+        told.filter(|(tenant, _)| open(tenant))
+            .map(|(_, told)| told.clone())
+            .collect()
+    }
+
+    /// Asks a tenant for what its mechanism wants told, once in its life.
+    async fn question(&mut self, run: &mut Run, place: usize) -> Result<(), RunError> {
+        if self.told[place].mapped.is_none() {
+            self.told[place].mapped = super::look::mapped(self.told[place].pid);
+        }
+        let questions = self.terms.questions;
+        if questions.census && self.told[place].census.is_none() {
+            let message = ToTenant::Census;
+            let answer = self
+                .ask(run, place, &message, "counting its SMs", CONTEXT)
+                .await;
+            match answer {
+                Ok(FromTenant::Counted { sms }) => self.told[place].census = Some(sms),
+                // What it could not find out is no evidence; the proof rests on the rest.
+                Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
+                    let text = error.to_string();
+                    run.events.append(&RunEvent::Warning { text })?;
+                    self.told[place].census = Some(Vec::new());
+                }
+                Ok(other) => return Err(self.unexpected(place, &other)),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(bytes) = questions.over_limit_bytes
+            && self.told[place].over_limit.is_none()
+        {
+            let message = ToTenant::TryAllocate { bytes };
+            let doing = "allocating beyond its limit";
+            match self.ask(run, place, &message, doing, CONTEXT).await? {
+                FromTenant::Tried { refused_with } => {
+                    self.told[place].over_limit = Some(OverLimit {
+                        bytes,
+                        refused_with,
+                    });
+                }
+                other => return Err(self.unexpected(place, &other)),
+            }
+        }
+        Ok(())
     }
 
     /// Sends a message to a place and waits for the answer. A tenant that ends is noted and its

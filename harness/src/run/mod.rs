@@ -8,11 +8,14 @@ mod calibrate;
 mod cell;
 mod clock;
 mod crew;
+mod look;
 mod peaks;
 mod sampler;
+mod standing;
 mod steal;
 mod xids;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,12 +26,15 @@ use gpubench_record::{
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
 use tokio::sync::watch;
 
+use crate::catalogue::EXCLUSIVE;
 use crate::device::Nvml;
 use crate::mechanism;
+use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
-use crew::Crew;
 pub use crew::participants_of;
+pub use standing::HostSetup;
+use standing::Standing;
 use xids::XidWatch;
 
 /// Everything a run needs from outside.
@@ -49,6 +55,8 @@ pub struct Setup {
     pub spawner: Spawner,
     /// A calibration made before, to be used instead of a new one.
     pub calibration: Option<Calibration>,
+    /// What mechanisms need to know.
+    pub host: HostSetup,
 }
 
 /// How a run ended.
@@ -84,6 +92,9 @@ pub enum RunError {
     /// The user wanted an end.
     #[error("interrupted")]
     Interrupted,
+    /// The host could not be changed, or is not as it was found.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// A mechanism that the plan names and this room does not know.
     #[error("mechanism {0} is planned and has no implementation")]
     UnknownMechanism(String),
@@ -107,6 +118,8 @@ struct Run {
     events: EventLog,
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
+    /// Variants that are written down as failed.
+    failed: BTreeSet<String>,
 }
 
 /// Runs the plan.
@@ -141,13 +154,15 @@ pub async fn run(
         events,
         telemetry,
         stop,
+        failed: BTreeSet::new(),
     };
-    let mut crew = Crew::new(&run.setup);
-    let end = match run.all(&mut crew, observer).await {
+    let mut standing = Standing::new(&run);
+    let end = match run.all(&mut standing, observer).await {
         Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
         end => end,
     };
-    crew.dismiss(&mut run).await?;
+    // A host that is not as it was found outweighs whatever else ended the run.
+    let end = standing.leave(&mut run).await.and(end);
     let (complete, reason) = match &end {
         Ok(RunEnd::Complete) => (true, None),
         Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
@@ -166,7 +181,7 @@ pub async fn run(
 impl Run {
     async fn all(
         &mut self,
-        crew: &mut Crew,
+        standing: &mut Standing,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, RunError> {
         for planned in &self.setup.plan.mechanisms {
@@ -175,19 +190,33 @@ impl Run {
             }
         }
         observer.stage("starting tenants");
-        crew.ensure(self).await?;
+        let crew = standing.plain(self).await?;
         observer.stage("calibrating");
         let calibration = match self.setup.calibration.take() {
-            Some(calibration) => calibration,
+            Some(calibration) => {
+                // What the whole device looks like is told by a tenant that has it.
+                crew.open_only(self, 0).await?;
+                calibration
+            }
             None => calibrate::calibrate(self, crew).await?,
         };
         self.events.append(&RunEvent::Calibrated {
             calibration: calibration.clone(),
         })?;
-        for planned in self.setup.plan.mechanisms.clone() {
+        let planned = self.setup.plan.mechanisms.clone();
+        let mut rows: Vec<_> = planned
+            .into_iter()
+            .map(|one| (one.name, one.variant))
+            .collect();
+        let native = |cell: &Cell| cell.variant == EXCLUSIVE;
+        if self.setup.plan.cells.iter().any(native) && rows.iter().all(|row| row.1 != EXCLUSIVE) {
+            // The reference runs for the others' sake where nobody asked for it, and is proved too.
+            rows.insert(0, (EXCLUSIVE.to_owned(), EXCLUSIVE.to_owned()));
+        }
+        for (name, variant) in rows {
             let row = MechanismRow {
-                name: planned.name,
-                variant: planned.variant,
+                name,
+                variant,
                 outcome: Outcome::measured(),
                 remedy: None,
                 proof: Vec::new(),
@@ -199,7 +228,10 @@ impl Run {
                 return Ok(RunEnd::Interrupted);
             }
             observer.cell_begins(&cell);
-            let failure = cell::run(self, crew, &calibration, &cell).await?;
+            let failure = match standing.ready(self, &cell).await? {
+                Ok(crew) => cell::run(self, crew, &calibration, &cell).await?,
+                Err(reason) => Some(self.not_run(&cell, reason)?),
+            };
             observer.cell_ends(&cell, failure.as_deref());
         }
         if *self.stop.borrow() {
@@ -207,5 +239,37 @@ impl Run {
         } else {
             Ok(RunEnd::Complete)
         }
+    }
+
+    /// Writes down a cell for which there are no tenants.
+    fn not_run(&mut self, cell: &Cell, reason: String) -> Result<String, RunError> {
+        let id = cell.id.clone();
+        self.events
+            .append(&RunEvent::CellBegan { id: id.clone() })?;
+        self.events.append(&RunEvent::CellEnded {
+            id,
+            tenants: Vec::new(),
+            failure: Some(reason.clone()),
+            foreign_processes: None,
+            throttle_reasons: None,
+            xids: None,
+            cpu_steal_ratio: None,
+        })?;
+        Ok(reason)
+    }
+
+    /// Writes down that a mechanism failed, once.
+    fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
+        if !self.failed.insert(variant.to_owned()) {
+            return Ok(());
+        }
+        let row = MechanismRow {
+            name: name.to_owned(),
+            variant: variant.to_owned(),
+            outcome: Outcome::failed(reason),
+            remedy: None,
+            proof: Vec::new(),
+        };
+        Ok(self.events.append(&RunEvent::Mechanism { row })?)
     }
 }

@@ -20,8 +20,8 @@ pub struct Sampled {
     pub rows: Vec<TelemetryRow>,
     /// Processes on the device half-way through; absent if NVML did not tell.
     pub listed: Option<Vec<u32>>,
-    /// MPS clients half-way through; absent if NVML did not tell.
-    pub mps_clients: Option<usize>,
+    /// MPS clients half-way through, by process id; absent if NVML did not tell.
+    pub mps_clients: Option<Vec<u32>>,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
@@ -111,7 +111,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         look(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
             out.listed = nvml.compute_pids().ok();
-            out.mps_clients = nvml.mps_clients().ok();
+            out.mps_clients = nvml.mps_client_pids().ok();
         }
     }
     if let RunClock::Virtual(device) = clock

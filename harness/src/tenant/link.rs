@@ -22,6 +22,22 @@ pub enum LinkError {
     Wire(#[from] WireError),
 }
 
+/// Something to be done before a tenant is killed, for the sake of others.
+pub struct Farewell(Box<dyn Fn(u32) + Send + Sync>);
+
+impl Farewell {
+    /// Called with the number of the process.
+    pub fn new(what: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        Self(Box::new(what))
+    }
+}
+
+impl std::fmt::Debug for Farewell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Farewell")
+    }
+}
+
 /// Pipes and process.
 #[derive(Debug)]
 pub struct Link {
@@ -31,6 +47,7 @@ pub struct Link {
     ended: Option<String>,
     /// What of a line had arrived when a wait was given up.
     partial: Vec<u8>,
+    farewell: Option<Farewell>,
 }
 
 impl Link {
@@ -42,7 +59,12 @@ impl Link {
             output,
             ended: None,
             partial: Vec::new(),
+            farewell: None,
         }
+    }
+
+    pub fn on_kill(&mut self, farewell: Farewell) {
+        self.farewell = Some(farewell);
     }
 
     pub async fn send(&mut self, message: &ToTenant) -> Result<(), LinkError> {
@@ -85,6 +107,9 @@ impl Link {
             return how.clone();
         }
         if let Some(pid) = self.child.id() {
+            if let Some(farewell) = self.farewell.take() {
+                (farewell.0)(pid);
+            }
             super::signal::signal_group(pid, libc::SIGTERM);
             let grace = Duration::from_millis(300);
             if tokio::time::timeout(grace, self.child.wait())

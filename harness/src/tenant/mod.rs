@@ -13,7 +13,7 @@ use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
 
 use link::Link;
-pub use link::LinkError;
+pub use link::{Farewell, LinkError};
 pub use spawn::{SpawnError, Spawner};
 
 /// How long a tenant may take to end by itself.
@@ -95,6 +95,11 @@ impl Tenant {
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Has something done before the process is killed, should it come to that.
+    pub fn on_kill(&mut self, farewell: Farewell) {
+        self.link.on_kill(farewell);
     }
 
     /// Sends a message.

@@ -70,6 +70,11 @@ macro_rules! table {
                 vec![ $( ($req_symbol, true), )* $( ($opt_symbol, false), )* ]
             }
 
+            /// Address of the function that allocates device memory.
+            pub(super) fn allocator(&self) -> *const c_void {
+                self.mem_alloc as *const c_void
+            }
+
             $(
                 /// # Safety
                 /// As cuda.h asks of this function: pointers valid, handles alive.

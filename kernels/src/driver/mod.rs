@@ -17,6 +17,7 @@ mod launch;
 mod layout;
 mod memory;
 mod module;
+mod origin;
 mod other_memory;
 mod pinned;
 mod registered;

@@ -31,7 +31,8 @@ impl Session {
             WaitMode::BlockingSync
         };
         let context = Context::primary(&device, wait)?;
-        let facts = facts(driver, &device)?;
+        let mut facts = facts(driver, &device)?;
+        super::evidence::add_facts(driver, &context, &mut facts)?;
         let stream = Stream::new(&context)?;
         let (kernels, props) = (KernelSet::new(&context), device.props()?);
         let gpu = Gpu {

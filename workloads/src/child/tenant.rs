@@ -9,6 +9,7 @@ use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
+use super::evidence;
 use super::failure::{Failure, While};
 use super::session::Session;
 use crate::clock::thread::Cores;
@@ -65,6 +66,8 @@ impl Tenant {
                 service_ns,
             } => self.calibrate(&workload, share, service_ns),
             ToTenant::Verify { workloads } => self.verify(&workloads),
+            ToTenant::Census => self.census(),
+            ToTenant::TryAllocate { bytes } => self.try_allocate(bytes),
             ToTenant::Prepare {
                 cell: _,
                 workload,
@@ -175,6 +178,26 @@ impl Tenant {
             Ok(names.iter().map(check).collect())
         })?;
         Ok(FromTenant::Verified { results })
+    }
+
+    fn census(&mut self) -> Result<FromTenant, Failure> {
+        const DOING: &str = "counting SMs";
+        let open = usable(&mut self.open, DOING)?;
+        let gpu = &open.session.gpu;
+        let sms = joined(&self.clock, open.participants, DOING, || {
+            evidence::census(gpu).doing(DOING)
+        })?;
+        Ok(FromTenant::Counted { sms })
+    }
+
+    fn try_allocate(&mut self, bytes: u64) -> Result<FromTenant, Failure> {
+        const DOING: &str = "trying to allocate";
+        let open = usable(&mut self.open, DOING)?;
+        let gpu = &open.session.gpu;
+        let refused_with = joined(&self.clock, open.participants, DOING, || {
+            evidence::try_allocate(gpu, bytes).doing(DOING)
+        })?;
+        Ok(FromTenant::Tried { refused_with })
     }
 
     fn prepare(

@@ -1,0 +1,141 @@
+//! `gpubench cleanup`: undoes what an interrupted run left behind on the host.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpubench_record::ExitCode;
+use gpubench_virtual_gpu::session::ENV;
+
+use super::bench::Bench;
+use super::common::exit_codes_help;
+use super::ui::Ui;
+use crate::device::lock::{GpuLock, LockError};
+use crate::device::nvml::Which;
+use crate::device::{Nvml, VirtualGpu};
+use crate::error::ExpectedError;
+use crate::mechanism::host::{
+    HostError, Journal, JournalError, JournalPlace, Left, RealHost, Recovery, leftovers, recover,
+    state_dir, unclean,
+};
+
+/// Undoes what an interrupted run left behind on the host
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(&[
+    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+    ExitCode::OutputFailed, ExitCode::NotRestored,
+]))]
+pub struct Args {
+    /// Clean up after runs on this GPU alone
+    #[arg(long, value_name = "GPU-UUID")]
+    device: Option<String>,
+}
+
+/// Cleans up and tells what was done.
+///
+/// # Errors
+/// When something could not be undone, or the GPU is in use.
+pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let dir = state_dir().map_err(journal_error)?;
+    let left = leftovers(&dir, args.device.as_deref()).map_err(journal_error)?;
+    if left.is_empty() {
+        ui.print("nothing to clean up\n")?;
+        return Ok(ExitCode::Done);
+    }
+    let mut wrong = Vec::new();
+    for (journal, left) in left {
+        let gpu = left.gpu.clone();
+        match undo(journal, &left) {
+            Ok(()) => {
+                for (_, change) in left.changes.iter().rev() {
+                    ui.print(&format!("{gpu}: undone: {}\n", change.describe()))?;
+                }
+            }
+            Err(error) => wrong.push(format!("{gpu}: {error}")),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(ExitCode::Done);
+    }
+    Err(ExpectedError::NotRestored {
+        what: wrong.join("; "),
+    })
+}
+
+fn undo(journal: Journal, left: &Left) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    if let Some(folder) = &left.virtual_device
+        && VirtualGpu::is_gone(folder)
+    {
+        let host = RealHost::without_device();
+        let done = recover(&host, journal, left, Recovery::WithoutDevice);
+        return done.map_err(|error| text(&error));
+    }
+    let _lock = lock(left)?;
+    let nvml = Nvml::open(None, &Which::Uuid(left.gpu.clone())).map_err(|error| {
+        let where_it_is = left
+            .virtual_device
+            .as_ref()
+            .map_or_else(String::new, |folder| {
+                format!(" (its {ENV} is {})", folder.display())
+            });
+        format!("{error}{where_it_is}")
+    })?;
+    let host = RealHost::new(Arc::new(nvml));
+    recover(&host, journal, left, Recovery::Whole).map_err(|error| text(&error))
+}
+
+/// Keeps runs away meanwhile.
+fn lock(left: &Left) -> Result<GpuLock, String> {
+    let taken = match &left.virtual_device {
+        Some(folder) => GpuLock::take_in(folder, &left.gpu),
+        None => GpuLock::take(&left.gpu),
+    };
+    taken.map_err(|error: LockError| error.to_string())
+}
+
+/// Where a run on this device writes its changes down, if no dead one has left any.
+///
+/// # Errors
+/// When one has.
+pub fn journal_of(bench: &Bench) -> Result<JournalPlace, ExpectedError> {
+    let gpu = bench.identity().uuid.clone();
+    let dir = match state_dir() {
+        Ok(dir) => dir,
+        // Without a home there is no journal, so none is unclean; a change would be refused later.
+        Err(JournalError::NoPlace) => PathBuf::new(),
+        Err(error) => return Err(journal_error(error)),
+    };
+    if let Some(left) = unclean(&dir, &gpu).map_err(journal_error)? {
+        return Err(ExpectedError::NotRestored {
+            what: format!("a run that died left on {gpu}: {left}; run `gpubench cleanup` first"),
+        });
+    }
+    // Both kinds of virtual GPU have the variable: ours sets it when it starts.
+    let virtual_device = std::env::var_os(ENV).map(PathBuf::from);
+    Ok(JournalPlace::new(&dir, &gpu, virtual_device))
+}
+
+/// What a change that failed means to the user.
+#[must_use]
+pub fn expected(error: HostError) -> ExpectedError {
+    match error {
+        HostError::Journal(error) => journal_error(error),
+        HostError::Refused(error) => ExpectedError::NotRestored {
+            what: error.to_string(),
+        },
+        HostError::NotRestored(what) => ExpectedError::NotRestored { what },
+    }
+}
+
+fn journal_error(error: JournalError) -> ExpectedError {
+    match error {
+        JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
+        JournalError::Line { .. } => ExpectedError::NotRestored {
+            what: error.to_string(),
+        },
+        JournalError::NoPlace => ExpectedError::Usage {
+            problem: error.to_string(),
+            remedy: Some("set XDG_STATE_HOME".to_owned()),
+        },
+    }
+}

@@ -1,0 +1,186 @@
+//! What decides whether a mechanism can run on this host: asked once, before anything is planned.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::host::command::on_path;
+use super::host::mps_control;
+use crate::device::Nvml;
+use crate::device::mig::{Instance, InstanceProfile};
+
+/// Where HAMi puts its library.
+const HAMI_INSTALLED: &str = "/usr/local/vgpu/libvgpu.so";
+
+/// The host and its device, as far as mechanisms ask.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct HostFacts {
+    /// Major number of the driver's version; absent if it has none.
+    pub driver_major: Option<u32>,
+    /// The CUDA version that the driver speaks, as cuda.h writes it (13010 is 13.1).
+    pub cuda: i32,
+    /// Major and minor number of the compute capability.
+    pub compute_capability: (i32, i32),
+    /// UUID of the device.
+    pub uuid: String,
+    /// Memory of the device.
+    pub memory_mib: u64,
+    /// Which processes may have a context, by the vendor's word.
+    pub compute_mode: Option<String>,
+    /// Whether MIG mode is on; absent where there is no MIG.
+    pub mig: Option<bool>,
+    /// Sizes of MIG instance.
+    pub mig_profiles: Vec<InstanceProfile>,
+    /// MIG instances that are there.
+    pub mig_instances: Vec<Instance>,
+    /// Why MIG could not be looked at, where it is there.
+    pub mig_problem: Option<String>,
+    /// The MPS control command.
+    pub mps_control: Option<PathBuf>,
+    /// The command that sets the time slice.
+    pub nvidia_smi: Option<PathBuf>,
+    /// HAMi's library, with its hash.
+    pub hami: Option<HamiLibrary>,
+    /// Whether tenants are a static binary, into which nothing can be preloaded.
+    pub static_binary: bool,
+    /// Whether the user allowed changes of device settings.
+    pub allow_reconfigure: bool,
+    /// Circumstances that mechanisms do not decide and readers must know.
+    pub labels: Vec<Label>,
+}
+
+/// HAMi's library as it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HamiLibrary {
+    /// Where.
+    pub path: PathBuf,
+    /// BLAKE3 of it: its build flags change what tenants see, and it carries no version.
+    pub hash: String,
+}
+
+/// Something detected and named, and not set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// What: `virtualization`, `agent`...
+    pub what: &'static str,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// What the user said that bears on the facts.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// `--hami-lib`.
+    pub hami_lib: Option<PathBuf>,
+    /// `--allow-reconfigure`.
+    pub allow_reconfigure: bool,
+    /// Folders in which the virtual GPU offers what a host would have installed.
+    pub virtual_folders: Vec<PathBuf>,
+}
+
+impl HostFacts {
+    /// Asks NVML, PATH and the file system. What is not told is absent.
+    #[must_use]
+    pub fn gather(nvml: &Nvml, said: &Said) -> Self {
+        let driver = nvml.library().sys_driver_version().unwrap_or_default();
+        let device = nvml.device().ok();
+        let capability = device
+            .as_ref()
+            .and_then(|device| device.cuda_compute_capability().ok());
+        let memory = device.as_ref().and_then(|device| device.memory_info().ok());
+        let mig = nvml.mig_enabled().ok().flatten();
+        let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
+        if mig.is_some() {
+            match nvml.mig_profiles() {
+                Ok(profiles) => mig_profiles = profiles,
+                Err(error) => mig_problem = Some(error.to_string()),
+            }
+        }
+        if mig == Some(true) {
+            match nvml.mig_instances() {
+                Ok(instances) => mig_instances = instances,
+                Err(error) => mig_problem = Some(error.to_string()),
+            }
+        }
+        Self {
+            driver_major: driver.split('.').next().and_then(|text| text.parse().ok()),
+            cuda: nvml.library().sys_cuda_driver_version().unwrap_or(0),
+            compute_capability: capability.map_or((0, 0), |cc| (cc.major, cc.minor)),
+            uuid: nvml.uuid().to_owned(),
+            memory_mib: memory.map_or(0, |memory| memory.total >> 20),
+            compute_mode: nvml.compute_mode().ok().map(str::to_owned),
+            mig,
+            mig_profiles,
+            mig_instances,
+            mig_problem,
+            mps_control: on_path(mps_control::PROGRAM),
+            nvidia_smi: on_path("nvidia-smi"),
+            hami: find_hami(said),
+            static_binary: cfg!(target_feature = "crt-static"),
+            allow_reconfigure: said.allow_reconfigure,
+            labels: labels(nvml),
+        }
+    }
+}
+
+fn find_hami(said: &Said) -> Option<HamiLibrary> {
+    // What the user names is taken or nothing is: another one would be measured in its place.
+    let candidates = match &said.hami_lib {
+        Some(path) => vec![path.clone()],
+        None => said
+            .virtual_folders
+            .iter()
+            .map(|folder| folder.join("libvgpu.so"))
+            .chain([PathBuf::from(HAMI_INSTALLED)])
+            .collect(),
+    };
+    candidates.iter().find_map(|path| {
+        let path = path.canonicalize().ok()?;
+        let hash = hash_of(&path)?;
+        Some(HamiLibrary { path, hash })
+    })
+}
+
+fn hash_of(path: &Path) -> Option<String> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(blake3::hash(&bytes).to_hex().to_string())
+}
+
+/// Agents that hold a GPU open for its counters, by the name of their process. They keep MIG
+/// instances from being destroyed, and their polling keeps a GPU awake.
+const AGENTS: [&str; 5] = [
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nvidia-persiste",
+    "nvsm_core",
+    "nvidia-device-p",
+];
+
+fn labels(nvml: &Nvml) -> Vec<Label> {
+    let mut labels = Vec::new();
+    let mut put = |what, seen: String| labels.push(Label { what, seen });
+    if let Ok(device) = nvml.device()
+        && let Ok(mode) = device.virtualization_mode()
+    {
+        let mode = format!("{mode:?}");
+        if mode != "None" {
+            put("virtualization", mode);
+        }
+    }
+    if let Ok(entries) = std::fs::read_dir("/proc") {
+        for entry in entries.flatten() {
+            let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            let known = AGENTS.iter().any(|agent| comm.trim() == *agent);
+            if known {
+                let pid = entry.file_name().to_string_lossy().into_owned();
+                put("agent", format!("{} (process {pid})", comm.trim()));
+            }
+        }
+    }
+    if let Ok(pids) = nvml.compute_pids()
+        && !pids.is_empty()
+    {
+        put("processes", format!("on the device already: {pids:?}"));
+    }
+    labels
+}

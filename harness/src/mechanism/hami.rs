@@ -1,0 +1,243 @@
+//! `hami`: HAMi's library is preloaded into every tenant and counts its memory and its launches.
+//!
+//! The library is the user's: `--hami-lib`, else where HAMi installs it. It is named by a hash,
+//! because build flags change what tenants see. In a cluster the same is asked for by HAMi's own
+//! resources (`nvidia.com/gpumem`, `nvidia.com/gpucores`); a fractional `nvidia.com/gpu` is refused.
+//!
+//! Each tenant has an accounting file of its own: with the default one, which is shared by the whole
+//! host, the first tenant would fix the limits of all. The limiter is told to be in force always
+//! (`FORCE`), and the library that hooks redirect to is the preloaded one, so that no second copy is
+//! loaded. Contexts are opened one after another, because the library finds out the tenant's process
+//! id by looking for what is new on the device.
+//!
+//! A static program escapes, and so does one that looks symbols up in another way. The proof is
+//! therefore taken in the tenant: the library is mapped, `cuMemAlloc_v2` resolves into it, the
+//! memory that the tenant sees is its limit, and an allocation beyond it is refused.
+
+use gpubench_record::Proof;
+
+use super::host::{Change, ControlError, Guard, HostError};
+use super::mps_quota::over_limit;
+use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during};
+use super::{device_is_cut, private, sharing_is_off, waived};
+use crate::plan::Availability;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hami;
+
+/// How much more than its limit a tenant asks for: more than any granularity of allocation.
+const BEYOND_MIB: u64 = 64;
+
+impl Mechanism for Hami {
+    fn name(&self) -> &'static str {
+        "hami"
+    }
+
+    fn variant(&self, asked: &Asked<'_>) -> String {
+        let options = &asked.profile.hami;
+        format!("hami[memory={},sm={}]", options.memory_pct, options.sm_pct)
+    }
+
+    fn availability(&self, asked: &Asked<'_>) -> Availability {
+        let facts = asked.facts;
+        if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
+            return waived;
+        }
+        if facts.static_binary {
+            return waived(
+                "this gpubench is a static binary, into which nothing can be preloaded",
+                Some("a build for a dynamic target"),
+            );
+        }
+        if facts.hami.is_none() {
+            return waived("libvgpu.so was not found", Some("--hami-lib PATH"));
+        }
+        let share = asked.profile.share.value();
+        let options = &asked.profile.hami;
+        for (what, pct) in [("memory", options.memory_pct), ("SMs", options.sm_pct)] {
+            if f64::from(pct) / 100.0 < share {
+                return waived(
+                    format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
+                    Some("a larger percentage, or a smaller share"),
+                );
+            }
+        }
+        Availability::Available
+    }
+
+    fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
+        vec!["a private folder for each tenant's accounting".to_owned()]
+    }
+
+    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
+        Some(Stage {
+            key: self.variant(asked),
+            // The library keeps a context of its own open, which native cells must not meet.
+            plain_too: false,
+        })
+    }
+
+    fn enter(&self, _asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let folder = private::short_folder().ok_or_else(|| {
+            ControlError::new("setting HAMi up", "there is no place for a private folder")
+        })?;
+        guard.make(Change::Folder {
+            path: folder.clone(),
+        })?;
+        Ok(InForce {
+            folder: Some(folder),
+            ..InForce::default()
+        })
+    }
+
+    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+        let mut env = TenantEnv::new();
+        let (Some(library), Some(folder)) = (&asked.facts.hami, &set_up.folder) else {
+            return env;
+        };
+        let options = &asked.profile.hami;
+        let mut put = |name: &str, value: std::ffi::OsString| env.insert(name.into(), value);
+        put("LD_PRELOAD", library.path.clone().into());
+        put("CUDA_REDIRECT", library.path.clone().into());
+        put(
+            "CUDA_DEVICE_MEMORY_LIMIT",
+            format!("{}M", limit_mib(asked)).into(),
+        );
+        put("CUDA_DEVICE_SM_LIMIT", options.sm_pct.to_string().into());
+        put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
+        let cache = folder.join(format!("tenant-{place}.cache"));
+        put("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.into());
+        // Its messages go where the tenant's own go; errors alone are worth reading.
+        put("LIBCUDA_LOG_LEVEL", "0".into());
+        env
+    }
+
+    fn questions(&self, asked: &Asked<'_>) -> Questions {
+        Questions {
+            census: false,
+            over_limit_bytes: Some((limit_mib(asked) + BEYOND_MIB) << 20),
+        }
+    }
+
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        if seen.condition.is_native() || seen.tenants.is_empty() {
+            return Vec::new();
+        }
+        let Some(library) = &asked.facts.hami else {
+            return Vec::new();
+        };
+        let path = library.path.display().to_string();
+        let mut proofs = vec![
+            hooked(&path, &library.hash, seen),
+            memory(limit_mib(asked), seen),
+        ];
+        proofs.extend(over_limit(seen));
+        proofs
+    }
+}
+
+/// The memory limit of each tenant.
+fn limit_mib(asked: &Asked<'_>) -> u64 {
+    asked.facts.memory_mib * u64::from(asked.profile.hami.memory_pct) / 100
+}
+
+/// Whether the library is in every tenant, and answers its allocations.
+fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
+    let mut wrong = Vec::new();
+    for tenant in &seen.tenants {
+        let mapped = tenant
+            .mapped
+            .as_ref()
+            .is_some_and(|files| files.iter().any(|file| file == path));
+        let answers = tenant.facts.get("allocator_file").map(String::as_str);
+        if !mapped {
+            wrong.push(format!("{}: not mapped", tenant.name()));
+        } else if answers != Some(path) {
+            let file = answers.unwrap_or("an unknown file");
+            wrong.push(format!("{}: cuMemAlloc_v2 is in {file}", tenant.name()));
+        }
+    }
+    let evidence = if wrong.is_empty() {
+        format!("{path} (BLAKE3 {hash}) answers cuMemAlloc_v2 in every tenant")
+    } else {
+        wrong.join(", ")
+    };
+    Proof {
+        limiter: wrong.is_empty(),
+        ..during("the library is in every tenant", wrong.is_empty(), evidence)
+    }
+}
+
+/// Whether the memory that every tenant sees is its limit.
+fn memory(limit_mib: u64, seen: &Seen) -> Proof {
+    let told: Vec<Option<u64>> = seen
+        .tenants
+        .iter()
+        .map(|tenant| Some(tenant.number("memory_total_bytes")? >> 20))
+        .collect();
+    let holds = told.iter().all(|mib| *mib == Some(limit_mib));
+    let evidence = format!("the limit is {limit_mib} MiB, tenants see {told:?} MiB");
+    during(
+        "the memory that each tenant sees is its limit",
+        holds,
+        evidence,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hooked, memory};
+    use crate::mechanism::{Seen, TenantSeen};
+    use gpubench_record::Condition;
+
+    const PATH: &str = "/usr/local/vgpu/libvgpu.so";
+
+    fn seen(mapped: Option<&str>, answers: Option<&str>, memory_mib: Option<u64>) -> Seen {
+        let told = [
+            ("allocator_file", answers.map(str::to_owned)),
+            (
+                "memory_total_bytes",
+                memory_mib.map(|mib| (mib << 20).to_string()),
+            ),
+        ];
+        let tenant = TenantSeen {
+            facts: told
+                .into_iter()
+                .filter_map(|(name, fact)| Some((name.to_owned(), fact?)))
+                .collect(),
+            mapped: mapped.map(|file| vec!["/usr/lib/libc.so.6".to_owned(), file.to_owned()]),
+            ..TenantSeen::default()
+        };
+        Seen {
+            tenants: vec![tenant],
+            ..Seen::new(Condition::C, vec![7])
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_mapped_and_answers_nothing_is_escaped() {
+        for (mapped, answers, expected) in [
+            (Some(PATH), Some(PATH), true),
+            (Some(PATH), Some("/usr/lib/libcuda.so.1"), false),
+            (Some("/opt/other/libvgpu.so"), Some(PATH), false),
+            (None, Some(PATH), false),
+            (Some(PATH), None, false),
+        ] {
+            let proof = hooked(PATH, "00", &seen(mapped, answers, None));
+            assert_eq!(
+                (proof.holds, proof.limiter),
+                (expected, expected),
+                "{proof:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_memory_seen_must_be_the_limit() {
+        for (mib, expected) in [(Some(8_192), true), (Some(16_384), false), (None, false)] {
+            let proof = memory(8_192, &seen(None, None, mib));
+            assert_eq!(proof.holds, expected, "{proof:?}");
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! `mig`: every tenant has a hardware instance of the device to itself.
+//!
+//! Instances that are there already are used if there are enough; others are made only with leave,
+//! after switching MIG mode on if it is off, and are destroyed again. With `nvidia-smi` the same is
+//! `nvidia-smi mig -cgi 9,9 -C`: `-cip` does not exist, `-cci` makes compute instances and `-lcip`
+//! lists their profiles. On a node whose strategy is `mixed`, a pod asks for
+//! `nvidia.com/mig-3g.40gb`, not for `nvidia.com/gpu`.
+//!
+//! The proof is that each tenant sees the very instance that it was given: its UUID where the driver
+//! tells it, and the SMs and the memory of its profile.
+
+use gpubench_record::Proof;
+
+use super::host::{Change, ControlError, Guard, HostError, Made};
+use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
+use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, during, needs_leave, waived};
+use crate::device::mig::{Instance, InstanceProfile};
+use crate::plan::Availability;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mig;
+
+/// Least part of its share that a victim needs: it demands 0.9 of its entitlement.
+const DEMAND: f64 = 0.9;
+
+/// What is to be done for a layout.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// These instances are there, one for each place.
+    There(Vec<Instance>),
+    /// These are to be made.
+    Make(Vec<Wanted>),
+}
+
+impl Mechanism for Mig {
+    fn name(&self) -> &'static str {
+        "mig"
+    }
+
+    fn variant(&self, asked: &Asked<'_>) -> String {
+        let profiles = layout(asked, &asked.profile.mig.layout, tenants(asked));
+        variant(asked, "mig", &asked.profile.mig.layout, profiles)
+    }
+
+    fn availability(&self, asked: &Asked<'_>) -> Availability {
+        available(asked, &asked.profile.mig.layout, tenants(asked))
+    }
+
+    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
+        changes(
+            asked,
+            layout(asked, &asked.profile.mig.layout, tenants(asked)),
+        )
+    }
+
+    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
+        Some(Stage {
+            key: self.variant(asked),
+            plain_too: false,
+        })
+    }
+
+    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let instances = enter(asked, guard, &asked.profile.mig.layout, tenants(asked))?;
+        Ok(InForce {
+            instances,
+            ..InForce::default()
+        })
+    }
+
+    fn tenant_env(&self, _asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+        instance_env(set_up.instances.get(place))
+    }
+
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        if seen.condition.is_native() || seen.tenants.is_empty() {
+            return Vec::new();
+        }
+        let uuids: Vec<String> = seen.tenants.iter().map(instance_uuid).collect();
+        let mut distinct = uuids.clone();
+        distinct.sort();
+        distinct.dedup();
+        let apart = distinct.len() == uuids.len() && uuids.iter().all(|uuid| !uuid.is_empty());
+        vec![
+            Proof {
+                hardware: apart,
+                ..during(
+                    "each tenant is in an instance of its own",
+                    apart,
+                    format!("instances: {uuids:?}"),
+                )
+            },
+            sizes(asked, &asked.profile.mig.layout, tenants(asked), seen),
+        ]
+    }
+}
+
+fn tenants(asked: &Asked<'_>) -> usize {
+    asked.profile.tenants as usize
+}
+
+/// The profiles that a layout of so many instances means on this device.
+fn profiles<'a>(
+    asked: &Asked<'a>,
+    layout: &str,
+    count: usize,
+) -> Result<Vec<&'a InstanceProfile>, String> {
+    let all = &asked.facts.mig_profiles;
+    if layout == "auto" {
+        let profile = largest(all, count);
+        let profile = profile.ok_or_else(|| format!("{count} equal instances do not fit"))?;
+        return Ok(vec![profile; count]);
+    }
+    let known = || {
+        let names: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
+        names.join(", ")
+    };
+    let names = names(layout);
+    if names.len() < count {
+        return Err(format!(
+            "layout {layout} has {} instances for {count} tenants",
+            names.len()
+        ));
+    }
+    names
+        .iter()
+        .map(|name| {
+            find(all, name).ok_or_else(|| format!("no profile {name} (known: {})", known()))
+        })
+        .collect()
+}
+
+/// What to do for a layout, or why nothing can be done.
+pub(super) fn layout(asked: &Asked<'_>, text: &str, count: usize) -> Result<Layout, String> {
+    let facts = asked.facts;
+    if let Some(problem) = &facts.mig_problem {
+        return Err(format!("MIG cannot be looked at: {problem}"));
+    }
+    let usable: Vec<&Instance> = facts
+        .mig_instances
+        .iter()
+        .filter(|instance| !instance.compute.is_empty())
+        .collect();
+    if text == "auto" && usable.len() >= count {
+        return Ok(Layout::There(
+            usable.into_iter().take(count).cloned().collect(),
+        ));
+    }
+    let wanted = profiles(asked, text, count)?;
+    if let Some(there) = matching(&usable, &wanted) {
+        return Ok(Layout::There(there));
+    }
+    match fit(&facts.mig_profiles, &wanted, &facts.mig_instances) {
+        Some(placed) => Ok(Layout::Make(placed)),
+        None if facts.mig_instances.is_empty() => Err(format!("{text} does not fit the device")),
+        None => Err(format!(
+            "{text} does not fit beside the {} instances that are there",
+            facts.mig_instances.len()
+        )),
+    }
+}
+
+/// Instances that are there, one for each profile wanted, in that order.
+fn matching(there: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Instance>> {
+    let mut left: Vec<&Instance> = there.to_vec();
+    wanted
+        .iter()
+        .map(|profile| {
+            let at = left.iter().position(|i| i.profile_id == profile.id)?;
+            Some(left.remove(at).clone())
+        })
+        .collect()
+}
+
+/// The canonical variant: the sizes that are used.
+pub(super) fn variant(
+    asked: &Asked<'_>,
+    name: &str,
+    text: &str,
+    layout: Result<Layout, String>,
+) -> String {
+    let all = &asked.facts.mig_profiles;
+    let sizes: Vec<String> = match layout {
+        Ok(Layout::Make(wanted)) => wanted
+            .iter()
+            .map(|one| short_name(all, &one.profile))
+            .collect(),
+        Ok(Layout::There(there)) => there
+            .iter()
+            .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
+            .map(|profile| short_name(all, profile))
+            .collect(),
+        Err(_) => vec![text.to_owned()],
+    };
+    format!("{name}[{}]", sizes.join("+"))
+}
+
+pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availability {
+    let facts = asked.facts;
+    if facts.mig.is_none() {
+        return waived("the device has no MIG", None);
+    }
+    let layout = match layout(asked, text, count) {
+        Ok(layout) => layout,
+        Err(reason) => return waived(reason, Some("another layout, or the instances destroyed")),
+    };
+    let victims = match &layout {
+        Layout::There(there) => there.first().map(|instance| instance.profile_id),
+        Layout::Make(wanted) => wanted.first().map(|one| one.profile.id),
+    };
+    if let Some(reason) = too_small(asked, victims) {
+        return waived(reason, Some("a larger instance first, or a smaller share"));
+    }
+    let is_made = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
+    if is_made && !facts.allow_reconfigure {
+        return needs_leave("MIG");
+    }
+    Availability::Available
+}
+
+/// Why the victim cannot abide by its share in an instance of this profile.
+fn too_small(asked: &Asked<'_>, profile_id: Option<u32>) -> Option<String> {
+    let all = &asked.facts.mig_profiles;
+    let profile = all.iter().find(|profile| Some(profile.id) == profile_id)?;
+    let whole = all.iter().max_by_key(|profile| profile.sm_count)?;
+    let needed = asked.profile.share.value() * DEMAND;
+    for (what, part, all) in [
+        (
+            "SMs",
+            u64::from(profile.sm_count),
+            u64::from(whole.sm_count),
+        ),
+        ("memory", profile.memory_mib, whole.memory_mib),
+    ] {
+        if (part as f64) < needed * all as f64 {
+            return Some(format!(
+                "{} has {part} of {all} {what}, less than the victim needs ({needed:.3})",
+                profile.name
+            ));
+        }
+    }
+    None
+}
+
+pub(super) fn changes(asked: &Asked<'_>, layout: Result<Layout, String>) -> Vec<String> {
+    let mut changes = Vec::new();
+    if let Ok(Layout::Make(wanted)) = layout {
+        if asked.facts.mig == Some(false) {
+            changes.push("MIG mode to on".to_owned());
+        }
+        let instance = |one: &Wanted| {
+            format!(
+                "MIG instance {} at {}",
+                one.profile.name, one.placement.start
+            )
+        };
+        changes.extend(wanted.iter().map(instance));
+    }
+    changes
+}
+
+/// Brings the instances of a layout about.
+pub(super) fn enter(
+    asked: &Asked<'_>,
+    guard: &mut Guard,
+    text: &str,
+    count: usize,
+) -> Result<Vec<Instance>, HostError> {
+    let refused = |what: String| ControlError::new("setting MIG instances up", what);
+    let wanted = match layout(asked, text, count).map_err(refused)? {
+        Layout::There(there) => return Ok(there),
+        Layout::Make(wanted) => wanted,
+    };
+    if asked.facts.mig == Some(false) {
+        guard.make(Change::MigMode {
+            found: false,
+            set: true,
+        })?;
+    }
+    let mut made = Vec::new();
+    // The largest first, which has the fewest places.
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(wanted[at].placement.size));
+    for at in order {
+        let one = &wanted[at];
+        let change = Change::MigInstance {
+            profile: one.profile.name.clone(),
+            profile_id: one.profile.id,
+            placement: one.placement,
+        };
+        if let Made::Instance(instance) = guard.make(change)? {
+            made.push((at, instance));
+        }
+    }
+    made.sort_by_key(|(at, _)| *at);
+    Ok(made.into_iter().map(|(_, instance)| instance).collect())
+}
+
+/// The variable by which a tenant sees an instance and nothing else.
+pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
+    let uuid = instance.and_then(|instance| instance.compute.first());
+    uuid.map(|compute| ("CUDA_VISIBLE_DEVICES".into(), compute.uuid.clone().into()))
+        .into_iter()
+        .collect()
+}
+
+/// The instance that a tenant was given: nothing but it is in its environment.
+fn instance_uuid(tenant: &super::TenantSeen) -> String {
+    tenant.facts.get("uuid").cloned().unwrap_or_default()
+}
+
+/// Whether each tenant sees the SMs and no more than the memory of its instance.
+pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) -> Proof {
+    const CHECK: &str = "each tenant sees the SMs and the memory of its instance";
+    let all = &asked.facts.mig_profiles;
+    let wanted: Vec<&InstanceProfile> = match layout(asked, text, count) {
+        Ok(Layout::Make(wanted)) => wanted
+            .iter()
+            .filter_map(|one| all.iter().find(|profile| profile.id == one.profile.id))
+            .collect(),
+        Ok(Layout::There(there)) => there
+            .iter()
+            .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
+            .collect(),
+        Err(reason) => return during(CHECK, false, reason),
+    };
+    let mut holds = true;
+    let mut told = Vec::new();
+    for tenant in &seen.tenants {
+        let Some(profile) = wanted.get(tenant.place).or(wanted.last()) else {
+            return during(CHECK, false, format!("{} has no instance", tenant.name()));
+        };
+        let sms = tenant.number("sm_count");
+        let memory_mib = tenant.number("memory_total_bytes").map(|bytes| bytes >> 20);
+        holds &= sms == Some(u64::from(profile.sm_count))
+            && memory_mib.is_some_and(|mib| mib <= profile.memory_mib);
+        told.push(format!(
+            "{} {sms:?} SMs and {memory_mib:?} MiB in {} ({} SMs, {} MiB)",
+            tenant.name(),
+            profile.name,
+            profile.sm_count,
+            profile.memory_mib
+        ));
+    }
+    Proof {
+        hardware: holds,
+        ..during(CHECK, holds, told.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mig, instance_env};
+    use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
+    use crate::mechanism::{Asked, HostFacts, Mechanism, Seen, TenantSeen};
+    use crate::plan::Availability;
+    use crate::profile::{Overrides, Profile, load};
+    use gpubench_record::Condition;
+
+    /// Two sizes of an H100.
+    fn facts() -> HostFacts {
+        let profile =
+            |id, name: &str, slices, max, sm_count, starts: &[u32], size| InstanceProfile {
+                id,
+                name: name.to_owned(),
+                slices,
+                max,
+                sm_count,
+                memory_mib: 10_000 * u64::from(size),
+                placements: starts
+                    .iter()
+                    .map(|&start| Placement { start, size })
+                    .collect(),
+            };
+        HostFacts {
+            mig: Some(false),
+            allow_reconfigure: true,
+            mig_profiles: vec![
+                profile(19, "1g.10gb", 1, 7, 16, &[0, 1, 2, 3, 4, 5, 6], 1),
+                profile(9, "3g.40gb", 3, 2, 60, &[0, 4], 4),
+                profile(0, "7g.80gb", 7, 1, 132, &[0], 8),
+            ],
+            ..HostFacts::default()
+        }
+    }
+
+    fn profile(layout: &str) -> Profile {
+        let mut profile = load("smoke", &Overrides::default()).expect("built in");
+        profile.mig.layout = layout.to_owned();
+        profile
+    }
+
+    fn verdict(facts: &HostFacts, layout: &str) -> (String, String) {
+        let profile = profile(layout);
+        let asked = Asked {
+            profile: &profile,
+            facts,
+        };
+        let verdict = match Mig.availability(&asked) {
+            Availability::Available => "available".to_owned(),
+            Availability::Waived { reason, .. } => reason,
+        };
+        (Mig.variant(&asked), verdict)
+    }
+
+    #[test]
+    fn layouts_are_available_or_waived_with_their_reason() {
+        let mut facts = facts();
+        let check = |facts: &HostFacts, layout: &str, variant: &str, reason: &str| {
+            let (named, said) = verdict(facts, layout);
+            assert_eq!(named, variant);
+            assert!(said.contains(reason), "{layout}: {said}");
+        };
+        check(&facts, "auto", "mig[3g+3g]", "available");
+        check(&facts, "3g+1g", "mig[3g+1g]", "available");
+        check(&facts, "1g+3g", "mig[1g+3g]", "1g.10gb has 16 of 132 SMs");
+        check(&facts, "3g+3g+3g", "mig[3g+3g+3g]", "does not fit");
+        check(
+            &facts,
+            "5g+5g",
+            "mig[5g+5g]",
+            "no profile 5g (known: 1g.10gb, 3g.40gb, 7g.80gb)",
+        );
+        check(&facts, "7g", "mig[7g]", "1 instances for 2 tenants");
+        facts.allow_reconfigure = false;
+        check(&facts, "auto", "mig[3g+3g]", "device settings");
+        facts.mig = None;
+        check(&facts, "auto", "mig[3g+3g]", "no MIG");
+    }
+
+    fn instance(id: u32, start: u32) -> Instance {
+        Instance {
+            id,
+            profile_id: 9,
+            placement: Placement { start, size: 4 },
+            compute: vec![ComputeInstance {
+                id: 0,
+                profile_id: 2,
+                uuid: format!("MIG-{id}"),
+            }],
+        }
+    }
+
+    #[test]
+    fn instances_that_are_there_need_no_leave() {
+        let there = HostFacts {
+            mig: Some(true),
+            allow_reconfigure: false,
+            mig_instances: vec![instance(1, 0), instance(2, 4)],
+            ..facts()
+        };
+        assert_eq!(
+            verdict(&there, "auto"),
+            ("mig[3g+3g]".into(), "available".into())
+        );
+        let one = HostFacts {
+            mig_instances: vec![instance(1, 0)],
+            ..there
+        };
+        assert!(
+            verdict(&one, "auto")
+                .1
+                .contains("does not fit beside the 1 instances")
+        );
+        let env = instance_env(Some(&instance(7, 0)));
+        assert_eq!(
+            env.values()
+                .next()
+                .map(|v| v.to_string_lossy().into_owned()),
+            Some("MIG-7".to_owned())
+        );
+    }
+
+    #[test]
+    fn tenants_of_one_instance_are_not_apart() {
+        let (profile, facts) = (profile("auto"), facts());
+        let asked = Asked {
+            profile: &profile,
+            facts: &facts,
+        };
+        let tenant = |place, uuid: &str, sms: &str, bytes: u64| TenantSeen {
+            place,
+            facts: [
+                ("uuid", uuid.to_owned()),
+                ("sm_count", sms.to_owned()),
+                ("memory_total_bytes", bytes.to_string()),
+            ]
+            .into_iter()
+            .map(|(name, fact)| (name.to_owned(), fact))
+            .collect(),
+            ..TenantSeen::default()
+        };
+        let mib = 1 << 20;
+        for (first, second, expected) in [
+            (
+                ("MIG-1", "60", 39_000),
+                ("MIG-2", "60", 39_000),
+                [true, true],
+            ),
+            (
+                ("MIG-1", "60", 39_000),
+                ("MIG-1", "60", 39_000),
+                [false, true],
+            ),
+            (
+                ("MIG-1", "60", 39_000),
+                ("MIG-2", "132", 39_000),
+                [true, false],
+            ),
+            (
+                ("MIG-1", "60", 80_000),
+                ("MIG-2", "60", 39_000),
+                [true, false],
+            ),
+            (("MIG-1", "60", 39_000), ("", "60", 39_000), [false, true]),
+        ] {
+            let seen = Seen {
+                tenants: vec![
+                    tenant(0, first.0, first.1, first.2 * mib),
+                    tenant(1, second.0, second.1, second.2 * mib),
+                ],
+                ..Seen::new(Condition::C, vec![7, 8])
+            };
+            let proofs = Mig.prove(&asked, &seen);
+            let holds: Vec<bool> = proofs.iter().map(|proof| proof.holds).collect();
+            assert_eq!(holds, expected, "{proofs:?}");
+            assert_eq!(
+                proofs.iter().map(|p| p.hardware).collect::<Vec<_>>(),
+                expected
+            );
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Which MIG instances a layout asks for, and where they fit beside those that are there.
+//!
+//! Instances need not be of one size; what counts is that places in memory do not overlap and that
+//! compute slices suffice (MIG User Guide, "Getting started"). Four `3g` on one A100 do not fit:
+//! two take all of its memory.
+
+use gpubench_predict::mig::placement::place;
+use gpubench_predict::mig::{Profile, Table};
+
+use crate::device::mig::{Instance, InstanceProfile, Placement};
+
+/// One instance that a layout asks for, at its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Its size.
+    pub profile: InstanceProfile,
+    /// Its place.
+    pub placement: Placement,
+}
+
+/// The names of a layout: `3g+1g.10gb+me` is `3g` and `1g.10gb+me`.
+pub(super) fn names(layout: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in layout.split('+') {
+        let begins = part.chars().next().is_some_and(|c| c.is_ascii_digit());
+        match names.last_mut() {
+            Some(last) if !begins => {
+                last.push('+');
+                last.push_str(part);
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    names
+}
+
+/// The profile that a name means: its own, or the smallest plain one of that many slices.
+pub(super) fn find<'a>(profiles: &'a [InstanceProfile], name: &str) -> Option<&'a InstanceProfile> {
+    let exact = profiles.iter().find(|profile| profile.name == name);
+    exact.or_else(|| {
+        let short = |profile: &&InstanceProfile| is_plain(profile) && size(profile) == name;
+        profiles.iter().filter(short).min_by_key(|p| p.memory_mib)
+    })
+}
+
+/// How a profile is called in a variant: short where that means the same.
+pub(super) fn short_name(profiles: &[InstanceProfile], profile: &InstanceProfile) -> String {
+    let short = size(profile);
+    match find(profiles, short) {
+        Some(found) if found == profile => short.to_owned(),
+        _ => profile.name.clone(),
+    }
+}
+
+/// The largest plain size of which so many fit on an empty device.
+pub(super) fn largest(profiles: &[InstanceProfile], count: usize) -> Option<&InstanceProfile> {
+    let mut plain: Vec<&InstanceProfile> = profiles.iter().filter(|p| is_plain(p)).collect();
+    plain.sort_by_key(|profile| std::cmp::Reverse((profile.slices, profile.memory_mib)));
+    plain
+        .into_iter()
+        .find(|profile| fit(profiles, &vec![*profile; count], &[]).is_some())
+}
+
+/// Places for new instances, in the order asked for, beside those that are there.
+pub(super) fn fit(
+    profiles: &[InstanceProfile],
+    wanted: &[&InstanceProfile],
+    there: &[Instance],
+) -> Option<Vec<Wanted>> {
+    let table = table(profiles, there)?;
+    let asked: Vec<&Profile> = wanted
+        .iter()
+        .map(|profile| {
+            table
+                .profiles
+                .iter()
+                .find(|known| known.name == profile.name)
+        })
+        .collect::<Option<_>>()?;
+    let mut places: Vec<(String, u32)> = place(&table, &asked)?
+        .into_iter()
+        .map(|placed| (placed.profile.name.clone(), placed.start))
+        .collect();
+    wanted
+        .iter()
+        .map(|profile| {
+            let at = places.iter().position(|(name, _)| *name == profile.name)?;
+            let (_, start) = places.remove(at);
+            let placement = profile.placements.iter().find(|p| p.start == start)?;
+            Some(Wanted {
+                profile: (*profile).clone(),
+                placement: *placement,
+            })
+        })
+        .collect()
+}
+
+/// What the device still offers, in the shape that the search takes.
+fn table(profiles: &[InstanceProfile], there: &[Instance]) -> Option<Table> {
+    let ends = profiles
+        .iter()
+        .flat_map(|p| p.placements.iter().map(|place| place.start + place.size));
+    let slices_of = |instance: &Instance| {
+        let profile = profiles.iter().find(|p| p.id == instance.profile_id);
+        profile.map_or(0, |profile| profile.slices)
+    };
+    let used: u32 = there.iter().map(slices_of).sum();
+    let all = profiles.iter().map(|profile| profile.slices).max()?;
+    let free = |place: &&Placement| {
+        there.iter().all(|instance| {
+            let taken = instance.placement;
+            place.start + place.size <= taken.start || taken.start + taken.size <= place.start
+        })
+    };
+    let offered = profiles.iter().map(|profile| {
+        let count = |p: &InstanceProfile| there.iter().filter(|i| i.profile_id == p.id).count();
+        Profile {
+            id: Some(profile.id),
+            name: profile.name.clone(),
+            max: profile.max.saturating_sub(count(profile) as u32),
+            sm: Some(profile.sm_count),
+            memory_gib: None,
+            slices: profile.slices,
+            memory_slots: profile.placements.first().map_or(1, |place| place.size),
+            starts: profile
+                .placements
+                .iter()
+                .filter(free)
+                .map(|place| place.start)
+                .collect(),
+        }
+    });
+    Some(Table {
+        name: String::new(),
+        products: Vec::new(),
+        memory_gb: 0.0,
+        sm: None,
+        memory_slots: ends.max()?,
+        slices: all.saturating_sub(used),
+        source: String::new(),
+        placement_source: None,
+        profiles: offered.collect(),
+    })
+}
+
+fn size(profile: &InstanceProfile) -> &str {
+    profile.name.split('.').next().unwrap_or(&profile.name)
+}
+
+/// Whether it differs from others of its size in nothing but memory.
+fn is_plain(profile: &InstanceProfile) -> bool {
+    !profile.name.contains(['+', '-'])
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_predict::mig::{Table, tables};
+    use proptest::prelude::*;
+
+    use super::{find, fit, largest, names, short_name};
+    use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
+
+    /// What NVML would tell of a GPU, from the vendor's table.
+    pub(crate) fn profiles(table: &Table) -> Vec<InstanceProfile> {
+        let profile = |(number, profile): (usize, &gpubench_predict::mig::Profile)| {
+            let place = |&start: &u32| Placement {
+                start,
+                size: profile.memory_slots,
+            };
+            InstanceProfile {
+                id: number as u32,
+                name: profile.name.clone(),
+                slices: profile.slices,
+                max: profile.max,
+                sm_count: profile.sm.unwrap_or(1),
+                memory_mib: (profile.memory_gb() * 1000.0) as u64,
+                placements: profile.starts.iter().map(place).collect(),
+            }
+        };
+        table.profiles.iter().enumerate().map(profile).collect()
+    }
+
+    fn of(gpu: &str) -> Vec<InstanceProfile> {
+        profiles(gpubench_predict::mig::table(gpu).expect("a table"))
+    }
+
+    #[test]
+    fn layouts_are_read_by_their_sizes() {
+        assert_eq!(names("3g+3g"), ["3g", "3g"]);
+        assert_eq!(
+            names("3g.20gb+1g.5gb+me+2g"),
+            ["3g.20gb", "1g.5gb+me", "2g"]
+        );
+        let a100 = of("A100-40");
+        let name = |asked: &str| find(&a100, asked).map(|profile| profile.name.as_str());
+        assert_eq!(name("1g"), Some("1g.5gb"));
+        assert_eq!(name("1g.10gb"), Some("1g.10gb"));
+        assert_eq!(name("5g"), None);
+        let larger = find(&a100, "1g.10gb").expect("there");
+        assert_eq!(short_name(&a100, larger), "1g.10gb");
+        assert_eq!(short_name(&a100, find(&a100, "3g").expect("there")), "3g");
+    }
+
+    #[test]
+    fn the_largest_equal_instances_are_those_of_the_vendors_tables() {
+        for (gpu, count, expected) in [
+            ("A100-40", 2, "3g.20gb"),
+            ("A30", 2, "2g.12gb"),
+            ("H200-141", 2, "3g.71gb"),
+            ("A100-40", 4, "1g.10gb"),
+            ("A100-40", 7, "1g.5gb"),
+            ("A100-40", 1, "7g.40gb"),
+        ] {
+            let all = of(gpu);
+            let found = largest(&all, count).map(|profile| profile.name.as_str());
+            assert_eq!(found, Some(expected), "{count} on {gpu}");
+        }
+        assert_eq!(largest(&of("A100-40"), 8), None);
+    }
+
+    #[test]
+    fn what_is_there_already_leaves_less_room() {
+        let a100 = of("A100-40");
+        let three = find(&a100, "3g").expect("there");
+        let there = |start| Instance {
+            id: 1,
+            profile_id: three.id,
+            placement: Placement { start, size: 4 },
+            compute: vec![ComputeInstance {
+                id: 0,
+                profile_id: 0,
+                uuid: "MIG-1".to_owned(),
+            }],
+        };
+        let one = fit(&a100, &[three], &[there(4)]).expect("room for one more");
+        assert_eq!(one[0].placement, Placement { start: 0, size: 4 });
+        assert_eq!(fit(&a100, &[three, three], &[there(4)]), None);
+        let four = find(&a100, "4g").expect("there");
+        assert_eq!(
+            fit(&a100, &[four], &[there(0)]),
+            None,
+            "4g begins at 0 alone"
+        );
+    }
+
+    proptest! {
+        /// Whatever is placed keeps to the vendor's rules: places that exist, no overlap, no more
+        /// slices and no more of a size than the device has.
+        #[test]
+        fn every_layout_that_fits_is_legal(
+            gpu in 0..tables().len(),
+            picks in prop::collection::vec(0_usize..32, 1..8),
+        ) {
+            let table = &tables()[gpu];
+            let all = profiles(table);
+            let wanted: Vec<&InstanceProfile> =
+                picks.iter().map(|pick| &all[pick % all.len()]).collect();
+            let Some(placed) = fit(&all, &wanted, &[]) else { return Ok(()) };
+            prop_assert_eq!(placed.len(), wanted.len());
+            for (at, (one, asked)) in placed.iter().zip(&wanted).enumerate() {
+                prop_assert_eq!(&one.profile, *asked, "in the order asked for");
+                prop_assert!(one.profile.placements.contains(&one.placement));
+                for other in &placed[at + 1..] {
+                    let (a, b) = (one.placement, other.placement);
+                    prop_assert!(a.start + a.size <= b.start || b.start + b.size <= a.start);
+                }
+                let same = placed.iter().filter(|other| other.profile == one.profile).count();
+                prop_assert!(same <= one.profile.max as usize);
+            }
+            let slices: u32 = placed.iter().map(|one| one.profile.slices).sum();
+            prop_assert!(slices <= table.slices);
+        }
+    }
+}

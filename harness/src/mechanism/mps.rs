@@ -1,0 +1,211 @@
+//! `mps`: the contexts of all tenants are joined by a server, and their kernels run side by side.
+//!
+//! A control daemon of our own serves the one device, in a private folder that tenants are told by
+//! `CUDA_MPS_PIPE_DIRECTORY`; it needs no rights and changes nothing for anybody else, so native
+//! cells run beside the idle server. It is started with `nvidia-cuda-mps-control -d` (there is no
+//! `nvidia-smi -mps 1`), before any tenant, and ends with `quit`.
+//!
+//! A client that does not reach its daemon silently runs without it. The proof is therefore that
+//! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
+//! clients, lists no tenant less.
+
+use gpubench_record::Proof;
+
+use super::host::{Change, DaemonPlace, Guard, HostError};
+use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, during};
+use super::{device_is_cut, private, sharing_is_off, waived};
+use crate::mechanism::host::ControlError;
+use crate::plan::Availability;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mps;
+
+/// First compute capability whose clients have address spaces of their own.
+const CAPABILITY_MIN: (i32, i32) = (7, 0);
+/// Most clients of a device since CUDA 13.1, and before.
+const CLIENTS_MAX: u32 = 60;
+const CLIENTS_MAX_BEFORE_13_1: u32 = 48;
+const CUDA_13_1: i32 = 13010;
+
+impl Mechanism for Mps {
+    fn name(&self) -> &'static str {
+        "mps"
+    }
+
+    fn availability(&self, asked: &Asked<'_>) -> Availability {
+        availability(asked)
+    }
+
+    fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
+        vec!["an MPS daemon of its own, in a private folder".to_owned()]
+    }
+
+    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
+        Some(stage())
+    }
+
+    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let daemon = start(guard, &asked.facts.uuid, false)?;
+        Ok(InForce {
+            daemon: Some(daemon),
+            ..InForce::default()
+        })
+    }
+
+    fn tenant_env(&self, _asked: &Asked<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
+        client_env(set_up)
+    }
+
+    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        clients(seen)
+    }
+}
+
+/// The stage of every mechanism that runs under a plain daemon.
+pub(super) fn stage() -> Stage {
+    Stage {
+        key: "mps".to_owned(),
+        plain_too: true,
+    }
+}
+
+/// Whether a daemon can serve the whole device here.
+pub(super) fn availability(asked: &Asked<'_>) -> Availability {
+    let facts = asked.facts;
+    if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
+        return waived;
+    }
+    daemon_available(asked).unwrap_or(Availability::Available)
+}
+
+/// Why no daemon can serve anything here; nothing if one can.
+pub(super) fn daemon_available(asked: &Asked<'_>) -> Option<Availability> {
+    let facts = asked.facts;
+    if facts.mps_control.is_none() {
+        return Some(waived(
+            "nvidia-cuda-mps-control is not on PATH",
+            Some("install the driver's MPS tools (in containers: NVIDIA_DRIVER_CAPABILITIES)"),
+        ));
+    }
+    if facts.compute_capability < CAPABILITY_MIN {
+        let (major, minor) = facts.compute_capability;
+        return Some(waived(
+            format!("compute capability {major}.{minor} has MPS clients in one address space"),
+            None,
+        ));
+    }
+    let most = if facts.cuda >= CUDA_13_1 {
+        CLIENTS_MAX
+    } else {
+        CLIENTS_MAX_BEFORE_13_1
+    };
+    (asked.profile.tenants > most).then(|| {
+        waived(
+            format!("an MPS server takes {most} clients"),
+            Some("fewer tenants"),
+        )
+    })
+}
+
+/// Starts a daemon in a private folder of its own.
+pub(super) fn start(
+    guard: &mut Guard,
+    device: &str,
+    static_partitions: bool,
+) -> Result<DaemonPlace, HostError> {
+    let folder = private::short_folder().ok_or_else(|| {
+        let what = "no private folder is short enough for its sockets";
+        ControlError::new("starting the MPS daemon", what)
+    })?;
+    let daemon = DaemonPlace {
+        pipes: folder.join("pipe"),
+        logs: folder.join("log"),
+        device: device.to_owned(),
+        static_partitions,
+    };
+    for path in [&folder, &daemon.pipes, &daemon.logs] {
+        guard.make(Change::Folder { path: path.clone() })?;
+    }
+    guard.make(Change::MpsDaemon {
+        daemon: daemon.clone(),
+    })?;
+    Ok(daemon)
+}
+
+/// The variables by which a tenant finds the daemon. The device stays chosen by its UUID, which
+/// means the same to daemon and client; a number would not.
+pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
+    let mut env = TenantEnv::new();
+    if let Some(daemon) = &set_up.daemon {
+        env.insert(
+            "CUDA_MPS_PIPE_DIRECTORY".into(),
+            daemon.pipes.clone().into(),
+        );
+        env.insert("CUDA_MPS_LOG_DIRECTORY".into(), daemon.logs.clone().into());
+    }
+    env
+}
+
+/// Whether every tenant is a client of our daemon.
+pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
+    const CHECK: &str = "every tenant is a client of our MPS daemon";
+    if seen.condition.is_native() || seen.ours.len() < 2 {
+        return Vec::new();
+    }
+    let missing = |listed: &[u32]| -> Vec<u32> {
+        let absent = seen.ours.iter().filter(|pid| !listed.contains(pid));
+        absent.copied().collect()
+    };
+    let mut proofs = vec![match &seen.daemon_clients {
+        None => during(CHECK, false, "there is no daemon".to_owned()),
+        Some(Err(error)) => during(CHECK, false, error.clone()),
+        Some(Ok(listed)) => {
+            let missing = missing(listed);
+            let evidence = if missing.is_empty() {
+                format!("get_client_list names all of {:?}", seen.ours)
+            } else {
+                format!("get_client_list names {listed:?}, without {missing:?}")
+            };
+            during(CHECK, missing.is_empty(), evidence)
+        }
+    }];
+    // NVML's numbers can be those of another process namespace, in which case they show nothing.
+    if let Some(listed) = seen.mps_clients.as_ref()
+        && listed.iter().any(|pid| seen.ours.contains(pid))
+    {
+        let missing = missing(listed);
+        let evidence = format!("NVML lists MPS clients {listed:?}, missing are {missing:?}");
+        let check = "NVML lists every tenant as an MPS client";
+        proofs.push(during(check, missing.is_empty(), evidence));
+    }
+    proofs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clients;
+    use crate::mechanism::Seen;
+    use gpubench_record::Condition;
+
+    #[test]
+    fn only_a_daemon_that_names_every_tenant_is_proof() {
+        for (daemon, nvml, expected) in [
+            (Some(Ok(vec![7, 8])), None, vec![true]),
+            (Some(Ok(vec![7, 8])), Some(vec![7, 8]), vec![true, true]),
+            (Some(Ok(vec![7, 8])), Some(vec![7]), vec![true, false]),
+            (Some(Ok(vec![7, 8])), Some(vec![30_001]), vec![true]),
+            (Some(Ok(vec![7])), Some(vec![7, 8]), vec![false, true]),
+            (Some(Err("no answer".to_owned())), None, vec![false]),
+            (None, Some(vec![7, 8]), vec![false, true]),
+        ] {
+            let seen = Seen {
+                daemon_clients: daemon,
+                mps_clients: nvml,
+                ..Seen::new(Condition::C, vec![7, 8])
+            };
+            let holds: Vec<bool> = clients(&seen).iter().map(|proof| proof.holds).collect();
+            assert_eq!(holds, expected, "{seen:?}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `mps-quota`: as `mps`, with a cap on the SMs that each client may use, and on its memory.
+//!
+//! The cap is `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` in the client's environment, which can lower the
+//! daemon's default and never raise it. It reserves nothing: kernels of different clients may run
+//! on one SM. The number of SMs that a client sees goes down with it, which is the proof; the
+//! `%smid` census beside it says where its blocks really ran. The memory limit applies by device
+//! index, not by UUID, and the daemon serves one device, so the index is 0.
+
+use gpubench_record::Proof;
+
+use super::host::{Guard, HostError};
+use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during, mps, waived};
+use crate::plan::Availability;
+use crate::profile::options::Priority;
+
+/// See the module.
+#[derive(Debug)]
+pub struct MpsQuota;
+
+impl Mechanism for MpsQuota {
+    fn name(&self) -> &'static str {
+        "mps-quota"
+    }
+
+    fn variant(&self, asked: &Asked<'_>) -> String {
+        let options = &asked.profile.mps_quota;
+        let mut parts = vec![format!("pct={}", options.pct)];
+        if options.memory_pct < 100 {
+            parts.push(format!("memory={}", options.memory_pct));
+        }
+        if options.neighbours == Priority::BelowNormal {
+            parts.push("neighbours=below-normal".to_owned());
+        }
+        format!("mps-quota[{}]", parts.join(","))
+    }
+
+    fn availability(&self, asked: &Asked<'_>) -> Availability {
+        let (options, share) = (&asked.profile.mps_quota, asked.profile.share.value());
+        for (what, pct) in [("SMs", options.pct), ("device memory", options.memory_pct)] {
+            if f64::from(pct) / 100.0 < share {
+                return waived(
+                    format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
+                    Some("a larger percentage, or a smaller share"),
+                );
+            }
+        }
+        mps::availability(asked)
+    }
+
+    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
+        mps::Mps.host_changes(asked)
+    }
+
+    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
+        Some(mps::stage())
+    }
+
+    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        mps::Mps.enter(asked, guard)
+    }
+
+    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+        let options = &asked.profile.mps_quota;
+        let mut env = mps::client_env(set_up);
+        let mut put = |name: &str, value: String| env.insert(name.into(), value.into());
+        put("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", options.pct.to_string());
+        if let Some(mib) = memory_limit_mib(asked) {
+            put("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}MB"));
+        }
+        if place > 0 && options.neighbours == Priority::BelowNormal {
+            put("CUDA_MPS_CLIENT_PRIORITY", "1".to_owned());
+        }
+        env
+    }
+
+    fn questions(&self, asked: &Asked<'_>) -> Questions {
+        Questions {
+            census: true,
+            over_limit_bytes: memory_limit_mib(asked).map(|mib| (mib << 20) + (64 << 20)),
+        }
+    }
+
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        let mut proofs = mps::clients(seen);
+        if proofs.is_empty() {
+            return proofs;
+        }
+        proofs.push(sms(asked.profile.mps_quota.pct, seen));
+        if memory_limit_mib(asked).is_some() {
+            proofs.extend(over_limit(seen));
+        }
+        proofs
+    }
+}
+
+/// The memory limit of each client; none if it may take everything.
+fn memory_limit_mib(asked: &Asked<'_>) -> Option<u64> {
+    let pct = u64::from(asked.profile.mps_quota.memory_pct);
+    (pct < 100).then(|| asked.facts.memory_mib * pct / 100)
+}
+
+/// Whether every tenant sees no more SMs than its percentage, which is rounded down.
+fn sms(pct: u32, seen: &Seen) -> Proof {
+    const CHECK: &str = "the SMs that each tenant sees are its percentage";
+    let Some(all) = seen.native_sm_count else {
+        let evidence = "nobody has seen the device without the quota".to_owned();
+        return during(CHECK, false, evidence);
+    };
+    let most = (u64::from(all) * u64::from(pct)).div_ceil(100);
+    let told: Vec<Option<u64>> = seen.tenants.iter().map(|t| t.number("sm_count")).collect();
+    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=most).contains(&count));
+    let holds = !told.is_empty() && told.iter().all(within);
+    let counts: Vec<String> = seen
+        .tenants
+        .iter()
+        .zip(&told)
+        .map(|(t, count)| {
+            let count = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
+            let census = t
+                .census
+                .as_ref()
+                .map_or_else(String::new, |sms| format!(" (blocks ran on {})", sms.len()));
+            format!("{} {count}{census}", t.name())
+        })
+        .collect();
+    Proof {
+        limiter: holds && most < u64::from(all),
+        ..during(
+            CHECK,
+            holds,
+            format!(
+                "of {all} SMs, {pct} % is at most {most}; seen: {}",
+                counts.join(", ")
+            ),
+        )
+    }
+}
+
+/// Whether an allocation beyond its limit was refused to every tenant.
+pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
+    const CHECK: &str = "an allocation beyond the limit is refused";
+    /// `CUDA_ERROR_OUT_OF_MEMORY`.
+    const OUT_OF_MEMORY: i32 = 2;
+    let tried: Vec<_> = seen
+        .tenants
+        .iter()
+        .filter_map(|tenant| Some((tenant, tenant.over_limit.as_ref()?)))
+        .collect();
+    if tried.is_empty() {
+        return None;
+    }
+    let holds = tried.len() == seen.tenants.len()
+        && tried
+            .iter()
+            .all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
+    let told: Vec<String> = tried
+        .iter()
+        .map(|(tenant, tried)| {
+            let answer = tried.refused_with.map_or_else(
+                || "granted".to_owned(),
+                |code| format!("refused with {code}"),
+            );
+            format!("{}: {} MiB {answer}", tenant.name(), tried.bytes >> 20)
+        })
+        .collect();
+    Some(Proof {
+        limiter: holds,
+        ..during(CHECK, holds, told.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{over_limit, sms};
+    use crate::mechanism::{OverLimit, Seen, TenantSeen};
+    use gpubench_record::Condition;
+
+    fn seen(counts: &[Option<u32>]) -> Seen {
+        let tenants = counts.iter().enumerate().map(|(place, count)| TenantSeen {
+            place,
+            facts: count
+                .iter()
+                .map(|count| ("sm_count".to_owned(), count.to_string()))
+                .collect(),
+            ..TenantSeen::default()
+        });
+        Seen {
+            tenants: tenants.collect(),
+            native_sm_count: Some(132),
+            ..Seen::new(Condition::C, vec![7, 8])
+        }
+    }
+
+    #[test]
+    fn a_tenant_that_sees_more_than_its_percentage_is_not_under_it() {
+        for (counts, pct, expected) in [
+            (vec![Some(66), Some(66)], 50, true),
+            (vec![Some(66), Some(64)], 50, true),
+            (vec![Some(66), Some(132)], 50, false),
+            (vec![Some(66), None], 50, false),
+            (vec![Some(0), Some(66)], 50, false),
+            (vec![], 50, false),
+        ] {
+            let proof = sms(pct, &seen(&counts));
+            assert_eq!(
+                (proof.holds, proof.limiter),
+                (expected, expected),
+                "{proof:?}"
+            );
+        }
+        assert!(
+            !sms(100, &seen(&[Some(132), Some(132)])).limiter,
+            "no limit limits nothing"
+        );
+    }
+
+    #[test]
+    fn a_granted_allocation_breaks_the_limit() {
+        let with = |refused_with: &[Option<i32>]| {
+            let mut seen = seen(&[Some(66), Some(66)]);
+            for (tenant, &refused_with) in seen.tenants.iter_mut().zip(refused_with) {
+                tenant.over_limit = Some(OverLimit {
+                    bytes: 1 << 30,
+                    refused_with,
+                });
+            }
+            over_limit(&seen).map(|proof| proof.holds)
+        };
+        assert_eq!(with(&[Some(2), Some(2)]), Some(true));
+        assert_eq!(with(&[Some(2), None]), Some(false));
+        assert_eq!(with(&[Some(2), Some(1)]), Some(false));
+        assert_eq!(with(&[Some(2)]), Some(false), "one of two was not asked");
+        assert_eq!(with(&[]), None);
+    }
+}

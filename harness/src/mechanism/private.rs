@@ -1,0 +1,48 @@
+//! Names for private folders that hold sockets.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Longest path of a Unix socket, the terminating zero left out (`sun_path` in sys/un.h is 108).
+const SOCKET_PATH_MAX: usize = 107;
+/// The longest name that MPS gives to a socket in its folder.
+const LONGEST_SOCKET: &str = "pipe/control_privileged";
+
+/// A folder that is not there yet, short enough for sockets inside: in the user's runtime folder,
+/// else in a temporary one.
+#[must_use]
+pub fn short_folder() -> Option<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let parents = runtime
+        .into_iter()
+        .chain([std::env::temp_dir(), PathBuf::from("/tmp")]);
+    parents
+        .filter(|parent| parent.is_absolute() && parent.is_dir())
+        .find_map(|parent| free_name(&parent))
+}
+
+fn free_name(parent: &Path) -> Option<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // A process number is used again one day, so a name may be taken by what a dead run left.
+    (0..100).find_map(|_| {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("gpubench-{}-{number}", std::process::id());
+        let path = parent.join(name);
+        let fits = path.join(LONGEST_SOCKET).as_os_str().len() <= SOCKET_PATH_MAX;
+        (fits && !path.exists()).then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{free_name, short_folder};
+    use std::path::Path;
+
+    #[test]
+    fn a_folder_in_which_no_socket_fits_is_not_taken() {
+        let long = Path::new("/").join("x".repeat(90));
+        assert_eq!(free_name(&long), None);
+        assert!(free_name(Path::new("/run/user/1000")).is_some());
+        assert_ne!(short_folder(), short_folder());
+    }
+}

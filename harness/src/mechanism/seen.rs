@@ -1,0 +1,108 @@
+//! What was looked at while a cell ran: the material of every proof.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::Condition;
+
+/// What was seen around one cell.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Condition of the cell.
+    pub condition: Condition,
+    /// Tenants whose context was open, by process id.
+    pub ours: Vec<u32>,
+    /// The same tenants with what they told, the victim first.
+    pub tenants: Vec<TenantSeen>,
+    /// Processes of our own that serve the mechanism, as an MPS server.
+    pub services: Vec<u32>,
+    /// Processes with a compute context, as NVML lists them; absent if it did not tell.
+    pub listed: Option<Vec<u32>>,
+    /// Clients of MPS servers, as NVML lists them; absent if it did not tell.
+    pub mps_clients: Option<Vec<u32>>,
+    /// Clients of our MPS daemon, as it lists them itself, or why it did not; absent where there is
+    /// no daemon.
+    pub daemon_clients: Option<Result<Vec<u32>, String>>,
+    /// Compute mode of the device, as NVML names it; absent if it did not tell.
+    pub compute_mode: Option<String>,
+    /// SMs of the whole device, as a tenant without any mechanism sees them; absent until one has.
+    pub native_sm_count: Option<u32>,
+}
+
+/// What one tenant told of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantSeen {
+    /// Its place: 0 is the victim's.
+    pub place: usize,
+    /// Its process id.
+    pub pid: u32,
+    /// What the device looks like from inside its context, by name.
+    pub facts: BTreeMap<String, String>,
+    /// The SMs on which blocks of a kernel of its own ran.
+    pub census: Option<Vec<u32>>,
+    /// What became of an allocation beyond its limit.
+    pub over_limit: Option<OverLimit>,
+    /// Files mapped into its process; absent if the system did not tell.
+    pub mapped: Option<Vec<String>>,
+}
+
+/// An allocation beyond the limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverLimit {
+    /// How much was asked for.
+    pub bytes: u64,
+    /// `CUresult` of the refusal; none if it was granted.
+    pub refused_with: Option<i32>,
+}
+
+impl Seen {
+    /// Nothing but who was there, for a condition.
+    #[must_use]
+    pub fn new(condition: Condition, ours: Vec<u32>) -> Self {
+        Self {
+            condition,
+            ours,
+            tenants: Vec::new(),
+            services: Vec::new(),
+            listed: None,
+            mps_clients: None,
+            daemon_clients: None,
+            compute_mode: None,
+            native_sm_count: None,
+        }
+    }
+
+    /// Processes on the device that are none of ours; absent where NVML's numbers are not those of
+    /// this process namespace, so that nobody's can be told.
+    #[must_use]
+    pub fn foreign(&self) -> Option<Vec<u32>> {
+        let listed = self.listed.as_ref()?;
+        let mine = |pid: &u32| self.ours.contains(pid) || self.services.contains(pid);
+        let recognised = self.ours.is_empty() || listed.iter().any(mine);
+        recognised.then(|| listed.iter().copied().filter(|pid| !mine(pid)).collect())
+    }
+
+    /// How many of our tenants NVML lists.
+    #[must_use]
+    pub fn ours_listed(&self) -> Option<usize> {
+        let listed = self.listed.as_ref()?;
+        Some(self.ours.iter().filter(|pid| listed.contains(pid)).count())
+    }
+}
+
+impl TenantSeen {
+    /// A figure that the tenant told.
+    #[must_use]
+    pub fn number(&self, fact: &str) -> Option<u64> {
+        self.facts.get(fact)?.parse().ok()
+    }
+
+    /// How it is called in evidence.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.place == 0 {
+            "victim".to_owned()
+        } else {
+            format!("neighbour-{}", self.place)
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What stands between cells: the state that the host is in, and the tenants that live in it.
+//!
+//! Cells come in an order in which the host is switched seldom. On a switch every tenant ends,
+//! everything that was changed is restored and checked, and the next state is entered. Within one
+//! state there is a crew for each mechanism, and only one of them has contexts open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpubench_record::{Cell, RunEvent};
+
+use super::crew::{Crew, Terms};
+use super::{Run, RunError};
+use crate::mechanism::host::{Guard, HostError, JournalPlace, RealHost};
+use crate::mechanism::{self, Asked, HostFacts, InForce, Mechanism, Stage};
+use crate::profile::Profile;
+
+/// What mechanisms need of a run.
+pub struct HostSetup {
+    /// What the user wants.
+    pub profile: Profile,
+    /// What the host is.
+    pub facts: HostFacts,
+    /// Where changes are written down.
+    pub journal: JournalPlace,
+}
+
+impl HostSetup {
+    /// As mechanisms are asked.
+    pub const fn asked(&self) -> Asked<'_> {
+        Asked {
+            profile: &self.profile,
+            facts: &self.facts,
+        }
+    }
+}
+
+/// The host and the tenants on it.
+pub struct Standing {
+    stage: Option<Stage>,
+    set_up: InForce,
+    guard: Guard,
+    crews: BTreeMap<String, Crew>,
+    /// For each group, the state that leaves tenants without any mechanism alone, if it has one.
+    shared: BTreeMap<String, Stage>,
+    /// States that could not be entered, with the reason.
+    refused: BTreeMap<Stage, String>,
+}
+
+/// The tenants of a cell, or why there are none.
+pub type Ready<'a> = Result<&'a mut Crew, String>;
+
+/// Key of the tenants that have the device as it is.
+const PLAIN: &str = "";
+
+impl Standing {
+    /// Nothing is set up yet.
+    pub fn new(run: &Run) -> Self {
+        let setup = &run.setup;
+        let host = Arc::new(RealHost::new(Arc::clone(&setup.nvml)));
+        let mut shared = BTreeMap::new();
+        for cell in &setup.plan.cells {
+            if let Some(stage) = stage_of(setup.host.asked(), &cell.mechanism)
+                && stage.plain_too
+            {
+                shared.insert(cell.group.clone(), stage);
+            }
+        }
+        Self {
+            stage: None,
+            set_up: InForce::default(),
+            guard: Guard::new(host, setup.host.journal.clone()),
+            crews: BTreeMap::new(),
+            shared,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// The tenants of a cell, with the host as their mechanism needs it.
+    pub async fn ready(&mut self, run: &mut Run, cell: &Cell) -> Result<Ready<'_>, RunError> {
+        let own = stage_of(run.setup.host.asked(), &cell.mechanism);
+        let native = own.is_none();
+        let wanted = own.or_else(|| self.shared.get(&cell.group).cloned());
+        if self.stage != wanted {
+            self.switch(run, wanted.clone(), &cell.group).await?;
+        }
+        if let Some(stage) = &wanted
+            && let Some(reason) = self.refused.get(stage)
+        {
+            // What has the device as it is can run without the state that nobody could enter.
+            if !native {
+                return Ok(Err(reason.clone()));
+            }
+        }
+        let key = if native { PLAIN } else { cell.variant.as_str() };
+        self.crew(run, key, &cell.mechanism).await.map(Ok)
+    }
+
+    /// The tenants that have the device as it is, before any cell.
+    pub async fn plain(&mut self, run: &mut Run) -> Result<&mut Crew, RunError> {
+        self.crew(run, PLAIN, "").await
+    }
+
+    /// A crew, the only one with open contexts.
+    async fn crew(
+        &mut self,
+        run: &mut Run,
+        key: &str,
+        mechanism: &str,
+    ) -> Result<&mut Crew, RunError> {
+        for (other, crew) in &mut self.crews {
+            if other != key {
+                crew.close(run).await?;
+            }
+        }
+        let crew = self.crews.entry(key.to_owned()).or_insert_with(|| {
+            let mechanism = mechanism::find(mechanism).filter(|_| key != PLAIN);
+            Crew::new(terms(run, mechanism, &self.set_up))
+        });
+        crew.ensure(run).await?;
+        Ok(crew)
+    }
+
+    async fn switch(
+        &mut self,
+        run: &mut Run,
+        wanted: Option<Stage>,
+        group: &str,
+    ) -> Result<(), RunError> {
+        self.leave(run).await?;
+        let Some(stage) = wanted else {
+            return Ok(());
+        };
+        self.stage = Some(stage.clone());
+        if self.refused.contains_key(&stage) {
+            return Ok(());
+        }
+        let mechanism = run.setup.plan.cells.iter().find_map(|cell| {
+            let own = stage_of(run.setup.host.asked(), &cell.mechanism);
+            let here = own.as_ref() == Some(&stage) && cell.group == group;
+            mechanism::find(&cell.mechanism).filter(|_| here)
+        });
+        let Some(mechanism) = mechanism else {
+            return Ok(());
+        };
+        match mechanism.enter(&run.setup.host.asked(), &mut self.guard) {
+            Ok(set_up) => self.set_up = set_up,
+            // A journal that cannot be kept concerns every mechanism and the user.
+            Err(error @ HostError::Journal(_)) => return Err(error.into()),
+            Err(error) => {
+                self.guard.restore()?;
+                self.refuse(run, stage, format!("it could not be set up: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers that a state cannot be entered, and writes it down for every mechanism in it.
+    fn refuse(&mut self, run: &mut Run, stage: Stage, reason: String) -> Result<(), RunError> {
+        let mut variants = BTreeSet::new();
+        for planned in run.setup.plan.mechanisms.clone() {
+            let own = stage_of(run.setup.host.asked(), &planned.name);
+            if own.as_ref() == Some(&stage) && variants.insert(planned.variant.clone()) {
+                run.failed(&planned.name, &planned.variant, &reason)?;
+            }
+        }
+        run.events.append(&RunEvent::Warning {
+            text: format!("{}: {reason}", stage.key),
+        })?;
+        self.refused.insert(stage, reason);
+        Ok(())
+    }
+
+    /// Ends every tenant, restores the host and checks it.
+    pub async fn leave(&mut self, run: &mut Run) -> Result<(), RunError> {
+        let crews = std::mem::take(&mut self.crews);
+        for (_, mut crew) in crews {
+            crew.dismiss(run).await?;
+        }
+        self.stage = None;
+        self.set_up = InForce::default();
+        Ok(self.guard.restore()?)
+    }
+}
+
+fn stage_of(asked: Asked<'_>, mechanism: &str) -> Option<Stage> {
+    mechanism::find(mechanism)?.stage(&asked)
+}
+
+/// Under what a new crew is.
+fn terms(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce) -> Terms {
+    let asked = run.setup.host.asked();
+    let places = run.setup.plan.tenants.max(1) as usize;
+    let environment = |place| {
+        mechanism.map_or_else(Default::default, |mechanism| {
+            mechanism.tenant_env(&asked, set_up, place)
+        })
+    };
+    Terms {
+        mechanism,
+        set_up: set_up.clone(),
+        environments: (0..places).map(environment).collect(),
+        questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
+    }
+}
