@@ -14,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::abi::code::{self, Code};
 use crate::abi::cuda::action::{Pace, charge};
 use crate::abi::cuda::noisy;
+use crate::abi::entries::Seat;
 use crate::abi::process::{FunctionEntry, Process, StreamEntry, Tables};
 use crate::cost::Cost;
 use crate::machine::Machine;
@@ -58,6 +59,7 @@ pub struct Key {
     hash: u64,
     name: String,
     context: u32,
+    seat: Seat,
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
@@ -172,6 +174,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         hash: request.function.hash,
         name: request.function.name.clone(),
         context: request.stream.context,
+        seat: request.stream.seat,
         grid: request.grid,
         block: request.block,
         shared_bytes: request.shared_bytes,
@@ -265,7 +268,7 @@ fn check_residence(process: &Process, request: &Request<'_>) -> Result<(), Code>
     let kernel = kernel_of(request.function)?;
     let threads = request.block.iter().product::<u32>();
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(request.shared_bytes);
-    let part = process.part(request.stream.context)?;
+    let part = process.part(request.stream.context, &request.stream.seat)?;
     let room =
         u64::from(blocks_per_sm(machine, kernel, threads, shared)) * u64::from(part.sm_count);
     let blocks: u64 = request.grid.iter().map(|&side| u64::from(side)).product();

@@ -75,6 +75,7 @@ pub fn add_server(
         live: true,
         process,
         group: context as u32,
+        space: context as u32,
         engine: parent.engine,
         bytes,
         intervals,

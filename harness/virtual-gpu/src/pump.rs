@@ -73,11 +73,10 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
             let stream = &state.streams.rows[target];
             !stream.live || stream.completed >= participant.seq
         }
-        Condition::Context => state
-            .streams
-            .live()
-            .iter()
-            .all(|s| !s.live || s.context as usize != target || s.completed == s.submitted),
+        Condition::Context => state.streams.live().iter().all(|s| {
+            let space = state.contexts.rows[s.context as usize].space as usize;
+            !s.live || space != target || s.completed == s.submitted
+        }),
         Condition::Room => {
             let stream = &state.streams.rows[target];
             !stream.live || stream.submitted - stream.completed < RING as u64

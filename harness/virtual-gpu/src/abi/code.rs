@@ -69,6 +69,8 @@ codes! {
     MPS_MAX_CLIENTS_REACHED = 808, "the MPS server has as many clients as it can have";
     MPS_MAX_CONNECTIONS_REACHED = 809, "the MPS server has no more connections to the device";
     MPS_CLIENT_TERMINATED = 810, "the MPS client was terminated by the MPS server";
+    INVALID_RESOURCE_TYPE = 914, "the resource type cannot be used for this";
+    INVALID_RESOURCE_CONFIGURATION = 915, "the resource configuration is invalid";
     UNKNOWN = 999, "unknown error";
 }
 

@@ -7,11 +7,25 @@ use crate::contents::HostView;
 use crate::cost::Part;
 use crate::ptx;
 
+/// Where work runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Seat {
+    /// Slot of the context in the shared state. For a green context its own; what it may touch is
+    /// that of the context whose addresses it shares.
+    pub context: u32,
+    /// First SM.
+    pub sm_first: u32,
+    /// SMs.
+    pub sm_count: u32,
+}
+
 /// A context.
 #[derive(Debug, Clone)]
 pub struct ContextEntry {
-    /// Slot in the shared state.
+    /// Slot in the shared state of the context whose addresses these are.
     pub slot: u32,
+    /// Where its streams run.
+    pub seat: Seat,
     /// Stream behind the null handle.
     pub default_stream: u32,
     /// Flags it was created with.
@@ -20,6 +34,24 @@ pub struct ContextEntry {
     pub limits: BTreeMap<i32, usize>,
     /// The part of the device that its kernels may use.
     pub part: Part,
+}
+
+/// SMs that follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SmRange {
+    /// First SM.
+    pub first: u32,
+    /// SMs.
+    pub count: u32,
+}
+
+/// A green context: some of the SMs for streams of the primary context's address space.
+#[derive(Debug, Clone, Copy)]
+pub struct GreenEntry {
+    /// Where its streams run.
+    pub seat: Seat,
+    /// Handle of the context that it is converted to.
+    pub context: usize,
 }
 
 /// A loaded module.
@@ -85,6 +117,8 @@ pub struct StreamEntry {
     pub slot: u32,
     /// Context slot.
     pub context: u32,
+    /// Where its work runs.
+    pub seat: Seat,
     /// Flags it was created with.
     pub flags: u32,
     /// Priority it was created with.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::code::{self, Code};
 use super::cuda::{default_stream_of_thread, null_stream};
+use super::entries::Seat;
 pub use super::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use super::handles::Handle;
 pub use super::tables::Tables;
@@ -122,19 +123,22 @@ impl Process {
             .map_err(|_| code::CONTEXT_IS_DESTROYED)
     }
 
-    /// The part of the device that a context's kernels may use.
+    /// The part of the device that kernels of a context may use in a seat.
     ///
     /// # Errors
     /// When there is no such context.
-    pub fn part(&self, slot: u32) -> Result<Part, Code> {
+    pub fn part(&self, slot: u32, seat: &Seat) -> Result<Part, Code> {
         let tables = self.tables();
         let found = tables
             .contexts
             .values()
             .find(|context| context.slot == slot);
-        found
-            .map(|context| context.part)
-            .ok_or(code::INVALID_CONTEXT)
+        let whole = found.ok_or(code::INVALID_CONTEXT)?.part;
+        Ok(Part {
+            sm_first: seat.sm_first,
+            sm_count: seat.sm_count,
+            ..whole
+        })
     }
 
     /// The error that sticks to a context.
@@ -171,6 +175,7 @@ impl Process {
                 StreamEntry {
                     slot: context.default_stream,
                     context: context.slot,
+                    seat: context.seat,
                     flags: 0,
                     priority: 0,
                 }

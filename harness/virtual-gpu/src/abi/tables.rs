@@ -6,8 +6,8 @@ use std::thread::ThreadId;
 use super::addresses::Addresses;
 use super::cuda::graph::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use super::entries::{
-    AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, KernelEntry,
-    LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, StreamEntry,
+    AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
+    LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
 };
 use super::handles::{Handle, Slab};
 
@@ -18,6 +18,10 @@ pub struct Tables {
     pub initialised: bool,
     /// Contexts.
     pub contexts: Slab<ContextEntry>,
+    /// Descriptors of SMs that green contexts are made from.
+    pub descriptors: Slab<SmRange>,
+    /// Green contexts.
+    pub greens: Slab<GreenEntry>,
     /// Modules.
     pub modules: Slab<ModuleEntry>,
     /// Kernels of modules.
@@ -89,6 +93,8 @@ impl Default for Tables {
             graphs: Slab::new(11),
             nodes: Slab::new(12),
             execs: Slab::new(13),
+            descriptors: Slab::new(14),
+            greens: Slab::new(15),
             per_thread: HashMap::new(),
             primary: None,
             primary_flags: 0,

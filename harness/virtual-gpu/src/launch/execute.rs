@@ -157,7 +157,7 @@ pub fn execute(
         key,
         model: &model,
         per_sm,
-        part: process.part(key.context)?,
+        part: process.part(key.context, &key.seat)?,
         ranges: ranges(process, key.context)?,
         block_ns: 0,
     };

@@ -56,6 +56,10 @@ pub fn reach(state: &mut State, rules: &Rules, culprit: u32, fault: i32, xid: u3
 /// Whether a fault in one context reaches another one.
 fn reaches(state: &State, rules: &Rules, from: &Context, to: &Context, xid: u32) -> bool {
     let faults = &rules.faults;
+    // Green contexts share addresses and so their end.
+    if from.space == to.space && from.process == to.process {
+        return true;
+    }
     if faults.cross_contexts {
         return true;
     }

@@ -59,6 +59,7 @@ fn device(groups: &[u32]) -> (Box<State>, Memory) {
         state.contexts.rows[index] = Context {
             live: true,
             group,
+            space: index as u32,
             ..Context::default()
         };
         state.streams.rows[index] = Stream {

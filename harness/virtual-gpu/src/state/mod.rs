@@ -131,6 +131,8 @@ pub struct Context {
     /// Contexts of one group may run at the same time; different groups take turns. The number is
     /// that of the context that founded the group: its own, or that of its MPS server.
     pub group: u32,
+    /// The context whose addresses it uses: its own, or the one that a green context is made in.
+    pub space: u32,
     /// Row of the compute engine that runs it.
     pub engine: u32,
     /// Row of the MPS server whose client it is, [`NONE`] if it is none.
@@ -162,6 +164,7 @@ impl Default for Context {
             process: 0,
             sticky: 0,
             group: 0,
+            space: 0,
             engine: WHOLE,
             server: NONE,
             partition: NONE,

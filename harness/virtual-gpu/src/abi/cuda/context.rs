@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::global::entries;
 use crate::abi::code::{self, Code};
+use crate::abi::entries::Seat;
 use crate::abi::handles::Handle;
 use crate::abi::process::{
     ContextEntry, Process, current_handle, pop_current, process, push_current, set_current,
@@ -31,6 +32,11 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let (slot, default_stream, part) = made;
     let entry = ContextEntry {
         slot,
+        seat: Seat {
+            context: slot,
+            sm_first: part.sm_first,
+            sm_count: part.sm_count,
+        },
         default_stream,
         flags,
         limits: BTreeMap::new(),
@@ -53,6 +59,7 @@ fn enter(
     let mut context = Context {
         process: owner,
         group: slot as u32,
+        space: slot as u32,
         bytes: machine.memory.context_mib << 20,
         intervals: state.contexts.rows[slot].intervals,
         ..Context::default()
@@ -117,29 +124,7 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) {
-        if device != 0 {
-            return Err(code::INVALID_DEVICE);
-        }
-        let process = process()?;
-        let held = {
-            let mut tables = process.ready()?;
-            match &mut tables.primary {
-                Some((handle, count)) => {
-                    *count += 1;
-                    Some(*handle as Handle)
-                }
-                None => None,
-            }
-        };
-        let handle = match held {
-            Some(handle) => handle,
-            None => {
-                let flags = process.tables().primary_flags;
-                let handle = create(process, flags)?;
-                process.tables().primary = Some((handle as usize, 1));
-                handle
-            }
-        };
+        let handle = retain(process()?, device)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(context, handle) }
     }
@@ -280,7 +265,29 @@ fn invalid_context(code: Code) -> Code {
     }
 }
 
-fn release(device: c_int, reset: bool) -> Result<(), Code> {
+/// Holds the primary context, which is made if it is not there.
+///
+/// # Errors
+/// When there is no such device, or no room.
+pub(super) fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
+    if device != 0 {
+        return Err(code::INVALID_DEVICE);
+    }
+    if let Some((handle, count)) = &mut process.ready()?.primary {
+        *count += 1;
+        return Ok(*handle as Handle);
+    }
+    let flags = process.tables().primary_flags;
+    let handle = create(process, flags)?;
+    process.tables().primary = Some((handle as usize, 1));
+    Ok(handle)
+}
+
+/// Lets go of the primary context, or ends it.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn release(device: c_int, reset: bool) -> Result<(), Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);
     }

@@ -14,6 +14,7 @@ mod fill;
 mod function;
 mod global;
 pub mod graph;
+mod green;
 mod host;
 mod ipc;
 mod launching;
@@ -46,6 +47,7 @@ pub mod calls {
     pub use super::function::*;
     pub use super::global::*;
     pub use super::graph::calls::*;
+    pub use super::green::*;
     pub use super::host::*;
     pub use super::ipc::*;
     pub use super::launching::*;

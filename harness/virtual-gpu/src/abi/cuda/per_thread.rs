@@ -50,7 +50,7 @@ pub fn default_stream_of_thread(
             return tables.streams.get(handle as Handle).copied();
         }
     }
-    let entry = super::stream::open(process, context.slot, 0, 0)?;
+    let entry = super::stream::open(process, context, 0, 0)?;
     let mut tables = process.tables();
     let handle = tables.streams.insert(entry)? as usize;
     tables.per_thread.insert(key, handle);

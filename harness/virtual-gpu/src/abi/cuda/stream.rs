@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong};
 use super::action::{Action, Pace, perform};
 use super::global::entries;
 use crate::abi::code::{self, Code};
-use crate::abi::entries::StreamEntry;
+use crate::abi::entries::{ContextEntry, StreamEntry};
 use crate::abi::handles::Handle;
 use crate::abi::process::{Process, current_handle, process};
 use crate::abi::put;
@@ -22,13 +22,13 @@ pub const GREATEST_PRIORITY: c_int = -5;
 /// `CU_STREAM_NON_BLOCKING` (cuda.h).
 const NON_BLOCKING: c_uint = 1;
 
-/// Makes a stream in the shared state.
+/// Makes a stream of a context in the shared state.
 ///
 /// # Errors
 /// When there is no room for another one.
 pub(super) fn open(
     process: &Process,
-    context: u32,
+    context: &ContextEntry,
     flags: c_uint,
     priority: c_int,
 ) -> Result<StreamEntry, Code> {
@@ -39,7 +39,7 @@ pub(super) fn open(
         let slot = state.streams.claim(|s| !s.live)?;
         state.streams.rows[slot] = Stream {
             live: true,
-            context,
+            context: context.seat.context,
             priority,
             ..Stream::default()
         };
@@ -48,7 +48,8 @@ pub(super) fn open(
     let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
     Ok(StreamEntry {
         slot,
-        context,
+        context: context.slot,
+        seat: context.seat,
         flags,
         priority,
     })
@@ -71,7 +72,7 @@ fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Cod
     }
     let process = process()?;
     let context = process.current()?;
-    let entry = open(process, context.slot, flags, priority)?;
+    let entry = open(process, &context, flags, priority)?;
     let handle = process.tables().streams.insert(entry)?;
     // SAFETY: the caller's place, checked for null above.
     unsafe { put(stream, handle) }

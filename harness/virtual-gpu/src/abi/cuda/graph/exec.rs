@@ -154,7 +154,7 @@ fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code>
     let wanted = lay_out(&mut steps);
     let mut lanes = Vec::new();
     for _ in 0..wanted {
-        lanes.push(open(process, context.slot, 0, 0)?.slot);
+        lanes.push(open(process, &context, 0, 0)?.slot);
     }
     let mut tables = process.tables();
     let number = tables.fresh_number();
