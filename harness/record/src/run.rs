@@ -69,6 +69,9 @@ pub struct Calibration {
     /// the hash: it says how good the aggressors are, not what the victims do.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peaks: BTreeMap<String, PeakEntry>,
+    /// Workloads that this device cannot run, with what it lacks; by their name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waived: BTreeMap<String, String>,
 }
 
 /// One aggressor alone on the native device, and the most that anything got out of its resource.
@@ -110,6 +113,14 @@ impl Calibration {
             hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
             entries,
             peaks: BTreeMap::new(),
+            waived: BTreeMap::new(),
         }
+    }
+
+    /// Why a cell of this victim and aggressor cannot run on this device, if it cannot.
+    #[must_use]
+    pub fn waived(&self, victim: &str, aggressor: Option<&str>) -> Option<String> {
+        let of = |name: &str| Some(format!("{name}: {}", self.waived.get(name)?));
+        of(victim).or_else(|| of(aggressor?))
     }
 }

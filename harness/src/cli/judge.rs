@@ -76,6 +76,7 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
         cells: &run.cells,
         mechanisms: &run.mechanisms,
         aggressor_peaks: &peaks,
+        calibration: &run.calibration,
         timer_floor_ns: run
             .provenance
             .timer_floor_ns

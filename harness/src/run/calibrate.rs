@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gpubench_record::wire::WAIVED;
 use gpubench_record::{Calibration, CalibrationEntry, FromTenant, RunEvent, ToTenant};
 
 use super::crew::Crew;
@@ -27,17 +28,17 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
         .collect();
     let share = run.setup.plan.share;
     let mut entries = BTreeMap::new();
-    let mut peaks = BTreeMap::new();
+    let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
     for (place, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
         if names.is_empty() {
             continue;
         }
         crew.open_only(run, place).await?;
-        verify(run, crew, place, &names).await?;
+        waived.extend(verify(run, crew, place, &names).await?);
         let mut found = BTreeMap::new();
-        for name in names {
-            let entry = patiently(run, crew, place, &name, share).await?;
-            found.insert(name, entry);
+        for name in names.iter().filter(|name| !waived.contains_key(*name)) {
+            let entry = patiently(run, crew, place, name, share).await?;
+            found.insert(name.clone(), entry);
         }
         if place != 0 {
             peaks = peaks::measure(run, crew, place, &found).await?;
@@ -46,15 +47,17 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
     }
     let mut calibration = Calibration::new(entries);
     calibration.peaks = peaks;
+    calibration.waived = waived;
     Ok(calibration)
 }
 
+/// Has results checked; what comes back are the workloads that this device cannot run, and why.
 async fn verify(
     run: &mut Run,
     crew: &mut Crew,
     place: usize,
     names: &BTreeSet<String>,
-) -> Result<(), RunError> {
+) -> Result<BTreeMap<String, String>, RunError> {
     let message = ToTenant::Verify {
         workloads: names.iter().cloned().collect(),
     };
@@ -63,13 +66,20 @@ async fn verify(
         .await?
     {
         FromTenant::Verified { results } => {
+            let (waived, results): (BTreeMap<_, _>, BTreeMap<_, _>) = results
+                .into_iter()
+                .partition(|(_, result)| result.starts_with(WAIVED));
             let wrong: Vec<String> = results
                 .iter()
                 .filter(|(_, result)| result.as_str() != "ok")
                 .map(|(name, result)| format!("{name}: {result}"))
                 .collect();
+            let lacking = |result: String| result.trim_start_matches(WAIVED).to_owned();
             if wrong.is_empty() {
-                Ok(())
+                let waived = waived.into_iter();
+                Ok(waived
+                    .map(|(name, result)| (name, lacking(result)))
+                    .collect())
             } else {
                 Err(RunError::Verification(wrong.join("; ")))
             }

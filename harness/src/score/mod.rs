@@ -32,7 +32,7 @@ mod word;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CellResult, MatrixRow, MechanismRow, OverallRow, Plan};
+use gpubench_record::{Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan};
 
 use cells::{Cells, Pair};
 use claimed::Claimed;
@@ -59,6 +59,8 @@ pub struct ScoreInput<'a> {
     /// By aggressor: what it reaches alone on the native GPU over its resource's measured peak.
     /// An aggressor that is not in there was not held against its peak.
     pub aggressor_peaks: &'a BTreeMap<String, f64>,
+    /// What was found before the cells: it knows the workloads that this device cannot run.
+    pub calibration: &'a Calibration,
     /// Lateness that the host's timers themselves show; `None` in virtual time.
     pub timer_floor_ns: Option<f64>,
 }

@@ -35,7 +35,8 @@ fn of_variant(plan: &Plan, mechanism: &str, variant: &str, rows: &[&Row]) -> Ove
         .filter(|axis| axis.counts_overall())
         .collect();
     let mut ranges: BTreeMap<Axis, Option<LevelRange>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.axis.counts_overall()) {
+    let counts = |row: &&&Row| row.axis.counts_overall() && !row.cannot_run_here;
+    for row in rows.iter().filter(counts) {
         let known = ranges.entry(row.axis).or_insert(row.range);
         *known = weaker(*known, row.range);
     }

@@ -2,10 +2,10 @@
 
 use gpubench_record::{Axis, Estimate, MatrixRow, MechanismRow, Outcome};
 
-use super::Context;
 use super::cells::{Pair, Pairs};
 use super::level::LevelRange;
 use super::word::not_proven;
+use super::{Context, EXCLUSIVE};
 
 /// Blocks that a warning names one by one.
 const NAMED_MAX: usize = 4;
@@ -17,6 +17,8 @@ pub(super) struct Row {
     pub axis: Axis,
     /// The levels that the data leave open; `None` where there is none.
     pub range: Option<LevelRange>,
+    /// Whether this device lacks what the pair needs, so that nothing is missing from the axis.
+    pub cannot_run_here: bool,
     /// Why the row is not to be trusted.
     doubts: Vec<String>,
     /// Whether a cell without which there are too few blocks failed.
@@ -57,6 +59,7 @@ impl Row {
             matrix,
             axis,
             range: None,
+            cannot_run_here: false,
             doubts: Vec::new(),
             failed: false,
         }
@@ -71,6 +74,19 @@ impl Row {
     ) -> Self {
         let mut row = Self::new(context, &mechanism.name, &mechanism.variant, axis, pair);
         row.matrix.outcome = mechanism.outcome.clone();
+        let waived = |pair: &Pair| {
+            let aggressor = pair
+                .aggressor
+                .as_deref()
+                .filter(|_| mechanism.name != EXCLUSIVE);
+            context.input.calibration.waived(&pair.victim, aggressor)
+        };
+        if row.matrix.outcome.is_measured()
+            && let Some(reason) = pair.and_then(waived)
+        {
+            row.matrix.outcome = Outcome::waived(reason);
+            row.cannot_run_here = true;
+        }
         if let Some(doubt) = not_proven(mechanism) {
             row.doubt(doubt);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpubench_kernels::driver;
-use gpubench_record::wire::Participants;
+use gpubench_record::wire::{Participants, WAIVED};
 use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
@@ -170,9 +170,14 @@ impl Tenant {
         let open = usable(&mut self.open, DOING)?;
         let gpu = &open.session.gpu;
         let check = |name: &String| {
-            let checked = load::find(name).and_then(|workload| workload.verify(gpu));
-            let result = checked.map_or_else(|error| error.to_string(), |()| "ok".to_owned());
-            (name.clone(), result)
+            let checked = load::find(name).and_then(|workload| match workload.lacks(gpu)? {
+                Some(lacking) => Ok(format!("{WAIVED}{lacking}")),
+                None => workload.verify(gpu).map(|()| "ok".to_owned()),
+            });
+            (
+                name.clone(),
+                checked.unwrap_or_else(|error| error.to_string()),
+            )
         };
         let results: BTreeMap<_, _> = joined(&self.clock, open.participants, DOING, || {
             Ok(names.iter().map(check).collect())

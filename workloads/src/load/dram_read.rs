@@ -98,6 +98,11 @@ impl<L: Launcher, F: Fn(DevicePtr, u64, Grid) -> L> Prepared for Windowed<F> {
     fn work_per_request(&self) -> f64 {
         (self.cut.window_bytes * self.cut.launches) as f64
     }
+
+    fn cycle(&self) -> usize {
+        // A few; several launches a request only come back sooner.
+        self.cut.windows as usize
+    }
 }
 
 /// A request together with a buffer that its launches point to.
@@ -108,5 +113,9 @@ impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
 
     fn work_per_request(&self) -> f64 {
         self.0.work_per_request()
+    }
+
+    fn cycle(&self) -> usize {
+        self.0.cycle()
     }
 }

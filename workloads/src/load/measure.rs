@@ -77,14 +77,17 @@ impl OnDevice<'_> {
         };
         let mut ended_ns = Vec::with_capacity(requests + 1);
         let failed = |error: DeviceError| self.failed(error);
-        for number in 0..warm_up + requests + depth {
+        // Requests go on coming until the last end that counts: one that keeps the host busy would
+        // else be missing from the last intervals.
+        let issued = warm_up + requests + depth - 1;
+        for number in 0..issued + depth {
             if number >= depth {
                 pool.wait(number % depth).map_err(failed)?;
-                if number >= warm_up + depth - 1 {
+                if number >= warm_up + depth - 1 && ended_ns.len() <= requests {
                     ended_ns.push(self.time.now_ns());
                 }
             }
-            if number < warm_up + requests {
+            if number < issued {
                 device.submit(number % depth).map_err(failed)?;
             }
         }

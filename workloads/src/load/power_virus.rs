@@ -69,6 +69,10 @@ impl Prepared for Virus {
     fn work_per_request(&self) -> f64 {
         self.chain.work_per_request()
     }
+
+    fn cycle(&self) -> usize {
+        self.copy.cycle()
+    }
 }
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Cell, CellResult, Condition, Durations, GateResult, GateState, MatrixRow, MechanismRow,
-    Outcome, OverallRow, Plan, Proof, SubAxis, Thresholds,
+    Calibration, Cell, CellResult, Condition, Durations, GateResult, GateState, MatrixRow,
+    MechanismRow, Outcome, OverallRow, Plan, Proof, SubAxis, Thresholds,
 };
 
 use crate::gate::figure::{
@@ -28,6 +28,7 @@ pub(super) struct Lab {
     pub mechanisms: Vec<MechanismRow>,
     pub peaks: BTreeMap<String, f64>,
     pub timer_floor_ns: Option<f64>,
+    pub calibration: Calibration,
 }
 
 /// What one cell shows.
@@ -82,6 +83,7 @@ impl Lab {
                 .collect(),
             peaks: BTreeMap::from([("fma-hog".to_owned(), 0.99)]),
             timer_floor_ns: None,
+            calibration: Calibration::new(BTreeMap::new()),
         };
         for block in 0..blocks {
             for (variant, condition) in &places {
@@ -149,6 +151,7 @@ impl Lab {
             cells: &self.cells,
             mechanisms: &self.mechanisms,
             aggressor_peaks: &self.peaks,
+            calibration: &self.calibration,
             timer_floor_ns: self.timer_floor_ns,
         }
     }

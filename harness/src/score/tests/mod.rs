@@ -2,6 +2,7 @@
 
 mod lab;
 mod monte_carlo;
+mod pairs;
 mod properties;
 mod resources;
 mod tails;
