@@ -22,6 +22,7 @@ pub mod ptx;
 pub mod pump;
 pub mod session;
 pub mod shm;
+pub mod smi;
 pub mod stall;
 pub mod state;
 pub mod table;

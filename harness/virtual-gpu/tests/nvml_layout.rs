@@ -5,15 +5,17 @@
 
 use std::mem::offset_of;
 
+use gpubench_virtual_gpu::abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport};
 use gpubench_virtual_gpu::abi::nvml::mig::types::{
     ComputeInstanceInfo, ComputeInstanceProfileInfo, ComputeInstanceProfileInfoV2,
     ComputeInstanceProfileInfoV3, DeviceAttributes, GpuInstanceInfo, GpuInstanceProfileInfo,
     GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
 };
 use gpubench_virtual_gpu::abi::nvml::types::{
-    Bar1Memory, EventData, FieldValue, GpmSupport, Memory, MemoryV2, PciInfo, PciInfoExt,
-    ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo,
-    ProcessUtilizationSample, ProcessesUtilizationInfo, Temperature, Utilization, Uuid, version_of,
+    AccountingStats, Bar1Memory, EccErrorCounts, EventData, FieldValue, Memory, MemoryV2, PciInfo,
+    PciInfoExt, ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1,
+    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Temperature,
+    Utilization, Uuid, ViolationTime, version_of,
 };
 
 macro_rules! layouts {
@@ -50,6 +52,11 @@ layouts! {
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;
+    GpmMetric: 40 .result 4 .value 8 .short_name 16;
+    GpmMetricsGet: 19104 .count 4 .first 8 .metrics 24;
+    ViolationTime: 16 .violation_ns 8;
+    AccountingStats: 56 .max_memory_usage 8 .time_ms 16 .start_time_us 24 .is_running 32;
+    EccErrorCounts: 32 .register_file 24;
     GpuInstanceProfileInfo: 48 .memory_size_mib 40;
     GpuInstanceProfileInfoV2: 152 .slice_count 12 .memory_size_mib 48 .name 56;
     GpuInstanceProfileInfoV3: 152 .slice_count 8 .memory_size_mib 40 .name 48 .capabilities 144;

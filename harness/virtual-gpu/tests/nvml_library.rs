@@ -9,7 +9,7 @@ use std::ptr::{dangling_mut, null, null_mut};
 
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
-use gpubench_virtual_gpu::abi::nvml::types::{FieldValue, GpmSupport, MemoryV2, Temperature};
+use gpubench_virtual_gpu::abi::nvml::types::{FieldValue, MemoryV2, Temperature};
 use gpubench_virtual_gpu::session::TimeMode;
 use nvml_support::{Error, NUMBERS, nvml_device, observed, ok};
 
@@ -171,7 +171,9 @@ fn each_field_has_its_own_result() -> Result<(), Error> {
                 (187, 0, (0, 1, 70_000)),
                 (190, 0, (0, 1, 70_000)),
                 (230, 0, (0, 1, 0)),
-                (74, 0, (NOT_SUPPORTED, 9, 7)),
+                (74, 0, (0, 3, 0)),
+                (76, 0, (NOT_SUPPORTED, 9, 7)),
+                (271, 0, (0, 3, 0)),
                 (0, 0, (INVALID_ARGUMENT, 9, 7)),
                 (308, 0, (INVALID_ARGUMENT, 9, 7)),
             ];

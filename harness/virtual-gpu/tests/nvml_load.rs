@@ -197,7 +197,9 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
             let later = next
                 .first()
                 .is_some_and(|s| s.time_stamp_us > first[0].time_stamp_us);
-            Ok(code == 0 && later && next[0].sm_util > 50 && next[0].mem_util == 30)
+            // DRAM is 30 % in use while the kernel runs, so it has that part of its time.
+            let share = |s: &ProcessUtilizationSample| (s.sm_util * 3 / 10).abs_diff(s.mem_util);
+            Ok(code == 0 && later && next[0].sm_util > 50 && share(&next[0]) <= 1)
         })?;
         tenant.finish()?;
         eventually("rest", || Ok(reasons()? == 1 && celsius()? == 39))?;

@@ -6,16 +6,21 @@ mod nvml_support;
 use std::ffi::CString;
 use std::ptr::null_mut;
 
+use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::abi::nvml::mig::types::DeviceAttributes;
-use gpubench_virtual_gpu::abi::nvml::types::{Bar1Memory, Memory, ProcessInfo, Utilization};
+use gpubench_virtual_gpu::abi::nvml::types::{
+    Bar1Memory, EventData, Memory, ProcessInfo, Utilization,
+};
 use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::mig::{divided, filled, mode, out, set_mode};
 use nvml_support::{
-    Error, Tenant, alloc, context, figure, observed_on, ok, quiet, ready, text, told_to_go_on,
+    Error, Tenant, alloc, context, figure, function, launch, observed_on, ok, quiet, ready, text,
+    told_to_go_on,
 };
 
+const STORE: &str = include_str!("../../../kernels/ptx/fault_illegal_store.ptx");
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
 const NOT_FOUND: i32 = 6;
@@ -240,4 +245,50 @@ fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
             Ok(())
         },
     )
+}
+
+/// Breaks its context with a store to nowhere when told to.
+fn faulty() -> Result<(), Error> {
+    let context = context()?;
+    let kernel = function(STORE, "fault_illegal_store")?;
+    ready()?;
+    told_to_go_on()?;
+    launch(kernel, 1, 1, &mut [16, 1])?;
+    // SAFETY: the context made above.
+    unsafe {
+        assert_eq!(cuCtxSynchronize(), 700);
+        cuCtxDestroy_v2(context);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_event_names_the_instance_that_it_happened_in() -> Result<(), Error> {
+    const TEST: &str = "an_event_names_the_instance_that_it_happened_in";
+    let session = Session::new(TimeMode::Wall, 1);
+    observed_on(TEST, &session, &quiet("hopper")?, faulty, || {
+        let parent = divided()?;
+        filled(parent)?;
+        let second = filled(parent)?;
+        let uuid = uuid_of(second.device)?;
+        // SAFETY: zeroes are a value of the plain structure; places and handles are valid.
+        unsafe {
+            let mut set = null_mut();
+            ok(nvmlEventSetCreate(&raw mut set))?;
+            let register = nvmlDeviceRegisterEvents;
+            assert_eq!(
+                register(second.device, 8, set),
+                NOT_SUPPORTED,
+                "only on the device"
+            );
+            ok(register(parent, 8, set))?;
+            let tenant = Tenant::start_with(TEST, &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
+            tenant.finish()?;
+            let mut event: EventData = std::mem::zeroed();
+            ok(nvmlEventSetWait_v2(set, &raw mut event, 5_000))?;
+            assert_eq!((event.device, event.event_data), (parent, 31));
+            assert_eq!((event.gpu_instance_id, event.compute_instance_id), (2, 0));
+        }
+        Ok(())
+    })
 }

@@ -118,7 +118,7 @@ pub struct ComputeEngine {
 }
 
 /// What kernels use: at an instant, or summed up over nanoseconds.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Usage {
     /// Share of each of the device's resources, in fixed point.

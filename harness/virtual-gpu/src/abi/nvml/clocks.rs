@@ -1,14 +1,16 @@
 //! Clocks, performance state, and why clocks are held back.
 //!
-//! The model's clocks stand where the machine file puts them: nobody can set them, and nothing
-//! slows them down. So there is one supported clock of each kind, and counters of slow-down are
-//! not offered.
+//! The model's clocks stand where the machine file puts them: nobody can set them, so there is one
+//! supported clock of each kind. The power cap alone slows the SMs down; there is no heat that
+//! would, and no brake.
 #![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
 
 use super::library::{catch_up, device};
 use super::returns::{self, Return};
+use super::types::ViolationTime;
+use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, figures, put, take};
 use crate::device::Device;
 use crate::machine::Machine;
@@ -26,15 +28,15 @@ const REASON_SW_POWER_CAP: u64 = 4;
 
 entries! {
     fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, mhz)
+        put_clock(handle, kind, true, mhz)
     }
 
     fn nvmlDeviceGetMaxClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, mhz)
+        put_clock(handle, kind, false, mhz)
     }
 
     fn nvmlDeviceGetApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, mhz)
+        put_clock(handle, kind, false, mhz)
     }
 
     fn nvmlDeviceGetDefaultApplicationsClock(
@@ -42,17 +44,32 @@ entries! {
         kind: c_uint,
         mhz: *mut c_uint,
     ) {
-        put_clock(handle, kind, mhz)
+        put_clock(handle, kind, false, mhz)
     }
 
     fn nvmlDeviceGetClock(handle: DeviceHandle, kind: c_uint, id: c_uint, mhz: *mut c_uint) {
         match id {
-            // NVML_CLOCK_ID_CURRENT, APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
-            0..=2 => put_clock(handle, kind, mhz),
+            // NVML_CLOCK_ID_CURRENT, then APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
+            0 => put_clock(handle, kind, true, mhz),
+            1 | 2 => put_clock(handle, kind, false, mhz),
             // CUSTOMER_BOOST_MAX: no vendor of boards has set one.
             3 => Err(not_here(handle)),
             _ => Err(returns::INVALID_ARGUMENT),
         }
+    }
+
+    fn nvmlDeviceGetViolationStatus(
+        handle: DeviceHandle,
+        policy: c_uint,
+        to: *mut ViolationTime,
+    ) {
+        let device = device(handle)?;
+        check_place(to)?;
+        let violation_ns = held_ns(&device, policy)?;
+        let at_ns = device.shared().read(|state| state.now_ns)?;
+        let found = ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(to, found) }
     }
 
     fn nvmlDeviceGetSupportedMemoryClocks(
@@ -97,11 +114,11 @@ figures! {
     }
 
     fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
-        Ok(REASON_IDLE)
+        Ok(REASON_IDLE | REASON_SW_POWER_CAP)
     }
 
     fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
-        Ok(REASON_IDLE)
+        Ok(REASON_IDLE | REASON_SW_POWER_CAP)
     }
 }
 
@@ -114,12 +131,38 @@ fn clock_mhz(machine: &Machine, kind: u32) -> Result<u32, Return> {
     }
 }
 
-fn put_clock(handle: DeviceHandle, kind: u32, mhz: *mut c_uint) -> Result<(), Return> {
+/// Stores a clock: that of this instant, or the highest.
+fn put_clock(handle: DeviceHandle, kind: u32, now: bool, mhz: *mut c_uint) -> Result<(), Return> {
     let device = device(handle)?;
     check_place(mhz)?;
-    let found = clock_mhz(device.machine(), kind)?;
+    let mut found = clock_mhz(device.machine(), kind)?;
+    if now && matches!(kind, GRAPHICS | SM) {
+        catch_up(&device)?;
+        let clock = device.shared().read(|state| state.clock)?;
+        found = (u64::from(found) * clock / ONE) as u32;
+    }
     // SAFETY: the caller's place, checked for null.
     unsafe { put(mhz, found) }
+}
+
+/// Time during which the power cap held the clock down.
+pub(super) fn capped_ns(device: &Device) -> Result<u64, Return> {
+    catch_up(device)?;
+    Ok(device.shared().read(|state| state.capped_ns)?)
+}
+
+/// How long a policy has held the clock down (`nvmlPerfPolicyType_t`), as far as there is such a
+/// policy.
+fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
+    match policy {
+        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks by whatever it was.
+        0 | 10 => capped_ns(device),
+        // THERMAL: no heat slows this device.
+        1 => Ok(0),
+        // SYNC_BOOST, BOARD_LIMIT, LOW_UTILIZATION, RELIABILITY, TOTAL_BASE_CLOCKS.
+        2..=5 | 11 => Err(returns::NOT_SUPPORTED),
+        _ => Err(returns::INVALID_ARGUMENT),
+    }
 }
 
 /// NOT_SUPPORTED, unless the handle is wrong.

@@ -104,18 +104,19 @@ fn due(device: &Device, set: Handle) -> Result<Option<EventData>, Return> {
         // The table keeps the last ones only; what was overwritten is lost.
         let number = next.max(state.xids_raised.saturating_sub(XIDS as u64));
         let xid = state.xids.rows[(number % XIDS as u64) as usize];
-        (number < state.xids_raised).then_some((number, xid.number))
+        (number < state.xids_raised).then_some((number, xid))
     })?;
     let Some((number, xid)) = found else {
         return Ok(None);
     };
     entry.next = number + 1;
+    let (gpu_instance_id, compute_instance_id) = xid.instance.unwrap_or((NO_INSTANCE, NO_INSTANCE));
     Ok(Some(EventData {
         device: device_handle(),
         event_type: XID,
-        event_data: u64::from(xid),
-        gpu_instance_id: NO_INSTANCE,
-        compute_instance_id: NO_INSTANCE,
+        event_data: u64::from(xid.number),
+        gpu_instance_id,
+        compute_instance_id,
     }))
 }
 

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use super::clocks::capped_ns;
 use super::library::device;
 use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
@@ -76,6 +77,11 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         });
     }
     match field {
+        // PERF_POLICY_POWER and PERF_POLICY_TOTAL_APP_CLOCKS: the cap is all that holds clocks down.
+        74 | 80 => capped_ns(device).map(Figure::Long),
+        // PERF_POLICY_THERMAL; SW_THERM_SLOWDOWN, HW_THERM_SLOWDOWN, HW_POWER_BRAKE_SLOWDOWN: no
+        // heat slows this device, and it has no brake.
+        75 | 269..=271 => Ok(Figure::Long(0)),
         // TOTAL_ENERGY_CONSUMPTION and ENERGY.
         83 | 191 => energy_mj(device).map(Figure::Long),
         // IS_RESETLESS_MIG_SUPPORTED.

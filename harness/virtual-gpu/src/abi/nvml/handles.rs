@@ -1,18 +1,15 @@
-//! Handles of event sets: the slots of `abi::handles`, with NVML's answer to a wild one.
+//! Handles of what programs make: the slots of `abi::handles`, with NVML's answer to a wild one.
 
 use super::returns::{self, Return};
 use crate::abi::handles::{Handle, Slab};
 
-/// Tells these handles from those of libcuda.
-const KIND: u8 = 32;
-
 /// A table of objects behind handles.
-pub struct EventSets<T>(Slab<T>);
+pub struct Objects<T>(Slab<T>);
 
-impl<T> EventSets<T> {
-    /// An empty table.
-    pub const fn new() -> Self {
-        Self(Slab::new(KIND))
+impl<T> Objects<T> {
+    /// An empty table, whose handles are told apart from all others by `kind`.
+    pub const fn new(kind: u8) -> Self {
+        Self(Slab::new(kind))
     }
 
     /// Keeps an object and returns its handle.

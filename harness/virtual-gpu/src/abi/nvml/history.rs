@@ -13,6 +13,17 @@ const KEPT: usize = 128;
 /// Records closer together than this are not worth keeping: the ring would cover too short a time.
 const APART_NS: u64 = 20_000_000;
 
+/// What a process has had of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Had {
+    /// Its id.
+    pub pid: u32,
+    /// Time with a kernel of its own running.
+    pub busy_ns: u64,
+    /// DRAM, each nanosecond weighed with the share, in fixed point.
+    pub dram: u128,
+}
+
 /// The counters at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -20,8 +31,8 @@ pub struct Record {
     pub at_ns: u64,
     /// Energy used until then, in picojoules.
     pub energy_pj: u64,
-    /// Process id and device time had until then.
-    pub busy_ns: Vec<(u32, u64)>,
+    /// What each process had had until then.
+    pub processes: Vec<Had>,
 }
 
 impl Record {
@@ -30,22 +41,24 @@ impl Record {
         Ok(device.shared().read(|state| Self {
             at_ns: state.now_ns,
             energy_pj: state.energy_pj,
-            busy_ns: state
+            processes: state
                 .processes
                 .live()
                 .iter()
                 .filter(|process| process.pid != 0)
-                .map(|process| (process.pid, process.busy_ns))
+                .map(|process| Had {
+                    pid: process.pid,
+                    busy_ns: process.busy_ns,
+                    dram: process.dram_busy,
+                })
                 .collect(),
         })?)
     }
 
-    /// Device time that a process had had by then; none if it was not there yet.
-    pub fn busy_ns_of(&self, pid: u32) -> u64 {
-        self.busy_ns
-            .iter()
-            .find(|(other, _)| *other == pid)
-            .map_or(0, |(_, busy_ns)| *busy_ns)
+    /// What a process had had by then; nothing if it was not there yet.
+    pub fn of(&self, pid: u32) -> Had {
+        let found = self.processes.iter().find(|had| had.pid == pid);
+        found.copied().unwrap_or_default()
     }
 }
 
@@ -82,13 +95,17 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use super::{APART_NS, History, KEPT, Record};
+    use super::{APART_NS, Had, History, KEPT, Record};
 
     fn at(at_ns: u64) -> Record {
         Record {
             at_ns,
             energy_pj: at_ns,
-            busy_ns: vec![(7, at_ns / 2)],
+            processes: vec![Had {
+                pid: 7,
+                busy_ns: at_ns / 2,
+                dram: 0,
+            }],
         }
     }
 
@@ -117,6 +134,6 @@ mod tests {
             history.push(at(step * APART_NS));
         }
         assert_eq!(history.before(0), Some(&at(APART_NS)));
-        assert_eq!((at(40).busy_ns_of(7), at(40).busy_ns_of(8)), (20, 0));
+        assert_eq!((at(40).of(7).busy_ns, at(40).of(8).busy_ns), (20, 0));
     }
 }

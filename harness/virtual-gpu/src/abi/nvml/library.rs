@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::events::EventSet;
-use super::handles::EventSets;
+use super::gpm::Sample;
+use super::handles::Objects;
 use super::history::{History, Record};
 use super::returns::{self, Return};
 use super::{DeviceHandle, entries, mig};
@@ -15,18 +16,25 @@ use crate::device::Device;
 /// The handle of the only device: no address that a program could have by accident.
 const DEVICE: usize = 0x6e76_6d6c_0010;
 
+/// Kinds of handles, which those of libcuda are not.
+const SETS: u8 = 32;
+const SAMPLES: u8 = 33;
+
 /// What an initialised library holds.
 pub(super) struct Library {
     references: u64,
     /// Event sets that the program made.
-    pub sets: EventSets<EventSet>,
+    pub sets: Objects<EventSet>,
+    /// Samples of the performance monitor that the program made room for.
+    pub samples: Objects<Option<Sample>>,
     /// What this program has read so far, for figures over a window.
     pub history: History,
 }
 
 static LIBRARY: Mutex<Library> = Mutex::new(Library {
     references: 0,
-    sets: EventSets::new(),
+    sets: Objects::new(SETS),
+    samples: Objects::new(SAMPLES),
     history: History::new(),
 });
 
@@ -109,7 +117,8 @@ fn initialise() -> Result<(), Return> {
     let first = Record::read(&device)?;
     let mut library = any();
     if library.references == 0 {
-        library.sets = EventSets::new();
+        library.sets = Objects::new(SETS);
+        library.samples = Objects::new(SAMPLES);
         library.history = History::new();
         library.history.push(first);
     }

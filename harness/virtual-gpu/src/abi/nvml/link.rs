@@ -9,7 +9,8 @@ use super::returns::{self, Return};
 use super::{DeviceHandle, check_place, entries, figures, put};
 use crate::device::Device;
 use crate::model::Queues;
-use crate::state::{FRACTION_BITS, NONE};
+use crate::shm::Side;
+use crate::state::{FRACTION_BITS, GpuInstance, NONE, State};
 
 /// Window over which throughput is measured, during which the call blocks (nvml.h).
 const WINDOW_NS: u64 = 20_000_000;
@@ -68,18 +69,22 @@ entries! {
 pub(super) fn moved(device: &Device, direction: usize) -> Result<(u64, u64), Return> {
     catch_up(device)?;
     Ok(device.transact(|state, side| {
-        let mut bytes = 0;
-        for instance in state.instances.live() {
-            let engine = &instance.copies[direction];
-            bytes += engine.bytes;
-            if engine.stream != NONE {
-                let stream = &state.streams.rows[engine.stream as usize];
-                let op = side.op(engine.stream as usize, stream.completed);
-                bytes += progress(op.bytes, op.alone_ns, stream.work_left);
-            }
-        }
-        (state.now_ns, bytes)
+        let instances = state.instances.live().iter();
+        let bytes = instances.map(|instance| moved_by(state, side, instance)[direction]);
+        (state.now_ns, bytes.sum())
     })?)
+}
+
+/// Bytes that the engines of one part of the device have moved in each direction.
+pub(super) fn moved_by(state: &State, side: &Side<'_>, instance: &GpuInstance) -> [u64; 2] {
+    instance.copies.map(|engine| {
+        if engine.stream == NONE {
+            return engine.bytes;
+        }
+        let stream = &state.streams.rows[engine.stream as usize];
+        let op = side.op(engine.stream as usize, stream.completed);
+        engine.bytes + progress(op.bytes, op.alone_ns, stream.work_left)
+    })
 }
 
 /// Bytes of a copy that are through, by the work that is left of it in fixed-point nanoseconds.

@@ -9,10 +9,13 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
+mod accounting;
 mod clocks;
 mod events;
 mod fields;
+pub mod gpm;
 mod handles;
+mod health;
 mod history;
 mod identity;
 mod library;
@@ -31,9 +34,12 @@ mod utilization;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
+    pub use super::accounting::*;
     pub use super::clocks::*;
     pub use super::events::*;
     pub use super::fields::*;
+    pub use super::gpm::*;
+    pub use super::health::*;
     pub use super::identity::*;
     pub use super::library::*;
     pub use super::link::*;

@@ -3,13 +3,8 @@
 
 use std::ffi::c_uint;
 
-use super::library::{device, target};
-use super::returns;
-use super::types::GpmSupport;
-use super::{DeviceHandle, entries, figures, put, take};
-
-/// `NVML_GPM_SUPPORT_VERSION`.
-const GPM_VERSION: u32 = 1;
+use super::library::target;
+use super::{DeviceHandle, entries, figures, put};
 
 figures! {
     fn nvmlDeviceGetPersistenceMode(_) -> u32 {
@@ -37,16 +32,5 @@ entries! {
         // NVML_COMPUTEMODE_DEFAULT: any number of contexts.
         // SAFETY: the caller's place, checked for null.
         unsafe { put(mode, 0) }
-    }
-
-    fn nvmlGpmQueryDeviceSupport(handle: DeviceHandle, support: *mut GpmSupport) {
-        device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(support)? };
-        if asked.version != GPM_VERSION {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
-        // SAFETY: as above.
-        unsafe { put(support, GpmSupport { is_supported: 0, ..asked }) }
     }
 }

@@ -7,7 +7,7 @@ use super::history::Record;
 use super::library::{catch_up, device, library};
 use super::returns::{self, Return};
 use super::types::{Temperature, version_of};
-use super::{DeviceHandle, check_place, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, figures, mig, put, take};
 use crate::device::Device;
 use crate::machine::Machine;
 
@@ -68,6 +68,13 @@ entries! {
             put(least_mw, limits.least_mw)?;
             put(most_mw, limits.most_mw)
         }
+    }
+
+    fn nvmlDeviceSetPowerManagementLimit(handle: DeviceHandle, _limit_mw: c_uint) {
+        let device = device(handle)?;
+        mig::privileged(&device)?;
+        // The cap is the machine file's.
+        Err(returns::NOT_SUPPORTED)
     }
 
     fn nvmlDeviceGetTemperature(handle: DeviceHandle, sensor: c_uint, celsius: *mut c_uint) {
@@ -182,7 +189,7 @@ mod tests {
         let at = |at_ns, energy_pj| Record {
             at_ns,
             energy_pj,
-            busy_ns: Vec::new(),
+            processes: Vec::new(),
         };
         assert_eq!(
             mean_mw(&at(0, 0), &at(1_000_000_000, 42_000_000_000_000)),

@@ -162,6 +162,37 @@ pub struct ProcessesUtilizationInfo {
     pub processes: *mut ProcessUtilizationInfo,
 }
 
+/// `nvmlViolationTime_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ViolationTime {
+    pub reference_us: u64,
+    pub violation_ns: u64,
+}
+
+/// `nvmlAccountingStats_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct AccountingStats {
+    pub gpu_utilization: u32,
+    pub memory_utilization: u32,
+    pub max_memory_usage: u64,
+    pub time_ms: u64,
+    pub start_time_us: u64,
+    pub is_running: u32,
+    pub reserved: [u32; 5],
+}
+
+/// `nvmlEccErrorCounts_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EccErrorCounts {
+    pub l1_cache: u64,
+    pub l2_cache: u64,
+    pub device_memory: u64,
+    pub register_file: u64,
+}
+
 /// `nvmlTemperature_v1_t`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -193,12 +224,4 @@ pub struct EventData {
     pub event_data: u64,
     pub gpu_instance_id: u32,
     pub compute_instance_id: u32,
-}
-
-/// `nvmlGpmSupport_t`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct GpmSupport {
-    pub version: u32,
-    pub is_supported: u32,
 }

@@ -1,8 +1,7 @@
 //! How busy the device is, as a whole and by process.
 //!
-//! The device's figures are those of the model's last full window. A process's device time covers
-//! the time since the program last asked, at least one window of it; its share of DRAM bandwidth is
-//! that of the instant, as the model keeps no sum of it by process.
+//! The device's figures are those of the model's last full window. A process's figures cover the
+//! time since the program last asked, at least one window of it.
 #![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
@@ -18,9 +17,7 @@ use super::types::{
 };
 use super::{DeviceHandle, check_place, entries, figures, put, take};
 use crate::device::Device;
-use crate::model::Queues;
-use crate::shm::Side;
-use crate::state::{FRACTION_BITS, Head, OpKind, PROCESSES, Resource, State};
+use crate::state::{FRACTION_BITS, PROCESSES};
 
 figures! {
     fn nvmlDeviceGetUtilizationRates(device) -> Utilization {
@@ -151,29 +148,23 @@ fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessUtilizationSam
     }
     library.history.push(now.clone());
     drop(library);
-    let dram = device.transact(|state, side| {
-        let slots = state.processes.live().iter().enumerate();
-        slots
-            .map(|(slot, process)| (process.pid, dram_percent(state, side, slot as u32)))
-            .collect::<Vec<_>>()
-    })?;
     let mut found = Vec::new();
-    for &(pid, busy_ns) in &now.busy_ns {
+    let percent =
+        |part: u128, whole: u128| ((part * 100 + whole / 2) / whole.max(1)).min(100) as u32;
+    let window = u128::from(window_ns);
+    for had in &now.processes {
         // A slot that was given to another process of the same number counts anew.
-        let had_ns = busy_ns.saturating_sub(first.busy_ns_of(pid));
-        let percent = |part: u64| ((part * 100 + window_ns / 2) / window_ns).min(100) as u32;
-        if percent(had_ns) == 0 {
+        let before = first.of(had.pid);
+        let sm_util = percent(had.busy_ns.saturating_sub(before.busy_ns).into(), window);
+        if sm_util == 0 {
             continue;
         }
-        let mem_util = dram
-            .iter()
-            .find(|(other, _)| *other == pid)
-            .map_or(0, |(_, p)| *p);
+        let dram = had.dram.saturating_sub(before.dram);
         found.push(ProcessUtilizationSample {
-            pid,
+            pid: had.pid,
             time_stamp_us: stamp_us(device, now.at_ns),
-            sm_util: percent(had_ns),
-            mem_util,
+            sm_util,
+            mem_util: percent(dram, window << FRACTION_BITS),
             ..ProcessUtilizationSample::default()
         });
     }
@@ -182,22 +173,4 @@ fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessUtilizationSam
     } else {
         Ok(found)
     }
-}
-
-/// Percent of the DRAM bandwidth that the kernels of a process use at this instant.
-fn dram_percent(state: &State, side: &Side<'_>, process: u32) -> u32 {
-    let mut used: u64 = 0;
-    for (index, stream) in state.streams.live().iter().enumerate() {
-        let owner = state.contexts.rows[stream.context as usize].process;
-        let runs = stream.live && stream.head == Head::Started && stream.speed > 0;
-        if !runs || owner != process {
-            continue;
-        }
-        let op = side.op(index, stream.completed);
-        if op.kind == OpKind::Kernel {
-            let demand = u64::from(op.demand[Resource::Dram as usize]);
-            used += (demand * stream.speed) >> FRACTION_BITS;
-        }
-    }
-    (((used * 100) >> FRACTION_BITS) as u32).min(100)
 }

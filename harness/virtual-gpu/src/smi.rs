@@ -1,0 +1,247 @@
+//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets.
+//!
+//! Exit codes are those of the vendor's manual page. Its texts are not documented; what programs
+//! look for is the line that names the time slice. Everything else is refused, so that nobody takes
+//! this for the vendor's command.
+
+use std::ffi::OsString;
+
+use crate::device::{Device, DeviceError};
+
+/// Name of the command.
+pub const NAME: &str = "nvidia-smi";
+
+/// Exit codes (nvidia-smi manual page, "Return value").
+const INVALID_ARGUMENT: u8 = 2;
+const NOT_SUPPORTED: u8 = 3;
+const NO_PERMISSION: u8 = 4;
+const NOT_FOUND: u8 = 6;
+
+/// The levels, by number.
+const LEVELS: [&str; 4] = ["Default", "Short", "Medium", "Long"];
+
+/// What the command prints, and its exit code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Printed to the standard output.
+    pub text: String,
+    /// Exit code.
+    pub code: u8,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    List,
+    Set(u32),
+}
+
+/// Answers the command's arguments, without its name.
+///
+/// # Errors
+/// When the device cannot be used.
+pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError> {
+    let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
+    let (wish, id) = match parse(&args) {
+        Ok(parsed) => parsed,
+        Err(answer) => return Ok(answer),
+    };
+    if id.is_some_and(|id| id != "0" && id != device.machine().uuid()) {
+        return Ok(refusal(NOT_FOUND, "No devices were found"));
+    }
+    match wish {
+        Wish::List => list(device),
+        Wish::Set(level) => set(device, level),
+    }
+}
+
+/// What the arguments ask, and of which device.
+fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
+    let [first, rest @ ..] = args else {
+        return Err(refusal(NOT_SUPPORTED, NOT_HERE));
+    };
+    if *first != "compute-policy" {
+        return Err(refusal(NOT_SUPPORTED, NOT_HERE));
+    }
+    let (mut wish, mut id) = (None, None);
+    let mut rest = rest.iter();
+    while let Some(&option) = rest.next() {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        let mut value = || value.or_else(|| rest.next().copied());
+        match name {
+            "-l" | "--list" => wish = Some(Wish::List),
+            "-i" | "--id" => id = Some(value().ok_or_else(|| invalid(option))?),
+            "--set-timeslice" => {
+                let level = value().and_then(|level| level.parse().ok());
+                let level = level.filter(|level| (*level as usize) < LEVELS.len());
+                wish = Some(Wish::Set(level.ok_or_else(|| invalid(option))?));
+            }
+            _ => return Err(invalid(option)),
+        }
+    }
+    Ok((wish.ok_or_else(|| invalid("compute-policy"))?, id))
+}
+
+/// What the refusal of everything else says.
+const NOT_HERE: &str =
+    "Not Supported: the virtual GPU has nvidia-smi compute-policy only (-l, --set-timeslice)";
+
+fn invalid(option: &str) -> Answer {
+    let text = format!("Invalid combination of input arguments at {option}");
+    refusal(INVALID_ARGUMENT, &text)
+}
+
+fn refusal(code: u8, text: &str) -> Answer {
+    Answer {
+        text: format!("{text}\n"),
+        code,
+    }
+}
+
+fn list(device: &Device) -> Result<Answer, DeviceError> {
+    let level = device.transact(|state, _| state.slice_level)?;
+    let word = LEVELS.get(level as usize).copied().unwrap_or("Unknown");
+    let rule = format!("+{}+", "-".repeat(38));
+    let line = |text: &str| format!("| {text:<36} |");
+    let slice = line(&format!("    Timeslice:  {word}"));
+    let lines = [
+        rule.clone(),
+        line("GPU compute policies:"),
+        line("GPU 0:"),
+        slice,
+        rule,
+    ];
+    Ok(Answer {
+        text: lines.join("\n") + "\n",
+        code: 0,
+    })
+}
+
+fn set(device: &Device, level: u32) -> Result<Answer, DeviceError> {
+    let not_supported = || Ok(refusal(NOT_SUPPORTED, "Timeslice: Not Supported"));
+    let Some(slice_ns) = device.machine().slice_ns(level) else {
+        return not_supported();
+    };
+    if !device.session().privileged {
+        return Ok(refusal(NO_PERMISSION, "Insufficient Permissions"));
+    }
+    let done = device.transact(|state, _| {
+        // Turns are between contexts of the whole device: a divided one has no such setting.
+        if state.mig.current {
+            return false;
+        }
+        state.slice_level = level;
+        state.slice_ns = slice_ns;
+        true
+    })?;
+    if !done {
+        return not_supported();
+    }
+    let word = LEVELS[level as usize];
+    Ok(Answer {
+        text: format!(
+            "Timeslice set to {word} for GPU {}\n",
+            device.machine().uuid()
+        ),
+        code: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{Answer, answer};
+    use crate::device::Device;
+    use crate::machine::Machine;
+    use crate::session::{Session, TimeMode};
+
+    type Error = Box<dyn std::error::Error>;
+
+    fn on(
+        machine: &Machine,
+        privileged: bool,
+        body: impl FnOnce(&dyn Fn(&str) -> Result<Answer, Error>, &Device) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let dir = tempfile::tempdir()?;
+        let session = Session {
+            privileged,
+            ..Session::new(TimeMode::Wall, 1)
+        };
+        session.create(dir.path(), machine)?;
+        let device = Device::open(dir.path())?;
+        let run = |line: &str| {
+            let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            Ok(answer(&args, &device)?)
+        };
+        body(&run, &device)
+    }
+
+    #[test]
+    fn a_level_is_set_listed_and_becomes_the_turn() -> Result<(), Error> {
+        let machine = Machine::load("turing")?;
+        on(&machine, true, |run, device| {
+            let uuid = machine.uuid();
+            let word = |text: &str| text.lines().find(|l| l.contains("Timeslice")).map(slice);
+            let listed = || run("compute-policy -l").map(|found| word(&found.text));
+            assert_eq!(listed()?.as_deref(), Some("Default"));
+            for (arguments, want, ns) in [
+                (format!("-i {uuid} --set-timeslice 1"), "Short", 500_000),
+                ("-i 0 --set-timeslice=3".to_owned(), "Long", 16_000_000),
+                ("--set-timeslice 0".to_owned(), "Default", 2_000_000),
+            ] {
+                assert_eq!(run(&format!("compute-policy {arguments}"))?.code, 0);
+                assert_eq!(listed()?.as_deref(), Some(want), "{arguments}");
+                assert_eq!(device.shared().read(|state| state.slice_ns)?, ns);
+            }
+            Ok(())
+        })
+    }
+
+    fn slice(line: &str) -> String {
+        let word = line.trim_matches(['|', ' ']).rsplit(' ').next();
+        word.unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn whatever_else_is_asked_is_refused_with_the_vendors_codes() -> Result<(), Error> {
+        let machine = Machine::load("turing")?;
+        on(&machine, true, |run, _| {
+            for (line, code) in [
+                ("", 3),
+                ("-q", 3),
+                ("mig -lgip", 3),
+                ("compute-policy", 2),
+                ("compute-policy --set-timeslice 4", 2),
+                ("compute-policy --set-timeslice", 2),
+                ("compute-policy --set-preemption 1", 2),
+                ("compute-policy -i 1 -l", 6),
+            ] {
+                let found = run(line)?;
+                assert_eq!(found.code, code, "{line}: {}", found.text);
+            }
+            Ok(())
+        })?;
+        on(&machine, false, |run, _| {
+            assert_eq!(run("compute-policy --set-timeslice 1")?.code, 4);
+            assert_eq!(run("compute-policy -l")?.code, 0);
+            Ok(())
+        })?;
+        let mut fixed = Machine::load("turing")?;
+        fixed.scheduler.levels = None;
+        on(&fixed, true, |run, _| {
+            assert_eq!(run("compute-policy --set-timeslice 1")?.code, 3);
+            Ok(())
+        })?;
+        let hopper = Machine::load("hopper")?;
+        on(&hopper, true, |run, device| {
+            device.transact(|state, _| crate::mig::set_mode(state, &hopper, true))?;
+            assert_eq!(run("compute-policy --set-timeslice 1")?.code, 3);
+            Ok(())
+        })
+    }
+}
