@@ -189,6 +189,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
             (remember(process, &key, outcome), fault)
         }
     };
+    let fault = fault.or_else(|| execute::planted(device.machine(), request.grid, request.block));
     let timed = kernel_of(request.function)?.properties.reads_globaltimer;
     let alone_ns = noisy(process, request.stream.slot, known.cost.alone_ns)?;
     let op = Op {

@@ -8,6 +8,7 @@ use super::{Key, blocks_per_sm, kernel_of};
 use crate::abi::code::{self, Code};
 use crate::abi::process::{FunctionEntry, Process};
 use crate::cost::{self, Cost, Part, Shape};
+use crate::machine::Machine;
 use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
 use crate::state::Interval;
 
@@ -404,6 +405,21 @@ fn classify(fault: KernelFault) -> Result<(Fault, Counts), Code> {
     }
     print(&fault.printed);
     Ok((Fault { code, xid }, fault.counts))
+}
+
+/// The illegal instruction that a machine file plants for launches of more threads than it says. No
+/// PTX has one, so that harnesses could not be shown to tell it otherwise.
+pub fn planted(machine: &Machine, grid: [u32; 3], block: [u32; 3]) -> Option<Fault> {
+    let limit = u64::from(machine.defects.illegal_instruction_threads);
+    let threads: u64 = grid
+        .iter()
+        .chain(&block)
+        .map(|&side| u64::from(side))
+        .product();
+    (limit > 0 && threads > limit).then_some(Fault {
+        code: code::ILLEGAL_INSTRUCTION,
+        xid: 13,
+    })
 }
 
 /// Puts what kernels printed on the program's output, as the driver does when the host waits.

@@ -1,0 +1,352 @@
+//! Every fault kernel on the virtual driver: the code that comes back from the next call that
+//! waits, whether it sticks, and the Xid that the driver logs. The pairs are those of the vendor's
+//! documents (cuda.h, XID catalogue); unarmed, the same kernels leave nothing behind.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpubench_virtual_gpu::abi::cuda::calls::*;
+use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::abi::process::device;
+use gpubench_virtual_gpu::machine::{Machine, Noise};
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+
+type Error = Box<dyn std::error::Error>;
+
+/// Launches of more threads than this are planted to end in an illegal instruction.
+const ILLEGAL_THREADS: u32 = 1 << 20;
+/// Beyond the memory of any allocation, in the first page.
+const UNMAPPED: u64 = 16;
+
+/// One device for the whole binary, since the library knows one device a process; tests take turns.
+fn turn() -> MutexGuard<'static, Option<tempfile::TempDir>> {
+    static DEVICE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
+    let mut held = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.is_none() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut machine = Machine::load("hopper").expect("built in");
+        machine.noise = Noise {
+            request: 0.0,
+            epoch: 0.0,
+            epoch_ms: 1,
+            session: 0.0,
+        };
+        machine.defects.illegal_instruction_threads = ILLEGAL_THREADS;
+        let session = Session::new(TimeMode::Virtual, 1);
+        session.create(dir.path(), &machine).expect("a device");
+        // SAFETY: under the lock, before any other thread of this binary reads the environment.
+        unsafe { std::env::set_var(ENV, dir.path()) };
+        *held = Some(dir);
+    }
+    held
+}
+
+fn ok(code: i32) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("CUresult {code}").into())
+    }
+}
+
+/// Joins the clock, opens a context of its own, runs the body; says which Xids came meanwhile.
+fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Error> {
+    let _turn = turn();
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    let raised = || device.transact(|state, _| state.xids_raised as usize);
+    device.expect(0)?;
+    device.join(0)?;
+    let before = raised()?;
+    let mut context: Handle = null_mut();
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    }
+    let done = body();
+    // SAFETY: the context made above.
+    unsafe { cuCtxDestroy_v2(context) };
+    let count = raised()? - before;
+    let xids = device.transact(|state, _| {
+        let rows = state.xids.live();
+        let last = rows.iter().skip(before).take(count);
+        last.map(|xid| xid.number).collect()
+    })?;
+    device.leave()?;
+    done.map(|()| xids)
+}
+
+/// One kernel of the crate, by the name of its file.
+fn kernel(name: &str, text: &str) -> Result<Handle, Error> {
+    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
+    let (text, name) = (CString::new(text)?, CString::new(name)?);
+    // SAFETY: valid strings and places.
+    unsafe {
+        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        ok(cuModuleGetFunction(
+            &raw mut function,
+            module,
+            name.as_ptr(),
+        ))?;
+    }
+    Ok(function)
+}
+
+macro_rules! fault {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../kernels/ptx/", $name, ".ptx")),
+        )
+    };
+}
+
+fn words(count: usize) -> Result<u64, Error> {
+    let mut pointer = 0;
+    // SAFETY: a valid place, then a range of that size.
+    unsafe {
+        ok(cuMemAlloc_v2(&raw mut pointer, 4 * count))?;
+        ok(cuMemsetD32_v2(pointer, 0, count))?;
+    }
+    Ok(pointer)
+}
+
+fn launch(function: Handle, (grid, block, shared): (u32, u32, u32), args: &mut [u64]) -> i32 {
+    let mut params: Vec<*mut c_void> = args
+        .iter_mut()
+        .map(|arg| std::ptr::from_mut(arg).cast())
+        .collect();
+    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
+    unsafe {
+        let (f, none, params) = (function, null_mut(), params.as_mut_ptr());
+        cuLaunchKernel(
+            f,
+            grid,
+            1,
+            1,
+            block,
+            1,
+            1,
+            shared,
+            none,
+            params,
+            none.cast(),
+        )
+    }
+}
+
+const ONE: (u32, u32, u32) = (1, 1, 0);
+
+/// A fault kernel with arguments that arm it and others that do not; an argument of `OUT` stands
+/// for memory of the process.
+struct Row {
+    kernel: (&'static str, &'static str),
+    shape: (u32, u32, u32),
+    armed: &'static [u64],
+    unarmed: &'static [u64],
+    code: i32,
+    xids: &'static [u32],
+}
+
+const OUT: u64 = u64::MAX;
+
+const TABLE: &[Row] = &[
+    Row {
+        kernel: fault!("fault_illegal_store"),
+        shape: ONE,
+        armed: &[UNMAPPED, 1],
+        unarmed: &[OUT, 1],
+        code: 700,
+        xids: &[31],
+    },
+    Row {
+        kernel: fault!("fault_misaligned"),
+        shape: ONE,
+        armed: &[OUT, 1, OUT],
+        unarmed: &[OUT, 4, OUT],
+        code: 716,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("fault_trap"),
+        shape: ONE,
+        armed: &[1, OUT],
+        unarmed: &[0, OUT],
+        code: 719,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("fault_assert"),
+        shape: ONE,
+        armed: &[1, OUT],
+        unarmed: &[0, OUT],
+        code: 710,
+        xids: &[],
+    },
+    Row {
+        kernel: fault!("fault_stack"),
+        shape: ONE,
+        armed: &[1 << 14, OUT],
+        unarmed: &[2, OUT],
+        code: 714,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("fault_bad_space"),
+        shape: ONE,
+        armed: &[1, OUT],
+        unarmed: &[0, OUT],
+        code: 717,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("fault_bad_pc"),
+        shape: ONE,
+        armed: &[1 << 40, 0, OUT],
+        unarmed: &[0, 0, OUT],
+        code: 718,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("fault_shared_oob"),
+        shape: (1, 1, 64),
+        armed: &[16 << 20, 0, OUT],
+        unarmed: &[60, 0, OUT],
+        code: 719,
+        xids: &[13],
+    },
+    Row {
+        kernel: fault!("empty"),
+        shape: (ILLEGAL_THREADS / 1024 + 1, 1024, 0),
+        armed: &[],
+        unarmed: &[],
+        code: 715,
+        xids: &[13],
+    },
+];
+
+/// Launches, waits twice, and asks for memory: the codes of all four calls.
+fn codes(row: &Row, armed: bool) -> Result<[i32; 4], Error> {
+    let function = kernel(row.kernel.0, row.kernel.1)?;
+    let out = words(4)?;
+    let args = if armed { row.armed } else { row.unarmed };
+    let mut args: Vec<u64> = args
+        .iter()
+        .map(|&arg| if arg == OUT { out } else { arg })
+        .collect();
+    let shape = if armed || row.shape.0 == 1 {
+        row.shape
+    } else {
+        ONE
+    };
+    let launched = launch(function, shape, &mut args);
+    let mut pointer = 0;
+    // SAFETY: plain calls, and a valid place.
+    Ok(unsafe {
+        let (first, second) = (cuCtxSynchronize(), cuCtxSynchronize());
+        [launched, first, second, cuMemAlloc_v2(&raw mut pointer, 16)]
+    })
+}
+
+#[test]
+fn every_fault_kernel_has_its_code_sticks_and_logs_its_xid() -> Result<(), Error> {
+    for row in TABLE {
+        let name = row.kernel.0;
+        let mut seen = [0; 4];
+        let xids = with_context(|| {
+            seen = codes(row, true)?;
+            Ok(())
+        })?;
+        let code = row.code;
+        assert_eq!(seen, [0, code, code, code], "{name}");
+        assert_eq!(xids, row.xids, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn unarmed_the_same_kernels_leave_nothing_behind() -> Result<(), Error> {
+    for row in TABLE {
+        let mut seen = [-1; 4];
+        let xids = with_context(|| {
+            seen = codes(row, false)?;
+            Ok(())
+        })?;
+        assert_eq!(
+            (seen, xids.as_slice()),
+            ([0; 4], &[][..]),
+            "{}",
+            row.kernel.0
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_new_context_of_the_same_process_is_unhurt() -> Result<(), Error> {
+    with_context(|| {
+        let (name, text) = fault!("fault_trap");
+        let trap = kernel(name, text)?;
+        let out = words(1)?;
+        ok(launch(trap, ONE, &mut [1, out]))?;
+        let mut other: Handle = null_mut();
+        // SAFETY: plain calls and valid places.
+        unsafe {
+            assert_eq!(cuCtxSynchronize(), 719);
+            ok(cuCtxCreate_v2(&raw mut other, 0, 0))?;
+            ok(cuCtxSynchronize())?;
+            ok(cuCtxDestroy_v2(other))
+        }
+    })?;
+    Ok(())
+}
+
+#[test]
+fn api_errors_stay_with_the_call_that_made_them() -> Result<(), Error> {
+    let xids = with_context(|| {
+        let (name, text) = fault!("empty");
+        let empty = kernel(name, text)?;
+        let out = words(1)?;
+        for (shape, code) in [((1, 0, 0), 1), ((0, 32, 0), 1), ((1, 2048, 0), 1)] {
+            assert_eq!(launch(empty, shape, &mut []), code, "{shape:?}");
+        }
+        // SAFETY: the second free is what is tested.
+        unsafe {
+            ok(cuMemFree_v2(out))?;
+            assert_eq!(cuMemFree_v2(out), 1);
+            let mut pointer = 0;
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 1 << 45), 2);
+            ok(cuCtxSynchronize())?;
+        }
+        words(1).map(|_| ())
+    })?;
+    assert_eq!(xids, [] as [u32; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_hang_ends_at_its_deadline_and_without_an_error() -> Result<(), Error> {
+    let xids = with_context(|| {
+        let (name, text) = fault!("fault_hang");
+        let hang = kernel(name, text)?;
+        let (flag, stamps) = (words(1)?, words(4)?);
+        let budget_ns = 2_000_000;
+        let mut back = [0u64; 2];
+        ok(launch(hang, ONE, &mut [flag, budget_ns, stamps]))?;
+        // SAFETY: plain calls and a buffer of that size.
+        unsafe {
+            ok(cuCtxSynchronize())?;
+            ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), stamps, 16))?;
+        }
+        let lasted_ns = back[1] - back[0];
+        assert!(
+            (budget_ns..budget_ns + budget_ns / 100).contains(&lasted_ns),
+            "{lasted_ns}"
+        );
+        Ok(())
+    })?;
+    assert_eq!(xids, [] as [u32; 0]);
+    Ok(())
+}
