@@ -5,7 +5,7 @@
 //! The rules are those of the vendor's documentation of MPS (release 615).
 
 use crate::machine::Machine;
-use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, ServerState, State};
+use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
 
 /// Why a process cannot be a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,14 +68,13 @@ pub fn add_server(
     if crate::memory::free_bytes(state, instance) < bytes {
         return None;
     }
-    let row = state.servers.claim(|s| !s.live)?;
+    let row = free_row(state)?;
     let context = state.contexts.claim(|c| !c.live)?;
     let intervals = state.contexts.rows[context].intervals;
     state.contexts.rows[context] = Context {
         live: true,
         process,
         group: context as u32,
-        space: context as u32,
         engine: parent.engine,
         bytes,
         intervals,
@@ -93,6 +92,16 @@ pub fn add_server(
         ready_ns: 0,
     };
     Some(row as u32)
+}
+
+/// A row for a server. Those of dead servers stay theirs as long as a client of theirs is there,
+/// or it would pass for a client of the next.
+fn free_row(state: &mut State) -> Option<usize> {
+    let contexts = || state.contexts.live().iter().filter(|c| c.live);
+    let has_clients = |row: usize| contexts().any(|c| c.server as usize == row);
+    let row = (0..SERVERS).find(|&row| !state.servers.rows[row].live && !has_clients(row))?;
+    state.servers.used = state.servers.used.max(row as u32 + 1);
+    Some(row)
 }
 
 /// The server of a daemon for a user's clients.

@@ -40,7 +40,7 @@ const TRAP: (&str, &str) = (
 
 /// Threads of a block of the arithmetic kernel, and its iterations.
 const CHAIN_BLOCK: u32 = 256;
-const CHAIN_ITERATIONS: u64 = 800;
+const CHAIN_ITERATIONS: u64 = 200;
 
 /// Follows the script of this process.
 pub fn follow() -> Result<(), Error> {
@@ -103,6 +103,10 @@ impl Client {
             ["open"] => self.open(),
             // SAFETY: a handle, or null, which is refused.
             ["close"] => unsafe { cuCtxDestroy_v2(self.context as Handle) },
+            ["die"] => {
+                // SAFETY: ends this very process.
+                unsafe { libc::raise(libc::SIGKILL) }
+            }
             // SAFETY: plain call.
             ["sync"] => unsafe { cuCtxSynchronize() },
             ["sms"] => return attribute(16).map(Some),
@@ -262,12 +266,12 @@ fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
 }
 
 /// Rows of `block_trace`, and the gaps of its first block.
-fn trace(blocks: u32, ms: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
+fn trace(blocks: u32, us: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
     const GAPS: usize = 64;
     let function = kernel(TRACE)?;
     let place = || alloc(2).map_err(|code| format!("CUresult {code}"));
     let (rows, gaps) = (place()?, place()?);
-    let ns = ms * 1_000_000;
+    let ns = us * 1_000;
     let threshold_ns = 100_000;
     let mut args = [rows, gaps, GAPS as u64, ns, 4 * ns, threshold_ns];
     ok(run(function, blocks, 32, &mut args))?;
@@ -288,7 +292,7 @@ fn trace(blocks: u32, ms: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
 
 /// First and last SM that blocks ran on, and on how many.
 fn census(blocks: u32) -> Result<String, Error> {
-    let (rows, _) = trace(blocks, 1)?;
+    let (rows, _) = trace(blocks, 100)?;
     let sms: BTreeSet<u64> = rows.chunks(4).map(|row| row[0]).collect();
     let (first, last) = (sms.first().ok_or("none")?, sms.last().ok_or("none")?);
     Ok(format!("{first} {last} {}", sms.len()))
@@ -297,7 +301,7 @@ fn census(blocks: u32) -> Result<String, Error> {
 /// How often a kernel was interrupted, how long at a time, and how long it ran in between, in
 /// microseconds; medians.
 fn gaps(ms: u64) -> Result<String, Error> {
-    let (rows, gaps) = trace(1, ms)?;
+    let (rows, gaps) = trace(1, ms * 1_000)?;
     let count = rows[3] as usize;
     let pairs: Vec<(u64, u64)> = gaps
         .chunks(2)

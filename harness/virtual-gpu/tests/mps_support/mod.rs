@@ -34,7 +34,19 @@ pub fn scene(
     test: &str,
     time: TimeMode,
     machine: &Machine,
-    play: impl FnOnce(&Stage) -> Result<(), Error>,
+    play: impl Fn(&Stage) -> Result<(), Error>,
+) -> Result<(), Error> {
+    scenes(test, time, std::slice::from_ref(machine), |stage, _| {
+        play(stage)
+    })
+}
+
+/// Plays a scene on a fresh device of each machine, or the part that this process has in it.
+pub fn scenes(
+    test: &str,
+    time: TimeMode,
+    machines: &[Machine],
+    play: impl Fn(&Stage, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let flags = std::env::var(FLAGS).unwrap_or_default();
     match std::env::var(ROLE).as_deref() {
@@ -53,15 +65,19 @@ pub fn scene(
         }
         Ok(_) => client::follow(),
         Err(_) => {
-            let folder = tempfile::tempdir()?;
-            let dir = folder.path().join("device");
-            std::fs::create_dir(&dir)?;
-            Session::new(time, 1).create(&dir, machine)?;
-            play(&Stage {
-                test: test.to_owned(),
-                device: Device::open(&dir)?,
-                folder,
-            })
+            for (index, machine) in machines.iter().enumerate() {
+                let folder = tempfile::tempdir()?;
+                let dir = folder.path().join("device");
+                std::fs::create_dir(&dir)?;
+                Session::new(time, 1).create(&dir, machine)?;
+                let stage = Stage {
+                    test: test.to_owned(),
+                    device: Device::open(&dir)?,
+                    folder,
+                };
+                play(&stage, index)?;
+            }
+            Ok(())
         }
     }
 }
@@ -140,7 +156,11 @@ impl Stage {
             if let Some(status) = over {
                 return Err(format!("the daemon ended: {status}").into());
             }
-            Ok(mpsd::ask(&daemon.pipe, "get_server_list").is_ok())
+            // Somebody else's answer would not do.
+            let pid = daemon.pipe.join("nvidia-cuda-mps-control.pid");
+            let pid = std::fs::read_to_string(pid).unwrap_or_default();
+            let ours = pid.trim() == daemon.child.0.id().to_string();
+            Ok(ours && mpsd::ask(&daemon.pipe, "get_server_list").is_ok())
         })?;
         Ok(daemon)
     }
@@ -153,22 +173,34 @@ impl Stage {
                 self.device.expect(id as u32)?;
             }
         }
-        let start = |(id, (env, script)): (usize, &(&[(&str, &str)], &str))| {
-            let mut child = self
-                .part("client", env)
-                .env(client::ID, id.to_string())
-                .env(client::SCRIPT, script)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
-            let out = child.stdout.take().ok_or("no output")?;
-            Ok(Client {
-                id: id as u32,
-                child: Killed(child),
-                out: BufReader::new(out),
-            })
-        };
-        cast.iter().enumerate().map(start).collect()
+        let cast = cast.iter().enumerate();
+        cast.map(|(id, (env, script))| self.client(id as u32, env, script))
+            .collect()
+    }
+
+    /// Starts a client that is, in virtual time, an announced participant of this number.
+    pub fn client(&self, id: u32, env: &[(&str, &str)], script: &str) -> Result<Client, Error> {
+        let mut child = self
+            .part("client", env)
+            .env(client::ID, id.to_string())
+            .env(client::SCRIPT, script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take().ok_or("no output")?;
+        Ok(Client {
+            id,
+            child: Killed(child),
+            out: BufReader::new(out),
+        })
+    }
+
+    /// Starts one client under a number of its own, and returns what it says to its end.
+    pub fn play_as(&self, id: u32, script: &str) -> Result<Vec<String>, Error> {
+        if self.device.is_virtual_time() {
+            self.device.expect(id)?;
+        }
+        self.client(id, &[], script)?.finish()
     }
 
     /// Starts clients with no variables of their own, and returns what they say to their ends.
@@ -265,9 +297,20 @@ impl Client {
 
     /// Lets it go on from its `hold`.
     pub fn go(&mut self, stage: &Stage) -> Result<(), Error> {
+        self.announce(stage)?;
+        self.tell()
+    }
+
+    /// Announces it on the clock, which then stands until it was told to go on.
+    pub fn announce(&self, stage: &Stage) -> Result<(), Error> {
         if stage.device.is_virtual_time() {
             stage.device.expect(self.id)?;
         }
+        Ok(())
+    }
+
+    /// Tells it to go on, once it has been announced.
+    pub fn tell(&mut self) -> Result<(), Error> {
         let stdin = self.child.0.stdin.as_mut().ok_or("no input")?;
         writeln!(stdin, "go")?;
         Ok(())
@@ -298,4 +341,16 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) ->
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+/// SIGKILL.
+pub fn kill(pid: u32) -> Result<(), Error> {
+    let status = Command::new("kill")
+        .args(["-KILL", &pid.to_string()])
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("kill {pid}: {status}").into())
+    }
 }
