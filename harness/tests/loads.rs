@@ -6,6 +6,7 @@
 //! this program run again, once for each machine; it prints one line of JSON for each workload.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -258,7 +259,7 @@ fn again() -> Result<(), Error> {
             }
         };
         // The reader skips whatever the test harness prints before it on the line.
-        println!("\n{line}");
+        writeln!(std::io::stdout(), "\n{line}")?;
     }
     Ok(())
 }

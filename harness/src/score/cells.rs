@@ -107,8 +107,8 @@ impl<'a> Cells<'a> {
         let all: BTreeSet<&Pair> = self.by_key.keys().map(|key| &key.pair).collect();
         // A victim without an aggressor has a place of its own only if it never has one.
         let stands = |pair: &&Pair| {
-            let contends = |other: &&Pair| other.aggressor.is_some() && other.has_victim_of(pair);
-            pair.aggressor.is_some() || !all.iter().any(|other| contends(&other))
+            let contends = |other: &Pair| other.aggressor.is_some() && other.has_victim_of(pair);
+            pair.aggressor.is_some() || !all.iter().any(|other| contends(other))
         };
         let mut pairs: Vec<Pair> = all.iter().copied().filter(stands).cloned().collect();
         let place = |pair: &Pair| {
