@@ -1,6 +1,6 @@
-//! Every workload of the catalogue on the virtual GPU: its results are verified, it reaches the peak
-//! of its own resource as the machine file has it, it keeps to its share or its dose, and nothing of
-//! it is sized for one machine.
+//! Every workload of the catalogue on the virtual GPU: its results are verified, it reaches the
+//! peak of its own resource as the machine file has it, it keeps to its share or its dose, and
+//! nothing of it is sized for one machine.
 //!
 //! The library of the virtual device is found through the environment, so that the work is done by
 //! this program run again, once for each machine; it prints one line of JSON for each workload.

@@ -31,9 +31,9 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-         mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, device_time, \
-         telemetry_period, blocks, cell, cell_min, thresholds, time-slicing, mps-quota, mps-static, \
-         mig, mig-mps, hami)",
+         mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, \
+         device_time, telemetry_period, blocks, cell, cell_min, thresholds, time-slicing, \
+         mps-quota, mps-static, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -208,8 +208,8 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
     let missing = load("no/such.toml", &Overrides::default());
     assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
     let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
-    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, or the path of a .toml \
-                file)";
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, or the path of a \
+                .toml file)";
     assert_eq!(unknown, Err(line.to_owned()));
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! `inference`: a decode step of a language model, small launches that wait for one another.
 //! Counter: that of `matvec`.
 //!
-//! A request copies its input to the device, goes through layers and copies its output back. A layer
-//! is a norm, then a matrix-vector product in slices of as many rows as the share has SMs, then a
-//! small matrix product and a softmax that give the next layer its input. Successive slices use
-//! successive weights of a buffer well above the size of L2, also from request to request, so that
-//! weights come from DRAM as those of a model do. No launch has more blocks than the share has SMs.
+//! A request copies its input to the device, goes through layers and copies its output back. A
+//! layer is a norm, then a matrix-vector product in slices of as many rows as the share has SMs,
+//! then a small matrix product and a softmax that give the next layer its input. Successive slices
+//! use successive weights of a buffer well above the size of L2, also from request to request, so
+//! that weights come from DRAM as those of a model do. No launch has more blocks than the share has
+//! SMs.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, PinnedBuffer};
 use gpubench_kernels::kernel::matmul::{self, Matmul, TILE};

@@ -1,8 +1,8 @@
 //! `memory-hog`: takes all the memory that there is, touches it and gives it back. Counter:
 //! `cuMemGetInfo`, `nvmlDeviceGetMemoryInfo`.
 //!
-//! A request is one such grab, which takes as long as it takes; between requests nothing is held, so
-//! that a dose is the part of the time for which the memory is gone.
+//! A request is one such grab, which takes as long as it takes; between requests nothing is held,
+//! so that a dose is the part of the time for which the memory is gone.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;

@@ -1,9 +1,9 @@
 //! `pcie`: copies from page-locked host memory, at a pace that keeps to the victim's share.
 //!
-//! While a copy runs it takes the whole link, so a request is cut into parts, and each part lasts as
-//! long as it would at the rate that calibration allows (`rate_per_s`, 0 for none): beside the copy a
-//! single warp watches the clock on a second stream, and the next part waits for both. A neighbour
-//! that takes no more than leaves the victim its share therefore takes nothing from it.
+//! While a copy runs it takes the whole link, so a request is cut into parts, and each part lasts
+//! as long as it would at the rate that calibration allows (`rate_per_s`, 0 for none): beside the
+//! copy a single warp watches the clock on a second stream, and the next part waits for both. A
+//! neighbour that takes no more than leaves the victim its share therefore takes nothing from it.
 
 use gpubench_kernels::driver::{
     DeviceBuffer, DeviceProps, DevicePtr, DriverError, Event, EventKind, Grid, PinnedBuffer, Stream,

@@ -1,5 +1,5 @@
-//! `power-virus`: arithmetic on every SM while DRAM is copied, for the most power that plain kernels
-//! draw. Counter: `nvmlDeviceGetPowerUsage`, `nvmlDeviceGetTotalEnergyConsumption`.
+//! `power-virus`: arithmetic on every SM while DRAM is copied, for the most power that plain
+//! kernels draw. Counter: `nvmlDeviceGetPowerUsage`, `nvmlDeviceGetTotalEnergyConsumption`.
 //!
 //! Each of the two takes half of the threads that an SM holds, on a stream of its own, so that both
 //! run at the same time.

@@ -1,4 +1,5 @@
-//! `reserve`: takes the memory of its share in one piece and gives it back. Counter: `cuMemGetInfo`.
+//! `reserve`: takes the memory of its share in one piece and gives it back. Counter:
+//! `cuMemGetInfo`.
 //!
 //! A request is one reservation, which takes as long as it takes. One that is refused is a request
 //! that failed: a promise of capacity that was not kept.
