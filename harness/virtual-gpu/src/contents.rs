@@ -99,7 +99,8 @@ pub struct HostView {
     bytes: usize,
 }
 
-// SAFETY: an address and a length; whoever reads or writes there races with kernels, as on hardware.
+// SAFETY: an address and a length; whoever reads or writes there races with kernels, as on
+// hardware.
 unsafe impl Send for HostView {}
 // SAFETY: as above.
 unsafe impl Sync for HostView {}

@@ -30,6 +30,7 @@ codes! {
     NO_BINARY_FOR_GPU = 209, "no kernel image is available for execution on the device";
     INVALID_PTX = 218, "a PTX JIT compilation failed";
     UNSUPPORTED_PTX_VERSION = 222, "the provided PTX was compiled with an unsupported toolchain";
+    UNSUPPORTED_EXEC_AFFINITY = 224, "the requested execution affinity is not supported";
     INVALID_SOURCE = 300, "device kernel image is invalid";
     FILE_NOT_FOUND = 301, "file not found";
     OPERATING_SYSTEM = 304, "OS call failed or operation not supported on this OS";

@@ -183,27 +183,12 @@ pub fn execute(
         }
     };
     print(&execution.printed);
-    let of = |indices: Vec<usize>| -> Vec<u64> {
-        indices
-            .into_iter()
-            .filter_map(|index| run.ranges.starts[index])
-            .collect()
-    };
-    let touched = [
-        execution.footprint.read_ranges(),
-        execution.footprint.written_ranges(),
-    ];
-    let open = touched
-        .iter()
-        .flatten()
-        .any(|&index| run.ranges.open[index]);
-    let written = execution.footprint.written_ranges();
-    let extents = written
-        .iter()
-        .filter(|index| run.ranges.starts[**index].is_some())
-        .map(|index| execution.footprint.extent(*index))
-        .collect();
-    let (reads, writes) = (of(execution.footprint.read_ranges()), of(written));
+    let Touched {
+        reads,
+        writes,
+        extents,
+        open,
+    } = run.touched(&execution);
     if !sampled && fault.is_none() {
         refuse_unwritten(process, &function.name, &reads)?;
     }
@@ -226,6 +211,14 @@ pub fn execute(
         open,
         fault,
     })
+}
+
+/// What a launch touched, as in [`Outcome`].
+struct Touched {
+    reads: Vec<u64>,
+    writes: Vec<u64>,
+    extents: Vec<(u64, u64)>,
+    open: bool,
 }
 
 /// One launch being executed.
@@ -319,6 +312,23 @@ impl Run<'_> {
         first.printed.extend(rest.printed);
         first.footprint.absorb(rest.footprint);
         Ok((first, !in_full))
+    }
+
+    fn touched(&self, execution: &Execution) -> Touched {
+        let footprint = &execution.footprint;
+        let (read, written) = (footprint.read_ranges(), footprint.written_ranges());
+        let starts = &self.ranges.starts;
+        let of = |indices: &[usize]| indices.iter().filter_map(|&index| starts[index]).collect();
+        let known = written.iter().filter(|index| starts[**index].is_some());
+        Touched {
+            reads: of(&read),
+            writes: of(&written),
+            extents: known.map(|index| footprint.extent(*index)).collect(),
+            open: read
+                .iter()
+                .chain(&written)
+                .any(|&index| self.ranges.open[index]),
+        }
     }
 
     fn writes_open(&self, execution: &Execution) -> bool {

@@ -254,3 +254,31 @@ fn a_look_up_gives_the_form_of_the_version_and_of_the_stream() -> Result<(), Err
     assert_eq!(find(c"cuMemAlloc", 13_000, 8).0, 1);
     Ok(())
 }
+
+#[test]
+fn later_forms_of_context_calls() -> Result<(), Error> {
+    with_context(|| {
+        let (mut first, mut second, mut current): (Handle, Handle, Handle) =
+            (null_mut(), null_mut(), null_mut());
+        let mut device = 9;
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(cuCtxGetCurrent(&raw mut first))?;
+            ok(cuCtxCreate_v4(&raw mut second, std::ptr::null(), 0, 0))?;
+            ok(cuCtxSynchronize_v2(first))?;
+            ok(cuCtxGetDevice_v2(&raw mut device, first))?;
+            ok(cuCtxGetCurrent(&raw mut current))?;
+            assert_eq!(
+                (device, current),
+                (0, second),
+                "the other one stays current"
+            );
+            ok(cuCtxDestroy_v2(second))?;
+            assert_eq!(cuCtxSynchronize_v2(second), 201);
+            let shares = [0_u64; 1];
+            let list = shares.as_ptr().cast();
+            assert_eq!(cuCtxCreate_v3(&raw mut second, list, 1, 0, 0), 224);
+            ok(cuCtxSetCurrent(first))
+        }
+    })
+}

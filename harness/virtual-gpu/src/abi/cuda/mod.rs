@@ -6,6 +6,7 @@
 pub mod action;
 mod array;
 mod context;
+mod context_forms;
 mod copies;
 mod copy;
 mod device;
@@ -40,6 +41,7 @@ pub use per_thread::{default_stream_of_thread, null_stream};
 pub mod calls {
     pub use super::array::*;
     pub use super::context::*;
+    pub use super::context_forms::*;
     pub use super::copies::*;
     pub use super::device::*;
     pub use super::event::*;
