@@ -5,8 +5,11 @@
 //! this for the vendor's command.
 
 use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
 
 use crate::device::{Device, DeviceError};
+use crate::session;
 
 /// Name of the command.
 pub const NAME: &str = "nvidia-smi";
@@ -16,6 +19,8 @@ const INVALID_ARGUMENT: u8 = 2;
 const NOT_SUPPORTED: u8 = 3;
 const NO_PERMISSION: u8 = 4;
 const NOT_FOUND: u8 = 6;
+const NO_DRIVER: u8 = 9;
+const OTHER: u8 = 255;
 
 /// The levels, by number.
 const LEVELS: [&str; 4] = ["Default", "Short", "Medium", "Long"];
@@ -34,6 +39,23 @@ pub struct Answer {
 enum Wish {
     List,
     Set(u32),
+}
+
+/// Runs the command on the device that the environment names, and returns its exit code.
+#[must_use]
+pub fn run(argv: &[OsString]) -> u8 {
+    let answer = match std::env::var_os(session::ENV) {
+        None => refusal(NO_DRIVER, "NVIDIA-SMI has failed: no virtual GPU was started"),
+        Some(dir) => {
+            let args = argv.get(1..).unwrap_or_default();
+            let device = Device::open(Path::new(&dir));
+            let answered = device.and_then(|device| answer(args, &device));
+            answered.unwrap_or_else(|error| refusal(OTHER, &error.to_string()))
+        }
+    };
+    // Whoever closed the standard output still learns the exit code.
+    let _ = std::io::stdout().write_all(answer.text.as_bytes());
+    answer.code
 }
 
 /// Answers the command's arguments, without its name.

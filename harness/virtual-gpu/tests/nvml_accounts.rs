@@ -91,10 +91,8 @@ fn an_account_outlives_its_process() -> Result<(), Error> {
             "not under MIG"
         );
         // SAFETY: plain call.
-        assert_eq!(
-            unsafe { nvmlDeviceSetAccountingMode(device, 1) },
-            NOT_SUPPORTED
-        );
+        let code = unsafe { nvmlDeviceSetAccountingMode(device, 1) };
+        assert_eq!(code, NOT_SUPPORTED);
         Ok(())
     })
 }

@@ -77,7 +77,7 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         });
     }
     match field {
-        // PERF_POLICY_POWER and PERF_POLICY_TOTAL_APP_CLOCKS: the cap is all that holds clocks down.
+        // PERF_POLICY_POWER and PERF_POLICY_TOTAL_APP_CLOCKS: only the cap holds clocks down.
         74 | 80 => capped_ns(device).map(Figure::Long),
         // PERF_POLICY_THERMAL; SW_THERM_SLOWDOWN, HW_THERM_SLOWDOWN, HW_POWER_BRAKE_SLOWDOWN: no
         // heat slows this device, and it has no brake.

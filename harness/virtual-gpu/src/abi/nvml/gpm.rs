@@ -1,8 +1,8 @@
 //! GPM, the performance monitor of Hopper and newer: counters between two samples.
 //!
 //! Figures are relative to what the sample was taken of: the device, a GPU instance, or the compute
-//! instance behind a MIG device. What the model does not count, or does not tell apart (the kinds of
-//! tensor operations), is not supported metric by metric.
+//! instance behind a MIG device. What the model does not count, or does not tell apart (the kinds
+//! of tensor operations), is not supported metric by metric.
 #![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::{CStr, c_char, c_uint};
@@ -123,7 +123,8 @@ entries! {
         // SAFETY: fields of the caller's structure, which is not null.
         let (version, count, handles) = unsafe {
             let (first, second) = (&raw const (*get).first, &raw const (*get).second);
-            (take(get.cast::<u32>())?, take(&raw const (*get).count)?, [take(first)?, take(second)?])
+            let count = take(&raw const (*get).count)?;
+            (take(get.cast::<u32>())?, count, [take(first)?, take(second)?])
         };
         if version != VERSION {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
