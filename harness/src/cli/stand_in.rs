@@ -4,13 +4,35 @@
 //! commands. To add one, add its line to [`STAND_INS`].
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
+
+use gpubench_virtual_gpu::mpsd::{self, Programs};
+use gpubench_virtual_gpu::smi;
 
 /// A command to stand in for: its file name, and what to run with its whole argument vector.
 pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
 
 /// Every command that can be stood in for.
-pub const STAND_INS: &[StandIn] = &[];
+pub const STAND_INS: &[StandIn] = &[
+    (mpsd::CONTROL, |argv| mpsd::control(argv, &PROGRAMS)),
+    (mpsd::SERVER, |_| mpsd::server()),
+    (smi::NAME, smi::run),
+];
+
+/// How the commands of MPS start each other.
+const PROGRAMS: Programs = Programs {
+    control: || this_program(mpsd::CONTROL),
+    server: || this_program(mpsd::SERVER),
+};
+
+/// This very program under another name. /proc/self/exe keeps naming it when its file is replaced.
+fn this_program(name: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(name);
+    command
+}
 
 /// Runs the stand-in whose name is the file name of `argv[0]`; `None` if there is none.
 #[must_use]
@@ -30,7 +52,7 @@ fn find(table: &[StandIn], argv: &[OsString]) -> Option<fn(&[OsString]) -> u8> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{StandIn, find};
+    use super::{STAND_INS, StandIn, find};
 
     const TABLE: &[StandIn] = &[("vendor-control", |_| 7)];
 
@@ -51,5 +73,11 @@ mod tests {
             );
         }
         assert!(find(TABLE, &[]).is_none());
+    }
+
+    #[test]
+    fn the_virtual_gpu_links_every_stand_in_and_nothing_else() {
+        let played: Vec<&str> = STAND_INS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(played, crate::device::virtual_gpu::COMMANDS);
     }
 }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use gpubench_virtual_gpu::device::{Device, DeviceError};
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
+use gpubench_virtual_gpu::mpsd;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
+use gpubench_virtual_gpu::smi;
 
 /// The shared object, built with this binary.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
@@ -26,6 +28,9 @@ const NAMES: [&str; 4] = [
     "libnvidia-ml.so",
     "libnvidia-ml.so.1",
 ];
+
+/// Commands of the vendor's that this program plays when called by a link of that name.
+pub const COMMANDS: [&str; 3] = [mpsd::CONTROL, mpsd::SERVER, smi::NAME];
 
 /// Marks a folder that is to stay when its maker is gone.
 const KEPT: &str = "kept";
@@ -104,6 +109,12 @@ impl VirtualGpu {
         self.root.join("lib")
     }
 
+    /// The folder of the commands that stand in for the vendor's.
+    #[must_use]
+    pub fn command_dir(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
     /// The folder of its state.
     #[must_use]
     pub fn device_dir(&self) -> PathBuf {
@@ -121,13 +132,17 @@ impl VirtualGpu {
     /// The variables with which a program finds it, over those that are set already.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
-        let mut libraries = OsString::from(self.library_dir());
-        if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty()) {
-            libraries.push(":");
-            libraries.push(others);
-        }
+        let before = |folder: PathBuf, variable: &str| {
+            let mut folders = OsString::from(folder);
+            if let Some(others) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
+                folders.push(":");
+                folders.push(others);
+            }
+            (OsString::from(variable), folders)
+        };
         BTreeMap::from([
-            (OsString::from("LD_LIBRARY_PATH"), libraries),
+            before(self.library_dir(), "LD_LIBRARY_PATH"),
+            before(self.command_dir(), "PATH"),
             (OsString::from(ENV), OsString::from(self.device_dir())),
         ])
     }
@@ -214,6 +229,12 @@ fn try_place(parent: &Path) -> Option<(PathBuf, File)> {
         std::fs::write(&object, OBJECT)?;
         for name in NAMES {
             symlink("virtual_gpu.so", lib.join(name))?;
+        }
+        let bin = root.join("bin");
+        builder.create(&bin)?;
+        let program = std::env::current_exe()?;
+        for name in COMMANDS {
+            symlink(&program, bin.join(name))?;
         }
         Ok((object, alive))
     });
