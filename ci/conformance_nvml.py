@@ -7,6 +7,7 @@ that calls libcuda through ctypes. The expected figures are those of the machine
     python3 -m venv DIR
     DIR/bin/pip install nvidia-ml-py==13.615.71 gpustat==1.1.1 nvitop==1.7.2
     gpubench virtual-gpu exec --machine turing -- DIR/bin/python ci/conformance_nvml.py
+    gpubench virtual-gpu exec --machine hopper -- DIR/bin/python ci/conformance_nvml.py
 
 A line is printed for every check; the exit status is 1 when one failed, 2 when the environment has
 no virtual GPU or a client is missing.
@@ -29,6 +30,8 @@ MIB = 1 << 20
 PATIENCE_S = 60.0
 XID_MMU_FAULT = 31
 ILLEGAL_ADDRESS = 700
+
+MACHINE = Path(os.environ.get("GPUBENCH_VIRTUAL_GPU", "")) / "machine.toml"
 
 failures = []
 
@@ -53,6 +56,12 @@ def eventually(what, look, holds):
         found = look()
     check(what, holds(found), found)
     return found
+
+
+def buffer_mib(machine):
+    """Size of each of the tenant's two buffers, in whole pages: together more than the L2 holds."""
+    half = machine["memory"]["l2_kib"] // 1024 // 2
+    return max(4, half // 2 * 2 + 2)
 
 
 # The tenant: a driver-API program of its own.
@@ -96,14 +105,14 @@ def tenant():
     cuda.alloc(256 * MIB)
     print("ready", flush=True)
     sys.stdin.readline()
-    size = 4 * MIB
+    size = buffer_mib(tomllib.loads(MACHINE.read_text())) * MIB
     to, source = cuda.alloc(size), cuda.alloc(size)
     copy = cuda.kernel("stream_copy")
     os.set_blocking(sys.stdin.fileno(), False)
     print("loading", flush=True)
     while sys.stdin.read(1) in ("", None):
         for _ in range(200):
-            # Four SMs: they draw 4 x 24 of the 320 GB/s that the machine file gives.
+            # Four SMs: they draw four times the bandwidth that the machine file gives to one.
             cuda.launch(copy, 4, 256, to, source, ctypes.c_uint64(size // 16))
         cuda.call("cuCtxSynchronize")
     store = cuda.kernel("fault_illegal_store")
@@ -254,13 +263,92 @@ def loaded(nvml, device, machine, tenant_process):
     text = run(beside_python("gpustat"), "--no-color", "--show-pid", "--show-power")
     check("gpustat prints the product", gpu["product"] in text, text)
     check("gpustat prints the tenant", f"/{tenant_process.pid}(" in text, text)
+    monitored(nvml, device, machine)
     text = run(beside_python("nvitop"), "--once", "--ascii")
     for what in [gpu["product"], gpu["driver"], f"CUDA Driver Version: {gpu['cuda']}", "Default"]:
         check(f"nvitop prints {what}", what in text, text)
     row = re.search(rf"^\|\s+0\s+{tenant_process.pid}\b.*$", text, re.MULTILINE)
-    megabytes = 256 + machine["memory"]["context_mib"] + 8
+    megabytes = 256 + machine["memory"]["context_mib"] + 2 * buffer_mib(machine)
     check(f"nvitop lists the tenant with {megabytes} MiB",
           row is not None and f"{megabytes}.0MiB" in row.group(), text)
+
+
+def metrics_between(nvml, device, seconds, ids):
+    """Metrics of the performance monitor over that time."""
+    samples = [nvml.nvmlGpmSampleAlloc() for _ in range(2)]
+    nvml.nvmlGpmSampleGet(device, samples[0])
+    time.sleep(seconds)
+    nvml.nvmlGpmSampleGet(device, samples[1])
+    get = nvml.c_nvmlGpmMetricsGet_t()
+    get.version, get.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(ids)
+    get.sample1, get.sample2 = samples
+    for place, number in zip(get.metrics, ids):
+        place.metricId = number
+    nvml.nvmlGpmMetricsGet(get)
+    for sample in samples:
+        nvml.nvmlGpmSampleFree(sample)
+    return [(place.nvmlReturn, place.value) for place in get.metrics[:len(ids)]]
+
+
+def monitored(nvml, device, machine):
+    """The performance monitor, where the chip has one: the tenant's load is on four SMs."""
+    has_one = int(machine["gpu"]["compute_capability"].split(".")[0]) >= 9
+    supported = nvml.nvmlGpmQueryDeviceSupport(device).isSupportedDevice
+    equal("support of the performance monitor", supported, int(has_one))
+    if not has_one:
+        return
+    sms = machine["gpu"]["sm_count"]
+    eventually(
+        "the monitor sees the four SMs for as long as kernels run",
+        lambda: metrics_between(nvml, device, 0.2, [1, 2]),
+        lambda found: found[0][1] > 20
+        and abs(found[1][1] - found[0][1] * 4 / sms) < 0.02 * found[0][1],
+    )
+
+
+def divided(nvml, device, machine):
+    """MIG: two equal halves are made, found in every way, and taken apart again."""
+    mig, profile = machine["mig"], next(p for p in machine["mig"]["profile"] if p["nvml"] == 2)
+    equal("MIG mode", nvml.nvmlDeviceGetMigMode(device), [0, 0])
+    activation = nvml.nvmlDeviceSetMigMode(device, nvml.NVML_DEVICE_MIG_ENABLE)
+    equal("activation of MIG mode", activation, nvml.NVML_SUCCESS)
+    equal("MIG devices at most", nvml.nvmlDeviceGetMaxMigDeviceCount(device), mig["slices"])
+    info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(device, 2)
+    name = f"MIG {profile['name']}"
+    equal("profile", (info.id, info.sliceCount, info.multiprocessorCount, info.name),
+          (profile["id"], profile["slices"], profile["sm"], name))
+    made = []
+    for _ in range(2):
+        gpu = nvml.nvmlDeviceCreateGpuInstance(device, info.id)
+        size = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gpu, 2, 0)
+        compute = nvml.nvmlGpuInstanceCreateComputeInstance(gpu, size.id)
+        made.append((gpu, compute, nvml.nvmlComputeInstanceGetInfo(compute).device))
+    try:
+        found = nvml.nvmlDeviceCreateGpuInstance(device, info.id)
+    except nvml.NVMLError as raised:
+        found = raised
+    check("a third half has no room",
+          isinstance(found, nvml.NVMLError_InsufficientResources), found)
+    usable = machine["memory"]["total_mib"] - machine["memory"]["reserved_mib"]
+    uuids = []
+    for index, (_, _, mig_device) in enumerate(made):
+        by_index = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, index)
+        uuids.append(nvml.nvmlDeviceGetUUID(by_index))
+        equal(f"UUID of MIG device {index}", nvml.nvmlDeviceGetUUID(mig_device), uuids[-1])
+        by_uuid = nvml.nvmlDeviceGetHandleByUUID(uuids[-1])
+        equal("its index", nvml.nvmlDeviceGetIndex(by_uuid), index)
+        total = nvml.nvmlDeviceGetMemoryInfo(by_index).total
+        equal("its memory", total, usable * MIB * profile["memory_slots"] // mig["slots"])
+        attributes = nvml.nvmlDeviceGetAttributes(by_index)
+        equal("its SMs", attributes.multiprocessorCount, profile["sm"])
+    check("the UUIDs differ", len(set(uuids)) == 2, uuids)
+    text = run(beside_python("nvitop"), "--once", "--ascii")
+    check("nvitop lists both halves", text.count(profile["name"]) >= 2, text)
+    for gpu, compute, _ in made:
+        nvml.nvmlComputeInstanceDestroy(compute)
+        nvml.nvmlGpuInstanceDestroy(gpu)
+    activation = nvml.nvmlDeviceSetMigMode(device, nvml.NVML_DEVICE_MIG_DISABLE)
+    equal("end of MIG mode", (activation, nvml.nvmlDeviceGetMigMode(device)), (0, [0, 0]))
 
 
 def faulted(nvml, device, tenant_process):
@@ -292,7 +380,7 @@ def main():
         return 2
     import pynvml as nvml
 
-    machine = tomllib.loads((Path(folder) / "machine.toml").read_text())
+    machine = tomllib.loads(MACHINE.read_text())
     try:
         nvml.nvmlDeviceGetCount()
         found = None
@@ -316,6 +404,8 @@ def main():
     memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
     equal("used memory after the tenant was killed", memory.used, 0)
     equal("processes after it", nvml.nvmlDeviceGetComputeRunningProcesses(device), [])
+    if "mig" in machine:
+        divided(nvml, device, machine)
     nvml.nvmlShutdown()
     print(f"{len(failures)} failed", flush=True)
     return 1 if failures else 0

@@ -90,8 +90,11 @@ step_smoke() {
 # Programs of others on the virtual GPU, unmodified: they must print what the machine file says.
 step_clients() {
     script ci/install-clients.sh
-    cargo run --locked --release --quiet -- \
-        virtual-gpu exec --machine turing -- target/clients/bin/python ci/conformance_nvml.py
+    local machine
+    for machine in turing hopper; do
+        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
+            target/clients/bin/python ci/conformance_nvml.py
+    done
 }
 
 # Runs one step and says how long it took. It runs in this shell, not in a condition: a function

@@ -45,7 +45,10 @@ enum Wish {
 #[must_use]
 pub fn run(argv: &[OsString]) -> u8 {
     let answer = match std::env::var_os(session::ENV) {
-        None => refusal(NO_DRIVER, "NVIDIA-SMI has failed: no virtual GPU was started"),
+        None => refusal(
+            NO_DRIVER,
+            "NVIDIA-SMI has failed: no virtual GPU was started",
+        ),
         Some(dir) => {
             let args = argv.get(1..).unwrap_or_default();
             let device = Device::open(Path::new(&dir));
