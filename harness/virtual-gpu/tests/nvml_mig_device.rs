@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::abi::nvml::mig::types::DeviceAttributes;
 use gpubench_virtual_gpu::abi::nvml::types::{
-    Bar1Memory, EventData, Memory, ProcessInfo, Utilization,
+    Bar1Memory, EventData, Memory, ProcessInfo, ProcessUtilizationSample, Utilization,
 };
 use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::mig::{divided, filled, mode, out, set_mode};
@@ -221,10 +221,16 @@ fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
                 let code = out(0, |to| unsafe { getter(device, to) });
                 assert_eq!(code, Err(NOT_SUPPORTED), "number {index} of the list");
             }
-            let refused = |code: Result<(), Error>| code.err().map(|e| e.to_string());
-            let rates = figure::<Utilization>(nvmlDeviceGetUtilizationRates, device).map(|_| ());
-            assert_eq!(refused(rates).as_deref(), Some("code 3"));
-            // SAFETY: valid places.
+            for handle in [device, parent] {
+                let rates = figure::<Utilization>(nvmlDeviceGetUtilizationRates, handle).err();
+                assert_eq!(rates.map(|e| e.to_string()).as_deref(), Some("code 3"));
+                let mut samples = [ProcessUtilizationSample::default(); 4];
+                let mut count = 4;
+                let ask = nvmlDeviceGetProcessUtilization;
+                // SAFETY: an array of that length.
+                let code = unsafe { ask(handle, samples.as_mut_ptr(), &raw mut count, 0) };
+                assert_eq!(code, NOT_SUPPORTED);
+            }
             let attributes = |device| {
                 // SAFETY: a valid place.
                 out(DeviceAttributes::default(), |to| unsafe {

@@ -103,6 +103,8 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         189 => Ok(Figure::Int(limits.default_mw)),
         // POWER_CURRENT_LIMIT and POWER_REQUESTED_LIMIT.
         190 | 192 => Ok(Figure::Int(limits.current_mw)),
+        // IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE: profiles are told while the mode is off.
+        199 => Ok(Figure::Int(u32::from(device.machine().mig.is_some()))),
         // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives.
         197 => Ok(Figure::Long(moved(device, 1)?.1)),
         198 => Ok(Figure::Long(moved(device, 0)?.1)),

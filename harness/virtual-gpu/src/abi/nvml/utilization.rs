@@ -21,6 +21,7 @@ use crate::state::{FRACTION_BITS, PROCESSES};
 
 figures! {
     fn nvmlDeviceGetUtilizationRates(device) -> Utilization {
+        undivided(device)?;
         super::library::catch_up(device)?;
         Ok(device.shared().read(|state| Utilization {
             gpu: state.window.last_percent,
@@ -131,8 +132,18 @@ fn unix_origin_ns(device: &Device) -> u64 {
     })
 }
 
+/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole.
+fn undivided(device: &Device) -> Result<(), Return> {
+    if device.shared().read(|state| state.mig.current)? {
+        Err(returns::NOT_SUPPORTED)
+    } else {
+        Ok(())
+    }
+}
+
 /// One sample for each process that had the device since that stamp.
 fn since(device: &Device, last_seen_us: u64) -> Result<Vec<ProcessUtilizationSample>, Return> {
+    undivided(device)?;
     catch_up_with_the_living(device)?;
     let now = Record::read(device)?;
     let mut library = library()?;
