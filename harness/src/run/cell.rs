@@ -63,6 +63,12 @@ pub async fn run(
     let seen = look::seen(run, crew, cell.condition, &sampled);
     if failure.is_none() {
         prove(run, cell, &seen)?;
+    } else if let Some(Err(error)) = &seen.daemon_clients
+        && crew.terms().mechanism.is_some()
+    {
+        // A cell that failed proves nothing, but a daemon that is gone says why it failed.
+        let reason = format!("not in force: {error}");
+        run.failed(&cell.mechanism, &cell.variant, &reason)?;
     }
     for row in &sampled.rows {
         run.telemetry.append(row)?;

@@ -138,16 +138,20 @@ impl Crew {
         } else {
             ToTenant::Close
         };
-        match self
-            .ask(
-                run,
-                place,
-                &message,
-                "opening or closing its context",
-                CONTEXT,
-            )
-            .await?
-        {
+        let doing = "opening or closing its context";
+        let answer = match self.ask(run, place, &message, doing, CONTEXT).await {
+            // What cannot be closed cannot be used again, and its process holds it open.
+            Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
+                if let Some(tenant) = self.places[place].take() {
+                    note_end(run, tenant, &error).await?;
+                }
+                return Ok(());
+            }
+            // One that has died meanwhile has closed it too.
+            Err(RunError::Tenant(TenantError::Ended { .. })) if !open => return Ok(()),
+            answer => answer?,
+        };
+        match answer {
             FromTenant::Opened { facts } if open => {
                 // Under a mechanism a tenant may see a part of the device.
                 if self.terms.mechanism.is_none() {

@@ -26,7 +26,6 @@ use gpubench_record::{
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
 use tokio::sync::watch;
 
-use crate::catalogue::EXCLUSIVE;
 use crate::device::Nvml;
 use crate::mechanism;
 use crate::mechanism::host::HostError;
@@ -203,17 +202,7 @@ impl Run {
         self.events.append(&RunEvent::Calibrated {
             calibration: calibration.clone(),
         })?;
-        let planned = self.setup.plan.mechanisms.clone();
-        let mut rows: Vec<_> = planned
-            .into_iter()
-            .map(|one| (one.name, one.variant))
-            .collect();
-        let native = |cell: &Cell| cell.variant == EXCLUSIVE;
-        if self.setup.plan.cells.iter().any(native) && rows.iter().all(|row| row.1 != EXCLUSIVE) {
-            // The reference runs for the others' sake where nobody asked for it, and is proved too.
-            rows.insert(0, (EXCLUSIVE.to_owned(), EXCLUSIVE.to_owned()));
-        }
-        for (name, variant) in rows {
+        for (name, variant) in self.variants() {
             let row = MechanismRow {
                 name,
                 variant,
@@ -239,6 +228,23 @@ impl Run {
         } else {
             Ok(RunEnd::Complete)
         }
+    }
+
+    /// Every variant that has cells, the planned ones first. The reference and the unprotected forms
+    /// run for the others' sake where nobody asked for them, and are proved too.
+    fn variants(&self) -> Vec<(String, String)> {
+        let plan = &self.setup.plan;
+        let asked = plan.mechanisms.iter().map(|one| (&one.name, &one.variant));
+        let run = plan
+            .cells
+            .iter()
+            .map(|cell| (&cell.mechanism, &cell.variant));
+        let mut seen = BTreeSet::new();
+        asked
+            .chain(run)
+            .filter(|(_, variant)| seen.insert((*variant).clone()))
+            .map(|(name, variant)| (name.clone(), variant.clone()))
+            .collect()
     }
 
     /// Writes down a cell for which there are no tenants.
