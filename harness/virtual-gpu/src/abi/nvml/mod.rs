@@ -3,7 +3,7 @@
 //! Identity and limits come from the machine file; whatever changes with time is read from the
 //! model after it has come up to the present. What the model does not know is not answered: those
 //! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting,
-//! but for MIG.
+//! but for MIG and accounting.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
