@@ -73,6 +73,7 @@ pub(crate) fn real() -> RunRecord {
             overall("mig", "mig[3g+3g]", None, None, &["memory"]),
         ],
         cells: cells(),
+        probes: Vec::new(),
         claims: Vec::new(),
     }
 }
@@ -282,6 +283,7 @@ fn empty_row(mechanism: &str, variant: &str, axis: &str, sub_axis: Option<&str>)
         isolation_index: None,
         jitter: None,
         survival: None,
+        overshoot: None,
         requests: 0,
     }
 }

@@ -116,6 +116,7 @@ fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Verify { .. } => "verifying",
         ToTenant::Census => "counting SMs",
         ToTenant::TryAllocate { .. } => "trying to allocate",
+        ToTenant::Probe { .. } => "probing",
         ToTenant::Prepare { .. } => "preparing a cell",
         ToTenant::Go { .. } => "running a cell",
         ToTenant::Quit => "quitting",

@@ -8,4 +8,5 @@ pub mod device;
 pub mod generator;
 pub mod load;
 pub mod log;
+pub mod probe;
 pub mod timer_selftest;

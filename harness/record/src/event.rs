@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::TenantResult;
 use crate::mechanism::{MechanismRow, Proof};
 use crate::plan::Plan;
+use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::run::Calibration;
 use crate::version::FormatVersion;
@@ -85,6 +86,11 @@ pub enum RunEvent {
         /// virtual time and where the host does not tell.
         #[serde(default)]
         cpu_steal_ratio: Option<f64>,
+    },
+    /// A probe ended.
+    Probed {
+        /// What it found.
+        result: ProbeResult,
     },
     /// Something the reader should know.
     Warning {

@@ -66,8 +66,12 @@ pub struct MatrixRow {
     pub isolation_index: Option<Estimate>,
     /// Tail growth beside the aggressor, in native medians.
     pub jitter: Option<Estimate>,
-    /// Share of victims unharmed.
+    /// Share of victims unharmed; on the memory axis, of trials that came out as promised.
     pub survival: Option<Estimate>,
+    /// What a tenant got beyond its memory limit, over the limit: the worst call, from the least to
+    /// the most over all rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot: Option<Estimate>,
     /// Requests behind the row.
     pub requests: u64,
 }

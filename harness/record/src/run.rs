@@ -9,6 +9,7 @@ use crate::cell::CellResult;
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
+use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
@@ -45,6 +46,9 @@ pub struct RunRecord {
     pub overall: Vec<OverallRow>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
+    /// What probes found, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeResult>,
     /// The claims ledger against this run; empty while there is none.
     pub claims: Vec<ClaimRow>,
 }

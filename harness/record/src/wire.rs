@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::probe::{ProbeAsk, ProbeTold};
 use crate::workload::{LoadSpec, WorkloadSpec};
 
 /// Protocol spoken by this build.
@@ -64,6 +65,11 @@ pub enum ToTenant {
     TryAllocate {
         /// How much.
         bytes: u64,
+    },
+    /// Do one step of a probe.
+    Probe {
+        /// The step.
+        ask: ProbeAsk,
     },
     /// Get ready for a cell: allocate, create the log, compute the schedule.
     Prepare {
@@ -138,6 +144,11 @@ pub enum FromTenant {
     Tried {
         /// `CUresult` of the refusal; absent if it was granted.
         refused_with: Option<i32>,
+    },
+    /// A step of a probe was done.
+    Probed {
+        /// What it found.
+        told: ProbeTold,
     },
     /// Ready for the common start.
     Ready {

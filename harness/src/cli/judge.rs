@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::{
-    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, Proof, RunEvent,
-    RunRecord, SampleRow, TenantResult,
+    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, ProbeResult,
+    Proof, RunEvent, RunRecord, SampleRow, TenantResult,
 };
 use gpubench_reports::store::{Record, StoreError, read_events};
 
@@ -69,6 +69,7 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
         cells.push(one(&record, &run, cell, end, &proofs)?);
     }
     run.cells = cells;
+    run.probes = probes(&events);
     outcomes(&mut run);
     let peaks = share_of_peak(&run);
     let scored = score::score(&score::ScoreInput {
@@ -77,6 +78,7 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
         mechanisms: &run.mechanisms,
         aggressor_peaks: &peaks,
         calibration: &run.calibration,
+        probes: &run.probes,
         timer_floor_ns: run
             .provenance
             .timer_floor_ns
@@ -110,6 +112,14 @@ fn share_of_peak(run: &RunRecord) -> BTreeMap<String, f64> {
         .filter(|(_, peak)| peak.peak_per_s > 0.0)
         .map(|(name, peak)| (name.clone(), peak.alone_per_s / peak.peak_per_s))
         .collect()
+}
+
+fn probes(events: &[RunEvent]) -> Vec<ProbeResult> {
+    let found = |event: &RunEvent| match event {
+        RunEvent::Probed { result } => Some(result.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(found).collect()
 }
 
 fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {

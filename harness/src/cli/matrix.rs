@@ -37,6 +37,9 @@ pub struct Args {
     /// takes over the calibration of the first.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
+    /// After the cells, probe each mechanism: memory caps, reservations, residue, visibility
+    #[arg(long)]
+    probes: bool,
     /// End with status 10 if anything is inconclusive
     #[arg(long)]
     strict: bool,
@@ -74,6 +77,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             what: format!("this program cannot find itself: {error}"),
         })?,
         calibration,
+        probes: args.probes,
         host: HostSetup {
             profile,
             facts,

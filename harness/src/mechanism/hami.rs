@@ -120,6 +120,10 @@ impl Mechanism for Hami {
         }
     }
 
+    fn memory_limit_bytes(&self, asked: &Asked<'_>) -> Option<u64> {
+        Some(limit_mib(asked) << 20)
+    }
+
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         if seen.condition.is_native() || seen.tenants.is_empty() {
             return Vec::new();

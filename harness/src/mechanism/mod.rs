@@ -104,6 +104,11 @@ pub trait Mechanism: Sync {
         Questions::default()
     }
 
+    /// The memory that one tenant may have at most; none if it may take everything.
+    fn memory_limit_bytes(&self, _asked: &Asked<'_>) -> Option<u64> {
+        None
+    }
+
     /// Judges what was seen while one of its cells ran. Empty if the cell can show nothing.
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof>;
 }

@@ -80,6 +80,10 @@ impl Mechanism for MpsQuota {
         }
     }
 
+    fn memory_limit_bytes(&self, asked: &Asked<'_>) -> Option<u64> {
+        memory_limit_mib(asked).map(|mib| mib << 20)
+    }
+
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         let mut proofs = mps::clients(seen);
         if proofs.is_empty() {

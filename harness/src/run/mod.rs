@@ -10,6 +10,7 @@ mod clock;
 mod crew;
 mod look;
 mod peaks;
+mod probe;
 mod sampler;
 mod standing;
 mod steal;
@@ -54,6 +55,8 @@ pub struct Setup {
     pub spawner: Spawner,
     /// A calibration made before, to be used instead of a new one.
     pub calibration: Option<Calibration>,
+    /// Whether mechanisms are probed after the cells.
+    pub probes: bool,
     /// What mechanisms need to know.
     pub host: HostSetup,
 }
@@ -222,6 +225,9 @@ impl Run {
                 Err(reason) => Some(self.not_run(&cell, reason)?),
             };
             observer.cell_ends(&cell, failure.as_deref());
+        }
+        if self.setup.probes && !*self.stop.borrow() {
+            probe::campaign(self, standing, observer).await?;
         }
         if *self.stop.borrow() {
             Ok(RunEnd::Interrupted)

@@ -22,6 +22,7 @@ mod claimed;
 mod figures;
 mod jitter;
 mod level;
+mod memory;
 mod overall;
 mod reference;
 mod resource;
@@ -32,7 +33,7 @@ mod word;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan};
+use gpubench_record::{Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeResult};
 
 use cells::{Cells, Pair};
 use claimed::Claimed;
@@ -61,6 +62,8 @@ pub struct ScoreInput<'a> {
     pub aggressor_peaks: &'a BTreeMap<String, f64>,
     /// What was found before the cells: it knows the workloads that this device cannot run.
     pub calibration: &'a Calibration,
+    /// What probes found; empty where nobody asked for them.
+    pub probes: &'a [ProbeResult],
     /// Lateness that the host's timers themselves show; `None` in virtual time.
     pub timer_floor_ns: Option<f64>,
 }
@@ -141,6 +144,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         for pair in &asked.pairs {
             rows.push(resource::row(context, mechanism, pair));
         }
+        rows.extend(memory::rows(context, mechanism));
         if let Some(pair) = &asked.jitter {
             rows.push(jitter::row(context, mechanism, pair));
         }

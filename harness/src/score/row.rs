@@ -53,6 +53,7 @@ impl Row {
             isolation_index: None,
             jitter: None,
             survival: None,
+            overshoot: None,
             requests: 0,
         };
         Self {

@@ -20,6 +20,9 @@ pub(super) fn matrix(record: &RunRecord, notes: &mut Notes) -> Table {
     if record.matrix.iter().any(|row| row.survival.is_some()) {
         figures.push(("survival", |row| &row.survival));
     }
+    if record.matrix.iter().any(|row| row.overshoot.is_some()) {
+        figures.push(("overshoot", |row| &row.overshoot));
+    }
     let mut columns: Vec<String> = ["mechanism", "axis", "level", "claimed"]
         .map(str::to_owned)
         .into();
@@ -154,6 +157,7 @@ fn counts(row: &MatrixRow) -> Cell {
         ("guarantee", &row.guarantee),
         ("jitter", &row.jitter),
         ("survival", &row.survival),
+        ("overshoot", &row.overshoot),
     ]);
     let requests = (row.requests > 0).then(|| format!("{} requests", row.requests));
     Cell::lines([Some(blocks), requests].iter().flatten())

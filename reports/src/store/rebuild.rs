@@ -55,6 +55,7 @@ pub(super) fn rebuild(
         matrix: Vec::new(),
         overall: Vec::new(),
         cells: Vec::new(),
+        probes: Vec::new(),
         claims: Vec::new(),
     };
     let mut end = None;
@@ -82,6 +83,7 @@ pub(super) fn rebuild(
                 open_cell = None;
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
+            RunEvent::Probed { result } => run.probes.push(result),
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
                 run.provenance.ended_at = Some(at);

@@ -7,6 +7,7 @@ use crate::clock::ClockError;
 use crate::generator::{DeviceError, PartError};
 use crate::load::LoadError;
 use crate::log::LogError;
+use crate::probe::ProbeError;
 
 /// Why a message could not be answered as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,5 +66,6 @@ failures! {
     LoadError => LoadError::code;
     LogError => |_| None;
     PartError => |_| None;
+    ProbeError => ProbeError::code;
     gpubench_stats::ScheduleError => |_| None;
 }

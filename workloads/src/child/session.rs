@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
-use gpubench_record::WorkloadSpec;
+use gpubench_record::{ProbeAsk, ProbeTold, WorkloadSpec};
 
 use crate::device::EventPool;
 use crate::load::{self, Gpu, LoadError, Prepared};
+use crate::probe::{self, Kept, ProbeError};
 
 /// What exists only while the device is open. Everything in it is a device object: it is made and
 /// dropped by a thread that has joined the clock.
 pub(super) struct Session {
     // Fields drop in this order: what is used before what it was made from.
+    kept: Kept,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
     pool: Option<Arc<EventPool>>,
     pub(super) gpu: Gpu,
@@ -44,6 +46,7 @@ impl Session {
         };
         Ok((
             Self {
+                kept: Kept::default(),
                 in_use: None,
                 pool: None,
                 gpu,
@@ -71,6 +74,12 @@ impl Session {
     /// Gives the workload's memory back, for something that wants the device to itself.
     pub(super) fn put_away(&mut self) {
         self.in_use = None;
+    }
+
+    /// Does one step of a probe, with the workload's memory out of its way.
+    pub(super) fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeTold, ProbeError> {
+        self.put_away();
+        probe::step(&self.gpu, &mut self.kept, ask)
     }
 
     /// Readies that many event pairs.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpubench_kernels::driver;
 use gpubench_record::wire::{Participants, WAIVED};
-use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
+use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
 use super::evidence;
@@ -68,6 +68,7 @@ impl Tenant {
             ToTenant::Verify { workloads } => self.verify(&workloads),
             ToTenant::Census => self.census(),
             ToTenant::TryAllocate { bytes } => self.try_allocate(bytes),
+            ToTenant::Probe { ask } => self.probe(&ask),
             ToTenant::Prepare {
                 cell: _,
                 workload,
@@ -203,6 +204,16 @@ impl Tenant {
             evidence::try_allocate(gpu, bytes).doing(DOING)
         })?;
         Ok(FromTenant::Tried { refused_with })
+    }
+
+    fn probe(&mut self, ask: &ProbeAsk) -> Result<FromTenant, Failure> {
+        const DOING: &str = "probing";
+        let open = usable(&mut self.open, DOING)?;
+        let session = &mut open.session;
+        let told = joined(&self.clock, open.participants, DOING, || {
+            session.probe(ask).doing(DOING)
+        })?;
+        Ok(FromTenant::Probed { told })
     }
 
     fn prepare(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
     Calibration, Cell, CellResult, Condition, Durations, GateResult, GateState, MatrixRow,
-    MechanismRow, Outcome, OverallRow, Plan, Proof, SubAxis, Thresholds,
+    MechanismRow, Outcome, OverallRow, Plan, ProbeResult, Proof, SubAxis, Thresholds,
 };
 
 use crate::gate::figure::{
@@ -28,6 +28,7 @@ pub(super) struct Lab {
     pub mechanisms: Vec<MechanismRow>,
     pub peaks: BTreeMap<String, f64>,
     pub timer_floor_ns: Option<f64>,
+    pub probes: Vec<ProbeResult>,
     pub calibration: Calibration,
 }
 
@@ -83,6 +84,7 @@ impl Lab {
                 .collect(),
             peaks: BTreeMap::from([("fma-hog".to_owned(), 0.99)]),
             timer_floor_ns: None,
+            probes: Vec::new(),
             calibration: Calibration::new(BTreeMap::new()),
         };
         for block in 0..blocks {
@@ -152,6 +154,7 @@ impl Lab {
             mechanisms: &self.mechanisms,
             aggressor_peaks: &self.peaks,
             calibration: &self.calibration,
+            probes: &self.probes,
             timer_floor_ns: self.timer_floor_ns,
         }
     }

@@ -1,0 +1,205 @@
+//! Probes: single questions to tenants whose answer is no rate. What is asked, what a tenant tells,
+//! and what a whole probe found.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One step of a probe, from the coordinator to a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum ProbeAsk {
+    /// Take pages, mark each with a canary, count them, and keep them.
+    Mark {
+        /// How many pages.
+        pages: u64,
+        /// Bytes of a page.
+        page_bytes: u32,
+        /// Which canary.
+        seed: u32,
+    },
+    /// Take pages, without writing to them, count those that carry a canary, and give them back.
+    Scan {
+        /// At most how many; fewer if the driver refuses.
+        pages: u64,
+        /// Bytes of a page.
+        page_bytes: u32,
+        /// Which canary.
+        seed: u32,
+    },
+    /// Take memory by one call until the driver refuses, and give it back.
+    Grab {
+        /// The call, as cuda.h names it.
+        call: String,
+        /// Where to stop if nobody refuses.
+        most_bytes: u64,
+    },
+    /// Take memory by `cuMemAlloc` in pieces until the driver refuses, and keep it.
+    Hold {
+        /// Where to stop if nobody refuses.
+        most_bytes: u64,
+        /// Pieces in which it is taken; what remains is taken in one smaller piece.
+        pieces: u32,
+    },
+    /// Give everything back that earlier steps kept.
+    Release,
+    /// Say how much memory `cuMemGetInfo` shows.
+    Look,
+    /// Copy words from addresses that are another tenant's.
+    Read {
+        /// The addresses.
+        addresses: Vec<u64>,
+        /// The canary of the tenant whose addresses they are.
+        seed: u32,
+    },
+}
+
+/// What a tenant found in one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum ProbeTold {
+    /// Pages were marked.
+    Marked {
+        /// How many.
+        pages: u64,
+        /// Of these, how many the scan of the same tenant found again.
+        found: u64,
+        /// Where they begin, piece by piece.
+        addresses: Vec<u64>,
+    },
+    /// Pages were scanned.
+    Scanned {
+        /// How many.
+        pages: u64,
+        /// How many carried the canary.
+        stale: u64,
+    },
+    /// Memory was taken.
+    Took {
+        /// How much.
+        bytes: u64,
+        /// `CUresult` of the refusal that ended it; absent if nobody refused.
+        refused_with: Option<i32>,
+    },
+    /// Everything was given back.
+    Released,
+    /// What `cuMemGetInfo` shows.
+    Shown {
+        /// All memory.
+        total_bytes: u64,
+        /// Free memory.
+        free_bytes: u64,
+    },
+    /// What came of each copy.
+    Read {
+        /// Copies that were refused.
+        refused: u32,
+        /// Copies that brought the other tenant's canary.
+        canary: u32,
+        /// Copies that brought something else: the address is one of its own as well.
+        other: u32,
+        /// `CUresult` of the first refusal.
+        refused_with: Option<i32>,
+    },
+}
+
+/// What one probe found under one variant of a mechanism.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeResult {
+    /// Canonical variant.
+    pub variant: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: ProbeFound,
+}
+
+/// The findings of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "probe")]
+pub enum ProbeFound {
+    /// One tenant marked pages and gave them up, another looked for them.
+    Residue {
+        /// How they were given up: `freed` one by one, or with the `context`.
+        given_up: String,
+        /// Bytes of a page.
+        page_bytes: u32,
+        /// Pages that were marked.
+        marked: u64,
+        /// Of these, how many the marking tenant found again itself: the check of the scan.
+        found_by_owner: u64,
+        /// Pages that the other tenant looked at.
+        scanned: u64,
+        /// Of these, how many carried the canary.
+        stale: u64,
+    },
+    /// One tenant took all that it could get by each call.
+    Cap {
+        /// The limit that is set; absent if there is none.
+        limit_bytes: Option<u64>,
+        /// Memory of the whole device.
+        device_bytes: u64,
+        /// What the tenant had already, as its own view of a limited device tells.
+        in_use_bytes: u64,
+        /// Each call.
+        calls: Vec<CapCall>,
+    },
+    /// Neighbours took all that they could get, then the victim its reservation, again and again.
+    Capacity {
+        /// What the victim is entitled to.
+        reserved_bytes: u64,
+        /// Times that it was tried.
+        trials: u32,
+        /// Times that the victim got all of it.
+        honoured: u32,
+        /// Least that the neighbours held in a trial.
+        hogged_bytes: u64,
+        /// Least that the victim got in a trial.
+        granted_bytes: u64,
+    },
+    /// One tenant looked for another, who held memory with a canary in it.
+    Visibility {
+        /// Reads of the other's addresses, by copy.
+        reads: u32,
+        /// Of these, how many were refused, or met memory of the reader's own.
+        kept_out: u32,
+        /// Times that the other took memory and gave it back.
+        looks: u32,
+        /// Of these, how often free memory as `cuMemGetInfo` shows it followed.
+        seen_in_free: u32,
+        /// Whether NVML lists the other's process and memory to whoever asks; absent if not asked.
+        seen_in_nvml: Option<bool>,
+    },
+    /// It could not be done.
+    Broken {
+        /// Name of the sub-axis.
+        sub_axis: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How far one call gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CapCall {
+    /// The call.
+    pub call: String,
+    /// Least and most that it gave in any round.
+    pub bytes: (u64, u64),
+    /// How many rounds.
+    pub rounds: u32,
+    /// `CUresult` of the refusal; absent if it gave the whole device without refusing.
+    pub refused_with: Option<i32>,
+}
+
+impl ProbeFound {
+    /// Name of the sub-axis of memory that it speaks for.
+    #[must_use]
+    pub fn sub_axis(&self) -> &str {
+        match self {
+            Self::Residue { .. } => "residue",
+            Self::Cap { .. } => "cap",
+            Self::Capacity { .. } => "capacity",
+            Self::Visibility { .. } => "visibility",
+            Self::Broken { sub_axis, .. } => sub_axis,
+        }
+    }
+}

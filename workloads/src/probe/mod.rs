@@ -1,0 +1,76 @@
+//! Probes from the tenant's side: one step after the other, each a question whose answer is no rate.
+//!
+//! What a step takes and is told to keep stays with the tenant until `release` or until its context
+//! closes. Nothing is judged here.
+
+mod pages;
+mod take;
+mod view;
+
+use gpubench_kernels::driver::{DeviceBuffer, DriverError};
+use gpubench_record::{ProbeAsk, ProbeTold};
+
+use crate::load::Gpu;
+
+/// Memory that is kept between two steps.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pieces: Vec<DeviceBuffer<u32>>,
+}
+
+/// Why a step could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The driver refused.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// It was asked for with parameters that mean nothing.
+    #[error("{what}")]
+    Asked {
+        /// What was wrong, and what is accepted.
+        what: String,
+    },
+}
+
+impl ProbeError {
+    /// `CUresult`, where the driver said so.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Self::Driver(error) => error.code(),
+            Self::Asked { .. } => None,
+        }
+    }
+}
+
+/// Does one step. The context is current and the thread has joined the clock.
+///
+/// # Errors
+/// When the driver refuses what no probe expects it to refuse.
+pub fn step(gpu: &Gpu, kept: &mut Kept, ask: &ProbeAsk) -> Result<ProbeTold, ProbeError> {
+    match ask {
+        ProbeAsk::Mark {
+            pages,
+            page_bytes,
+            seed,
+        } => {
+            let canary = pages::Canary::new(*page_bytes, *seed)?;
+            pages::mark(gpu, &mut kept.pieces, *pages, canary)
+        }
+        ProbeAsk::Scan {
+            pages,
+            page_bytes,
+            seed,
+        } => pages::scan(gpu, *pages, pages::Canary::new(*page_bytes, *seed)?),
+        ProbeAsk::Grab { call, most_bytes } => take::grab(gpu, call, *most_bytes),
+        ProbeAsk::Hold { most_bytes, pieces } => {
+            take::hold(gpu, &mut kept.pieces, *most_bytes, *pieces)
+        }
+        ProbeAsk::Release => {
+            kept.pieces.drain(..).try_for_each(DeviceBuffer::free)?;
+            Ok(ProbeTold::Released)
+        }
+        ProbeAsk::Look => view::look(gpu),
+        ProbeAsk::Read { addresses, seed } => view::read(gpu, addresses, *seed),
+    }
+}
