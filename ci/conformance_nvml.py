@@ -330,6 +330,7 @@ def divided(nvml, device, machine):
     check("a third half has no room",
           isinstance(found, nvml.NVMLError_InsufficientResources), found)
     usable = machine["memory"]["total_mib"] - machine["memory"]["reserved_mib"]
+    slots_mib = usable * profile["memory_slots"] // mig["slots"]
     uuids = []
     for index, (_, _, mig_device) in enumerate(made):
         by_index = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, index)
@@ -338,7 +339,7 @@ def divided(nvml, device, machine):
         by_uuid = nvml.nvmlDeviceGetHandleByUUID(uuids[-1])
         equal("its index", nvml.nvmlDeviceGetIndex(by_uuid), index)
         total = nvml.nvmlDeviceGetMemoryInfo(by_index).total
-        equal("its memory", total, usable * MIB * profile["memory_slots"] // mig["slots"])
+        equal("its memory", total, profile.get("memory_mib", slots_mib) * MIB)
         attributes = nvml.nvmlDeviceGetAttributes(by_index)
         equal("its SMs", attributes.multiprocessorCount, profile["sm"])
     check("the UUIDs differ", len(set(uuids)) == 2, uuids)
