@@ -371,11 +371,11 @@ fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
 }
 
 #[test]
-fn a_machine_without_mps_has_no_daemon_and_no_partitions_where_it_has_none() -> Result<(), Error> {
+fn a_machine_has_the_daemon_and_the_partitions_of_its_driver() -> Result<(), Error> {
     let (mut none, mut plain) = (quiet("hopper")?, quiet("hopper")?);
     none.mps = None;
     plain.mps.as_mut().ok_or("no MPS")?.chunk_sms = 0;
-    let test = "a_machine_without_mps_has_no_daemon_and_no_partitions_where_it_has_none";
+    let test = "a_machine_has_the_daemon_and_the_partitions_of_its_driver";
     scenes(test, Virtual, &[none, plain], |stage, index| {
         assert!(stage.daemon("-S", &[]).is_err());
         assert_eq!(stage.daemon("", &[]).is_ok(), index == 1);

@@ -118,6 +118,9 @@ impl Device {
             return Ok(slot);
         }
         let pid = std::process::id();
+        // Where nobody waits, nobody looks for the dead: a newcomer must not find their rows and
+        // their memory taken.
+        self.bury_the_dead()?;
         // The row and the proof that its process lives appear together: between the two, somebody
         // who buries the dead would take the newcomer for one of them.
         let slot = self.shared.transact(|state, _| {

@@ -1,5 +1,6 @@
 //! Waiting: for a turn on the clock, for a stream, a context, or room in a queue.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::clock::{ME, not_joined};
@@ -152,9 +153,21 @@ impl Device {
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
             self.shared.sleep_on_change(seen, until.min(LOOK));
-            if until > LOOK {
-                self.bury_the_dead()?;
-            }
+            self.look_for_the_dead_now_and_then()?;
         }
+    }
+
+    /// However busy the device is: the work of the dead must not go on.
+    fn look_for_the_dead_now_and_then(&self) -> Result<(), DeviceError> {
+        static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
+        let (now, last) = (
+            self.session.wall_now_ns(),
+            LOOKED_NS.load(Ordering::Relaxed),
+        );
+        if u128::from(now.saturating_sub(last)) < LOOK.as_nanos() {
+            return Ok(());
+        }
+        LOOKED_NS.store(now, Ordering::Relaxed);
+        self.bury_the_dead()
     }
 }

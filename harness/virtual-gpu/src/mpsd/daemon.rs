@@ -136,7 +136,7 @@ fn enter(device: &Device, pipe: &Path, options: &Options) -> Result<u32, MpsdErr
 struct Place {
     folder: PathBuf,
     /// Locked: its owner serves the folder.
-    _pid_file: File,
+    pid_file: File,
 }
 
 impl Place {
@@ -168,7 +168,7 @@ impl Place {
         written.map_err(MpsdError::place(&path))?;
         Ok(Self {
             folder,
-            _pid_file: file,
+            pid_file: file,
         })
     }
 
@@ -194,6 +194,9 @@ impl Drop for Place {
         // Clients that find no socket run without MPS, and so they do if it stays with nobody
         // behind it.
         let _ = std::fs::remove_file(self.folder.join(CONTROL_SOCKET));
+        // Its number may soon be somebody else's. The file itself stays: whoever waits for its lock
+        // must not get that of another.
+        let _ = self.pid_file.set_len(0);
     }
 }
 

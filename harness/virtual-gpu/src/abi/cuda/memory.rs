@@ -127,8 +127,15 @@ fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
 pub(super) fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
     let device = &process.device;
     let owner = device.process()?;
-    let made = device.transact(|state, _| memory::allocate(state, owner, context, bytes))?;
-    let made = made.ok_or(code::OUT_OF_MEMORY)?;
+    let attempt = || device.transact(|state, _| memory::allocate(state, owner, context, bytes));
+    let made = match attempt()? {
+        Some(made) => made,
+        None => {
+            // What the dead held is free, once somebody has looked for them.
+            device.bury_the_dead()?;
+            attempt()?.ok_or(code::OUT_OF_MEMORY)?
+        }
+    };
     if device.machine().memory.scrub {
         clear(process, &made)?;
     }

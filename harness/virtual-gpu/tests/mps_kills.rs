@@ -1,0 +1,218 @@
+//! Kills at random instants, in wall time: whoever dies, whenever, nobody is stuck, nothing leaks,
+//! and the device serves the next one. Under turns, under MPS (daemon and server die too), and on
+//! MIG instances.
+
+mod mps_support;
+
+use std::time::Duration;
+
+use gpubench_virtual_gpu::launch::SAMPLE_ENV;
+use gpubench_virtual_gpu::machine::Machine;
+use gpubench_virtual_gpu::mig;
+use gpubench_virtual_gpu::session::TimeMode::Wall;
+
+use mps_support::{Client, Daemon, Error, Stage, eventually, kill, quiet, scene};
+
+/// Clients killed under each mechanism; together 500.
+const TURNS: usize = 170;
+const MPS: usize = 170;
+const MIG: usize = 160;
+/// Clients that are there at a time.
+const BESIDE: usize = 4;
+/// Under MPS, every so many clients the server is killed, and the daemon.
+const SERVER_EVERY: usize = 17;
+const DAEMON_EVERY: usize = 40;
+/// A client lives this long at most; its start takes some of it.
+const LIFE_MS: u64 = 60;
+
+/// Opens, takes memory, gives both back, and works on a second context until it is killed.
+const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
+
+/// Small and fast numbers from a seed (Marsaglia, Xorshift RNGs, 2003).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Starts and kills clients, a few at a time, each at a random instant of its life.
+fn kill_clients(
+    stage: &Stage,
+    count: usize,
+    seed: u64,
+    env: impl Fn(usize) -> Vec<(String, String)>,
+    mut between: impl FnMut(usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut numbers = Numbers(seed);
+    let mut there: Vec<Client> = Vec::new();
+    for number in 0..count {
+        let mut env = env(number);
+        env.push((SAMPLE_ENV.to_owned(), "1".to_owned()));
+        let env: Vec<(&str, &str)> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        there.push(stage.client(0, &env, SCRIPT)?);
+        between(number)?;
+        if there.len() == BESIDE {
+            let at = numbers.below(BESIDE as u64) as usize;
+            std::thread::sleep(Duration::from_micros(numbers.below(LIFE_MS * 1000)));
+            // Dropping kills and takes the status.
+            drop(there.swap_remove(at));
+        }
+    }
+    Ok(())
+}
+
+/// A tenth of the dead or more had work on the device: each of those left its Xid.
+fn many_died_at_work(stage: &Stage, count: usize) -> Result<(), Error> {
+    let at_work = stage.device.shared().read(|state| state.xids_raised)?;
+    assert!(
+        at_work > count as u64 / 10,
+        "only {at_work} of {count} died at work"
+    );
+    Ok(())
+}
+
+/// Nothing of the dead is left, and a newcomer has the whole device.
+fn serves_afterwards(stage: &Stage, machine: &Machine, env: &[(&str, &str)]) -> Result<(), Error> {
+    eventually("the dead are gone", || {
+        stage.device.bury_the_dead()?;
+        let left = stage.device.shared().read(|state| {
+            let mps = |process: usize| {
+                let servers = state.servers.live().iter();
+                let mut daemons = state.daemons.live().iter();
+                daemons.any(|d| d.live && d.process as usize == process)
+                    || servers
+                        .into_iter()
+                        .any(|s| s.live && s.process as usize == process)
+            };
+            let processes = state.processes.live().iter().enumerate();
+            let strangers = processes
+                .filter(|(row, p)| p.pid != 0 && !mps(*row))
+                .count();
+            let contexts = state.contexts.live().iter();
+            let clients = contexts
+                .filter(|c| c.live && !mps(c.process as usize))
+                .count();
+            let streams = state.streams.live().iter().filter(|s| s.live).count();
+            let memory = state.allocations.live().iter().filter(|a| a.live).count();
+            (strangers, clients, streams, memory)
+        })?;
+        Ok(left == (0, 0, 0, 0))
+    })?;
+    let client = stage.client(0, env, "open; spin 1; fill; close")?;
+    let said = client.finish()?;
+    assert_eq!([&said[0], &said[1], &said[3]], ["0", "0", "0"], "{said:?}");
+    let memory = &machine.memory;
+    let all = memory.total_mib - memory.reserved_mib;
+    let filled: u64 = said[2].parse()?;
+    // A context each of the newcomer and, under MPS, of the server; MIG gives a half.
+    assert!(
+        filled > all / 2 - 3 * memory.context_mib && filled < all,
+        "{filled} MiB of {all} MiB"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_a_dead_neighbour_held_is_there_for_the_next_who_asks() -> Result<(), Error> {
+    let test = "what_a_dead_neighbour_held_is_there_for_the_next_who_asks";
+    scene(test, Wall, &quiet("hopper")?, |stage| {
+        let mut greedy = stage.client(0, &[], "open; alloc 60000; hold")?;
+        assert_eq!(greedy.until_hold()?, ["0", "0"]);
+        // The one that asks is there already: its own start would have looked for the dead.
+        let script = "open; alloc 40000; hold; alloc 40000";
+        let mut asking = stage.client(0, &[], script)?;
+        assert_eq!(asking.until_hold()?, ["0", "2"]);
+        drop(greedy);
+        asking.go(stage)?;
+        assert_eq!(asking.finish()?, ["0"]);
+        Ok(())
+    })
+}
+
+fn none(_: usize) -> Vec<(String, String)> {
+    Vec::new()
+}
+
+#[test]
+fn clients_die_under_turns() -> Result<(), Error> {
+    let machine = quiet("hopper")?;
+    scene("clients_die_under_turns", Wall, &machine, |stage| {
+        kill_clients(stage, TURNS, 11, none, |_| Ok(()))?;
+        serves_afterwards(stage, &machine, &[])?;
+        many_died_at_work(stage, TURNS)
+    })
+}
+
+#[test]
+fn clients_servers_and_daemons_die_under_mps() -> Result<(), Error> {
+    let machine = quiet("hopper")?;
+    scene(
+        "clients_servers_and_daemons_die_under_mps",
+        Wall,
+        &machine,
+        |stage| {
+            let mut daemon: Option<Daemon> = Some(stage.daemon("", &[])?);
+            let (mut servers, mut daemons) = (0, 0);
+            kill_clients(stage, MPS, 12, none, |number| {
+                if number % DAEMON_EVERY == DAEMON_EVERY - 1 {
+                    drop(daemon.take());
+                    daemons += 1;
+                    daemon = Some(stage.daemon("", &[])?);
+                } else if number % SERVER_EVERY == SERVER_EVERY - 1
+                    && let Some(pid) = daemon.as_ref().and_then(|d| d.server().ok())
+                {
+                    kill(pid)?;
+                    servers += 1;
+                }
+                Ok(())
+            })?;
+            assert!(
+                servers > 4 && daemons == 4,
+                "{servers} servers, {daemons} daemons"
+            );
+            // A fault that a death or a server's end left behind would refuse the newcomer.
+            serves_afterwards(stage, &machine, &[])?;
+            many_died_at_work(stage, MPS)?;
+            let daemon = daemon.ok_or("no daemon")?;
+            assert_eq!(daemon.ask("quit -t 5")?, "");
+            daemon.finish()
+        },
+    )
+}
+
+#[test]
+fn clients_die_on_instances() -> Result<(), Error> {
+    let machine = quiet("hopper")?;
+    scene("clients_die_on_instances", Wall, &machine, |stage| {
+        let made = stage.device.transact(|state, _| {
+            mig::set_mode(state, &machine, true);
+            let geometry = machine.mig.as_ref().ok_or("no MIG")?;
+            let profile = geometry.profile.iter().position(|p| p.name == "3g.40gb");
+            let profile = profile.ok_or("no profile")? as u32;
+            let mut uuids = Vec::new();
+            for _ in 0..2 {
+                let instance = mig::create_instance(state, &machine, profile, None);
+                let instance = instance.map_err(|_| "no instance")?;
+                let engine = mig::create_engine(state, &machine, instance, 3);
+                let engine = engine.map_err(|_| "no engine")?;
+                uuids.push(mig::uuid(state, &machine, engine));
+            }
+            Ok::<_, &str>(uuids)
+        })?;
+        let uuids = made?;
+        let visible = |number: usize| {
+            let uuid = uuids[number % 2].clone();
+            vec![("CUDA_VISIBLE_DEVICES".to_owned(), uuid)]
+        };
+        kill_clients(stage, MIG, 13, visible, |_| Ok(()))?;
+        for uuid in &uuids {
+            serves_afterwards(stage, &machine, &[("CUDA_VISIBLE_DEVICES", uuid)])?;
+        }
+        many_died_at_work(stage, MIG)
+    })
+}
