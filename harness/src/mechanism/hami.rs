@@ -2,13 +2,14 @@
 //!
 //! The library is the user's: `--hami-lib`, else where HAMi installs it. It is named by a hash,
 //! because build flags change what tenants see. In a cluster the same is asked for by HAMi's own
-//! resources (`nvidia.com/gpumem`, `nvidia.com/gpucores`); a fractional `nvidia.com/gpu` is refused.
+//! resources (`nvidia.com/gpumem`, `nvidia.com/gpucores`); a fractional `nvidia.com/gpu` is
+//! refused.
 //!
-//! Each tenant has an accounting file of its own: with the default one, which is shared by the whole
-//! host, the first tenant would fix the limits of all. The limiter is told to be in force always
-//! (`FORCE`), and the library that hooks redirect to is the preloaded one, so that no second copy is
-//! loaded. Contexts are opened one after another, because the library finds out the tenant's process
-//! id by looking for what is new on the device.
+//! Each tenant has an accounting file of its own: with the default one, which is shared by the
+//! whole host, the first tenant would fix the limits of all. The limiter is told to be in force
+//! always (`FORCE`), and the library that hooks redirect to is the preloaded one, so that no
+//! second copy is loaded. Contexts are opened one after another, because the library finds out
+//! the tenant's process id by looking for what is new on the device.
 //!
 //! A static program escapes, and so does one that looks symbols up in another way. The proof is
 //! therefore taken in the tenant: the library is mapped, `cuMemAlloc_v2` resolves into it, the

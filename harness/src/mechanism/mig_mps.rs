@@ -1,9 +1,9 @@
 //! `mig-mps`: all tenants share one hardware instance through an MPS server of that instance.
 //!
-//! One daemon serves one MIG device: `CUDA_VISIBLE_DEVICES=MIG-...` with pipe and log folders of its
-//! own (MIG User Guide, "Getting started"). Exclusive compute mode, which is often recommended for
-//! MPS, does not exist under MIG. Tenants name the instance too, so that one that does not reach the
-//! daemon at least does not leave the instance.
+//! One daemon serves one MIG device: `CUDA_VISIBLE_DEVICES=MIG-...` with pipe and log folders of
+//! its own (MIG User Guide, "Getting started"). Exclusive compute mode, which is often
+//! recommended for MPS, does not exist under MIG. Tenants name the instance too, so that one that
+//! does not reach the daemon at least does not leave the instance.
 
 use gpubench_record::Proof;
 

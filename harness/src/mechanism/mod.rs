@@ -12,6 +12,8 @@ mod in_force;
 mod mig;
 mod mig_layout;
 mod mig_mps;
+#[cfg(test)]
+mod mig_tests;
 mod mps;
 mod mps_quota;
 mod mps_static;

@@ -2,8 +2,8 @@
 //!
 //! The daemon runs with `-S`; before tenants start, `sm_partition add GPU-UUID CHUNKS` makes a
 //! partition for each and prints its name, which the tenant is told by `CUDA_MPS_SM_PARTITION` as
-//! `GPU-UUID/NAME`. What SMs the chunks are is the driver's to choose. The proof is that each tenant
-//! is a client, and that the SMs on which blocks of its own ran are no other tenant's.
+//! `GPU-UUID/NAME`. What SMs the chunks are is the driver's to choose. The proof is that each
+//! tenant is a client, and that the SMs on which blocks of its own ran are no other tenant's.
 
 use std::collections::BTreeSet;
 

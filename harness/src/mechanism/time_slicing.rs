@@ -1,18 +1,19 @@
 //! `time-slicing`: several processes, each with a context of its own; the driver lets them take
 //! turns. What a device plugin's `sharing.timeSlicing` hands out is this and nothing more.
 //!
-//! Work of different contexts cannot run at the same time unless an MPS server joins them
-//! (CUDA Multi-Process Service, "Architecture"), and an MPS client is listed apart from a plain
-//! compute process. The proof is therefore that NVML lists every tenant as a compute process of
-//! its own, that there are no MPS clients, and that the compute mode lets several processes in.
+//! Work of different contexts cannot run at the same time unless an MPS server joins them (CUDA
+//! Multi-Process Service, "Architecture"), and an MPS client is listed apart from a plain compute
+//! process. The proof is therefore that NVML lists every tenant as a compute process of its own,
+//! that there are no MPS clients, and that the compute mode lets several processes in.
 //!
-//! The length of a turn is set by `nvidia-smi compute-policy --set-timeslice`, for the whole GPU and
-//! with the rights of root; NVML has no call for it.
+//! The length of a turn is set by `nvidia-smi compute-policy --set-timeslice`, for the whole GPU
+//! and with the rights of root; NVML has no call for it.
 //!
 //! A Kubernetes node hands this out by `sharing.timeSlicing.resources: [{name: nvidia.com/gpu,
-//! replicas: 4}]` in the device plugin's configuration. `replicas` directly under `timeSlicing` is
-//! ignored, `migStrategy` stands under `flags` and not beside `sharing`, and a pod asks for whole
-//! replicas: `nvidia.com/gpu: "0.25"` is refused, and two replicas are no larger share than one.
+//! replicas: 4}]` in the device plugin's configuration. `replicas` directly under `timeSlicing`
+//! is ignored, `migStrategy` stands under `flags` and not beside `sharing`, and a pod asks for
+//! whole replicas: `nvidia.com/gpu: "0.25"` is refused, and two replicas are no larger share than
+//! one.
 
 use gpubench_record::Proof;
 

@@ -236,8 +236,8 @@ impl Run {
         }
     }
 
-    /// Every variant that has cells, the planned ones first. The reference and the unprotected forms
-    /// run for the others' sake where nobody asked for them, and are proved too.
+    /// Every variant that has cells, the planned ones first. The reference and the unprotected
+    /// forms run for the others' sake where nobody asked for them, and are proved too.
     fn variants(&self) -> Vec<(String, String)> {
         let plan = &self.setup.plan;
         let asked = plan.mechanisms.iter().map(|one| (&one.name, &one.variant));
