@@ -4,9 +4,11 @@
 //! has left before a reply is written or the next message is read, so that a pipe never holds up
 //! virtual time. When the coordinator is gone, so is the tenant; the system reclaims what it held.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, PROTOCOL, from_line, to_line};
 use gpubench_record::{ExitCode, FromTenant, ToTenant};
@@ -34,6 +36,23 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
         }
     };
     i32::from(code.code())
+}
+
+/// Serves further tenants beside the one on the standard pipes, as threads of this process: each
+/// has a connection to the socket at `path`, made in order.
+///
+/// # Errors
+/// When the socket does not take so many connections.
+pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
+    for place in 1..=count {
+        let socket = UnixStream::connect(path)?;
+        let reader = BufReader::new(socket.try_clone()?);
+        std::thread::Builder::new()
+            .name(format!("tenant-{place}"))
+            // It ends with its connection, or with the process: nobody waits for it.
+            .spawn(move || tenant_main(reader, socket))?;
+    }
+    Ok(())
 }
 
 /// Says hello, then answers messages.

@@ -29,6 +29,24 @@ pub struct Participants {
     pub reaper: u32,
 }
 
+/// What a tenant has of a process that it shares with the other tenants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Inside {
+    /// A green context with one of so many even parts of the SMs.
+    GreenContext {
+        /// Which part.
+        place: u32,
+        /// How many parts.
+        places: u32,
+    },
+    /// A stream of the greatest or of the least priority.
+    StreamPriority {
+        /// The greatest.
+        high: bool,
+    },
+}
+
 /// From the coordinator to a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "to")]
@@ -41,6 +59,9 @@ pub enum ToTenant {
         spin: bool,
         /// Participant numbers.
         participants: Participants,
+        /// What it has of the process, where that is shared.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inside: Option<Inside>,
     },
     /// Destroy the context; the process stays.
     Close,

@@ -133,6 +133,20 @@ pub const CATALOGUE: &[MechanismEntry] = &[
             },
         ],
     },
+    MechanismEntry {
+        name: "green-context",
+        summary: "threads of one process, each with SMs of its own; memory and faults are shared",
+        group: "mps",
+        reconfigures: false,
+        options: &[],
+    },
+    MechanismEntry {
+        name: "stream-priority",
+        summary: "threads of one process; the victim's stream has the greatest priority, a hint",
+        group: "mps",
+        reconfigures: false,
+        options: &[],
+    },
 ];
 
 /// The entry of that name.

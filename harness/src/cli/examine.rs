@@ -105,6 +105,7 @@ async fn look(
         // As the victims of a run wait.
         spin: true,
         participants: probe.participants,
+        inside: None,
     };
     if let FromTenant::Opened { facts } = probe.ask(&open).await.map_err(|e| nothing(&e))? {
         crate::device::identity::complete(&mut identity, &facts);

@@ -121,7 +121,15 @@ fn missing(entry: &MechanismEntry) -> Capability {
 /// what shares in space, because turns never show whether an aggressor bites there; turns of the
 /// driver's own length for the rest, and where MPS cannot run.
 fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option<VariantRef> {
-    const IN_SPACE: [&str; 5] = ["mps", "mps-quota", "mps-static", "mig", "mig-mps"];
+    const IN_SPACE: [&str; 7] = [
+        "mps",
+        "mps-quota",
+        "mps-static",
+        "mig",
+        "mig-mps",
+        "green-context",
+        "stream-priority",
+    ];
     if of.variant.mechanism == EXCLUSIVE || !native_runs(asked.facts) {
         return None;
     }

@@ -2,6 +2,7 @@
 //! drift. It speaks the wire messages over its pipes and parses no command line.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use gpubench_record::ExitCode;
 
@@ -13,6 +14,13 @@ pub const TENANT_ARG: &str = "__tenant";
 pub fn run(argv: &[OsString]) -> Option<u8> {
     if argv.get(1)? != TENANT_ARG {
         return None;
+    }
+    // Some mechanisms share inside a process: its other tenants are on a socket.
+    if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
+        let count = count.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+        if gpubench_workloads::child::serve_beside(Path::new(path), count).is_err() {
+            return Some(ExitCode::Internal.code());
+        }
     }
     let (stdin, stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     let status = gpubench_workloads::child::tenant_main(stdin, stdout);

@@ -6,6 +6,7 @@
 
 mod exclusive;
 pub mod facts;
+mod green_context;
 mod hami;
 pub mod host;
 mod in_force;
@@ -19,12 +20,14 @@ mod mps_quota;
 mod mps_static;
 mod private;
 mod seen;
+mod stream_priority;
 mod time_slicing;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use gpubench_record::Proof;
+use gpubench_record::wire::Inside;
 
 use crate::plan::Availability;
 use crate::profile::Profile;
@@ -101,6 +104,12 @@ pub trait Mechanism: Sync {
         TenantEnv::new()
     }
 
+    /// What each of so many tenants has of the one process that they share; empty where each is a
+    /// process of its own.
+    fn inside(&self, _places: usize) -> Vec<Inside> {
+        Vec::new()
+    }
+
     /// What its tenants shall tell.
     fn questions(&self, _asked: &Asked<'_>) -> Questions {
         Questions::default()
@@ -125,6 +134,8 @@ pub const CATALOGUE: &[&dyn Mechanism] = &[
     &mig::Mig,
     &mig_mps::MigMps,
     &hami::Hami,
+    &green_context::GreenContext,
+    &stream_priority::StreamPriority,
 ];
 
 /// The mechanism of that name.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::wire::Participants;
+use gpubench_record::wire::{Inside, Participants};
 use gpubench_record::{Condition, FromTenant, RunEvent, ToTenant};
 
 use super::{Run, RunError};
@@ -33,6 +33,8 @@ pub struct Terms {
     pub environments: Vec<TenantEnv>,
     /// What they shall tell once their context is open.
     pub questions: Questions,
+    /// What each has of the one process that they are threads of; empty for a process each.
+    pub inside: Vec<Inside>,
 }
 
 /// Name of the tenant in a place, as plans name it.
@@ -72,6 +74,9 @@ impl Crew {
 
     /// Starts whoever is missing.
     pub async fn ensure(&mut self, run: &mut Run) -> Result<(), RunError> {
+        if !self.terms.inside.is_empty() {
+            return self.ensure_together(run).await;
+        }
         for place in 0..self.places.len() {
             if self.places[place].is_some() {
                 continue;
@@ -84,17 +89,41 @@ impl Crew {
                 let set_up = self.terms.set_up.clone();
                 tenant.on_kill(Farewell::new(move |pid| set_up.before_kill(pid)));
             }
-            self.told[place] = TenantSeen {
-                place,
-                pid: tenant.pid(),
-                ..TenantSeen::default()
-            };
-            run.events.append(&RunEvent::TenantStarted {
-                tenant: name,
-                pid: tenant.pid(),
-            })?;
-            self.places[place] = Some(tenant);
+            self.settle(run, place, tenant)?;
         }
+        Ok(())
+    }
+
+    /// Starts everybody anew in one process if anybody is missing: who shares a process shares its
+    /// end.
+    async fn ensure_together(&mut self, run: &mut Run) -> Result<(), RunError> {
+        if self.places.iter().all(Option::is_some) {
+            return Ok(());
+        }
+        self.dismiss(run).await?;
+        let who: Vec<_> = (0..self.places.len())
+            .map(|place| (name_of(place), participants_of(place)))
+            .collect();
+        let spawner = run.setup.spawner.clone();
+        let started = spawner.spawn_together(&who, &self.terms.environments[0]);
+        for (place, tenant) in started.await?.into_iter().enumerate() {
+            self.settle(run, place, tenant)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down that a tenant was started, and gives it its place.
+    fn settle(&mut self, run: &mut Run, place: usize, tenant: Tenant) -> Result<(), RunError> {
+        self.told[place] = TenantSeen {
+            place,
+            pid: tenant.pid(),
+            ..TenantSeen::default()
+        };
+        run.events.append(&RunEvent::TenantStarted {
+            tenant: tenant.name().to_owned(),
+            pid: tenant.pid(),
+        })?;
+        self.places[place] = Some(tenant);
         Ok(())
     }
 
@@ -134,6 +163,7 @@ impl Crew {
                 ordinal: 0,
                 spin,
                 participants,
+                inside: self.terms.inside.get(place).copied(),
             }
         } else {
             ToTenant::Close

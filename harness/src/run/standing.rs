@@ -92,7 +92,12 @@ impl Standing {
                 return Ok(Err(reason.clone()));
             }
         }
-        let key = if native { PLAIN } else { cell.variant.as_str() };
+        let together = mechanism::find(&cell.mechanism).is_some_and(|m| !m.inside(1).is_empty());
+        let key = if native && !together {
+            PLAIN
+        } else {
+            cell.variant.as_str()
+        };
         self.crew(run, key, &cell.mechanism).await.map(Ok)
     }
 
@@ -201,5 +206,6 @@ fn terms(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce)
         set_up: set_up.clone(),
         environments: (0..places).map(environment).collect(),
         questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
+        inside: mechanism.map_or_else(Vec::new, |m| m.inside(places)),
     }
 }

@@ -1,12 +1,12 @@
-//! The two pipes to a tenant process, and the process itself.
+//! The two pipes to a tenant, and the process that it is or is a thread of.
 
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, WireError, from_line, to_line};
 use gpubench_record::{FromTenant, ToTenant};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::Child;
 
 /// The line to a tenant is broken.
 #[derive(Debug, thiserror::Error)]
@@ -38,29 +38,83 @@ impl std::fmt::Debug for Farewell {
     }
 }
 
-/// Pipes and process.
+/// Where a tenant's answers come from.
+type Output = Box<dyn AsyncRead + Send + Sync + Unpin>;
+
+/// Where its messages go.
+type Input = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+
+/// The process behind a tenant.
 #[derive(Debug)]
+enum Holder {
+    /// A child of ours, which is this tenant.
+    Own(Child),
+    /// The process of another tenant, of which this one is a thread.
+    Other(u32),
+}
+
+impl Holder {
+    fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Own(child) => child.id(),
+            Self::Other(pid) => Some(*pid),
+        }
+    }
+}
+
+/// Pipes and process.
 pub struct Link {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    holder: Holder,
+    input: Option<Input>,
+    output: BufReader<Output>,
     ended: Option<String>,
     /// What of a line had arrived when a wait was given up.
     partial: Vec<u8>,
     farewell: Option<Farewell>,
 }
 
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("holder", &self.holder)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Link {
-    pub fn new(child: Child, input: ChildStdin, output: ChildStdout) -> Self {
+    /// To a process that is a tenant.
+    pub fn new(
+        child: Child,
+        input: impl AsyncWrite + Send + Sync + Unpin + 'static,
+        output: impl AsyncRead + Send + Sync + Unpin + 'static,
+    ) -> Self {
+        Self::with(Holder::Own(child), Box::new(input), Box::new(output))
+    }
+
+    /// To a thread of another tenant's process.
+    pub fn beside(
+        pid: u32,
+        input: impl AsyncWrite + Send + Sync + Unpin + 'static,
+        output: impl AsyncRead + Send + Sync + Unpin + 'static,
+    ) -> Self {
+        Self::with(Holder::Other(pid), Box::new(input), Box::new(output))
+    }
+
+    fn with(holder: Holder, input: Input, output: Output) -> Self {
         let output = BufReader::new(output);
         Self {
-            child,
+            holder,
             input: Some(input),
             output,
             ended: None,
             partial: Vec::new(),
             farewell: None,
         }
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.holder.pid()
     }
 
     pub fn on_kill(&mut self, farewell: Farewell) {
@@ -86,13 +140,13 @@ impl Link {
         Ok(from_line(&line)?)
     }
 
-    /// Waits for the process to end by itself, then insists.
+    /// Waits for the tenant to end by itself, then insists.
     pub async fn end(&mut self, grace: Duration) -> String {
         self.input = None;
         if self.ended.is_none()
-            && let Ok(status) = tokio::time::timeout(grace, self.child.wait()).await
+            && let Ok(how) = tokio::time::timeout(grace, self.wait()).await
         {
-            self.ended = Some(status.map_or_else(|e| e.to_string(), |s| describe(&s)));
+            self.ended = Some(how);
         }
         match &self.ended {
             Some(how) => how.clone(),
@@ -100,31 +154,42 @@ impl Link {
         }
     }
 
-    /// SIGTERM, then SIGKILL to the whole process group.
+    /// SIGTERM, then SIGKILL to the whole process group, which ends every tenant in it.
     pub async fn kill(&mut self) -> String {
         self.input = None;
         if let Some(how) = &self.ended {
             return how.clone();
         }
-        if let Some(pid) = self.child.id() {
+        if let Some(pid) = self.holder.pid() {
             if let Some(farewell) = self.farewell.take() {
                 (farewell.0)(pid);
             }
             super::signal::signal_group(pid, libc::SIGTERM);
             let grace = Duration::from_millis(300);
-            if tokio::time::timeout(grace, self.child.wait())
-                .await
-                .is_err()
-            {
+            if tokio::time::timeout(grace, self.wait()).await.is_err() {
                 super::signal::signal_group(pid, libc::SIGKILL);
             }
         }
-        let how = match self.child.wait().await {
-            Ok(status) => format!("stopped by the coordinator, {}", describe(&status)),
-            Err(error) => format!("stopped by the coordinator, status unknown: {error}"),
-        };
+        let how = format!("stopped by the coordinator, {}", self.wait().await);
         self.ended = Some(how.clone());
         how
+    }
+
+    /// Waits until the tenant is gone, and says how it went. A thread is gone when its connection
+    /// is; how its process ended is told by the tenant that owns it.
+    async fn wait(&mut self) -> String {
+        match &mut self.holder {
+            Holder::Own(child) => match child.wait().await {
+                Ok(status) => describe(&status),
+                Err(error) => format!("status unknown: {error}"),
+            },
+            Holder::Other(_) => {
+                let mut rest = Vec::new();
+                // What a tenant says on its way out answers nothing; a broken line ends it too.
+                let _ = self.output.read_to_end(&mut rest).await;
+                "its connection closed".to_owned()
+            }
+        }
     }
 }
 

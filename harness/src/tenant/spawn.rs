@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use gpubench_record::FromTenant;
 use gpubench_record::wire::{PROTOCOL, Participants};
+use tokio::net::UnixListener;
 use tokio::process::Command;
 
 use super::link::Link;
@@ -67,6 +68,53 @@ impl Spawner {
         participants: Participants,
         extra: &BTreeMap<OsString, OsString>,
     ) -> Result<Tenant, SpawnError> {
+        let link = self.start(name, extra, &[])?;
+        greeted(name, participants, link).await
+    }
+
+    /// Starts tenants that are threads of one process, and waits for the hello of each.
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn`].
+    pub async fn spawn_together(
+        &self,
+        who: &[(String, Participants)],
+        extra: &BTreeMap<OsString, OsString>,
+    ) -> Result<Vec<Tenant>, SpawnError> {
+        let Some((first, rest)) = who.split_first() else {
+            return Ok(Vec::new());
+        };
+        let start = |source| SpawnError::Start {
+            tenant: first.0.clone(),
+            source,
+        };
+        let folder = private_folder().map_err(start)?;
+        let path = folder.path().join("tenants");
+        let listener = UnixListener::bind(&path).map_err(start)?;
+        let count = rest.len().to_string();
+        let arguments = [path.into_os_string(), count.into()];
+        let link = self.start(&first.0, extra, &arguments)?;
+        // The process connects for its threads before it says hello for itself.
+        let mut tenants = vec![greeted(&first.0, first.1, link).await?];
+        for (name, participants) in rest {
+            let accepted = tokio::time::timeout(HELLO, listener.accept()).await;
+            let (socket, _) = accepted
+                .map_err(|_| start(std::io::Error::other("it does not connect")))?
+                .map_err(start)?;
+            let (output, input) = socket.into_split();
+            let link = Link::beside(tenants[0].pid, input, output);
+            tenants.push(greeted(name, *participants, link).await?);
+        }
+        Ok(tenants)
+    }
+
+    /// Starts a tenant process.
+    fn start(
+        &self,
+        name: &str,
+        extra: &BTreeMap<OsString, OsString>,
+        arguments: &[OsString],
+    ) -> Result<Link, SpawnError> {
         let start = |source| SpawnError::Start {
             tenant: name.to_owned(),
             source,
@@ -74,6 +122,7 @@ impl Spawner {
         let mut command = Command::new(&self.program);
         command
             .arg("__tenant")
+            .args(arguments)
             .envs(&self.environment)
             .envs(extra)
             .stdin(Stdio::piped())
@@ -90,26 +139,56 @@ impl Spawner {
             });
         }
         let mut child = command.spawn().map_err(start)?;
-        let pid = child.id().unwrap_or(0);
         let missing = || start(std::io::Error::other("it has no pipes"));
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
-        let link = Link::new(child, input, output);
-        let mut tenant = Tenant {
-            name: name.to_owned(),
-            pid,
-            participants,
-            link,
-            open: false,
-        };
-        match tenant.receive("starting", HELLO).await? {
-            FromTenant::Hello {
-                protocol: PROTOCOL, ..
-            } => Ok(tenant),
-            other => {
-                tenant.kill().await;
-                Err(tenant.unexpected(&other).into())
-            }
+        Ok(Link::new(child, input, output))
+    }
+}
+
+/// Waits for a tenant's hello.
+async fn greeted(name: &str, participants: Participants, link: Link) -> Result<Tenant, SpawnError> {
+    let mut tenant = Tenant {
+        name: name.to_owned(),
+        pid: link.pid().unwrap_or(0),
+        participants,
+        link,
+        open: false,
+    };
+    match tenant.receive("starting", HELLO).await? {
+        FromTenant::Hello {
+            protocol: PROTOCOL, ..
+        } => Ok(tenant),
+        other => {
+            tenant.kill().await;
+            Err(tenant.unexpected(&other).into())
         }
+    }
+}
+
+/// A folder that only this user can look into, gone when dropped.
+fn private_folder() -> std::io::Result<Folder> {
+    use std::os::unix::fs::DirBuilderExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("gpubench-tenants-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    Ok(Folder(path))
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Litter in a temporary place is no failed run.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -11,7 +11,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::error::{DriverError, check};
-use super::layout::{AccessDescriptor, AllocationProperties, ArrayDescriptor, IpcHandle};
+use super::layout::{
+    AccessDescriptor, AllocationProperties, ArrayDescriptor, DevResource, IpcHandle,
+};
 
 /// An opaque driver object (context, module, function, stream, event, graph, pool).
 pub(super) type Handle = *mut c_void;
@@ -181,6 +183,22 @@ table! {
     optional {
         // CUDA 11.4; on a MIG slice this one names the slice, cuDeviceGetUuid its parent.
         device_get_uuid_v2 = "cuDeviceGetUuid_v2"(uuid: *mut [u8; 16], device: c_int);
+        // CUDA 12.4: SMs set aside for some streams of a process.
+        device_get_dev_resource = "cuDeviceGetDevResource"(
+            device: c_int, resource: *mut DevResource, kind: c_uint
+        );
+        dev_sm_resource_split = "cuDevSmResourceSplitByCount"(
+            result: *mut DevResource, groups: *mut c_uint, input: *const DevResource,
+            remainder: *mut DevResource, flags: c_uint, least: c_uint
+        );
+        dev_resource_generate_desc = "cuDevResourceGenerateDesc"(
+            descriptor: *mut Handle, resources: *mut DevResource, count: c_uint
+        );
+        green_ctx_create = "cuGreenCtxCreate"(
+            green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint
+        );
+        green_ctx_destroy = "cuGreenCtxDestroy"(green: Handle);
+        ctx_from_green_ctx = "cuCtxFromGreenCtx"(context: *mut Handle, green: Handle);
         // Other ways to the same memory: what a cap that watches one of them may overlook.
         mem_alloc_pitch = "cuMemAllocPitch_v2"(
             pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint

@@ -46,11 +46,20 @@ pub struct MemInfo {
     pub total_bytes: u64,
 }
 
+/// How a context came to be, which decides how it goes.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Primary,
+    Own,
+    /// Converted from this green context, which holds the primary one.
+    Green(Handle),
+}
+
 #[derive(Debug)]
 struct Inner {
     device: Device,
     handle: Handle,
-    primary: bool,
+    kind: Kind,
 }
 
 // SAFETY: a context handle may be used from any thread (CUDA driver API, "Thread safety"); the rest
@@ -81,7 +90,19 @@ impl Context {
         let context = Self(Arc::new(Inner {
             device: *device,
             handle,
-            primary: true,
+            kind: Kind::Primary,
+        }));
+        context.bind()?;
+        Ok(context)
+    }
+
+    /// Takes over a context, and makes it current on this thread.
+    pub(super) fn adopt(device: &Device, handle: Handle, kind: Kind) -> Result<Self, DriverError> {
+        let device = *device;
+        let context = Self(Arc::new(Inner {
+            device,
+            handle,
+            kind,
         }));
         context.bind()?;
         Ok(context)
@@ -101,7 +122,7 @@ impl Context {
         Ok(Self(Arc::new(Inner {
             device: *device,
             handle,
-            primary: false,
+            kind: Kind::Own,
         })))
     }
 
@@ -181,12 +202,13 @@ impl Context {
 impl Drop for Inner {
     fn drop(&mut self) {
         let api = &self.device.driver.api;
-        note_drop(if self.primary {
+        note_drop(match self.kind {
             // SAFETY: retained once by this object.
-            unsafe { api.primary_ctx_release(self.device.handle) }
-        } else {
+            Kind::Primary => unsafe { api.primary_ctx_release(self.device.handle) },
             // SAFETY: made by this object; whatever used it holds a clone, so nothing is left.
-            unsafe { api.ctx_destroy(self.handle) }
+            Kind::Own => unsafe { api.ctx_destroy(self.handle) },
+            // SAFETY: as above.
+            Kind::Green(green) => unsafe { api.green_ctx_destroy(green) },
         });
     }
 }

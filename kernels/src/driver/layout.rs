@@ -12,6 +12,28 @@ pub(super) struct ArrayDescriptor {
     pub(super) channels: c_uint,
 }
 
+/// `CUdevResource`: a tagged union of which programs read the count of SMs only. The size is that of
+/// CUDA 12.4 and later.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(super) struct DevResource {
+    pub(super) kind: c_uint,
+    _internal: [u8; 92],
+    pub(super) sm_count: c_uint,
+    _rest: [u8; 44],
+}
+
+impl DevResource {
+    pub(super) const EMPTY: Self = Self {
+        kind: 0,
+        _internal: [0; 92],
+        sm_count: 0,
+        _rest: [0; 44],
+    };
+}
+
+const _: () = assert!(size_of::<DevResource>() == 144);
+
 /// `CUmemLocation_v1`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]

@@ -12,6 +12,7 @@ mod device;
 mod error;
 mod event;
 mod graph;
+mod green;
 mod ipc;
 mod launch;
 mod layout;

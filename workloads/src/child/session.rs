@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, Stream, WaitMode};
+use gpubench_record::wire::Inside;
 use gpubench_record::{ProbeAsk, ProbeTold, WorkloadSpec};
 
 use crate::device::EventPool;
@@ -23,7 +24,11 @@ pub(super) struct Session {
 
 impl Session {
     /// Opens the device.
-    pub(super) fn open(ordinal: u32, spin: bool) -> Result<(Self, Facts), DriverError> {
+    pub(super) fn open(
+        ordinal: u32,
+        spin: bool,
+        inside: Option<Inside>,
+    ) -> Result<(Self, Facts), DriverError> {
         let driver = Driver::load()?;
         // No machine has that many devices; one beyond is refused by the driver like any other.
         let device = driver.device(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
@@ -32,10 +37,19 @@ impl Session {
         } else {
             WaitMode::BlockingSync
         };
-        let context = Context::primary(&device, wait)?;
+        let context = match inside {
+            Some(Inside::GreenContext { place, places }) => Context::green(&device, place, places)?,
+            _ => Context::primary(&device, wait)?,
+        };
         let mut facts = facts(driver, &device)?;
         super::evidence::add_facts(driver, &context, &mut facts)?;
-        let stream = Stream::new(&context)?;
+        let stream = match inside {
+            Some(Inside::StreamPriority { high }) => {
+                let (least, greatest) = context.stream_priority_range()?;
+                Stream::with_priority(&context, if high { greatest } else { least })?
+            }
+            _ => Stream::new(&context)?,
+        };
         let (kernels, props) = (KernelSet::new(&context), device.props()?);
         let gpu = Gpu {
             context,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpubench_kernels::driver;
-use gpubench_record::wire::{Participants, WAIVED};
+use gpubench_record::wire::{Inside, Participants, WAIVED};
 use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
@@ -58,7 +58,8 @@ impl Tenant {
                 ordinal,
                 spin,
                 participants,
-            } => self.open(ordinal, spin, participants),
+                inside,
+            } => self.open(ordinal, spin, participants, inside),
             ToTenant::Close => self.close(),
             ToTenant::Calibrate {
                 workload,
@@ -87,6 +88,7 @@ impl Tenant {
         ordinal: u32,
         spin: bool,
         participants: Participants,
+        inside: Option<Inside>,
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "opening the device";
         if self.open.is_some() {
@@ -100,7 +102,7 @@ impl Tenant {
             ));
         }
         let (session, facts) = joined(&self.clock, participants, DOING, || {
-            Session::open(ordinal, spin).doing(DOING)
+            Session::open(ordinal, spin, inside).doing(DOING)
         })?;
         self.open = Some(Open {
             session,

@@ -123,6 +123,7 @@ fn one_number_for_both_threads_is_refused_before_the_driver_is_touched() {
         ordinal: 0,
         spin: false,
         participants,
+        inside: None,
     };
     let (replies, _) = serve_messages(&[open]);
     assert_eq!(
