@@ -182,7 +182,7 @@ fn the_death_of_a_busy_client_is_its_own_unless_planted() -> Result<(), Error> {
         let _daemon = stage.daemon("", &[])?;
         let mut clients = stage.clients(&[
             (&[], "open; at 700; sync; spin 1; close"),
-            (&[], "open; at 500; begin 400; at 600; die"),
+            (&[], "open; at 500; begin 40; at 510; die"),
         ])?;
         let mut dead = clients.remove(1);
         assert_eq!(dead.child.0.wait()?.code(), None, "ended by its signal");

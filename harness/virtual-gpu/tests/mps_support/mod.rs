@@ -230,7 +230,12 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn ask(&self, command: &str) -> Result<String, Error> {
-        Ok(mpsd::ask(&self.pipe, command)?)
+        let (answer, answered) = std::sync::mpsc::channel();
+        let (pipe, asked) = (self.pipe.clone(), command.to_owned());
+        // A daemon that never answers must fail the test, not hang it.
+        std::thread::spawn(move || answer.send(mpsd::ask(&pipe, &asked)));
+        let answered = answered.recv_timeout(PATIENCE);
+        Ok(answered.map_err(|_| format!("no answer to {command}"))??)
     }
 
     /// The process ids that a command answers with.
