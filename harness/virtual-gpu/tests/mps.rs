@@ -310,7 +310,7 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
             assert_eq!(rows, want, "{table}");
             let kept = daemon.ask(&format!("sm_partition rm {gpu} 1"))?;
             assert!(kept.contains("has clients"), "{kept}");
-            // Both are announced before either goes on, or the first would have the clock to itself.
+            // Both are announced before either goes on, or the first has the clock to itself.
             for client in &clients {
                 client.announce(stage)?;
             }
