@@ -74,6 +74,7 @@ pub(crate) fn real() -> RunRecord {
         ],
         cells: cells(),
         probes: Vec::new(),
+        probe_figures: Vec::new(),
         claims: Vec::new(),
     }
 }

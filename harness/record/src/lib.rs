@@ -29,7 +29,7 @@ pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
 pub use mechanism::{MechanismRow, Proof};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
-pub use probe::{CapCall, ProbeAsk, ProbeFound, ProbeResult, ProbeTold};
+pub use probe::{CapCall, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, TracePair};
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::matrix::Estimate;
+
 /// One step of a probe, from the coordinator to a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
@@ -50,6 +52,13 @@ pub enum ProbeAsk {
         addresses: Vec<u64>,
         /// The canary of the tenant whose addresses they are.
         seed: u32,
+    },
+    /// Watch the device's clock from one block.
+    Trace {
+        /// For how long.
+        watch_ns: u64,
+        /// Looks further apart than this are a gap.
+        threshold_ns: u64,
     },
 }
 
@@ -99,6 +108,13 @@ pub enum ProbeTold {
         other: u32,
         /// `CUresult` of the first refusal.
         refused_with: Option<i32>,
+    },
+    /// The clock was watched.
+    Traced {
+        /// First and last look of each span without a gap, by the device's clock.
+        spans_ns: Vec<(u64, u64)>,
+        /// Gaps that were seen, told or not.
+        gaps_seen: u64,
     },
 }
 
@@ -168,6 +184,15 @@ pub enum ProbeFound {
         /// Whether NVML lists the other's process and memory to whoever asks; absent if not asked.
         seen_in_nvml: Option<bool>,
     },
+    /// Kernels of two tenants watched the device's clock at the same time.
+    Turns {
+        /// Looks further apart than this were a gap.
+        threshold_ns: u64,
+        /// Gaps that there was no room for.
+        gaps_lost: u64,
+        /// Each time.
+        traces: Vec<TracePair>,
+    },
     /// It could not be done.
     Broken {
         /// Name of the sub-axis.
@@ -175,6 +200,27 @@ pub enum ProbeFound {
         /// Why.
         reason: String,
     },
+}
+
+/// When one block of each tenant ran, by the device's clock: first and last look of each span.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TracePair {
+    /// The victim's.
+    pub victim_ns: Vec<(u64, u64)>,
+    /// Its neighbour's.
+    pub neighbour_ns: Vec<(u64, u64)>,
+}
+
+/// A figure that a probe gives, which is no score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeFigure {
+    /// Canonical variant.
+    pub variant: String,
+    /// Its name: `time slice`, `switch gap`, `overlap`.
+    pub figure: String,
+    /// The figure.
+    #[serde(flatten)]
+    pub estimate: Estimate,
 }
 
 /// How far one call gets.
@@ -191,7 +237,7 @@ pub struct CapCall {
 }
 
 impl ProbeFound {
-    /// Name of the sub-axis of memory that it speaks for.
+    /// Name of the sub-axis of memory that it speaks for; `turns` for what speaks for none.
     #[must_use]
     pub fn sub_axis(&self) -> &str {
         match self {
@@ -199,6 +245,7 @@ impl ProbeFound {
             Self::Cap { .. } => "cap",
             Self::Capacity { .. } => "capacity",
             Self::Visibility { .. } => "visibility",
+            Self::Turns { .. } => "turns",
             Self::Broken { sub_axis, .. } => sub_axis,
         }
     }

@@ -9,7 +9,7 @@ use crate::cell::CellResult;
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
-use crate::probe::ProbeResult;
+use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
@@ -49,6 +49,9 @@ pub struct RunRecord {
     /// What probes found, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeResult>,
+    /// Figures that follow from them and are no scores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probe_figures: Vec<ProbeFigure>,
     /// The claims ledger against this run; empty while there is none.
     pub claims: Vec<ClaimRow>,
 }

@@ -88,6 +88,7 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     run.scoring = score::VERSION.to_owned();
     run.matrix = scored.matrix;
     run.overall = scored.overall;
+    run.probe_figures = scored.probe_figures;
     match finished {
         Some((true, _)) => {
             run.complete = true;

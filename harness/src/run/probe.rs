@@ -4,6 +4,8 @@
 //! Each begins with contexts that were just opened, so that a tenant has nothing but its context.
 //! What it finds is written down as it is; `score` says what it means.
 
+mod turns;
+
 use std::time::Duration;
 
 use gpubench_kernels::driver::AllocKind;
@@ -49,12 +51,13 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
 /// What is asked under each mechanism, in this order.
-const PROBES: [Probe; 5] = [
+const PROBES: [Probe; 6] = [
     Probe::Capacity,
     Probe::Cap,
     Probe::Residue(GivenUp::Freed),
     Probe::Residue(GivenUp::Context),
     Probe::Visibility,
+    Probe::Turns,
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +66,7 @@ enum Probe {
     Cap,
     Residue(GivenUp),
     Visibility,
+    Turns,
 }
 
 /// How a tenant gave its pages up.
@@ -79,6 +83,7 @@ impl Probe {
             Self::Cap => "cap",
             Self::Residue(_) => "residue",
             Self::Visibility => "visibility",
+            Self::Turns => "turns",
         }
     }
 }
@@ -134,6 +139,7 @@ async fn one(run: &mut Run, crew: &mut Crew, probe: Probe) -> Result<ProbeFound,
         Probe::Cap => cap(run, crew).await,
         Probe::Residue(given_up) => residue(run, crew, given_up).await,
         Probe::Visibility => visibility(run, crew).await,
+        Probe::Turns => turns::turns(run, crew).await,
     }
 }
 

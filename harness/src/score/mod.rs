@@ -29,11 +29,14 @@ mod resource;
 mod row;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod word;
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeResult};
+use gpubench_record::{
+    Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeFigure, ProbeResult,
+};
 
 use cells::{Cells, Pair};
 use claimed::Claimed;
@@ -75,6 +78,8 @@ pub struct Scored {
     pub matrix: Vec<MatrixRow>,
     /// The overall levels.
     pub overall: Vec<OverallRow>,
+    /// Figures of probes that are no scores.
+    pub probe_figures: Vec<ProbeFigure>,
 }
 
 /// A record that contradicts itself.
@@ -116,6 +121,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     Ok(Scored {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
         overall,
+        probe_figures: turns::figures(input.probes),
     })
 }
 

@@ -56,6 +56,7 @@ pub(super) fn rebuild(
         overall: Vec::new(),
         cells: Vec::new(),
         probes: Vec::new(),
+        probe_figures: Vec::new(),
         claims: Vec::new(),
     };
     let mut end = None;

@@ -5,6 +5,7 @@
 
 mod pages;
 mod take;
+mod turns;
 mod view;
 
 use gpubench_kernels::driver::{DeviceBuffer, DriverError};
@@ -71,6 +72,10 @@ pub fn step(gpu: &Gpu, kept: &mut Kept, ask: &ProbeAsk) -> Result<ProbeTold, Pro
             Ok(ProbeTold::Released)
         }
         ProbeAsk::Look => view::look(gpu),
+        ProbeAsk::Trace {
+            watch_ns,
+            threshold_ns,
+        } => turns::trace(gpu, *watch_ns, *threshold_ns),
         ProbeAsk::Read { addresses, seed } => view::read(gpu, addresses, *seed),
     }
 }

@@ -1,0 +1,232 @@
+//! Probes from outside: what a machine file plants in memory and in turns must come out of
+//! `matrix --probes`, and what it does not plant must not.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
+
+type Error = Box<dyn std::error::Error>;
+
+/// The shortest run that goes through everything: six blocks of one resource.
+const SHORT: &str = include_str!("short.toml");
+const TURING: &str = include_str!("../../profiles/machines/turing.toml");
+const HOPPER: &str = include_str!("../../profiles/machines/hopper.toml");
+
+/// Probes the mechanisms of that machine.
+fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
+    let at = |what: &str| dir.join(format!("{name}{what}"));
+    std::fs::write(at(".toml"), machine)?;
+    let quota = "[mps-quota]\nmemory_pct = 50\n";
+    std::fs::write(at("-profile.toml"), format!("{SHORT}{quota}"))?;
+    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        .args(["matrix", "--probes", "--mechanism", mechanisms, "--device"])
+        .arg(format!("virtual:{}", at(".toml").display()))
+        .arg("--profile")
+        .arg(at("-profile.toml"))
+        .arg("--out")
+        .arg(at(""))
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .stdin(Stdio::null())
+        .output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    let text = std::fs::read(at("").join("record.json"))?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// The machine with one line in place of another.
+fn with(machine: &str, changes: &[(&str, &str)]) -> Result<String, Error> {
+    let mut text = machine.to_owned();
+    for (from, to) in changes {
+        if !text.contains(from) {
+            return Err(format!("the machine file has no {from:?}").into());
+        }
+        text = text.replace(from, to);
+    }
+    Ok(text)
+}
+
+fn row<'a>(record: &'a RunRecord, mechanism: &str, sub: &str) -> Result<&'a MatrixRow, Error> {
+    let found = record.matrix.iter().find(|row| {
+        row.mechanism == mechanism
+            && row.axis == "memory"
+            && row.sub_axis.as_deref() == Some(sub)
+            && row.victim.as_deref() == Some("probe")
+    });
+    found.ok_or_else(|| format!("no row memory/{sub} for {mechanism}: {:?}", record.probes).into())
+}
+
+fn survival(row: &MatrixRow) -> Result<&Estimate, Error> {
+    let missing = || format!("no proportion: {row:?}").into();
+    row.survival.as_ref().ok_or_else(missing)
+}
+
+fn figure<'a>(record: &'a RunRecord, name: &str) -> Result<&'a Estimate, Error> {
+    let found = record.probe_figures.iter().find(|one| one.figure == name);
+    let missing = || format!("no {name}: {:?}", record.probe_figures).into();
+    found.map(|one| &one.estimate).ok_or_else(missing)
+}
+
+#[test]
+fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let machine = with(
+        TURING,
+        &[
+            ("slice_us = 2000", "slice_us = 1500"),
+            ("switch_gap_us = 50", "switch_gap_us = 200"),
+        ],
+    )?;
+    let record = probe(dir.path(), "plain", &machine, "exclusive,time-slicing")?;
+    let residue = row(&record, "time-slicing", "residue")?;
+    let clean = survival(residue)?;
+    assert_eq!((clean.value, clean.n), (0.0, 512), "{residue:?}");
+    assert_eq!(residue.level.as_deref(), Some("L0"));
+    let capacity = row(&record, "time-slicing", "capacity")?;
+    assert_eq!(
+        (survival(capacity)?.value, survival(capacity)?.n),
+        (0.0, 59)
+    );
+    let cap = row(&record, "time-slicing", "cap")?;
+    assert_eq!((cap.level.as_deref(), &cap.overshoot), (Some("L0"), &None));
+    let visibility = row(&record, "time-slicing", "visibility")?;
+    assert_eq!(survival(visibility)?.value, 1.0);
+    assert!(
+        visibility
+            .warnings
+            .iter()
+            .any(|w| w.contains("cuMemGetInfo"))
+    );
+
+    for (name, planted) in [("time slice", 1_500_000.0), ("switch gap", 200_000.0)] {
+        let found = figure(&record, name)?;
+        assert!(
+            (found.value / planted - 1.0).abs() < 0.01,
+            "{name}: {found:?} is not {planted}"
+        );
+        assert!(found.n >= 12 && found.lo <= found.value && found.value <= found.hi);
+    }
+    assert_eq!(figure(&record, "overlap")?.value, 0.0);
+    Ok(())
+}
+
+#[test]
+fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let machine = with(TURING, &[("scrub = false", "scrub = true")])?;
+    let record = probe(dir.path(), "scrubs", &machine, "exclusive,time-slicing")?;
+    let residue = row(&record, "time-slicing", "residue")?;
+    let clean = survival(residue)?;
+    assert_eq!((clean.value, clean.n), (1.0, 512), "{residue:?}");
+    assert!(
+        (0.99..1.0).contains(&clean.lo),
+        "none of 512 bounds, and proves nothing: {clean:?}"
+    );
+    let both = record.probes.iter().filter(|probe| {
+        matches!(
+            &probe.found,
+            ProbeFound::Residue {
+                marked: 256,
+                found_by_owner: 256,
+                stale: 0,
+                ..
+            }
+        )
+    });
+    assert_eq!(both.count(), 2, "{:?}", record.probes);
+    Ok(())
+}
+
+#[test]
+fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let plain = probe(dir.path(), "kept", HOPPER, "exclusive,hami,mps-quota")?;
+    let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
+    let planted = with(
+        &planted,
+        &[(
+            "hami_memory_overshoot = 0.25",
+            "hami_memory_overshoot = 0.25\nmps_memory_overshoot = 0.15",
+        )],
+    )?;
+    let broken = probe(dir.path(), "broken", &planted, "exclusive,hami,mps-quota")?;
+
+    // The stand-in's documented hole: arrays are not counted, so they reach the whole device.
+    let hami = row(&plain, "hami", "cap")?;
+    assert_eq!(hami.level.as_deref(), Some("L1"), "{hami:?}");
+    let over = |row: &MatrixRow| row.overshoot.as_ref().map(|over| over.value);
+    assert!(over(hami).is_some_and(|over| over > 0.9), "{hami:?}");
+    let by_call = |record: &RunRecord, mechanism: &str, call: &str| -> Option<f64> {
+        let found = record.probes.iter().find_map(|probe| match &probe.found {
+            ProbeFound::Cap {
+                limit_bytes: Some(limit),
+                in_use_bytes,
+                calls,
+                ..
+            } if probe.variant.starts_with(mechanism) => Some((*limit, *in_use_bytes, calls)),
+            _ => None,
+        });
+        let (limit, in_use, calls) = found?;
+        let most = calls.iter().find(|one| one.call == call)?.bytes.1;
+        Some((most + in_use) as f64 / limit as f64 - 1.0)
+    };
+    for (record, mechanism, expected) in [
+        (&plain, "hami", 0.0),
+        (&broken, "hami", 0.25),
+        (&plain, "mps-quota", 0.0),
+        (&broken, "mps-quota", 0.15),
+    ] {
+        let found = by_call(record, mechanism, "cuMemAlloc").ok_or("no such probe")?;
+        assert!(
+            (found - expected).abs() < 0.01,
+            "{mechanism}: {found} is not {expected}"
+        );
+    }
+    let quota = row(&plain, "mps-quota", "cap")?;
+    assert_eq!(quota.level.as_deref(), Some("L3"), "{quota:?}");
+    // With half of the memory each, the victim gets its 3/7 whatever a neighbour takes.
+    let reservation = row(&plain, "mps-quota", "capacity")?;
+    assert_eq!(
+        (survival(reservation)?.value, survival(reservation)?.n),
+        (1.0, 59)
+    );
+    assert_eq!(reservation.level.as_deref(), Some("L3"));
+    // An allocation beyond the limit is granted there, so the mechanism's own proof fails as well.
+    assert!(row(&broken, "mps-quota", "cap")?.level.is_none());
+    Ok(())
+}
+
+#[test]
+fn nobody_is_probed_who_did_not_ask() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("short.toml"), SHORT)?;
+    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        .args([
+            "matrix",
+            "--device",
+            "virtual",
+            "--mechanism",
+            "exclusive,time-slicing",
+        ])
+        .arg("--profile")
+        .arg(dir.path().join("short.toml"))
+        .arg("--out")
+        .arg(dir.path().join("out"))
+        .stdin(Stdio::null())
+        .output()?;
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let text = std::fs::read_to_string(dir.path().join("out/record.json"))?;
+    let record: RunRecord = serde_json::from_str(&text)?;
+    assert!(record.probes.is_empty() && record.probe_figures.is_empty());
+    assert!(
+        !text.contains("\"overshoot\""),
+        "an older reader sees nothing new"
+    );
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! When a kernel of this tenant really ran: one block that watches the device's clock.
+
+use gpubench_kernels::Launcher;
+use gpubench_kernels::driver::{DeviceBuffer, Grid};
+use gpubench_kernels::kernel::block_trace::{BlockTrace, GAP_WORDS, ROW_WORDS, TraceRow, decode};
+use gpubench_record::ProbeTold;
+
+use super::ProbeError;
+use crate::load::Gpu;
+
+/// Gaps that are kept; more are counted.
+const GAPS: u32 = 2048;
+/// One warp, of which one thread looks.
+const GRID: Grid = Grid::new(1, 32);
+
+/// Watches the clock for `watch_ns`; reads further apart than `threshold_ns` are a gap.
+pub(super) fn trace(gpu: &Gpu, watch_ns: u64, threshold_ns: u64) -> Result<ProbeTold, ProbeError> {
+    let rows = DeviceBuffer::from_slice(&gpu.context, &[u64::MAX; ROW_WORDS])?;
+    let gaps = DeviceBuffer::from_slice(&gpu.context, &vec![0_u64; GAPS as usize * GAP_WORDS])?;
+    let launch = BlockTrace {
+        rows: rows.device_ptr(),
+        gaps: gaps.device_ptr(),
+        gap_capacity: GAPS,
+        spin_ns: watch_ns,
+        budget_ns: watch_ns.saturating_mul(4),
+        gap_threshold_ns: threshold_ns,
+        grid: GRID,
+    };
+    launch.launch(&gpu.kernels, &gpu.stream)?;
+    gpu.stream.synchronize()?;
+    let traced = decode(&rows.to_vec()?, &gaps.to_vec()?, GAPS as usize);
+    let row = traced.first().ok_or_else(|| ProbeError::Asked {
+        what: "the trace has no row".to_owned(),
+    })?;
+    Ok(ProbeTold::Traced {
+        spans_ns: spans(row),
+        gaps_seen: row.gaps_seen,
+    })
+}
+
+/// The spans between the gaps, the first and the last included.
+fn spans(row: &TraceRow) -> Vec<(u64, u64)> {
+    let begins = std::iter::once(row.start_ns).chain(row.gaps_ns.iter().map(|gap| gap.1));
+    let ends = row.gaps_ns.iter().map(|gap| gap.0);
+    begins
+        .zip(ends.chain(std::iter::once(row.end_ns)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TraceRow, spans};
+
+    #[test]
+    fn spans_lie_between_the_gaps() {
+        let row = |gaps_ns: Vec<(u64, u64)>| TraceRow {
+            sm: 0,
+            start_ns: 10,
+            end_ns: 100,
+            gaps_seen: gaps_ns.len() as u64,
+            gaps_ns,
+        };
+        assert_eq!(spans(&row(vec![])), [(10, 100)]);
+        assert_eq!(
+            spans(&row(vec![(20, 30), (50, 70)])),
+            [(10, 20), (30, 50), (70, 100)]
+        );
+    }
+}
