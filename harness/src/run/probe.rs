@@ -1,5 +1,6 @@
-//! Probes: under each mechanism, single questions to its tenants whose answer is no rate. They come
-//! after all cells, so that what they do to memory reaches no cell, and only when they are asked for.
+//! Probes: under each mechanism, single questions to its tenants whose answer is no rate. They
+//! come after all cells, so that what they do to memory reaches no cell, and only when they are
+//! asked for.
 //!
 //! Each begins with contexts that were just opened, so that a tenant has nothing but its context.
 //! What it finds is written down as it is; `score` says what it means.

@@ -94,8 +94,8 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
                     (*trials).into(),
                 );
                 row.warn(format!(
-                    "of a reservation of {} MiB at least {} MiB were granted, while neighbours held \
-                     at least {} MiB",
+                    "of a reservation of {} MiB at least {} MiB were granted, while neighbours \
+                     held at least {} MiB",
                     reserved_bytes >> 20,
                     granted_bytes >> 20,
                     hogged_bytes >> 20
@@ -182,7 +182,7 @@ fn residue(found: &ProbeFound, share: &mut Share, row: &mut Row) {
     };
     if found_by_owner != marked || *marked == 0 {
         row.doubt(format!(
-            "the owner itself found {found_by_owner} of {marked} marked pages, so the scan misses some"
+            "the owner itself found {found_by_owner} of {marked} marked pages: the scan misses some"
         ));
     }
     let pages = (*marked).min(*scanned);

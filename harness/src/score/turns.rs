@@ -1,5 +1,5 @@
-//! What traces of two tenants' kernels show: length of a turn, pause between two turns, and how much
-//! of the time both ran.
+//! What traces of two tenants' kernels show: length of a turn, pause between two turns, and how
+//! much of the time both ran.
 //!
 //! Intervals are those of medians by order statistics, of turns and pauses over all that were seen,
 //! of the overlap over the traces. Ends of spans are known to one look at the clock.

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use gpubench_record::run::{Calibration, ProfileRef};
 use gpubench_record::{
-    Cell, CellResult, MechanismRow, Outcome, Plan, RunEvent, RunRecord, TenantResult,
+    Cell, CellResult, DeviceIdentity, FormatVersion, MechanismRow, Outcome, Plan, Provenance,
+    RunEvent, RunRecord, TenantResult,
 };
 
 use super::error::StoreError;
@@ -37,28 +38,7 @@ pub(super) fn rebuild(
             dir: dir.to_path_buf(),
         });
     };
-    let mut run = RunRecord {
-        format_version,
-        scoring: UNSCORED.to_owned(),
-        complete: false,
-        incomplete_reason: None,
-        device: *device,
-        provenance: *provenance,
-        profile: ProfileRef {
-            name: plan.profile.clone(),
-            hash: plan.profile_hash.clone(),
-        },
-        calibration: Calibration::new(BTreeMap::new()),
-        seed: plan.seed,
-        plan: *plan,
-        mechanisms: Vec::new(),
-        matrix: Vec::new(),
-        overall: Vec::new(),
-        cells: Vec::new(),
-        probes: Vec::new(),
-        probe_figures: Vec::new(),
-        claims: Vec::new(),
-    };
+    let mut run = unscored(format_version, *plan, *device, *provenance);
     let mut end = None;
     let mut open_cell = None;
     for event in events {
@@ -100,6 +80,37 @@ pub(super) fn rebuild(
     add_mechanisms_never_set_up(&mut run);
     run.incomplete_reason = Some(why_incomplete(&run, end, being_written));
     Ok((run, warnings))
+}
+
+/// A record in which nothing has happened yet.
+fn unscored(
+    format_version: FormatVersion,
+    plan: Plan,
+    device: DeviceIdentity,
+    provenance: Provenance,
+) -> RunRecord {
+    RunRecord {
+        format_version,
+        scoring: UNSCORED.to_owned(),
+        complete: false,
+        incomplete_reason: None,
+        device,
+        provenance,
+        profile: ProfileRef {
+            name: plan.profile.clone(),
+            hash: plan.profile_hash.clone(),
+        },
+        calibration: Calibration::new(BTreeMap::new()),
+        seed: plan.seed,
+        plan,
+        mechanisms: Vec::new(),
+        matrix: Vec::new(),
+        overall: Vec::new(),
+        cells: Vec::new(),
+        probes: Vec::new(),
+        probe_figures: Vec::new(),
+        claims: Vec::new(),
+    }
 }
 
 fn why_incomplete(run: &RunRecord, end: Option<Option<String>>, being_written: bool) -> String {

@@ -1,4 +1,5 @@
-//! Probes from the tenant's side: one step after the other, each a question whose answer is no rate.
+//! Probes from the tenant's side: one step after the other, each a question whose answer is no
+//! rate.
 //!
 //! What a step takes and is told to keep stays with the tenant until `release` or until its context
 //! closes. Nothing is judged here.

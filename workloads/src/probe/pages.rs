@@ -31,10 +31,10 @@ pub(super) struct Canary {
 impl Canary {
     pub(super) fn new(page_bytes: u32, seed: u32) -> Result<Self, ProbeError> {
         let page_words = page_bytes / 4;
-        if page_words < 2 * CERTAIN_WORDS || page_bytes % 4 != 0 || seed < page_words {
+        if page_words < 2 * CERTAIN_WORDS || !page_bytes.is_multiple_of(4) || seed < page_words {
             let what = format!(
-                "pages of {page_bytes} bytes and seed {seed}: accepted are whole words, at least {} \
-                 of them, and a seed of their number or more",
+                "pages of {page_bytes} bytes and seed {seed}: accepted are whole words, at least \
+                 {} of them, and a seed of their number or more",
                 2 * CERTAIN_WORDS
             );
             return Err(ProbeError::Asked { what });
