@@ -88,6 +88,7 @@ fn smaller_machine() -> Result<String, Error> {
     for (table, key, value) in [
         ("gpu", "sm_count", 24),
         ("gpu", "shared_per_sm_kib", 96),
+        ("gpu", "l1_per_sm_kib", 128),
         ("gpu", "fp64_lanes_per_clock", 32),
         ("gpu", "sm_clock_mhz", 1200),
         ("memory", "total_mib", 6144),
@@ -104,6 +105,7 @@ fn smaller_machine() -> Result<String, Error> {
     for (table, key, value) in [
         ("memory", "dram_gb_per_s", 210.0),
         ("memory", "l2_gb_per_s", 760.0),
+        ("memory", "translations_per_us", 1100.0),
         ("pcie", "to_device_gb_per_s", 9.0),
         ("pcie", "to_host_gb_per_s", 8.0),
     ] {
@@ -205,6 +207,8 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
         "int" | "int-hog" => 2.0 * lanes(gpu.int_lanes_per_clock),
         "stream" | "dram-copy" | "dram-read" | "dram-write" => gb(memory.dram_gb_per_s),
         "l2" | "l2-stream" | "l2-thrash" => gb(memory.l2_gb_per_s),
+        "shared" | "shared-hog" | "l1" | "l1-hog" => lanes(gpu.shared_bytes_per_clock),
+        "tlb" | "tlb-stride" => memory.translations_per_us * 1e6,
         "atomic" | "atomics" => lanes(gpu.atomics_per_clock),
         "pcie" | "pcie-h2d" => gb(pcie.to_device_gb_per_s),
         "pcie-d2h" => gb(pcie.to_host_gb_per_s),

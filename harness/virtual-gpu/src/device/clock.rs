@@ -1,6 +1,7 @@
 //! A thread's place on the clock: joining, leaving, its local time, sleeping and parking.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use super::{Device, DeviceError};
 use crate::life;
@@ -10,6 +11,9 @@ use crate::state::{Condition, NONE, PARTICIPANTS, Participant, Standing};
 
 /// How far a thread may run ahead of the model.
 const AHEAD_NS: u64 = 1_000_000;
+
+/// The longest that one caller keeps the others out of the driver.
+const LOCKED_NS: u64 = 1_000_000;
 
 /// The thread's own place on the clock.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +143,39 @@ impl Device {
         } else {
             Ok(())
         }
+    }
+
+    /// Charges the calling thread for a call of the driver of which a part, as the machine file has
+    /// it, is spent where the driver lets in one caller at a time. Others have their turn between
+    /// the pieces of a long one. In wall time that part passes for real.
+    ///
+    /// # Errors
+    /// When the clock stalls or the lock of the state cannot be had.
+    pub fn charge_locked(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        if self.is_virtual_time() && ME.get().is_none() {
+            return Ok(());
+        }
+        let mut left_ns = (cost_ns as f64 * self.machine.host.lock_share) as u64;
+        let free_ns = cost_ns.saturating_sub(left_ns);
+        if free_ns > 0 {
+            self.charge(free_ns)?;
+        }
+        while left_ns > 0 {
+            let piece_ns = left_ns.min(LOCKED_NS);
+            let (now_ns, end_ns) = self.transact(|state, _| {
+                let end_ns = state.now_ns.max(state.driver_busy_until_ns) + piece_ns;
+                state.driver_busy_until_ns = end_ns;
+                (state.now_ns, end_ns)
+            })?;
+            if self.is_virtual_time() {
+                self.charge(end_ns - now_ns)?;
+            } else {
+                let until_ns = end_ns.saturating_sub(self.session.wall_now_ns());
+                std::thread::sleep(Duration::from_nanos(until_ns));
+            }
+            left_ns -= piece_ns;
+        }
+        Ok(())
     }
 
     /// Waits until the model has come up to the thread's local time, so that what it reads next

@@ -152,17 +152,20 @@ pub fn execute(
     let threads = key.block.iter().product::<u32>();
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(key.shared_bytes);
     let per_sm = u64::from(blocks_per_sm(machine, kernel, threads, shared).max(1));
+    let blocks: u64 = key.grid.iter().map(|&side| u64::from(side)).product();
+    let part = process.part(key.context, &key.seat)?;
+    let resident = per_sm.min(blocks.div_ceil(u64::from(part.sm_count.max(1))));
     let mut run = Run {
         process,
         function,
         key,
         model: &model,
         per_sm,
-        part: process.part(key.context, &key.seat)?,
+        near_bytes: near_bytes(machine, shared, resident),
+        part,
         ranges: ranges(process, key.context)?,
         block_ns: 0,
     };
-    let blocks: u64 = key.grid.iter().map(|&side| u64::from(side)).product();
     let by_clock = matches!(clocking, Clocking::Ideal)
         && kernel.properties.reads_globaltimer
         && run.ends_by_the_clock()?;
@@ -228,6 +231,8 @@ struct Run<'a> {
     key: &'a Key,
     model: &'a CycleModel,
     per_sm: u64,
+    /// The part of an L1 that a block has.
+    near_bytes: u64,
     part: Part,
     ranges: Ranges<'static>,
     /// How long a block took, for the start of later waves.
@@ -251,7 +256,11 @@ impl Run<'_> {
             block_smid: &|block| first + (block % sms) as u32,
             block_start_ns: &|block| block / wave * block_ns,
             sm_count: self.part.sm_count,
-            limits: Limits::default(),
+            limits: Limits {
+                l1_bytes: self.near_bytes,
+                tlb_pages: tlb_pages(self.process.device.machine()),
+                ..Limits::default()
+            },
             model: self.model,
             planted_illegal: &[],
             keep_blocks: true,
@@ -377,6 +386,18 @@ impl Run<'_> {
         let limit: u64 = touched.iter().map(|&index| self.ranges.bytes[index]).sum();
         scaled.min(limit)
     }
+}
+
+/// What the shared memory of a launch's blocks leaves of an SM's store, for each of those that are
+/// on it: L1 and shared memory are one since Volta. What others run there is not taken off.
+fn near_bytes(machine: &Machine, shared_bytes: u64, resident: u64) -> u64 {
+    let store = u64::from(machine.gpu.l1_per_sm_kib) << 10;
+    store.saturating_sub(shared_bytes * resident) / resident.max(1)
+}
+
+/// Large pages in the TLB of an SM.
+fn tlb_pages(machine: &Machine) -> u32 {
+    machine.memory.sm_tlb_mib / 2
 }
 
 /// Whether launches may be sampled at all: in virtual time, whose programs are load generators, and

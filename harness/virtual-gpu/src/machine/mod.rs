@@ -1,5 +1,6 @@
 //! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
 
+mod chip;
 mod mig;
 mod sharing;
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Rules;
+pub use chip::{Gpu, Memory};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
 
@@ -77,84 +79,6 @@ pub struct Machine {
     pub defects: Defects,
 }
 
-/// The chip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Gpu {
-    /// Product name; begins with `Virtual`.
-    pub product: String,
-    /// `major.minor`.
-    pub compute_capability: String,
-    /// Driver version; carries `virtual`.
-    pub driver: String,
-    /// CUDA version of the driver interface.
-    pub cuda: String,
-    /// Streaming multiprocessors.
-    pub sm_count: u32,
-    /// Resident threads of an SM at most.
-    pub max_threads_per_sm: u32,
-    /// Resident blocks of an SM at most.
-    pub max_blocks_per_sm: u32,
-    /// Threads of a block at most.
-    pub max_threads_per_block: u32,
-    /// 32-bit registers of an SM.
-    pub registers_per_sm: u32,
-    /// Shared memory of an SM.
-    pub shared_per_sm_kib: u32,
-    /// Shared memory of a block at most, without opting in to more.
-    pub shared_per_block_kib: u32,
-    /// Warp schedulers of an SM; each issues one instruction a clock.
-    pub schedulers_per_sm: u32,
-    /// Single-precision lanes an SM completes per clock.
-    pub fp32_lanes_per_clock: u32,
-    /// Double-precision lanes an SM completes per clock.
-    pub fp64_lanes_per_clock: u32,
-    /// Integer lanes an SM completes per clock.
-    pub int_lanes_per_clock: u32,
-    /// Special-function and conversion lanes an SM completes per clock.
-    pub sfu_lanes_per_clock: u32,
-    /// Half-precision multiply-adds of the tensor pipe of an SM per clock.
-    pub tensor_ops_per_clock: u32,
-    /// Bytes of L1 and shared memory that an SM moves per clock.
-    pub shared_bytes_per_clock: u32,
-    /// Atomic operations on one address that the L2 completes per clock.
-    pub atomics_per_clock: u32,
-    /// SM clock.
-    pub sm_clock_mhz: u32,
-    /// Memory clock.
-    pub memory_clock_mhz: u32,
-    /// Width of the memory bus.
-    pub memory_bus_bits: u32,
-}
-
-/// Device memory and caches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Memory {
-    /// Size.
-    pub total_mib: u64,
-    /// Held back by the driver.
-    pub reserved_mib: u64,
-    /// Taken by each context.
-    pub context_mib: u64,
-    /// DRAM bandwidth, in 10^9 bytes a second.
-    pub dram_gb_per_s: f64,
-    /// L2 size.
-    pub l2_kib: u64,
-    /// L2 bandwidth.
-    pub l2_gb_per_s: f64,
-    /// DRAM bandwidth that one SM can draw.
-    pub sm_dram_gb_per_s: f64,
-    /// L2 bandwidth that one SM can draw.
-    pub sm_l2_gb_per_s: f64,
-    /// Latency of an L2 hit.
-    pub l2_latency_ns: u64,
-    /// Latency of a DRAM access.
-    pub dram_latency_ns: u64,
-    /// Whether freed pages are cleared before somebody else gets them.
-    pub scrub: bool,
-}
-
 /// The host link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -219,6 +143,9 @@ pub struct HostCosts {
     pub context_ns: u64,
     /// Any other call.
     pub other_ns: u64,
+    /// The part of the time of allocating, freeing, loading modules and making contexts during
+    /// which no other process is in any of them.
+    pub lock_share: f64,
 }
 
 /// Power.
@@ -340,6 +267,13 @@ impl Machine {
         if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
             return wrong(path, "gpu.sm_count", self.gpu.sm_count, "1 to 1024");
         }
+        if self.gpu.l1_per_sm_kib < self.gpu.shared_per_sm_kib {
+            let accepted = "gpu.shared_per_sm_kib or more";
+            return wrong(path, "gpu.l1_per_sm_kib", self.gpu.l1_per_sm_kib, accepted);
+        }
+        if !(0.0..=1.0).contains(&self.host.lock_share) {
+            return wrong(path, "host.lock_share", self.host.lock_share, "0 to 1");
+        }
         if self.scheduler.slice_us == 0 {
             return wrong(path, "scheduler.slice_us", 0, "1 or more");
         }
@@ -348,6 +282,14 @@ impl Machine {
             ("memory.l2_gb_per_s", self.memory.l2_gb_per_s),
             ("memory.sm_dram_gb_per_s", self.memory.sm_dram_gb_per_s),
             ("memory.sm_l2_gb_per_s", self.memory.sm_l2_gb_per_s),
+            (
+                "memory.translations_per_us",
+                self.memory.translations_per_us,
+            ),
+            (
+                "memory.sm_translations_per_us",
+                self.memory.sm_translations_per_us,
+            ),
             ("pcie.to_device_gb_per_s", self.pcie.to_device_gb_per_s),
             ("pcie.to_host_gb_per_s", self.pcie.to_host_gb_per_s),
             ("pcie.pageable_factor", self.pcie.pageable_factor),

@@ -33,6 +33,15 @@ pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
         };
         match resource.place() {
             Place::Device => out.push(limit(ONE, all)),
+            Place::Engine => {
+                let engines = 0..state.engines.live().len() as u32;
+                let on_each = engines.map(|engine| of_engine(state, running, engine));
+                out.extend(
+                    on_each
+                        .filter(|on_it| *on_it != 0)
+                        .map(|who| limit(ONE, who)),
+                );
+            }
             Place::Sm => {
                 for (engine, row) in state.engines.live().iter().enumerate() {
                     let on_it = of_engine(state, running, engine as u32);

@@ -19,12 +19,14 @@ pub struct CycleModel {
     /// Cycles of a read of `%globaltimer`. The register ticks about once a microsecond on real
     /// devices; charging each read accordingly keeps spin loops short without changing their end.
     pub globaltimer_cycles: u32,
+    /// Cycles from the issue of a load that L1 serves to a usable result.
+    pub l1_hit_cycles: u32,
 }
 
 impl Default for CycleModel {
     /// Volta's figures: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
     /// Microbenchmarking" (arXiv 1804.06826): 4 cycles dependent issue of core arithmetic, 8 for
-    /// FP64, shared memory 19, L2 hit 193, L2 miss about 375; widths per scheduler from the V100
+    /// FP64, shared memory 19, L1 hit 28, L2 hit 193, L2 miss about 375; widths per scheduler from the V100
     /// whitepaper (16 FP32, 16 INT, 8 FP64, 4 SFU lanes, 8 load/store lanes).
     fn default() -> Self {
         let mut issue_cycles = [2; Class::COUNT];
@@ -48,6 +50,7 @@ impl Default for CycleModel {
             issue_cycles,
             latency_cycles,
             globaltimer_cycles: 690,
+            l1_hit_cycles: 28,
         }
     }
 }

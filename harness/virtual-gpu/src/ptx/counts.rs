@@ -70,8 +70,16 @@ pub struct Counts {
     pub store_sector_bytes: u64,
     /// Bytes of the distinct 32-byte sectors of each warp-wide atomic.
     pub atomic_sector_bytes: u64,
+    /// Of the loaded sectors, those that the block's part of L1 still held.
+    pub l1_hit_bytes: u64,
+    /// Bytes that lanes moved to and from shared and local memory.
+    pub shared_bytes: u64,
+    /// Pages that the SM's own TLB had no translation of.
+    pub translations: u64,
     /// Lanes that performed an atomic or a reduction.
     pub atomics: u64,
+    /// Those of them that went to device memory.
+    pub device_atomics: u64,
     /// Block-wide barriers that warps arrived at.
     pub barriers: u64,
     /// Blocks that ran.
@@ -126,7 +134,11 @@ impl Counts {
             load_sector_bytes,
             store_sector_bytes,
             atomic_sector_bytes,
+            l1_hit_bytes,
+            shared_bytes,
+            translations,
             atomics,
+            device_atomics,
             barriers,
             blocks,
             warps,
@@ -140,7 +152,11 @@ impl Counts {
             load_sector_bytes,
             store_sector_bytes,
             atomic_sector_bytes,
+            l1_hit_bytes,
+            shared_bytes,
+            translations,
             atomics,
+            device_atomics,
             barriers,
             blocks,
             warps,

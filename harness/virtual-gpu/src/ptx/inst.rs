@@ -54,6 +54,8 @@ pub(crate) struct Cvt {
 pub(crate) struct Access {
     pub space: Space,
     pub ty: Ty,
+    /// Whether L1 may serve it.
+    pub cached: bool,
     pub lanes_of_vector: u8,
     pub rows: [Row; 4],
     /// 64-bit row of the address, or `NO_ROW`.

@@ -337,6 +337,8 @@ pub struct State {
     pub transactions: u64,
     /// Seed of the planted noise.
     pub seed: u64,
+    /// Until then somebody is in the part of the driver that takes one caller at a time.
+    pub driver_busy_until_ns: u64,
     /// Energy used, in picojoules.
     pub energy_pj: u64,
     /// Power drawn now, in milliwatts.
@@ -399,6 +401,7 @@ impl State {
             now_ns: 0,
             transactions: 0,
             seed,
+            driver_busy_until_ns: 0,
             energy_pj: 0,
             power_mw: idle_power_mw,
             dram_share: 0,
@@ -433,6 +436,7 @@ impl State {
         self.now_ns = from.now_ns;
         self.transactions = from.transactions + 1;
         self.seed = from.seed;
+        self.driver_busy_until_ns = from.driver_busy_until_ns;
         self.energy_pj = from.energy_pj;
         self.power_mw = from.power_mw;
         self.dram_share = from.dram_share;

@@ -28,10 +28,12 @@ pub enum Resource {
     L2,
     /// DRAM bandwidth.
     Dram,
+    /// What begins one kernel after the other.
+    FrontEnd,
 }
 
 /// How many resources there are.
-pub const RESOURCES: usize = 12;
+pub const RESOURCES: usize = 13;
 
 impl Resource {
     /// Every resource, in the order of their numbers.
@@ -48,6 +50,7 @@ impl Resource {
         Self::Atomics,
         Self::L2,
         Self::Dram,
+        Self::FrontEnd,
     ];
 
     /// Where it lies, and so what divides it.
@@ -62,6 +65,8 @@ impl Resource {
             | Self::Sfu
             | Self::Tensor
             | Self::Shared => Place::Sm,
+            // Compute instances begin kernels side by side (MIG user guide): one in each, we infer.
+            Self::FrontEnd => Place::Engine,
             // Atomics are carried out in the slices of the L2.
             Self::L2 | Self::Dram | Self::Atomics => Place::Memory,
             // The last-level TLB stays shared under MIG (STAR, arXiv 2404.18361).
@@ -75,6 +80,8 @@ impl Resource {
 pub enum Place {
     /// In the SMs: divided with them.
     Sm,
+    /// In each compute engine: never divided.
+    Engine,
     /// In the memory slices: divided between GPU instances.
     Memory,
     /// In the device, outside all parts: never divided.

@@ -70,7 +70,7 @@ entries! {
         process.current()?;
         let entry = *process.ready()?.arrays.get(array)?;
         process.device.wait_context(entry.context)?;
-        process.device.charge(process.device.machine().host.free_ns)?;
+        process.device.charge_locked(process.device.machine().host.free_ns)?;
         forget(process, entry.address)?;
         process.tables().arrays.remove(array)?;
         Ok(())
@@ -107,7 +107,7 @@ fn create(array: *mut Handle, wanted: &Array3dDescriptor) -> Result<(), Code> {
     let context = process.current()?;
     process
         .device
-        .charge(process.device.machine().host.alloc_ns)?;
+        .charge_locked(process.device.machine().host.alloc_ns)?;
     let made = take(process, context.slot, bytes)?;
     let address = BASE + made.offset;
     let mut tables = process.tables();

@@ -26,7 +26,7 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let device = &process.device;
     drop(process.ready()?);
     let owner = device.process()?;
-    device.charge(device.machine().host.context_ns)?;
+    device.charge_locked(device.machine().host.context_ns)?;
     let server = placement::server(process)?;
     let made = device.transact(|state, _| enter(state, device.machine(), owner, server))??;
     let (slot, default_stream, part) = made;

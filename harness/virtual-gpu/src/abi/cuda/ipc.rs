@@ -134,7 +134,7 @@ entries! {
         if ticket.owner.pid == std::process::id() {
             return Err(code::INVALID_CONTEXT);
         }
-        process.device.charge(process.device.machine().host.alloc_ns)?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
         process.device.catch_up()?;
         if !is_there(process, &ticket.owner, ticket.bytes)? {
             return Err(code::INVALID_VALUE);

@@ -59,7 +59,7 @@ entries! {
         }
         let process = process()?;
         let context = process.current()?;
-        process.device.charge(process.device.machine().host.alloc_ns)?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
         let whole = (bytes as u64).checked_next_multiple_of(PAGE).ok_or(code::OUT_OF_MEMORY)?;
         let made = super::memory::take(process, context.slot, whole)?;
         let viewed = super::memory::clear(process, &made).and_then(|()| {

@@ -69,7 +69,7 @@ entries! {
         // Freeing waits for the work that may still use the memory.
         device.wait_context(context.slot)?;
         crate::launch::finish_deferred(process, context.slot)?;
-        device.charge(device.machine().host.free_ns)?;
+        device.charge_locked(device.machine().host.free_ns)?;
         if let Origin::Pool(pool) = entry.origin {
             super::pool::keep(process, pool, pointer)?;
             return super::pool::trim_all(process);
@@ -109,7 +109,7 @@ fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
     let context = process.current()?;
     process
         .device
-        .charge(process.device.machine().host.alloc_ns)?;
+        .charge_locked(process.device.machine().host.alloc_ns)?;
     let bytes = bytes as u64;
     let made = take(process, context.slot, bytes)?;
     let address = BASE + made.offset;

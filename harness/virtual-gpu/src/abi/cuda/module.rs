@@ -303,7 +303,7 @@ pub(super) fn load_text(
     let host = &process.device.machine().host;
     process
         .device
-        .charge(host.module_ns)
+        .charge_locked(host.module_ns)
         .map_err(|error| plain(error.into()))?;
     let mut addresses = Vec::new();
     let mut symbols = BTreeMap::new();

@@ -58,7 +58,7 @@ entries! {
         }
         let process = process()?;
         let context = process.current()?;
-        process.device.charge(process.device.machine().host.alloc_ns)?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
         let start = pointer as usize;
         let end = start.checked_add(bytes).ok_or(code::INVALID_VALUE)?;
         let mut tables = process.ready()?;
@@ -146,7 +146,7 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
     let context = process.current()?;
     process
         .device
-        .charge(process.device.machine().host.alloc_ns)?;
+        .charge_locked(process.device.machine().host.alloc_ns)?;
     // SAFETY: the size is not zero.
     let made = unsafe { std::alloc::alloc_zeroed(layout(bytes)?) };
     if made.is_null() {

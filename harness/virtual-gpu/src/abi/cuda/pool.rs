@@ -344,7 +344,7 @@ fn from_pool(
             offset
         }
         None => {
-            process.device.charge(host.alloc_ns)?;
+            process.device.charge_locked(host.alloc_ns)?;
             let offset = grow(process, stream.context, bytes)?;
             if let Ok(entry) = process.tables().pools.get_mut(pool as Handle) {
                 entry.reserved.0 += taken;

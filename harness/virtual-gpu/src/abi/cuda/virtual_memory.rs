@@ -50,7 +50,7 @@ entries! {
         }
         let process = process()?;
         let context = process.current()?;
-        process.device.charge(process.device.machine().host.alloc_ns)?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
         let made = take(process, context.slot, bytes)?;
         let made = process.tables().physical.insert(PhysicalEntry {
             offset: made.offset,

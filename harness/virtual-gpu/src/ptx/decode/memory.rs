@@ -41,6 +41,18 @@ const HINTS: [&str; 28] = [
     "mmio",
 ];
 
+/// Those with which a load goes past L1 (PTX ISA, "Cache Operators"; what is to be coherent between
+/// SMs cannot stay in one of them).
+const PAST_L1: [&str; 7] = [
+    "relaxed",
+    "acquire",
+    "volatile",
+    "cg",
+    "cv",
+    "L1::no_allocate",
+    "mmio",
+];
+
 /// Where an access goes.
 enum Place {
     /// Run-time address in a space.
@@ -64,8 +76,13 @@ fn class_of(space: Space, load: bool) -> Class {
 }
 
 impl<'a> Decoder<'a, '_> {
-    fn hints(&mut self, mods: &mut Mods<'a>) {
-        while mods.take_any(&HINTS).is_some() {}
+    /// Takes all hints; false if one of them keeps the access out of L1.
+    fn hints(&mut self, mods: &mut Mods<'a>) -> bool {
+        let mut cached = true;
+        while let Some(hint) = mods.take_any(&HINTS) {
+            cached &= !PAST_L1.contains(&hint);
+        }
+        cached
     }
 
     /// Resolves `[base+offset]` of an access to `space`.
@@ -154,7 +171,7 @@ impl<'a> Decoder<'a, '_> {
     }
 
     pub(crate) fn load(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
-        self.hints(mods);
+        let cached = self.hints(mods);
         let space = mods.space();
         let (vector, ty) = self.shape(mods)?;
         let [d, address] = self.take(mods, ops)?;
@@ -183,6 +200,7 @@ impl<'a> Decoder<'a, '_> {
                 let access = Access {
                     space,
                     ty,
+                    cached,
                     lanes_of_vector: vector,
                     rows,
                     base,
@@ -236,6 +254,8 @@ impl<'a> Decoder<'a, '_> {
                 let access = Access {
                     space,
                     ty,
+                    // What is stored goes through to L2.
+                    cached: false,
                     lanes_of_vector: vector,
                     rows,
                     base,

@@ -7,6 +7,7 @@ use super::super::inst::{Access, NO_ROW, Row};
 use super::super::memory::DeviceMemory;
 use super::super::types::{Space, Ty, window};
 use super::frame::Frame;
+use super::near::Near;
 
 /// Bytes of a DRAM and L2 sector (CUDA C++ Best Practices Guide, "Coalesced Access").
 const SECTOR_BYTES: u64 = 32;
@@ -17,6 +18,7 @@ pub(crate) struct Reach<'m, 'a, 'b> {
     pub footprint: &'m mut Footprint,
     pub counts: &'m mut Counts,
     pub shared: &'m mut [u8],
+    pub near: &'m mut Near,
     pub local: &'m mut [u8],
     pub local_stride: u32,
     pub params: &'b [u8],
@@ -116,7 +118,7 @@ impl Reach<'_, '_, '_> {
         let all = addresses(frame, access.base, access.offset);
         let (elements, ty) = (usize::from(access.lanes_of_vector), access.ty);
         let size = u64::from(ty.bytes()) * elements as u64;
-        let device = self.count(access.space, &all, active, size, false);
+        let device = self.count(access, &all, active, size, false);
         if device && active == u32::MAX && all[0].is_multiple_of(size) && is_contiguous(&all, size)
         {
             let total = 32 * size;
@@ -158,7 +160,7 @@ impl Reach<'_, '_, '_> {
         let all = addresses(frame, access.base, access.offset);
         let (elements, ty) = (usize::from(access.lanes_of_vector), access.ty);
         let size = u64::from(ty.bytes()) * elements as u64;
-        let device = self.count(access.space, &all, active, size, true);
+        let device = self.count(access, &all, active, size, true);
         if device && active == u32::MAX && all[0].is_multiple_of(size) && is_contiguous(&all, size)
         {
             let total = 32 * size;
@@ -185,14 +187,14 @@ impl Reach<'_, '_, '_> {
     /// Counts an access to device memory; false when no lane of it goes there.
     fn count(
         &mut self,
-        space: Space,
+        access: &Access,
         all: &[u64; 32],
         active: u32,
         size: u64,
         write: bool,
     ) -> bool {
         let mut device = active;
-        match space {
+        match access.space {
             // The constant cache serves these; they are no traffic of the memory system.
             Space::Const => return true,
             Space::Global => {}
@@ -200,12 +202,23 @@ impl Reach<'_, '_, '_> {
                 for lane in lanes(active).filter(|lane| all[*lane] >= window::CODE_BASE) {
                     device &= !(1 << lane);
                 }
+                let near = (active & !device).count_ones();
+                self.counts.shared_bytes += u64::from(near) * size;
             }
-            Space::Shared | Space::Local | Space::Param => return false,
+            Space::Shared | Space::Local => {
+                self.counts.shared_bytes += u64::from(active.count_ones()) * size;
+                return false;
+            }
+            Space::Param => return false,
         }
         let requested = u64::from(device.count_ones()) * size;
         let sectors = sector_bytes(all, device);
+        let reached = || lanes(device).map(|lane| all[lane]);
         let counts = &mut *self.counts;
+        counts.translations += self.near.translate(reached());
+        if access.cached {
+            counts.l1_hit_bytes += self.near.load(reached());
+        }
         if write {
             counts.requested_store_bytes += requested;
             counts.store_sector_bytes += sectors;

@@ -22,7 +22,12 @@ impl Reach<'_, '_, '_> {
             }
         }
         self.counts.atomics += u64::from(active.count_ones());
+        self.counts.device_atomics += u64::from(device.count_ones());
+        let on_chip = u64::from((active & !device).count_ones());
+        self.counts.shared_bytes += on_chip * size;
         self.counts.atomic_sector_bytes += sector_bytes(&all, device);
+        let reached = lanes(device).map(|lane| all[lane]);
+        self.counts.translations += self.near.translate(reached);
         let wide = atom.ty.is_wide();
         for lane in lanes(active) {
             let b = frame.lane(wide, atom.b, lane);

@@ -120,6 +120,7 @@ impl Machine<'_, '_, '_> {
         block.shared.clear();
         block.shared.resize(end as usize, 0);
         block.barriers = [IDLE; 16];
+        self.near.reset();
         let func = &self.program.module().functions[function];
         warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
         for (index, warp) in warps.iter_mut().enumerate() {

@@ -10,6 +10,7 @@ mod convert;
 mod float;
 mod frame;
 mod int;
+mod near;
 mod printf;
 mod run;
 mod special;
@@ -23,6 +24,7 @@ use super::memory::DeviceMemory;
 use super::program::Program;
 use block::Block;
 use frame::Warp;
+use near::Near;
 
 /// Turns modelled active time into what `%globaltimer` shows.
 pub trait Timer {
@@ -37,6 +39,10 @@ pub struct Limits {
     pub lane_instructions: u64,
     /// Stack of a thread, for calls.
     pub stack_bytes: u32,
+    /// Part of an L1 that a block has to itself; 0 for none.
+    pub l1_bytes: u64,
+    /// Pages that an SM's own TLB translates; 0 where translations are not counted.
+    pub tlb_pages: u32,
     /// Printed text that is kept; the oldest lines go first, as in the device's buffer.
     pub printf_bytes: usize,
 }
@@ -48,6 +54,8 @@ impl Default for Limits {
         Self {
             lane_instructions: 10_000_000_000,
             stack_bytes: 1024,
+            l1_bytes: 0,
+            tlb_pages: 0,
             printf_bytes: 1 << 20,
         }
     }
@@ -258,6 +266,7 @@ pub(crate) struct Machine<'m, 'a, 'l> {
     /// By opcode; empty when nothing is planted.
     planted: Vec<bool>,
     block: Block,
+    near: Near,
 }
 
 impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
@@ -288,6 +297,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
             budget: launch.limits.lane_instructions,
             planted,
             block: Block::idle(),
+            near: Near::new(launch.limits.l1_bytes, launch.limits.tlb_pages),
         }
     }
 

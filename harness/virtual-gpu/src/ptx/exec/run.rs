@@ -1,9 +1,9 @@
 //! Runs the lanes of a warp: fetch, guard, account, time, execute.
 
 use super::super::fault::FaultKind;
-use super::super::inst::{Bar, BarKind, Inst, NO_ROW, Special};
+use super::super::inst::{Access, Bar, BarKind, Inst, NO_ROW, Special};
 use super::super::module::{FuncCode, Info};
-use super::access::Reach;
+use super::access::{LaneFault, Reach};
 use super::frame::{Fragment, Wait, Warp};
 use super::{Machine, Raised, alu, warp_ops};
 
@@ -21,6 +21,7 @@ macro_rules! reach {
             footprint: &mut $machine.footprint,
             counts: &mut $machine.counts,
             shared: &mut $machine.block.shared,
+            near: &mut $machine.near,
             local: &mut $warp.local,
             local_stride: $warp.local_stride,
             params: $machine.launch.params,
@@ -101,6 +102,32 @@ impl Machine<'_, '_, '_> {
         }
     }
 
+    /// Runs a load. Its results were timed as coming from L2: they are there sooner if L1 had them.
+    #[inline(always)]
+    fn load(
+        &mut self,
+        warp: &mut Warp,
+        frame: usize,
+        access: &Access,
+        active: u32,
+        (func, info): (&FuncCode, &Info),
+    ) -> Result<(), LaneFault> {
+        reach!(self, warp, frame, reach, registers);
+        reach.load(registers, access, active)?;
+        if !std::mem::take(&mut self.near.hit) {
+            return Ok(());
+        }
+        let model = self.launch.model;
+        let l2_cycles = model.latency_cycles[info.class as usize];
+        let less = u64::from(l2_cycles.saturating_sub(model.l1_hit_cycles));
+        let (from, to) = info.writes;
+        for row in &func.deps[from as usize..to as usize] {
+            let ready = &mut warp.frames[frame].ready[*row as usize];
+            *ready = ready.saturating_sub(less);
+        }
+        Ok(())
+    }
+
     /// Runs one fragment until it meets another one, diverges, waits, ends, or took `turn` steps.
     /// Gives the steps taken.
     fn run_fragment(&mut self, warp: &mut Warp, at: usize, turn: u32) -> Result<u32, Raised> {
@@ -175,8 +202,7 @@ impl Machine<'_, '_, '_> {
                     continue;
                 }
                 Inst::Load(access) => {
-                    reach!(self, warp, frame_at, reach, frame);
-                    let done = reach.load(frame, access, active);
+                    let done = self.load(warp, frame_at, access, active, (func, info));
                     done.map_err(|(lane, kind)| raise(kind, lane))?;
                 }
                 Inst::Store(access) => {

@@ -1,0 +1,94 @@
+//! The chip and its memory in a machine file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The chip.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Product name; begins with `Virtual`.
+    pub product: String,
+    /// `major.minor`.
+    pub compute_capability: String,
+    /// Driver version; carries `virtual`.
+    pub driver: String,
+    /// CUDA version of the driver interface.
+    pub cuda: String,
+    /// Streaming multiprocessors.
+    pub sm_count: u32,
+    /// Resident threads of an SM at most.
+    pub max_threads_per_sm: u32,
+    /// Resident blocks of an SM at most.
+    pub max_blocks_per_sm: u32,
+    /// Threads of a block at most.
+    pub max_threads_per_block: u32,
+    /// 32-bit registers of an SM.
+    pub registers_per_sm: u32,
+    /// Shared memory of an SM.
+    pub shared_per_sm_kib: u32,
+    /// Shared memory of a block at most, without opting in to more.
+    pub shared_per_block_kib: u32,
+    /// Warp schedulers of an SM; each issues one instruction a clock.
+    pub schedulers_per_sm: u32,
+    /// Single-precision lanes an SM completes per clock.
+    pub fp32_lanes_per_clock: u32,
+    /// Double-precision lanes an SM completes per clock.
+    pub fp64_lanes_per_clock: u32,
+    /// Integer lanes an SM completes per clock.
+    pub int_lanes_per_clock: u32,
+    /// Special-function and conversion lanes an SM completes per clock.
+    pub sfu_lanes_per_clock: u32,
+    /// Half-precision multiply-adds of the tensor pipe of an SM per clock.
+    pub tensor_ops_per_clock: u32,
+    /// L1 and shared memory of an SM, which are one store.
+    pub l1_per_sm_kib: u32,
+    /// Latency of an L1 hit, in clocks of the SM.
+    pub l1_latency_cycles: u32,
+    /// Bytes of L1 and shared memory that an SM moves per clock.
+    pub shared_bytes_per_clock: u32,
+    /// Atomic operations that the L2 completes per clock, for each SM.
+    pub atomics_per_clock: u32,
+    /// What beginning a kernel takes of the front end, in nanoseconds.
+    pub dispatch_ns: u64,
+    /// SM clock.
+    pub sm_clock_mhz: u32,
+    /// Memory clock.
+    pub memory_clock_mhz: u32,
+    /// Width of the memory bus.
+    pub memory_bus_bits: u32,
+}
+
+/// Device memory and caches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Size.
+    pub total_mib: u64,
+    /// Held back by the driver.
+    pub reserved_mib: u64,
+    /// Taken by each context.
+    pub context_mib: u64,
+    /// DRAM bandwidth, in 10^9 bytes a second.
+    pub dram_gb_per_s: f64,
+    /// L2 size.
+    pub l2_kib: u64,
+    /// L2 bandwidth.
+    pub l2_gb_per_s: f64,
+    /// DRAM bandwidth that one SM can draw.
+    pub sm_dram_gb_per_s: f64,
+    /// L2 bandwidth that one SM can draw.
+    pub sm_l2_gb_per_s: f64,
+    /// Memory whose translations an SM keeps itself, in pages of 2 MiB.
+    pub sm_tlb_mib: u32,
+    /// Translations that the device does for its SMs in a microsecond.
+    pub translations_per_us: f64,
+    /// Those of them that one SM can have.
+    pub sm_translations_per_us: f64,
+    /// Latency of an L2 hit.
+    pub l2_latency_ns: u64,
+    /// Latency of a DRAM access.
+    pub dram_latency_ns: u64,
+    /// Whether freed pages are cleared before somebody else gets them.
+    pub scrub: bool,
+}

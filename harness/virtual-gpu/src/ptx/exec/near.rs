@@ -1,0 +1,154 @@
+//! What an SM keeps near a block: lines of device memory in its L1, and translations of pages.
+//!
+//! The L1 is indexed by the line alone, each line in the only place that it can have. The TLB holds
+//! the pages that were asked for last, and forgets the one that came first. Both start empty for
+//! every block, which has its part of them to itself.
+
+/// Bytes of an L1 line and of its sectors (Nsight Compute documentation, "Memory Tables": four
+/// sectors of 32 bytes each).
+const LINE_BITS: u32 = 7;
+const SECTOR_BITS: u32 = 5;
+
+/// A translation is that of a large page, which is what `cuMemAlloc` maps.
+pub(crate) const PAGE_BITS: u32 = 21;
+
+/// No page and no line has this number: addresses end long before.
+const EMPTY: u64 = u64::MAX;
+
+/// One place of the L1.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    number: u64,
+    sectors: u8,
+}
+
+const NO_LINE: Line = Line {
+    number: EMPTY,
+    sectors: 0,
+};
+
+/// Near memory of the running block.
+#[derive(Debug)]
+pub(crate) struct Near {
+    lines: Vec<Line>,
+    lines_used: bool,
+    pages: Vec<u64>,
+    next_page: usize,
+    last_page: u64,
+    /// Whether L1 had all of the last load.
+    pub hit: bool,
+}
+
+impl Near {
+    pub(crate) fn new(l1_bytes: u64, tlb_pages: u32) -> Self {
+        Self {
+            lines: vec![NO_LINE; (l1_bytes >> LINE_BITS) as usize],
+            lines_used: false,
+            pages: vec![EMPTY; tlb_pages as usize],
+            next_page: 0,
+            last_page: EMPTY,
+            hit: false,
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn reset(&mut self) {
+        if std::mem::take(&mut self.lines_used) {
+            self.lines.fill(NO_LINE);
+        }
+        self.pages.fill(EMPTY);
+        (self.next_page, self.last_page) = (0, EMPTY);
+    }
+
+    /// Bytes of the sectors of a warp's load that L1 has; the others are there from now on. Notes
+    /// whether these were all.
+    pub(crate) fn load(&mut self, addresses: impl Iterator<Item = u64>) -> u64 {
+        self.hit = false;
+        if self.lines.is_empty() {
+            return 0;
+        }
+        self.lines_used = true;
+        let (mut last, mut hits, mut all) = (EMPTY, 0, true);
+        for address in addresses {
+            let sector = address >> SECTOR_BITS;
+            if sector == last {
+                continue;
+            }
+            last = sector;
+            let number = address >> LINE_BITS;
+            let at = (number % self.lines.len() as u64) as usize;
+            let line = &mut self.lines[at];
+            if line.number != number {
+                (line.number, line.sectors) = (number, 0);
+            }
+            let bit = 1 << (sector & 3);
+            if line.sectors & bit == 0 {
+                line.sectors |= bit;
+                all = false;
+            } else {
+                hits += 1 << SECTOR_BITS;
+            }
+        }
+        self.hit = all && hits > 0;
+        hits
+    }
+
+    /// How many pages of a warp's access the TLB had no translation of; it has them from now on.
+    pub(crate) fn translate(&mut self, addresses: impl Iterator<Item = u64>) -> u64 {
+        if self.pages.is_empty() {
+            return 0;
+        }
+        let mut missed = 0;
+        for address in addresses {
+            let page = address >> PAGE_BITS;
+            if page == self.last_page {
+                continue;
+            }
+            self.last_page = page;
+            if !self.pages.contains(&page) {
+                missed += 1;
+                self.pages[self.next_page] = page;
+                self.next_page = (self.next_page + 1) % self.pages.len();
+            }
+        }
+        missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_in_l1_is_loaded_once_and_what_does_not_every_time() {
+        let mut near = Near::new(1024, 0);
+        let sweep = |bytes: u64| (0..bytes).step_by(4);
+        assert_eq!((near.load(sweep(1024)), near.hit), (0, false));
+        assert_eq!((near.load(sweep(1024)), near.hit), (1024, true));
+        // Twice the size: every line drives out the one that is wanted next.
+        near.reset();
+        assert_eq!(near.load(sweep(2048)), 0);
+        assert_eq!((near.load(sweep(2048)), near.hit), (0, false));
+        // A line that is there with another of its sectors is no hit.
+        near.reset();
+        assert_eq!(near.load([0].into_iter()), 0);
+        assert_eq!(near.load([32].into_iter()), 0);
+        assert_eq!((near.load([32, 64].into_iter()), near.hit), (32, false));
+        near.reset();
+        assert_eq!((near.load([32].into_iter()), near.hit), (0, false));
+    }
+
+    #[test]
+    fn a_page_is_translated_again_once_as_many_others_came_since() {
+        let mut near = Near::new(0, 4);
+        let page = |number: u64| number << PAGE_BITS;
+        assert_eq!(near.translate([page(1), page(1) + 8].into_iter()), 1);
+        assert_eq!(near.translate((1..=4).map(page)), 3);
+        assert_eq!(near.translate((1..=4).map(page)), 0);
+        assert_eq!(near.translate([page(5)].into_iter()), 1);
+        assert_eq!(near.translate([page(1), page(5)].into_iter()), 1);
+        // Five pages in turn through four places: none is ever there.
+        assert_eq!(near.translate((10..15).cycle().take(50).map(page)), 50);
+        assert_eq!(Near::new(0, 0).translate([page(1)].into_iter()), 0);
+    }
+}
