@@ -1,5 +1,5 @@
-//! Which aggressor moves which victim on the virtual GPU, as a matrix: each one its own resource and
-//! nobody else's while kernels run side by side, and all of an SM while they take turns.
+//! Which aggressor moves which victim on the virtual GPU, as a matrix: each one its own resource
+//! and nobody else's while kernels run side by side, and all of an SM while they take turns.
 //!
 //! Victim and aggressor have a context each, and both contexts are clients of one MPS server, or of
 //! none. Side by side, aggressors have one block on each SM: a grid that fills the device takes

@@ -26,8 +26,8 @@ pub struct CycleModel {
 impl Default for CycleModel {
     /// Volta's figures: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
     /// Microbenchmarking" (arXiv 1804.06826): 4 cycles dependent issue of core arithmetic, 8 for
-    /// FP64, shared memory 19, L1 hit 28, L2 hit 193, L2 miss about 375; widths per scheduler from the V100
-    /// whitepaper (16 FP32, 16 INT, 8 FP64, 4 SFU lanes, 8 load/store lanes).
+    /// FP64, shared memory 19, L1 hit 28, L2 hit 193, L2 miss about 375; widths per scheduler
+    /// from the V100 whitepaper (16 FP32, 16 INT, 8 FP64, 4 SFU lanes, 8 load/store lanes).
     fn default() -> Self {
         let mut issue_cycles = [2; Class::COUNT];
         let mut latency_cycles = [4; Class::COUNT];
