@@ -75,6 +75,7 @@ pub(crate) fn real() -> RunRecord {
         cells: cells(),
         probes: Vec::new(),
         probe_figures: Vec::new(),
+        fault_trials: Vec::new(),
         claims: Vec::new(),
     }
 }
@@ -156,6 +157,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"]
             .map(cell)
             .into(),
+        fault_trials: Vec::new(),
         skips: vec![Skip {
             mechanism: "mps".to_owned(),
             axis: Some("power".to_owned()),

@@ -15,6 +15,7 @@ use gpubench_record::{ExitCode, FromTenant, ToTenant};
 
 use crate::clock::Clock;
 
+mod breaking;
 mod evidence;
 mod failure;
 mod session;
@@ -138,6 +139,9 @@ fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Probe { .. } => "probing",
         ToTenant::Prepare { .. } => "preparing a cell",
         ToTenant::Go { .. } => "running a cell",
+        ToTenant::Arm { .. } => "readying a fault",
+        ToTenant::Strike { .. } => breaking::DOING,
+        ToTenant::Arrive { .. } => "asking for the device",
         ToTenant::Quit => "quitting",
     }
 }

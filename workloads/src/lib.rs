@@ -5,6 +5,7 @@
 pub mod child;
 pub mod clock;
 pub mod device;
+pub mod fault;
 pub mod generator;
 pub mod load;
 pub mod log;

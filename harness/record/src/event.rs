@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::TenantResult;
+use crate::fault::FaultSeen;
 use crate::mechanism::{MechanismRow, Proof};
 use crate::plan::Plan;
 use crate::probe::ProbeResult;
@@ -91,6 +92,18 @@ pub enum RunEvent {
     Probed {
         /// What it found.
         result: ProbeResult,
+    },
+    /// A fault trial began.
+    FaultTrialBegan {
+        /// Id of its cell.
+        id: String,
+    },
+    /// A fault trial ended; the victims' samples are in its logs.
+    FaultTrialEnded {
+        /// Id of its cell.
+        id: String,
+        /// What was seen.
+        seen: Box<FaultSeen>,
     },
     /// Something the reader should know.
     Warning {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role, SubAxis};
+use crate::fault::FaultTrial;
 
 /// The resolved plan of a run: what the profile asked for on the host at hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,9 @@ pub struct Plan {
     pub mechanisms: Vec<PlannedMechanism>,
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
+    /// The fault trials, which run after all cells, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault_trials: Vec<FaultTrial>,
     /// What was asked for and will not run.
     pub skips: Vec<Skip>,
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellResult;
+use crate::fault::FaultResult;
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
@@ -52,6 +53,9 @@ pub struct RunRecord {
     /// Figures that follow from them and are no scores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probe_figures: Vec<ProbeFigure>,
+    /// Each fault trial that was held, with its judgement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault_trials: Vec<FaultResult>,
     /// The claims ledger against this run; empty while there is none.
     pub claims: Vec<ClaimRow>,
 }

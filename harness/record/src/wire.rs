@@ -112,6 +112,33 @@ pub enum ToTenant {
         /// The common start.
         t0_ns: u64,
     },
+    /// Get ready to break something: allocate and load everything that it takes.
+    Arm {
+        /// Name of the fault.
+        fault: String,
+        /// How long what it leaves on the device may last at most.
+        budget_ns: u64,
+    },
+    /// Break it.
+    Strike {
+        /// The common start.
+        t0_ns: u64,
+        /// When, since the common start.
+        at_ns: u64,
+        /// When it is over at the latest, since the common start.
+        until_ns: u64,
+    },
+    /// Ask for the device until it is given, and run a kernel on it. Not with an open context.
+    Arrive {
+        /// CUDA ordinal of the device within the tenant's view.
+        ordinal: u32,
+        /// Participant numbers.
+        participants: Participants,
+        /// Time between two tries.
+        every_ns: u64,
+        /// When to give up.
+        limit_ns: u64,
+    },
     /// End the process.
     Quit,
 }
@@ -186,6 +213,28 @@ pub enum FromTenant {
         overloaded: bool,
         /// Scheduling class that the issuer really had: `fifo` or `other`.
         sched: String,
+    },
+    /// Ready to break something.
+    Armed,
+    /// It is broken, and the process lives on.
+    Struck {
+        /// When it began, since the common start.
+        began_ns: u64,
+        /// When the answer was there, since the common start.
+        detected_ns: u64,
+        /// `CUresult` of the first call that failed; absent if none did.
+        code: Option<i32>,
+        /// `CUresult` of a harmless call afterwards; 0 if it went well.
+        later_code: i32,
+    },
+    /// The device was given, or not.
+    Arrived {
+        /// How long it took; absent if it was never given.
+        accepted_after_ns: Option<u64>,
+        /// Times that were tried.
+        tries: u32,
+        /// `CUresult` of the last refusal.
+        refused_with: Option<i32>,
     },
     /// It could not do what was asked; it stays alive unless the driver makes that pointless.
     Error {

@@ -83,6 +83,30 @@ fn meets(name: &str) -> Vec<&'static str> {
     pairs.filter_map(other).collect()
 }
 
+/// What a tenant can do to break itself or others.
+pub fn faults() -> Vec<Row> {
+    use gpubench_workloads::fault::{Answer, CATALOGUE, HostAct};
+    let row = |fault: &gpubench_workloads::fault::Fault| Row {
+        name: fault.name.to_owned(),
+        summary: fault.summary.to_owned(),
+        details: vec![
+            ("class", json!(fault.class.as_str())),
+            ("victim", json!(fault.victim)),
+            (
+                "codes",
+                match fault.answer {
+                    Answer::Codes(codes) => json!(codes),
+                    Answer::Well | Answer::Ends => json!([]),
+                },
+            ),
+            ("ends_its_process", json!(fault.answer == Answer::Ends)),
+            ("by_signal", json!(fault.act != HostAct::None)),
+            ("planted_only", json!(fault.planted_only)),
+        ],
+    };
+    CATALOGUE.iter().map(row).collect()
+}
+
 /// Scored dimensions.
 pub fn axes() -> Vec<Row> {
     let sub = |entry: &AxisEntry| Row {

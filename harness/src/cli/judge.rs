@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpubench_record::{
-    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, ProbeResult,
-    Proof, RunEvent, RunRecord, SampleRow, TenantResult,
+    CalibrationEntry, Cell, CellResult, FaultResult, MechanismRow, Outcome, OutcomeKind, Plan,
+    ProbeResult, Proof, RunEvent, RunRecord, SampleRow, TenantResult,
 };
 use gpubench_reports::store::{Record, StoreError, read_events};
 
@@ -70,11 +70,13 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     }
     run.cells = cells;
     run.probes = probes(&events);
+    run.fault_trials = trials(&record, &run.plan, &events)?;
     outcomes(&mut run);
     let peaks = share_of_peak(&run);
     let scored = score::score(&score::ScoreInput {
         plan: &run.plan,
         cells: &run.cells,
+        fault_trials: &run.fault_trials,
         mechanisms: &run.mechanisms,
         aggressor_peaks: &peaks,
         calibration: &run.calibration,
@@ -121,6 +123,35 @@ fn probes(events: &[RunEvent]) -> Vec<ProbeResult> {
         _ => None,
     };
     events.iter().filter_map(found).collect()
+}
+
+/// The fault trials that ended, judged. One that was never held has no result, and its row says so.
+fn trials(
+    record: &Record,
+    plan: &Plan,
+    events: &[RunEvent],
+) -> Result<Vec<FaultResult>, JudgeError> {
+    let mut results = Vec::new();
+    for event in events {
+        let RunEvent::FaultTrialEnded { id, seen } = event else {
+            continue;
+        };
+        let mut planned = plan.fault_trials.iter();
+        let Some(trial) = planned.find(|trial| trial.cell.id == *id) else {
+            continue;
+        };
+        let mut rows = Vec::new();
+        for victim in &seen.victims {
+            rows.push(match record.samples(id, &victim.tenant) {
+                Ok(rows) => rows,
+                // One that logged nothing is judged by that.
+                Err(StoreError::NoSamples { .. }) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            });
+        }
+        results.push(gate::judge_trial(trial, seen, &rows));
+    }
+    Ok(results)
 }
 
 fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {

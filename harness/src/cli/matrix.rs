@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, OutcomeKind, RunRecord};
 use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
+use gpubench_workloads::fault;
 use tokio::sync::watch;
 
 use super::bench::{Bench, provenance};
@@ -14,7 +16,7 @@ use super::ui::{Progress, Ui};
 use super::{calibration, cleanup, host, report};
 use crate::error::ExpectedError;
 use crate::plan;
-use crate::run::{self, HostSetup, Observer, RunEnd, RunError, Setup};
+use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
 
 /// Measures every mechanism on every axis and prints one matrix
@@ -40,9 +42,55 @@ pub struct Args {
     /// After the cells, probe each mechanism: memory caps, reservations, residue, visibility
     #[arg(long)]
     probes: bool,
+    /// Break things too: all faults, or only these (separate by commas)
+    ///
+    /// Each fault happens in a process of its own while victims run, from benign to severe, and
+    /// what it leaves on the GPU has a deadline. Not for a GPU that others use.
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..,
+        require_equals = true,
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(fault_names()),
+    )]
+    faults: Option<Vec<String>>,
+    /// Trials of each fault under each mechanism; 14 decide for L2, 59 for L3
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = TRIALS,
+        requires = "faults",
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+    )]
+    fault_trials: u32,
     /// End with status 10 if anything is inconclusive
     #[arg(long)]
     strict: bool,
+}
+
+/// One night's trials: all of them contained show L2.
+const TRIALS: u32 = 14;
+
+fn fault_names() -> Vec<&'static str> {
+    fault::CATALOGUE.iter().map(|fault| fault.name).collect()
+}
+
+impl Args {
+    /// What is wanted of faults; nothing unless asked for.
+    fn fault_wish(&self, bench: &Bench) -> Option<plan::FaultWish> {
+        let names = self.faults.clone()?;
+        let planted = match bench.clock() {
+            RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
+            RunClock::Wall => 0,
+        };
+        Some(plan::FaultWish {
+            names,
+            trials: self.fault_trials,
+            is_virtual_time: bench.clock().is_virtual(),
+            plants_illegal_instruction: planted > 0,
+        })
+    }
 }
 
 /// Runs it.
@@ -55,7 +103,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let journal = cleanup::journal_of(&bench)?;
     let facts = host::of_bench(&bench, &args.profile);
     let capabilities = host::capabilities(&facts, &profile);
-    let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    let mut plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    if let Some(wish) = args.fault_wish(&bench) {
+        plan::add_faults(&mut plan, &wish);
+    }
     let calibration = args
         .calibration
         .as_deref()

@@ -1,7 +1,10 @@
 //! The hidden entry of a tenant: the coordinator starts this same binary, so versions cannot
 //! drift. It speaks the wire messages over its pipes and parses no command line.
+#![expect(unsafe_code, reason = "descriptors are moved by number")]
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use gpubench_record::ExitCode;
@@ -17,14 +20,35 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     }
     // Some mechanisms share inside a process: its other tenants are on a socket.
     if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
-        let count = count.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let count = count
+            .to_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         if gpubench_workloads::child::serve_beside(Path::new(path), count).is_err() {
             return Some(ExitCode::Internal.code());
         }
     }
-    let (stdin, stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
-    let status = gpubench_workloads::child::tenant_main(stdin, stdout);
+    let stdin = std::io::stdin().lock();
+    let status = match replies() {
+        Ok(replies) => gpubench_workloads::child::tenant_main(stdin, replies),
+        // Without a pipe to answer on there is nobody to tell.
+        Err(_) => return Some(ExitCode::Internal.code()),
+    };
     Some(u8::try_from(status).unwrap_or(ExitCode::Internal.code()))
+}
+
+/// The pipe to the coordinator, moved away from standard output: what kernels print goes there,
+/// and must neither be taken for an answer nor flood the user.
+fn replies() -> std::io::Result<File> {
+    let stdout = std::io::stdout();
+    let replies = File::from(stdout.as_fd().try_clone_to_owned()?);
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    // SAFETY: both descriptors are open; the first stays open for as long as the process lives.
+    let moved = unsafe { libc::dup2(nowhere.as_raw_fd(), stdout.as_raw_fd()) };
+    if moved < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(replies)
 }
 
 #[cfg(test)]

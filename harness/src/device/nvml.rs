@@ -7,7 +7,10 @@ use std::path::Path;
 
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
 
 /// NVML, with the device under test chosen.
 #[derive(Debug)]
@@ -174,6 +177,21 @@ impl Nvml {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::SM)?);
         Ok(2.0 * clock_mhz * 1e6 * f64::from(device.num_cores()?))
+    }
+
+    /// What must be done to the GPU before it can be relied upon again; 0 is nothing. Absent where
+    /// NVML does not say, as before driver 570.
+    #[must_use]
+    pub fn recovery_action(&self) -> Option<u32> {
+        let device = self.device().ok()?;
+        let field = FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION);
+        let sample = device.field_values_for(&[field]).ok()?.pop()?.ok()?;
+        match sample.value.ok()? {
+            SampleValue::U32(action) => Some(action),
+            SampleValue::I64(action) => u32::try_from(action).ok(),
+            SampleValue::U64(action) => u32::try_from(action).ok(),
+            SampleValue::F64(_) => None,
+        }
     }
 
     /// Everything worth recording at an instant.

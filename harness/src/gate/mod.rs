@@ -8,6 +8,7 @@
 
 mod beside;
 mod closed;
+mod fates;
 #[cfg(test)]
 mod fixture;
 mod host;
@@ -29,6 +30,7 @@ use gpubench_record::{
 };
 
 pub use closed::closed_rate_per_s;
+pub use fates::judge_trial;
 pub use overload::GATE as OVERLOAD_GATE;
 use spans::Windows;
 

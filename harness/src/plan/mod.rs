@@ -7,6 +7,7 @@ mod block;
 mod budget;
 pub mod capability;
 mod error;
+mod faults;
 mod notes;
 mod seed;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
+pub use faults::{FaultWish, add_faults};
 pub use notes::notes;
 
 /// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.
@@ -81,6 +83,7 @@ pub fn plan(
             .map(|capability| planned(capability))
             .collect(),
         cells: in_order(&groups, &layout),
+        fault_trials: Vec::new(),
         skips,
     })
 }

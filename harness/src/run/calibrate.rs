@@ -21,7 +21,12 @@ const PAUSE_WALL: Duration = Duration::from_millis(300);
 /// neighbour's, each alone on the device.
 pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, RunError> {
     let cells = &run.setup.plan.cells;
-    let victims: BTreeSet<String> = cells.iter().map(|cell| cell.victim.clone()).collect();
+    let trials = run.setup.plan.fault_trials.iter().map(|trial| &trial.cell);
+    let victims: BTreeSet<String> = cells
+        .iter()
+        .chain(trials)
+        .map(|cell| cell.victim.clone())
+        .collect();
     let aggressors: BTreeSet<String> = cells
         .iter()
         .filter_map(|cell| cell.aggressor.clone())

@@ -349,7 +349,7 @@ fn core(run: &Run, place: usize) -> Option<u32> {
     (cores >= needed).then(|| 2 * u32::try_from(place).unwrap_or(0) + 2)
 }
 
-fn make_folder(log: &Path) -> Result<(), RunError> {
+pub fn make_folder(log: &Path) -> Result<(), RunError> {
     let Some(folder) = log.parent() else {
         return Ok(());
     };

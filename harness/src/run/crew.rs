@@ -15,6 +15,9 @@ const CONTEXT: Duration = Duration::from_secs(60);
 /// Number of the clock participant that samples counters.
 pub const SAMPLER: u32 = 0;
 
+/// Number of the clock participant that kills and stops tenants.
+pub const HANGMAN: u32 = 1;
+
 /// The victim and its neighbours, in order; a place is empty after a death.
 pub struct Crew {
     places: Vec<Option<Tenant>>,
@@ -125,6 +128,34 @@ impl Crew {
         })?;
         self.places[place] = Some(tenant);
         Ok(())
+    }
+
+    /// Ends the tenant of a place, so that the next is a fresh process.
+    pub async fn renew(&mut self, run: &mut Run, place: usize) -> Result<(), RunError> {
+        let Some(mut tenant) = self.places[place].take() else {
+            return Ok(());
+        };
+        let (name, pid) = (tenant.name().to_owned(), tenant.pid());
+        let reason = tenant.stop().await;
+        run.events.append(&RunEvent::TenantEnded {
+            tenant: name,
+            pid,
+            reason,
+        })?;
+        run.setup.clock.bury()
+    }
+
+    /// Starts one more process than there are places, on the terms of the last of them.
+    pub async fn guest(&self, run: &mut Run, name: &str) -> Result<Tenant, RunError> {
+        let place = self.places.len();
+        let terms = self.terms.environments.last().cloned().unwrap_or_default();
+        let spawner = run.setup.spawner.clone();
+        let tenant = spawner.spawn(name, participants_of(place), &terms).await?;
+        run.events.append(&RunEvent::TenantStarted {
+            tenant: name.to_owned(),
+            pid: tenant.pid(),
+        })?;
+        Ok(tenant)
     }
 
     /// Opens and closes contexts as a condition wants them: native cells have the victim's alone.

@@ -8,6 +8,8 @@ mod calibrate;
 mod cell;
 mod clock;
 mod crew;
+mod fault;
+mod hangman;
 mod look;
 mod peaks;
 mod probe;
@@ -229,6 +231,7 @@ impl Run {
         if self.setup.probes && !*self.stop.borrow() {
             probe::campaign(self, standing, observer).await?;
         }
+        fault::campaign(self, standing, &calibration, observer).await?;
         if *self.stop.borrow() {
             Ok(RunEnd::Interrupted)
         } else {

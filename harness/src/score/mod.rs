@@ -19,6 +19,7 @@
 
 mod cells;
 mod claimed;
+mod fault;
 mod figures;
 mod jitter;
 mod level;
@@ -35,7 +36,8 @@ mod word;
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Calibration, CellResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeFigure, ProbeResult,
+    Calibration, CellResult, FaultResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeFigure,
+    ProbeResult,
 };
 
 use cells::{Cells, Pair};
@@ -58,6 +60,8 @@ pub struct ScoreInput<'a> {
     pub plan: &'a Plan,
     /// The cells after their gates, in any order.
     pub cells: &'a [CellResult],
+    /// The fault trials, judged.
+    pub fault_trials: &'a [FaultResult],
     /// Each mechanism with outcome and proofs.
     pub mechanisms: &'a [MechanismRow],
     /// By aggressor: what it reaches alone on the native GPU over its resource's measured peak.
@@ -154,6 +158,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         if let Some(pair) = &asked.jitter {
             rows.push(jitter::row(context, mechanism, pair));
         }
+        rows.extend(fault::rows(context, mechanism));
     }
     if !context.input.plan.decides {
         let profile = &context.input.plan.profile;

@@ -4,7 +4,7 @@
 //! of it is waited for twice.
 
 mod link;
-mod signal;
+pub mod signal;
 mod spawn;
 
 use std::time::Duration;

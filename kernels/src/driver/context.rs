@@ -143,6 +143,13 @@ impl Context {
         unsafe { self.api().ctx_synchronize() }
     }
 
+    /// Destroys a context of its own with whatever runs on it, while other handles to it are
+    /// still there. They are dead from then on, and have to be forgotten rather than dropped.
+    pub fn destroy_under_work(&self) -> Result<(), DriverError> {
+        // SAFETY: the handle was made by this object; every later use of it is refused.
+        unsafe { self.api().ctx_destroy(self.0.handle) }
+    }
+
     /// Free and total device memory.
     pub fn mem_info(&self) -> Result<MemInfo, DriverError> {
         let (mut free, mut total) = (0_usize, 0_usize);

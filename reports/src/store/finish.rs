@@ -142,7 +142,8 @@ fn sort_logs(
     let mut logs = Vec::new();
     let mut aside = Vec::new();
     let mut found = files_below(&dir.join(CELLS_FOLDER))?;
-    for cell in &plan.cells {
+    let trials = plan.fault_trials.iter().map(|trial| &trial.cell);
+    for cell in plan.cells.iter().chain(trials) {
         for tenant in &cell.tenants {
             let name = &tenant.tenant;
             let path = log_path(dir, &cell.id, name)?;

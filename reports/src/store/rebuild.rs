@@ -65,6 +65,8 @@ pub(super) fn rebuild(
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
             RunEvent::Probed { result } => run.probes.push(result),
+            // Trials are judged from their events and samples, like cells.
+            RunEvent::FaultTrialBegan { .. } | RunEvent::FaultTrialEnded { .. } => {}
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
                 run.provenance.ended_at = Some(at);
@@ -109,6 +111,7 @@ fn unscored(
         cells: Vec::new(),
         probes: Vec::new(),
         probe_figures: Vec::new(),
+        fault_trials: Vec::new(),
         claims: Vec::new(),
     }
 }

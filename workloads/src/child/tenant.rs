@@ -9,12 +9,14 @@ use gpubench_record::wire::{Inside, Participants, WAIVED};
 use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
+use super::breaking;
 use super::evidence;
 use super::failure::{Failure, While};
 use super::session::Session;
 use crate::clock::thread::Cores;
 use crate::clock::{Clock, Seat, Time};
 use crate::device::{NoDevice, Requests};
+use crate::fault::Armed;
 use crate::generator::{Outcome, Part, Reap, play};
 use crate::load;
 use crate::log::LogWriter;
@@ -32,6 +34,8 @@ struct Open {
     participants: Participants,
     cell: Option<Cell>,
     stuck: bool,
+    /// What it is about to break. Dropped before the session it belongs to would be.
+    armed: Option<Box<dyn Armed>>,
 }
 
 /// A cell that is prepared.
@@ -79,6 +83,18 @@ impl Tenant {
                 cpu,
             } => self.prepare(workload.as_ref(), load, Path::new(&log), capacity_rows, cpu),
             ToTenant::Go { t0_ns } => self.go(t0_ns),
+            ToTenant::Arm { fault, budget_ns } => self.arm(&fault, budget_ns),
+            ToTenant::Strike {
+                t0_ns,
+                at_ns,
+                until_ns,
+            } => self.strike(t0_ns, at_ns, until_ns),
+            ToTenant::Arrive {
+                ordinal,
+                participants,
+                every_ns,
+                limit_ns,
+            } => self.arrive(ordinal, participants, every_ns, limit_ns),
             ToTenant::Quit => Err(Failure::new("quitting", "quit is not answered", None)),
         }
     }
@@ -109,6 +125,7 @@ impl Tenant {
             participants,
             cell: None,
             stuck: false,
+            armed: None,
         });
         Ok(FromTenant::Opened { facts })
     }
@@ -216,6 +233,50 @@ impl Tenant {
             session.probe(ask).doing(DOING)
         })?;
         Ok(FromTenant::Probed { told })
+    }
+
+    fn arm(&mut self, name: &str, budget_ns: u64) -> Result<FromTenant, Failure> {
+        const DOING: &str = "readying a fault";
+        let open = usable(&mut self.open, DOING)?;
+        let fault = crate::fault::find(name)
+            .ok_or_else(|| Failure::new(DOING, format!("unknown fault {name:?}"), None))?;
+        let gpu = &open.session.gpu;
+        open.armed = Some(joined(&self.clock, open.participants, DOING, || {
+            fault.arm(gpu, budget_ns).doing(DOING)
+        })?);
+        Ok(FromTenant::Armed)
+    }
+
+    fn strike(&mut self, t0_ns: u64, at_ns: u64, until_ns: u64) -> Result<FromTenant, Failure> {
+        let open = usable(&mut self.open, breaking::DOING)?;
+        let Some(mut armed) = open.armed.take() else {
+            return Err(Failure::new(breaking::DOING, "no fault was readied", None));
+        };
+        // What is left of it stands in a context that may be broken; the process is about to end.
+        open.stuck = true;
+        let (clock, gpu) = (&self.clock, &open.session.gpu);
+        let struck = joined(clock, open.participants, breaking::DOING, || {
+            breaking::strike(clock, gpu, &mut *armed, [t0_ns, at_ns, until_ns])
+        });
+        std::mem::forget(armed);
+        struck
+    }
+
+    fn arrive(
+        &mut self,
+        ordinal: u32,
+        participants: Participants,
+        every_ns: u64,
+        limit_ns: u64,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "asking for the device";
+        if self.open.is_some() {
+            return Err(Failure::new(DOING, "it is already open", None));
+        }
+        let clock = &self.clock;
+        joined(clock, participants, DOING, || {
+            breaking::arrive(clock, ordinal, every_ns, limit_ns)
+        })
     }
 
     fn prepare(

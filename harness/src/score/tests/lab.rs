@@ -151,6 +151,7 @@ impl Lab {
         ScoreInput {
             plan: &self.plan,
             cells: &self.cells,
+            fault_trials: &[],
             mechanisms: &self.mechanisms,
             aggressor_peaks: &self.peaks,
             calibration: &self.calibration,
@@ -223,6 +224,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         thresholds: Thresholds::default(),
         mechanisms,
         cells: Vec::new(),
+        fault_trials: Vec::new(),
         skips: Vec::new(),
     }
 }

@@ -1,0 +1,149 @@
+//! Signals to a tenant at an instant of its clock. In virtual time the clock stands meanwhile, so
+//! that the same seed always meets the same state of the device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::RunError;
+use super::clock::RunClock;
+use super::crew::HANGMAN;
+use crate::tenant::signal::signal_group;
+
+/// What is sent, to which process, when.
+#[derive(Debug, Clone, Copy)]
+pub struct Errand {
+    /// The process.
+    pub pid: u32,
+    /// The signal.
+    pub signal: libc::c_int,
+    /// When.
+    pub at_ns: u64,
+    /// When it may go on, if it is stopped.
+    pub until_ns: Option<u64>,
+}
+
+/// How often it is looked whether a process is gone, and how often at most: five seconds in all.
+const LOOK: Duration = Duration::from_millis(1);
+const LOOKS_MAX: u32 = 5_000;
+/// In such steps an instant on the wall clock is waited for, so that a run can end meanwhile.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A thread with an errand.
+pub struct Hangman {
+    thread: JoinHandle<Result<(), String>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Hangman {
+    /// Sends it on its way. In virtual time it is a participant of the clock, announced here; the
+    /// caller starts the others afterwards.
+    pub fn start(clock: &RunClock, errand: Errand) -> Result<Self, RunError> {
+        clock.expect(HANGMAN)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (clock, flag) = (clock.clone(), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name("hangman".to_owned())
+            .spawn(move || run(&clock, errand, &flag))
+            .map_err(|error| RunError::Clock(format!("signalling thread: {error}")))?;
+        Ok(Self { thread, stop })
+    }
+
+    /// Waits for its return, at once if the run is to end.
+    pub fn finish(self, at_once: bool) -> Result<(), String> {
+        if at_once {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let panicked = || Err("the signalling thread panicked".to_owned());
+        self.thread.join().unwrap_or_else(|_| panicked())
+    }
+}
+
+fn run(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String> {
+    let RunClock::Virtual(device) = clock else {
+        return act(clock, errand, stop);
+    };
+    device.join(HANGMAN).map_err(|error| error.to_string())?;
+    let done = act(clock, errand, stop);
+    device.leave().map_err(|error| error.to_string())?;
+    done
+}
+
+fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String> {
+    if !sleep_until(clock, errand.at_ns, stop)? {
+        return Ok(());
+    }
+    signal_group(errand.pid, errand.signal);
+    if let Some(until_ns) = errand.until_ns {
+        let slept = sleep_until(clock, until_ns, stop);
+        // Whatever became of the wait, nobody is left stopped.
+        signal_group(errand.pid, libc::SIGCONT);
+        return slept.map(|_| ());
+    }
+    for _ in 0..LOOKS_MAX {
+        if is_gone(errand.pid) {
+            // What it held is taken back before the clock goes on.
+            return clock.bury().map_err(|error| error.to_string());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Err(format!(
+        "process {} outlived signal {}",
+        errand.pid, errand.signal
+    ))
+}
+
+/// Whether a process has ended; one that nobody has waited for yet counts as ended.
+fn is_gone(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The name may hold anything, so the state is looked for after its closing bracket (proc(5)).
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('Z' | 'X') | None)
+}
+
+/// False if the run ended before.
+fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<bool, String> {
+    match clock {
+        RunClock::Virtual(device) => {
+            device
+                .sleep_until(t_ns)
+                .map_err(|error| error.to_string())?;
+            Ok(!stop.load(Ordering::Relaxed))
+        }
+        RunClock::Wall => {
+            while !stop.load(Ordering::Relaxed) {
+                let left = t_ns.saturating_sub(clock.now_ns());
+                if left == 0 {
+                    return Ok(true);
+                }
+                std::thread::sleep(Duration::from_nanos(left).min(STEP));
+            }
+            Ok(false)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_gone;
+
+    #[test]
+    fn a_zombie_is_gone_and_the_living_are_not() -> std::io::Result<()> {
+        assert!(!is_gone(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn()?;
+        let pid = child.id();
+        let gone = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            is_gone(pid)
+        });
+        assert!(gone, "nobody has waited for it yet");
+        child.wait()?;
+        assert!(is_gone(pid));
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Faults that are one call, and the controls, which are none.
+
+use gpubench_kernels::driver::{DeviceBuffer, Grid};
+use gpubench_kernels::{Kernel, Launcher as _, kernel::empty::Empty};
+
+use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, StrikeError};
+use crate::load::{Gpu, LoadError};
+
+/// More threads than a block of any device has (CUDA C++ Programming Guide, technical
+/// specifications: 1024).
+const THREADS_TOO_MANY: u32 = 2048;
+
+/// Must never be seen in anybody.
+pub(super) const PLACEBO: Fault = Fault {
+    name: super::PLACEBO,
+    class: Class::Control,
+    summary: "launches an empty kernel and waits for it: must hurt nobody",
+    ..FAULT
+};
+
+/// Must always be seen.
+pub(super) const CANARY: Fault = Fault {
+    name: super::CANARY,
+    class: Class::Control,
+    summary: "the coordinator kills the first victim: must always be seen",
+    act: HostAct::KillVictim,
+    ..FAULT
+};
+
+/// INVALID_VALUE, or LAUNCH_OUT_OF_RESOURCES (cuda.h).
+pub(super) const BAD_LAUNCH: Fault = Fault {
+    name: "bad-launch",
+    class: Class::Api,
+    summary: "launches blocks of 2048 threads, which the driver refuses",
+    answer: Answer::Codes(&[1, 701]),
+    arm: |gpu, _| {
+        gpu.kernels.prepare(&[Kernel::Empty])?;
+        Ok(Box::new(BadLaunch))
+    },
+    ..FAULT
+};
+
+/// INVALID_VALUE (cuda.h).
+pub(super) const DOUBLE_FREE: Fault = Fault {
+    name: "double-free",
+    class: Class::Api,
+    summary: "frees device memory twice, which the driver refuses",
+    answer: Answer::Codes(&[1]),
+    arm: |gpu, _| {
+        Ok(Box::new(DoubleFree(Some(DeviceBuffer::alloc(
+            &gpu.context,
+            1,
+        )?))))
+    },
+    ..FAULT
+};
+
+/// Readies an empty kernel.
+pub(super) fn nothing(gpu: &Gpu, _budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
+    gpu.kernels.prepare(&[Kernel::Empty])?;
+    Ok(Box::new(Nothing))
+}
+
+struct Nothing;
+
+impl Armed for Nothing {
+    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        let grid = Grid::new(1, 1);
+        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
+        Ok(gpu.stream.synchronize()?)
+    }
+}
+
+struct BadLaunch;
+
+impl Armed for BadLaunch {
+    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        let grid = Grid::new(1, THREADS_TOO_MANY);
+        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
+        Ok(gpu.stream.synchronize()?)
+    }
+}
+
+struct DoubleFree(Option<DeviceBuffer<u32>>);
+
+impl Armed for DoubleFree {
+    fn strike(&mut self, _gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        Ok(self.0.take().map_or(Ok(()), DeviceBuffer::free_twice)?)
+    }
+}

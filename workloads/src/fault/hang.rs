@@ -1,0 +1,176 @@
+//! Faults around a kernel that does not end by itself in time: it is waited for, or its process
+//! stops, destroys the context, exits or is killed meanwhile. The kernel's own deadline ends it in
+//! any case.
+
+use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
+use gpubench_kernels::kernel::fault_hang::FaultHang;
+use gpubench_kernels::{Kernel, KernelSet, Launcher};
+
+use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, StrikeError};
+use crate::load::{Gpu, LoadError};
+
+/// Of its budget, what a kernel takes whose process goes while it runs.
+const SHORT: u64 = 4;
+
+pub(super) const HANG: Fault = Fault {
+    name: "hang",
+    class: Class::Starvation,
+    summary: "runs a kernel that spins until its deadline",
+    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?)),
+    ..FAULT
+};
+
+pub(super) const STOP: Fault = Fault {
+    name: "sigstop",
+    class: Class::Process,
+    summary: "is stopped by SIGSTOP while its kernel runs, and goes on later",
+    act: HostAct::Stop,
+    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns / SHORT, Then::Sleep)?)),
+    ..FAULT
+};
+
+pub(super) const DESTROY: Fault = Fault {
+    name: "context-destroy",
+    class: Class::Process,
+    summary: "destroys a context while its kernel runs",
+    arm: |gpu, budget_ns| Ok(Box::new(Destroy::new(gpu, budget_ns / SHORT)?)),
+    ..FAULT
+};
+
+pub(super) const EXIT: Fault = Fault {
+    name: "exit-pending",
+    class: Class::Process,
+    summary: "exits while its kernel runs",
+    answer: Answer::Ends,
+    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns / SHORT, Then::Exit)?)),
+    ..FAULT
+};
+
+pub(super) const KILL: Fault = Fault {
+    name: "sigkill",
+    class: Class::Process,
+    summary: "is killed by SIGKILL while its kernel runs",
+    act: HostAct::Kill,
+    answer: Answer::Ends,
+    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?)),
+    ..FAULT
+};
+
+/// What the process does while the kernel runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Wait,
+    Sleep,
+    Exit,
+}
+
+/// A kernel that spins.
+#[derive(Debug)]
+struct Hang {
+    launch: FaultHang,
+    then: Then,
+    _flag: DeviceBuffer<u32>,
+    _stamps: DeviceBuffer<u64>,
+}
+
+/// One thread: what is put to the test is who gets the device, not how much of it.
+const ONE_THREAD: Grid = Grid::new(1, 1);
+
+fn spinning(
+    context: &Context,
+    budget_ns: u64,
+) -> Result<(FaultHang, DeviceBuffer<u32>, DeviceBuffer<u64>), LoadError> {
+    let flag = DeviceBuffer::from_slice(context, &[0_u32])?;
+    let stamps = DeviceBuffer::from_slice(context, &[0_u64; 2])?;
+    let launch = FaultHang {
+        flag: flag.device_ptr(),
+        budget_ns,
+        stamps: stamps.device_ptr(),
+        grid: ONE_THREAD,
+    };
+    Ok((launch, flag, stamps))
+}
+
+impl Hang {
+    fn new(gpu: &Gpu, budget_ns: u64, then: Then) -> Result<Self, LoadError> {
+        gpu.kernels.prepare(&[Kernel::FaultHang])?;
+        let (launch, flag, stamps) = spinning(&gpu.context, budget_ns)?;
+        Ok(Self {
+            launch,
+            then,
+            _flag: flag,
+            _stamps: stamps,
+        })
+    }
+}
+
+impl Armed for Hang {
+    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+        self.launch.launch(&gpu.kernels, &gpu.stream)?;
+        match self.then {
+            Then::Wait => {}
+            Then::Sleep => moment.time.sleep_until(moment.until_ns)?,
+            // The clock of a virtual GPU has to have seen the launch before the process goes.
+            Then::Exit => {
+                let soon_ns = moment.time.now_ns() + self.launch.budget_ns / 2;
+                moment.time.sleep_until(soon_ns)?;
+                std::process::exit(0)
+            }
+        }
+        Ok(gpu.stream.synchronize()?)
+    }
+}
+
+/// A second context with a kernel that spins.
+#[derive(Debug)]
+struct Destroy {
+    parts: Option<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    context: Context,
+    kernels: KernelSet,
+    stream: Stream,
+    launch: FaultHang,
+    memory: (DeviceBuffer<u32>, DeviceBuffer<u64>),
+}
+
+impl Destroy {
+    fn new(gpu: &Gpu, budget_ns: u64) -> Result<Self, LoadError> {
+        let context = Context::create(gpu.context.device(), WaitMode::BlockingSync)?;
+        let kernels = KernelSet::new(&context);
+        kernels.prepare(&[Kernel::FaultHang])?;
+        let stream = Stream::new(&context)?;
+        let (launch, flag, stamps) = spinning(&context, budget_ns)?;
+        gpu.context.bind()?;
+        Ok(Self {
+            parts: Some(Parts {
+                context,
+                kernels,
+                stream,
+                launch,
+                memory: (flag, stamps),
+            }),
+        })
+    }
+}
+
+impl Armed for Destroy {
+    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+        let Some(parts) = self.parts.take() else {
+            return Ok(());
+        };
+        parts.context.bind()?;
+        parts.launch.launch(&parts.kernels, &parts.stream)?;
+        moment
+            .time
+            .sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
+        let destroyed = parts.context.destroy_under_work();
+        // Their handles died with the context: nothing is left to give back.
+        std::mem::forget(parts.memory);
+        std::mem::forget((parts.context, parts.kernels, parts.stream));
+        gpu.context.bind()?;
+        Ok(destroyed?)
+    }
+}

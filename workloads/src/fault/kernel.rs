@@ -1,0 +1,146 @@
+//! Faults that a kernel raises. The codes are those of cuda.h; where the documents leave it open
+//! which of several comes, all are listed.
+
+use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, Grid, Limit};
+use gpubench_kernels::kernel::empty::Empty;
+use gpubench_kernels::kernel::fault_assert::FaultAssert;
+use gpubench_kernels::kernel::fault_bad_pc::FaultBadPc;
+use gpubench_kernels::kernel::fault_bad_space::FaultBadSpace;
+use gpubench_kernels::kernel::fault_illegal_store::FaultIllegalStore;
+use gpubench_kernels::kernel::fault_misaligned::FaultMisaligned;
+use gpubench_kernels::kernel::fault_shared_oob::FaultSharedOob;
+use gpubench_kernels::kernel::fault_stack::FaultStack;
+use gpubench_kernels::kernel::fault_trap::FaultTrap;
+use gpubench_kernels::{Kernel, Launcher};
+
+use super::{Answer, Armed, Class, FAULT, Fault, Moment, StrikeError};
+use crate::load::{Gpu, LoadError};
+
+pub(super) const ASSERT: Fault = Fault {
+    name: "assert",
+    summary: "fails a device-side assertion",
+    answer: Answer::Codes(&[710]),
+    arm: |gpu, _| armed(gpu, |done| FaultAssert { armed: true, done }),
+    ..FAULT
+};
+
+pub(super) const TRAP: Fault = Fault {
+    name: "trap",
+    summary: "executes the trap instruction",
+    answer: Answer::Codes(&[719, 715]),
+    arm: |gpu, _| armed(gpu, |done| FaultTrap { armed: true, done }),
+    ..FAULT
+};
+
+pub(super) const MISALIGNED: Fault = Fault {
+    name: "misaligned",
+    summary: "loads a word from an address that is no multiple of four",
+    answer: Answer::Codes(&[716]),
+    arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
+    ..FAULT
+};
+
+pub(super) const SHARED_OOB: Fault = Fault {
+    name: "shared-oob",
+    summary: "stores far beyond its window of shared memory",
+    answer: Answer::Codes(&[719, 700]),
+    arm: |gpu, _| armed(gpu, FaultSharedOob::armed),
+    ..FAULT
+};
+
+pub(super) const STACK: Fault = Fault {
+    name: "stack-overflow",
+    summary: "calls itself deeper than its stack allows",
+    answer: Answer::Codes(&[714, 700, 719]),
+    arm: |gpu, _| {
+        let stack_bytes = gpu.context.limit_bytes(Limit::StackBytes)?;
+        let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX / 4);
+        armed(gpu, |out| FaultStack::armed(stack_bytes, out))
+    },
+    ..FAULT
+};
+
+pub(super) const BAD_SPACE: Fault = Fault {
+    name: "wrong-address-space",
+    summary: "adds atomically through a pointer to local memory",
+    answer: Answer::Codes(&[717]),
+    arm: |gpu, _| {
+        armed(gpu, |global| FaultBadSpace {
+            armed: true,
+            global,
+        })
+    },
+    ..FAULT
+};
+
+pub(super) const BAD_PC: Fault = Fault {
+    name: "bad-pc",
+    summary: "calls a function at an address where no code is",
+    answer: Answer::Codes(&[718]),
+    arm: |gpu, _| armed(gpu, FaultBadPc::armed),
+    ..FAULT
+};
+
+/// No PTX has an illegal instruction; a machine file plants one for launches of many threads.
+pub(super) const ILLEGAL_INSTRUCTION: Fault = Fault {
+    name: "illegal-instruction",
+    summary: "executes an instruction that does not exist, where a machine file plants one",
+    answer: Answer::Codes(&[715]),
+    planted_only: true,
+    arm: |gpu, _| {
+        gpu.kernels.prepare(&[Kernel::Empty])?;
+        Ok(Box::new(Many))
+    },
+    ..FAULT
+};
+
+pub(super) const ILLEGAL_ADDRESS: Fault = Fault {
+    name: "illegal-address",
+    class: Class::Mmu,
+    summary: "stores to an address that is mapped nowhere",
+    answer: Answer::Codes(&[700]),
+    arm: |gpu, _| armed(gpu, |_| FaultIllegalStore::armed()),
+    ..FAULT
+};
+
+/// Words of memory that any of these kernels needs.
+const WORDS: usize = 8;
+
+/// Allocates what a kernel needs and loads it.
+fn armed<L: Launcher + 'static>(
+    gpu: &Gpu,
+    with: impl FnOnce(DevicePtr) -> L,
+) -> Result<Box<dyn Armed>, LoadError> {
+    let words = DeviceBuffer::from_slice(&gpu.context, &[0_u32; WORDS])?;
+    let launch = with(words.device_ptr());
+    gpu.kernels.prepare(&[launch.kernel()])?;
+    Ok(Box::new(OneLaunch {
+        launch,
+        _words: words,
+    }))
+}
+
+struct OneLaunch<L> {
+    launch: L,
+    _words: DeviceBuffer<u32>,
+}
+
+impl<L: Launcher> Armed for OneLaunch<L> {
+    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        self.launch.launch(&gpu.kernels, &gpu.stream)?;
+        Ok(gpu.stream.synchronize()?)
+    }
+}
+
+/// Blocks of the launch that is planted to break: more threads than any workload launches.
+const MANY_BLOCKS: u32 = 1 << 17;
+
+struct Many;
+
+impl Armed for Many {
+    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        let grid = Grid::new(MANY_BLOCKS, 1024);
+        Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
+        Ok(gpu.stream.synchronize()?)
+    }
+}

@@ -1,0 +1,236 @@
+//! The catalogue of faults: what a tenant does to break itself or others, from benign to severe.
+//!
+//! To add one, write its entry and its line in [`CATALOGUE`]. A fault runs in a process of its own,
+//! which ends after it; whatever it leaves on the device has a deadline of its own. What the
+//! documents say of codes stands beside each entry; on a real GPU it is a hypothesis.
+
+use gpubench_kernels::driver::{DriverError, codes};
+
+use crate::clock::{ClockError, Time};
+use crate::load::{Gpu, LoadError};
+
+mod call;
+mod hang;
+mod kernel;
+mod oom;
+mod printf;
+
+/// Which part of containment a fault puts to the test: the sub-axis of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Shows that the instrument can tell; never scored.
+    Control,
+    /// A call that the driver refuses.
+    Api,
+    /// The way in which a process goes, or does not.
+    Process,
+    /// What a process takes from others without breaking anything.
+    Starvation,
+    /// A fault that the SMs raise (Xid 13).
+    Sm,
+    /// A fault that the MMU raises (Xid 31).
+    Mmu,
+}
+
+impl Class {
+    /// The name used in records and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Api => "api",
+            Self::Process => "process",
+            Self::Starvation => "starvation",
+            Self::Sm => "sm",
+            Self::Mmu => "mmu",
+        }
+    }
+}
+
+/// What the coordinator does at the instant, beside what the process itself does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostAct {
+    /// Nothing.
+    None,
+    /// Sends SIGKILL to the process while its kernel runs.
+    Kill,
+    /// Sends SIGSTOP to the process while its kernel runs, and SIGCONT later.
+    Stop,
+    /// Sends SIGKILL to the first victim.
+    KillVictim,
+}
+
+/// What answer the process should get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// None: every call goes well.
+    Well,
+    /// One of these `CUresult`s.
+    Codes(&'static [i32]),
+    /// It ends before any.
+    Ends,
+}
+
+/// One fault.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    /// Name on the command line and in records.
+    pub name: &'static str,
+    /// Its class.
+    pub class: Class,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What the coordinator does.
+    pub act: HostAct,
+    /// What answer the process should get, by the documents.
+    pub answer: Answer,
+    /// Workload of the victims.
+    pub victim: &'static str,
+    /// Whether only a machine file can plant it, since no PTX has it.
+    pub planted_only: bool,
+    /// Readies it.
+    arm: fn(&Gpu, u64) -> Result<Box<dyn Armed>, LoadError>,
+}
+
+impl std::fmt::Debug for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What most faults have in common.
+const FAULT: Fault = Fault {
+    name: "",
+    class: Class::Sm,
+    summary: "",
+    act: HostAct::None,
+    answer: Answer::Well,
+    victim: "compute",
+    planted_only: false,
+    arm: call::nothing,
+};
+
+/// Every fault, from benign to severe. The controls come first: without them nothing counts.
+pub const CATALOGUE: &[Fault] = &[
+    call::PLACEBO,
+    call::CANARY,
+    call::BAD_LAUNCH,
+    call::DOUBLE_FREE,
+    printf::PRINTF_FLOOD,
+    oom::OOM,
+    hang::HANG,
+    hang::STOP,
+    hang::DESTROY,
+    hang::EXIT,
+    hang::KILL,
+    kernel::ASSERT,
+    kernel::TRAP,
+    kernel::MISALIGNED,
+    kernel::SHARED_OOB,
+    kernel::STACK,
+    kernel::BAD_SPACE,
+    kernel::BAD_PC,
+    kernel::ILLEGAL_INSTRUCTION,
+    kernel::ILLEGAL_ADDRESS,
+];
+
+/// The name of the control that must never hurt anybody.
+pub const PLACEBO: &str = "placebo";
+/// The name of the control that must always be seen.
+pub const CANARY: &str = "canary";
+
+/// The fault of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Fault> {
+    CATALOGUE.iter().find(|fault| fault.name == name)
+}
+
+/// A fault that is about to happen. Belongs to the thread that armed it.
+pub trait Armed {
+    /// Does it, and waits for the answer.
+    ///
+    /// # Errors
+    /// The answer, where it is not success.
+    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError>;
+}
+
+/// When a fault happens.
+pub struct Moment<'t> {
+    /// The clock.
+    pub time: &'t dyn Time,
+    /// When it is over at the latest.
+    pub until_ns: u64,
+}
+
+/// Why a strike did not end well, which for most of them is the point.
+#[derive(Debug, thiserror::Error)]
+pub enum StrikeError {
+    /// The driver's answer.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The clock refused.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+}
+
+impl Fault {
+    /// Allocates and loads all that it takes. `budget_ns` bounds what it leaves on the device.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn arm(&self, gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
+        (self.arm)(gpu, budget_ns)
+    }
+}
+
+/// What a harmless call answers after a fault: a wait, and a small allocation.
+///
+/// # Errors
+/// When the call could not be made.
+pub fn afterwards(gpu: &Gpu) -> Result<i32, DriverError> {
+    let tried = gpu
+        .context
+        .synchronize()
+        .and_then(|()| gpubench_kernels::driver::DeviceBuffer::<u32>::alloc(&gpu.context, 1))
+        .map(|_| ());
+    match tried {
+        Ok(()) => Ok(codes::SUCCESS),
+        Err(error) => error.code().ok_or(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Answer, CANARY, CATALOGUE, Class, HostAct, PLACEBO, find};
+    use crate::load;
+
+    #[test]
+    fn entries_are_unique_told_and_in_order() {
+        let names: BTreeSet<_> = CATALOGUE.iter().map(|fault| fault.name).collect();
+        assert_eq!(names.len(), CATALOGUE.len());
+        for fault in CATALOGUE {
+            assert!(fault.summary.len() > 20, "{fault:?}");
+            assert!(load::find(fault.victim).is_ok(), "{fault:?}");
+            assert!(find(fault.name).is_some());
+        }
+        let classes: Vec<Class> = CATALOGUE.iter().map(|fault| fault.class).collect();
+        let first_sm = classes.iter().position(|class| *class == Class::Sm);
+        let last_api = classes.iter().rposition(|class| *class == Class::Api);
+        assert!(last_api < first_sm, "benign ones come first");
+        assert_eq!(classes.last(), Some(&Class::Mmu));
+    }
+
+    #[test]
+    fn the_controls_come_first() {
+        assert_eq!((CATALOGUE[0].name, CATALOGUE[1].name), (PLACEBO, CANARY));
+        assert_eq!(CATALOGUE[1].act, HostAct::KillVictim);
+        for control in &CATALOGUE[..2] {
+            assert_eq!(
+                (control.class, control.answer),
+                (Class::Control, Answer::Well)
+            );
+        }
+    }
+}

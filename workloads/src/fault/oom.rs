@@ -1,0 +1,54 @@
+//! Taking all device memory and holding it for a while: first come, first served, unless a
+//! mechanism keeps a part for each tenant.
+
+use gpubench_kernels::driver::{DeviceBuffer, codes};
+
+use super::{Answer, Armed, Class, FAULT, Fault, Moment, StrikeError};
+use crate::load::Gpu;
+
+/// The first piece is this part of the memory; a refused size is halved.
+const PIECES: u64 = 16;
+/// Below this nothing is asked for: what is left serves nobody's buffers.
+const LEAST_BYTES: u64 = 64 << 10;
+/// Most pieces that are held, so that it ends on any device.
+const HELD_MAX: usize = 4096;
+
+/// OUT_OF_MEMORY (cuda.h).
+pub(super) const OOM: Fault = Fault {
+    name: "oom",
+    class: Class::Starvation,
+    summary: "takes all the device memory that it is given and holds it for a while",
+    answer: Answer::Codes(&[codes::OUT_OF_MEMORY]),
+    victim: "alloc",
+    arm: |gpu, _| {
+        Ok(Box::new(Hoard {
+            first_bytes: gpu.props.total_bytes / PIECES,
+        }))
+    },
+    ..FAULT
+};
+
+struct Hoard {
+    first_bytes: u64,
+}
+
+impl Armed for Hoard {
+    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+        let mut held: Vec<DeviceBuffer<u32>> = Vec::new();
+        let mut bytes = self.first_bytes.max(LEAST_BYTES);
+        let mut refused = None;
+        while bytes >= LEAST_BYTES && held.len() < HELD_MAX {
+            match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
+                Ok(piece) => held.push(piece),
+                Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
+                    refused.get_or_insert(error);
+                    bytes /= 2;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        moment.time.sleep_until(moment.until_ns)?;
+        held.into_iter().try_for_each(DeviceBuffer::free)?;
+        refused.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
