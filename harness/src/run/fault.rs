@@ -99,16 +99,19 @@ async fn one(
     match prepare(run, crew, calibration, trial, &mut seen).await {
         Ok(client) => {
             strike(run, crew, trial, &mut seen).await?;
+            // One process for each fault, however well it took it.
+            crew.renew(run, last(trial)).await?;
             seen.new_client = arrive(run, client, &mut seen).await?;
         }
         Err(RunError::Tenant(error)) => seen.failure = Some(error.to_string()),
         Err(other) => return Err(other),
     }
-    // One process for each fault, however well it took it.
     crew.renew(run, last(trial)).await?;
     seen.xids = drain_xids(run)?;
     seen.recovery_action[1] = run.setup.nvml.recovery_action();
-    let ours = crew.open_pids();
+    let mut ours = crew.open_pids();
+    // A server of the mechanism belongs there.
+    ours.extend(crew.terms().set_up.servers().unwrap_or_default());
     let listed = run.setup.nvml.compute_pids().ok();
     seen.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());

@@ -82,9 +82,11 @@ fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String
         return slept.map(|_| ());
     }
     for _ in 0..LOOKS_MAX {
-        if is_gone(errand.pid) {
-            // What it held is taken back before the clock goes on.
-            return clock.bury().map_err(|error| error.to_string());
+        // What it held is taken back before the clock goes on. Its last thread to end may hold the
+        // sign that it lives for a while yet.
+        clock.bury().map_err(|error| error.to_string())?;
+        if is_gone(errand.pid) && !holds(clock, errand.pid)? {
+            return Ok(());
         }
         std::thread::sleep(LOOK);
     }
@@ -92,6 +94,18 @@ fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String
         "process {} outlived signal {}",
         errand.pid, errand.signal
     ))
+}
+
+/// Whether a process still has a place on the virtual device.
+fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
+    let RunClock::Virtual(device) = clock else {
+        return Ok(false);
+    };
+    let held = device.shared().read(|state| {
+        let mut processes = state.processes.live().iter();
+        processes.any(|process| process.pid == pid)
+    });
+    held.map_err(|error| error.to_string())
 }
 
 /// Whether a process has ended; one that nobody has waited for yet counts as ended.

@@ -25,12 +25,11 @@ pub(super) fn strike(
         .sleep_until(t0_ns.saturating_add(at_ns))
         .doing(DOING)?;
     let began_ns = clock.now_ns().saturating_sub(t0_ns);
-    let moment = Moment {
-        time: clock,
-        until_ns: t0_ns.saturating_add(until_ns),
-    };
+    let moment = Moment::new(clock, t0_ns.saturating_add(until_ns));
     let struck = armed.strike(gpu, &moment);
-    let detected_ns = clock.now_ns().saturating_sub(t0_ns);
+    moment.answered();
+    let answered_ns = moment.answered_ns().unwrap_or_else(|| clock.now_ns());
+    let detected_ns = answered_ns.saturating_sub(t0_ns);
     let code = match struck {
         Ok(()) => None,
         Err(StrikeError::Driver(error)) => Some(number(&error)?),

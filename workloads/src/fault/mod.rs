@@ -4,6 +4,8 @@
 //! which ends after it; whatever it leaves on the device has a deadline of its own. What the
 //! documents say of codes stands beside each entry; on a real GPU it is a hypothesis.
 
+use std::cell::Cell;
+
 use gpubench_kernels::driver::{DriverError, codes};
 
 use crate::clock::{ClockError, Time};
@@ -160,6 +162,33 @@ pub struct Moment<'t> {
     pub time: &'t dyn Time,
     /// When it is over at the latest.
     pub until_ns: u64,
+    /// When the answer was there, where the process does something else before it tells.
+    answered_ns: Cell<Option<u64>>,
+}
+
+impl<'t> Moment<'t> {
+    /// Now, with an end.
+    #[must_use]
+    pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
+        Self {
+            time,
+            until_ns,
+            answered_ns: Cell::new(None),
+        }
+    }
+
+    /// Says that the answer is there; the first time counts.
+    pub fn answered(&self) {
+        if self.answered_ns.get().is_none() {
+            self.answered_ns.set(Some(self.time.now_ns()));
+        }
+    }
+
+    /// When the answer was there.
+    #[must_use]
+    pub fn answered_ns(&self) -> Option<u64> {
+        self.answered_ns.get()
+    }
 }
 
 /// Why a strike did not end well, which for most of them is the point.

@@ -41,6 +41,7 @@ impl Armed for Hoard {
             match DeviceBuffer::alloc(&gpu.context, (bytes / 4) as usize) {
                 Ok(piece) => held.push(piece),
                 Err(error) if error.code() == Some(codes::OUT_OF_MEMORY) => {
+                    moment.answered();
                     refused.get_or_insert(error);
                     bytes /= 2;
                 }

@@ -26,9 +26,10 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let device = &process.device;
     drop(process.ready()?);
     let owner = device.process()?;
-    device.charge_locked(device.machine().host.context_ns)?;
     let server = placement::server(process)?;
     let made = device.transact(|state, _| enter(state, device.machine(), owner, server))??;
+    // Whoever is refused is refused at once; making a context is what takes long.
+    device.charge_locked(device.machine().host.context_ns)?;
     let (slot, default_stream, part) = made;
     let entry = ContextEntry {
         slot,
