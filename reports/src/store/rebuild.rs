@@ -43,7 +43,12 @@ pub(super) fn rebuild(
     let mut open_cell = None;
     for event in events {
         match event {
-            RunEvent::Began { .. } => {}
+            // Trials are judged from their events and samples, like cells.
+            RunEvent::Began { .. }
+            | RunEvent::TenantStarted { .. }
+            | RunEvent::TenantEnded { .. }
+            | RunEvent::FaultTrialBegan { .. }
+            | RunEvent::FaultTrialEnded { .. } => {}
             RunEvent::Calibrated { calibration } => run.calibration = calibration,
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
             RunEvent::Proved { variant, proof } => {
@@ -53,7 +58,6 @@ pub(super) fn rebuild(
                     None => warnings.push(format!("a proof speaks of {variant}, never set up")),
                 }
             }
-            RunEvent::TenantStarted { .. } | RunEvent::TenantEnded { .. } => {}
             RunEvent::CellBegan { id } => open_cell = Some(id),
             RunEvent::CellEnded {
                 id,
@@ -65,8 +69,6 @@ pub(super) fn rebuild(
                 end_cell(&mut run, &mut warnings, &id, tenants, failure);
             }
             RunEvent::Probed { result } => run.probes.push(result),
-            // Trials are judged from their events and samples, like cells.
-            RunEvent::FaultTrialBegan { .. } | RunEvent::FaultTrialEnded { .. } => {}
             RunEvent::Warning { text } => warnings.push(text),
             RunEvent::Ended { reason, at, .. } => {
                 run.provenance.ended_at = Some(at);
