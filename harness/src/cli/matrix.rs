@@ -15,9 +15,9 @@ use super::judge::judge;
 use super::ui::{Progress, Ui};
 use super::{calibration, cleanup, host, report};
 use crate::error::ExpectedError;
-use crate::plan;
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
+use crate::{mechanism, plan};
 
 /// Measures every mechanism on every axis and prints one matrix
 #[derive(Debug, clap::Args)]
@@ -84,8 +84,14 @@ impl Args {
             RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
             RunClock::Wall => 0,
         };
+        let in_one_process = mechanism::CATALOGUE
+            .iter()
+            .filter(|mechanism| !mechanism.inside(2).is_empty())
+            .map(|mechanism| mechanism.name().to_owned())
+            .collect();
         Some(plan::FaultWish {
             names,
+            in_one_process,
             trials: self.fault_trials,
             is_virtual_time: bench.clock().is_virtual(),
             plants_illegal_instruction: planted > 0,

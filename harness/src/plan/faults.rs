@@ -18,6 +18,8 @@ pub struct FaultWish {
     pub trials: u32,
     /// Whether the tenants' time is virtual: then few requests tell as much as many.
     pub is_virtual_time: bool,
+    /// Mechanisms whose tenants are threads of one process.
+    pub in_one_process: Vec<String>,
     /// Whether the machine plants illegal instructions.
     pub plants_illegal_instruction: bool,
 }
@@ -37,6 +39,11 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
     for (name, variant) in variants {
         if plan.tenants < 2 {
             let reason = "a fault needs a victim beside it: tenants is 1";
+            plan.skips.push(skip(&variant, None, reason));
+            continue;
+        }
+        if wish.in_one_process.contains(&name) {
+            let reason = "its tenants are threads of one process, which ends as a whole";
             plan.skips.push(skip(&variant, None, reason));
             continue;
         }
