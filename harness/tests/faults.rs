@@ -86,6 +86,13 @@ fn row<'a>(record: &'a RunRecord, mechanism: &str, fault: &str) -> Result<&'a Ma
 }
 
 const WELL: (Fate, Option<i32>) = (Fate::Unharmed, None);
+/// A fault, what becomes of both victims, the code of whoever caused it, and Xids.
+type Expected = (
+    &'static str,
+    [(Fate, Option<i32>); 2],
+    Option<i32>,
+    &'static [u32],
+);
 const TIME_SLICING: &str = "--mechanism=exclusive,time-slicing";
 
 #[test]
@@ -101,7 +108,7 @@ fn time_slicing_keeps_faults_with_whoever_causes_them() -> Result<(), Error> {
     let killed = [(Fate::Dead, None), WELL];
     let starved = [(Fate::Dead, Some(2)); 2];
     let slowed = [(Fate::Slowed, None); 2];
-    let table: &[(&str, [(Fate, Option<i32>); 2], Option<i32>, &[u32])] = &[
+    let table: &[Expected] = &[
         ("placebo", [WELL; 2], None, &[]),
         ("canary", killed, None, &[45]),
         ("bad-launch", [WELL; 2], Some(1), &[]),

@@ -82,7 +82,7 @@ pub(super) fn arrive(
 
 /// Opens the device, runs an empty kernel and closes the device again.
 fn first_kernel(ordinal: u32) -> Result<(), DriverError> {
-    let (session, _) = Session::open(ordinal, false)?;
+    let (session, _) = Session::open(ordinal, false, None)?;
     let grid = Grid::new(1, 1);
     Empty { grid }.launch(&session.gpu.kernels, &session.gpu.stream)?;
     session.gpu.stream.synchronize()

@@ -1,7 +1,10 @@
 //! Faults around a kernel that does not end by itself in time: it is waited for, or its process
 //! stops, destroys the context, exits or is killed meanwhile. The kernel's own deadline ends it in
 //! any case.
-#![expect(unsafe_code, reason = "exiting at once, with a kernel pending, is one of the faults")]
+#![expect(
+    unsafe_code,
+    reason = "exiting at once, with a kernel pending, is one of the faults"
+)]
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;

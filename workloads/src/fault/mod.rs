@@ -73,6 +73,9 @@ pub enum Answer {
     Ends,
 }
 
+/// Readies a fault, whose traces on the device last at most so many nanoseconds.
+type Arm = fn(&Gpu, u64) -> Result<Box<dyn Armed>, LoadError>;
+
 /// One fault.
 #[derive(Clone, Copy)]
 pub struct Fault {
@@ -91,7 +94,7 @@ pub struct Fault {
     /// Whether only a machine file can plant it, since no PTX has it.
     pub planted_only: bool,
     /// Readies it.
-    arm: fn(&Gpu, u64) -> Result<Box<dyn Armed>, LoadError>,
+    arm: Arm,
 }
 
 impl std::fmt::Debug for Fault {
