@@ -90,10 +90,15 @@ step_smoke() {
 # Programs of others on the virtual GPU, unmodified: they must print what the machine file says.
 step_clients() {
     script ci/install-clients.sh
+    cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
     local machine
     for machine in turing hopper; do
         cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
             target/clients/bin/python ci/conformance_nvml.py
+        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
+            target/clients/bin/python ci/conformance_cuda.py
+        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
+            "$scratch/driver" kernels/ptx/pattern_fill.ptx
     done
 }
 

@@ -33,7 +33,7 @@ fn matrix(dir: &Path, out: &str, more: &[&str]) -> Result<Output, Box<dyn std::e
     let mut args = vec![
         "matrix",
         "--device",
-        "virtual",
+        "virtual:turing",
         "--profile",
         &profile,
         "--out",
@@ -170,7 +170,14 @@ fn the_binary_needs_nothing_beside_it() -> TestResult {
     std::fs::copy(env!("CARGO_BIN_EXE_gpubench"), &copy)?;
     let profile = short_profile(dir.path())?;
     let done = Command::new(&copy)
-        .args(["matrix", "--device", "virtual", "--out", "out", "--profile"])
+        .args([
+            "matrix",
+            "--device",
+            "virtual:turing",
+            "--out",
+            "out",
+            "--profile",
+        ])
         .arg(profile)
         .current_dir(dir.path())
         .env_remove("LD_LIBRARY_PATH")
@@ -187,7 +194,7 @@ fn started(dir: &Path) -> Result<std::process::Child, Box<dyn std::error::Error>
     let child = gpubench(&[
         "matrix",
         "--device",
-        "virtual",
+        "virtual:turing",
         "--profile",
         &profile,
         "--out",

@@ -30,10 +30,17 @@ pub struct Bench {
     environment: BTreeMap<OsString, OsString>,
     // Dropped last: the device goes when nobody uses it any more.
     _lock: Option<GpuLock>,
-    _virtual_gpu: Option<VirtualGpu>,
+    virtual_gpu: Option<VirtualGpu>,
 }
 
 impl Bench {
+    /// What a virtual device plants beside the ordinary, one line each; nothing on a real one.
+    #[must_use]
+    pub fn planted(&self) -> Vec<String> {
+        let machine = self.virtual_gpu.as_ref().map(VirtualGpu::machine);
+        machine.map_or_else(Vec::new, machine::Machine::planted)
+    }
+
     /// Starts or finds the device, and takes its lock.
     ///
     /// # Errors
@@ -61,7 +68,7 @@ impl Bench {
             clock: RunClock::Virtual(Arc::new(device)),
             environment,
             _lock: None,
-            _virtual_gpu: Some(gpu),
+            virtual_gpu: Some(gpu),
         })
     }
 
@@ -92,7 +99,7 @@ impl Bench {
             clock: RunClock::Wall,
             environment,
             _lock: Some(lock),
-            _virtual_gpu: None,
+            virtual_gpu: None,
         })
     }
 

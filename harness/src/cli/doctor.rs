@@ -43,6 +43,10 @@ pub struct Args {
 struct Findings {
     device: Result<DeviceIdentity, String>,
     mechanisms: Vec<Capability>,
+    /// Circumstances that no mechanism decides, one line each.
+    labels: Vec<String>,
+    /// Defects that a virtual device plants, one line each.
+    planted: Vec<String>,
     timer: Vec<(&'static str, Result<Punctuality, String>)>,
     verified: Vec<(String, String)>,
     achieved: Vec<Achieved>,
@@ -62,6 +66,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut findings = Findings {
         device: Err(String::new()),
         mechanisms: Vec::new(),
+        labels: Vec::new(),
+        planted: Vec::new(),
         timer: Vec::new(),
         verified: Vec::new(),
         achieved: Vec::new(),
@@ -74,6 +80,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         Ok(bench) => {
             let facts = host::of_bench(&bench, &args.profile);
             findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
+            findings.labels = host::labels(&facts);
+            findings.planted = bench.planted();
             let found = examine(&bench, &profile, args.verify)?;
             findings.device = Ok(found.identity);
             findings.verified = found.verified;
@@ -149,6 +157,8 @@ fn as_json(findings: &Findings) -> Value {
         "no_device": findings.device.as_ref().err(),
         "root": findings.root,
         "mechanisms": findings.mechanisms,
+        "labels": findings.labels,
+        "planted": findings.planted,
         "timer_lateness_at_1_khz": timer,
         "achieved": achieved,
         "detectable_effect": effect,
@@ -193,6 +203,12 @@ fn as_text(findings: &Findings) -> String {
         "not root: device settings cannot be changed"
     };
     out.push_str(&format!("\nuser: {user}\n\n"));
+    for line in &findings.planted {
+        out.push_str(&format!("planted: {line}\n"));
+    }
+    for label in &findings.labels {
+        out.push_str(&format!("seen: {label}\n"));
+    }
     let rows: Vec<[String; 3]> = findings.mechanisms.iter().map(mechanism_row).collect();
     if !rows.is_empty() {
         out.push_str(&table(["mechanism", "verdict", "remedy"], &rows));

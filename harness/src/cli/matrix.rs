@@ -129,7 +129,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         clock: bench.clock(),
         nvml: bench.nvml(),
         identity: bench.identity().clone(),
-        provenance: provenance(&bench.clock()),
+        provenance: {
+            let mut provenance = provenance(&bench.clock());
+            let seen = host::labels(&facts).join("; ");
+            provenance.host.insert("seen".to_owned(), seen);
+            provenance
+        },
         spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,

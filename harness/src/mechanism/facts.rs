@@ -167,6 +167,10 @@ fn labels(nvml: &Nvml) -> Vec<Label> {
             put("virtualization", mode);
         }
     }
+    if nvml.confidential() == Some(true) {
+        let seen = "on: transfers are encrypted, and some ways to share are off";
+        put("confidential computing", seen.to_owned());
+    }
     if let Ok(entries) = std::fs::read_dir("/proc") {
         for entry in entries.flatten() {
             let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();

@@ -39,7 +39,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 /// The machine that `--device virtual` means.
-pub const DEFAULT: &str = "turing";
+pub const DEFAULT: &str = "hopper";
 
 /// One virtual machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

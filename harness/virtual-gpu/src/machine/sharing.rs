@@ -64,6 +64,23 @@ pub struct Defects {
 }
 
 impl Machine {
+    /// Every defect that the machine plants, as its file says it; perfect isolation is one too.
+    #[must_use]
+    pub fn planted(&self) -> Vec<String> {
+        let isolated = self
+            .scheduler
+            .isolated
+            .then(|| "scheduler.isolated = true".to_owned());
+        let text = |defects: &Defects| toml::to_string(defects).unwrap_or_default();
+        let (own, none) = (text(&self.defects), text(&Defects::default()));
+        let differing = own
+            .lines()
+            .zip(none.lines())
+            .filter(|(own, none)| own != none);
+        let lines = differing.map(|(own, _)| format!("defects.{own}"));
+        isolated.into_iter().chain(lines).collect()
+    }
+
     /// How far faults reach on this machine.
     #[must_use]
     pub fn fault_rules(&self) -> FaultRules {

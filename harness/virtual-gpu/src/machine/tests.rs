@@ -48,3 +48,20 @@ fn an_unknown_machine_names_the_known_ones() {
     let message = Machine::load("toring").err().map(|e| e.to_string());
     assert!(message.is_some_and(|m| m.contains("known: hopper, turing")));
 }
+
+#[test]
+fn what_a_machine_plants_is_told_line_by_line() -> Result<(), super::MachineError> {
+    let mut machine = Machine::load("hopper")?;
+    assert_eq!(machine.planted(), Vec::<String>::new());
+    machine.defects.mig_dram_leak = 0.1;
+    machine.defects.mps_contains_faults = true;
+    machine.scheduler.isolated = true;
+    let told = machine.planted();
+    let want = [
+        "scheduler.isolated = true",
+        "defects.mig_dram_leak = 0.1",
+        "defects.mps_contains_faults = true",
+    ];
+    assert_eq!(told, want);
+    Ok(())
+}

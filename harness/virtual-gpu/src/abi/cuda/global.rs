@@ -55,6 +55,15 @@ entries! {
         found.map(|_| ()).ok_or(code::INVALID_VALUE)
     }
 
+    fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) {
+        let _ = (table, id);
+        crate::abi::say(
+            "a program asks for the driver's undocumented export table, as the CUDA runtime does; \
+             a virtual GPU has none and serves programs on the driver interface only",
+        );
+        Err(code::NOT_SUPPORTED)
+    }
+
     fn cuGetErrorString(error: c_int, text: *mut *const c_char) {
         let found = describe(error);
         // SAFETY: the caller's place, checked for null.
