@@ -120,6 +120,12 @@ impl Client {
             ["work", grid, until_ms] => {
                 return work(device, grid.parse()?, until_ms.parse()?).map(Some);
             }
+            ["pour", mib, until_ms] => {
+                return pour(device, mib.parse()?, until_ms.parse()?).map(Some);
+            }
+            ["push", mib, until_ms] => {
+                return push(device, mib.parse()?, until_ms.parse()?).map(Some);
+            }
             ["census", blocks] => return census(blocks.parse()?).map(Some),
             ["gaps", ms] => return gaps(ms.parse()?).map(Some),
             other => return Err(format!("unknown step {other:?}").into()),
@@ -279,6 +285,46 @@ fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
         let code = run(chain, grid, CHAIN_BLOCK, &mut args);
         if code != 0 {
             return Ok(format!("{count} {code}"));
+        }
+        count += 1;
+    }
+    Ok(format!("{count} 0"))
+}
+
+/// Copies within device memory until an instant; says how many.
+fn pour(device: &Device, mib: u64, until_ms: u64) -> Result<String, Error> {
+    let place = || alloc(mib).map_err(|code| format!("CUresult {code}"));
+    let (from, to) = (place()?, place()?);
+    let mut count = 0;
+    while device.now_ns() < until_ms * 1_000_000 {
+        // SAFETY: two allocations of that size.
+        unsafe {
+            ok(cuMemcpyDtoDAsync_v2(
+                to,
+                from,
+                (mib << 20) as usize,
+                null_mut(),
+            ))?;
+            ok(cuCtxSynchronize())?;
+        }
+        count += 1;
+    }
+    Ok(format!("{count} 0"))
+}
+
+/// Copies pinned host memory to the device until an instant; says how many.
+fn push(device: &Device, mib: u64, until_ms: u64) -> Result<String, Error> {
+    let bytes = (mib << 20) as usize;
+    let to = alloc(mib).map_err(|code| format!("CUresult {code}"))?;
+    let mut from: *mut c_void = null_mut();
+    // SAFETY: a valid place.
+    ok(unsafe { cuMemHostAlloc(&raw mut from, bytes, 0) })?;
+    let mut count = 0;
+    while device.now_ns() < until_ms * 1_000_000 {
+        // SAFETY: an allocation and pinned memory of that size.
+        unsafe {
+            ok(cuMemcpyHtoDAsync_v2(to, from, bytes, null_mut()))?;
+            ok(cuCtxSynchronize())?;
         }
         count += 1;
     }
