@@ -81,6 +81,26 @@ pub const CATALOGUE: &[AxisEntry] = &[
     },
 ];
 
+/// The sub-axes that no cell answers: probes do, with `matrix --probes`. They ask for
+/// memory/capacity as well, with a reservation that is either granted or not.
+pub const PROBED: &[AxisEntry] = &[
+    AxisEntry {
+        name: "memory/cap",
+        sub_axis: SubAxis::Cap,
+        summary: "does any call get a tenant more memory than its limit?",
+    },
+    AxisEntry {
+        name: "memory/residue",
+        sub_axis: SubAxis::Residue,
+        summary: "does a tenant find what the last owner of its pages left in them?",
+    },
+    AxisEntry {
+        name: "memory/visibility",
+        sub_axis: SubAxis::Visibility,
+        summary: "can a tenant read at a neighbour's addresses, or see its memory and processes?",
+    },
+];
+
 /// The sub-axis whose cells give the jitter axis: jitter is read from open loops, which every
 /// cell has, so it needs a victim but no workload of its own.
 pub const JITTER_SUB_AXIS: SubAxis = SubAxis::Sm;
@@ -165,13 +185,14 @@ mod tests {
 
     use gpubench_record::{Axis, SubAxis};
 
-    use super::{CATALOGUE, JITTER_SUB_AXIS, Selection, known_axes, known_names};
+    use super::{CATALOGUE, JITTER_SUB_AXIS, PROBED, Selection, known_axes, known_names};
 
     #[test]
     fn entries_are_unique_and_told() {
-        let subs: BTreeSet<SubAxis> = CATALOGUE.iter().map(|entry| entry.sub_axis).collect();
-        assert_eq!(subs.len(), CATALOGUE.len());
-        for entry in CATALOGUE {
+        let all = || CATALOGUE.iter().chain(PROBED);
+        let subs: BTreeSet<SubAxis> = all().map(|entry| entry.sub_axis).collect();
+        assert_eq!(subs.len(), all().count());
+        for entry in all() {
             let (axis, sub_axis) = (entry.sub_axis.axis().as_str(), entry.sub_axis.as_str());
             assert_eq!(entry.name, format!("{axis}/{sub_axis}"));
             assert!(
@@ -179,7 +200,13 @@ mod tests {
                 "{}: the question it answers",
                 entry.name
             );
-            assert!(entry.pairs().next().is_some(), "{} has no pair", entry.name);
+            let probed = PROBED.contains(entry);
+            assert_ne!(
+                entry.pairs().next().is_some(),
+                probed,
+                "{}: a pair or a probe answers it",
+                entry.name
+            );
         }
         assert!(
             CATALOGUE

@@ -134,7 +134,18 @@ pub fn axes() -> Vec<Row> {
         summary: axis::JITTER_SUMMARY.to_owned(),
         details: vec![("axis", json!("jitter")), ("unit", json!("native medians"))],
     };
-    axis::CATALOGUE.iter().map(sub).chain([jitter]).collect()
+    let probed = |entry: &AxisEntry| Row {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        details: vec![
+            ("axis", json!(entry.sub_axis.axis().as_str())),
+            ("sub_axis", json!(entry.sub_axis.as_str())),
+            ("flag", json!("--probes")),
+        ],
+    };
+    let cells = axis::CATALOGUE.iter().map(sub);
+    let probes = axis::PROBED.iter().map(probed);
+    cells.chain(probes).chain([jitter]).collect()
 }
 
 /// Profiles inside the binary.

@@ -166,6 +166,7 @@ impl Document {
             tables::matrix(record, &mut notes),
             tables::more_figures(record),
             tables::mechanisms(record, &mut notes),
+            tables::probe_figures(record),
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),

@@ -147,6 +147,7 @@ fn row_case(row: &MatrixRow) -> Case {
         ("isolation index", &row.isolation_index),
         ("jitter", &row.jitter),
         ("survival", &row.survival),
+        ("overshoot", &row.overshoot),
     ];
     output.extend(
         figures

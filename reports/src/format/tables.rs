@@ -76,6 +76,20 @@ pub(super) fn more_figures(record: &RunRecord) -> Table {
     Table::new("more-figures", "More figures", columns, rows).in_detail()
 }
 
+/// What probes measured that is no score.
+pub(super) fn probe_figures(record: &RunRecord) -> Table {
+    let columns = ["mechanism", "what", "figure", "n"].map(str::to_owned);
+    let rows = record.probe_figures.iter().map(|one| {
+        let figure = Cell::Figure {
+            estimate: Some(one.estimate.clone()),
+            unit: Some(one.estimate.unit.clone()),
+        };
+        let n = Cell::text(one.estimate.n.to_string());
+        vec![Cell::text(&one.variant), Cell::text(&one.figure), figure, n]
+    });
+    Table::new("probe-figures", "Probes", columns.into(), rows)
+}
+
 /// Mechanism with variant, and axis with sub-axis, victim and aggressor.
 fn row_key(row: &MatrixRow) -> Vec<Cell> {
     let axis = match &row.sub_axis {
