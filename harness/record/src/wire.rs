@@ -314,6 +314,7 @@ mod tests {
             ordinal: 0,
             spin: true,
             participants,
+            inside: None,
         })?;
         let torn = &line[..line.len() / 2];
         match from_line::<ToTenant>(torn) {
