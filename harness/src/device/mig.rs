@@ -87,17 +87,19 @@ macro_rules! call {
 }
 
 impl Nvml {
-    /// Whether confidential computing is on; absent where NVML does not tell.
-    #[must_use]
-    pub fn confidential(&self) -> Option<bool> {
+    /// Whether confidential computing is on.
+    ///
+    /// # Errors
+    /// When NVML does not tell.
+    pub fn confidential(&self) -> Result<bool, NvmlError> {
         let mut state = sys::nvmlConfComputeSystemState_t {
             environment: 0,
             ccFeature: 0,
             devToolsMode: 0,
         };
-        call!(self, nvmlSystemGetConfComputeState(&raw mut state)).ok()?;
+        call!(self, nvmlSystemGetConfComputeState(&raw mut state))?;
         // NVML_CC_SYSTEM_FEATURE_ENABLED (nvml.h).
-        Some(state.ccFeature == 1)
+        Ok(state.ccFeature == 1)
     }
 
     fn raw_device(&self) -> Result<sys::nvmlDevice_t, NvmlError> {

@@ -167,7 +167,7 @@ fn labels(nvml: &Nvml) -> Vec<Label> {
             put("virtualization", mode);
         }
     }
-    if nvml.confidential() == Some(true) {
+    if nvml.confidential().is_ok_and(|on| on) {
         let seen = "on: transfers are encrypted, and some ways to share are off";
         put("confidential computing", seen.to_owned());
     }
