@@ -9,7 +9,10 @@ use gpubench_record::{Condition, OutcomeKind, RunRecord};
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// The shortest run that goes through everything: six blocks of one resource.
-const SHORT: &str = include_str!("short.toml");
+const SHORT: &str = concat!(
+    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
+    include_str!("short.toml")
+);
 
 fn short_profile(dir: &Path) -> std::io::Result<PathBuf> {
     let path = dir.join("short.toml");

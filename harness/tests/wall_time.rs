@@ -19,7 +19,10 @@ use gpubench_virtual_gpu::session::{ENV, TimeMode};
 
 type Error = Box<dyn std::error::Error>;
 
-const SHORT: &str = include_str!("short.toml");
+const SHORT: &str = concat!(
+    "mechanisms = [\"exclusive\", \"time-slicing\"]\n",
+    include_str!("short.toml")
+);
 
 /// A kernel that does nothing but fail.
 const TRAP: &str = "

@@ -71,13 +71,18 @@ fn be_owner() -> Result<(), Error> {
         ok(cuIpcGetEventHandle(&raw mut shared, event))?;
         ok(cuEventRecord(event, null_mut()))?;
     }
-    println!("handles {} {}", hex(&memory), hex(&shared));
+    writeln!(
+        std::io::stdout(),
+        "handles {} {}",
+        hex(&memory),
+        hex(&shared)
+    )?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let mut back = [0_u32; 2];
     // SAFETY: a buffer of that size.
     unsafe { ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8)) }?;
-    println!("sees {:x} {:x}", back[0], back[1]);
+    writeln!(std::io::stdout(), "sees {:x} {:x}", back[0], back[1])?;
     std::io::stdin().read_line(&mut line)?;
     Ok(())
 }
