@@ -1,5 +1,5 @@
-/* A small program on the driver interface in plain C, as one that has never heard of gpubench: it is
- * compiled by ci/test.sh and run unmodified over a virtual GPU.
+/* A small program on the driver interface in plain C, as one that has never heard of gpubench: it
+ * is compiled by ci/test.sh and run unmodified over a virtual GPU.
  *
  *     cc -Wall -Werror -o driver ci/conformance_driver.c -ldl
  *     gpubench virtual-gpu exec --machine hopper -- ./driver kernels/ptx/pattern_fill.ptx

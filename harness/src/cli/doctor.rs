@@ -166,8 +166,8 @@ fn as_json(findings: &Findings) -> Value {
     })
 }
 
-fn as_text(findings: &Findings) -> String {
-    let mut out = String::new();
+/// The device and what is known of it.
+fn device_text(findings: &Findings) -> String {
     match &findings.device {
         Ok(device) => {
             let mut rows = vec![
@@ -193,10 +193,14 @@ fn as_text(findings: &Findings) -> String {
                     .iter()
                     .map(|(name, fact)| [name.clone(), fact.clone()]),
             );
-            out.push_str(&table(["device", ""], &rows));
+            table(["device", ""], &rows)
         }
-        Err(reason) => out.push_str(&format!("device: none ({reason})\n")),
+        Err(reason) => format!("device: none ({reason})\n"),
     }
+}
+
+fn as_text(findings: &Findings) -> String {
+    let mut out = device_text(findings);
     let user = if findings.root {
         "root"
     } else {

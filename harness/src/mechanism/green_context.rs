@@ -1,5 +1,5 @@
-//! `green-context`: tenants are threads of one process, each with a green context on an even part of
-//! the SMs.
+//! `green-context`: tenants are threads of one process, each with a green context on an even part
+//! of the SMs.
 //!
 //! A green context sets SMs aside for the streams made in it (CUDA driver API, "Green Contexts",
 //! since CUDA 12.4). It divides nothing else: its tenants share one address space, so that there is
@@ -7,8 +7,8 @@
 //! axes are not scored, since there is nothing to score.
 //!
 //! SMs come in steps of the chip (2, or 8 from compute capability 9.0 on), so that 132 SMs give two
-//! tenants 64 each and leave 4, never 66 and 66. The proof is that NVML lists one process, ours, and
-//! that the blocks of each tenant ran on SMs of its own.
+//! tenants 64 each and leave 4, never 66 and 66. The proof is that NVML lists one process, ours,
+//! and that the blocks of each tenant ran on SMs of its own.
 
 use gpubench_record::Proof;
 use gpubench_record::wire::Inside;

@@ -12,8 +12,8 @@ pub(super) struct ArrayDescriptor {
     pub(super) channels: c_uint,
 }
 
-/// `CUdevResource`: a tagged union of which programs read the count of SMs only. The size is that of
-/// CUDA 12.4 and later.
+/// `CUdevResource`: a tagged union of which programs read the count of SMs only. The size is that
+/// of CUDA 12.4 and later.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct DevResource {

@@ -1,4 +1,4 @@
-//! A stand-in for HAMi-core on the virtual GPU, for tests and for machines without the real library.
+//! A stand-in for HAMi-core on the virtual GPU, for tests and machines without the real library.
 //!
 //! It is preloaded, takes over `dlsym`, and answers for the driver calls that HAMi-core answers for
 //! (Project-HAMi/HAMi-core at 8f3a89c): allocations are counted against a limit in a file that

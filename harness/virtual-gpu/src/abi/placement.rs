@@ -144,7 +144,7 @@ fn connect(process: &Process) -> Result<Option<u32>, Code> {
     let Some(answer) = ask(&dir) else {
         return Ok(None);
     };
-    // The daemon of another virtual device shares the folder only by mistake: it is as good as none.
+    // The daemon of another virtual device shares the folder only by mistake: it counts as none.
     let known = process.device.shared().read(|state| {
         let mut daemons = state.daemons.live().iter();
         daemons.any(|d| d.live && d.pipe == mps::pipe_hash(&dir))
