@@ -98,7 +98,7 @@ fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
     let path = folder.path().join("hasty.toml");
     std::fs::write(&path, "version = 1\ndevice_time = \"5s\"\n")?;
     let (code, _, stderr) = run(&format!(
-        "plan --device virtual --profile {}",
+        "plan --device virtual --mechanism exclusive --mechanism time-slicing --profile {}",
         path.display()
     ))?;
     assert_eq!(code, 2);
@@ -124,7 +124,8 @@ fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
         assert_eq!((code, stderr.as_str()), (0, ""), "gpubench {line}");
         assert!(!stdout.contains('\u{1b}'), "gpubench {line}");
     }
-    let (_, json, _) = run("plan --device virtual --format json --seed 18446744073709551615")?;
+    let two = "--mechanism exclusive --mechanism time-slicing --seed 18446744073709551615";
+    let (_, json, _) = run(&format!("plan --device virtual --format json {two}"))?;
     let plan: serde_json::Value = serde_json::from_str(&json)?;
     assert_eq!(plan["plan"]["seed"], u64::MAX);
     assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(160));

@@ -60,7 +60,8 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami)",
+         exclusive, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami, \
+         green-context, stream-priority)",
     ),
     (
         "version = 1\naxes = []\n",
