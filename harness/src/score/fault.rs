@@ -297,4 +297,62 @@ mod tests {
         assert_eq!(more_trials(3, 3), "3 of 3 trials contained, 11 more for L2");
         assert_eq!(more_trials(2, 3), "2 of 3 trials contained");
     }
+
+    fn trial(fault: &str, fates: &[Fate], counts: bool) -> FaultResult {
+        let victim = |fate: &Fate| gpubench_record::VictimFate {
+            tenant: "victim".to_owned(),
+            fate: *fate,
+            code: None,
+            rate_ratio: 1.0,
+            gap_ns: 0,
+            next_good_ns: None,
+        };
+        FaultResult {
+            id: "f0000".to_owned(),
+            mechanism: "time-slicing".to_owned(),
+            variant: "time-slicing".to_owned(),
+            fault: fault.to_owned(),
+            class: "control".to_owned(),
+            trial: 1,
+            outcome: if counts {
+                gpubench_record::Outcome::measured()
+            } else {
+                gpubench_record::Outcome::inconclusive("no baseline")
+            },
+            victims: fates.iter().map(victim).collect(),
+            detected_after_ns: None,
+            seen: gpubench_record::FaultSeen::default(),
+        }
+    }
+
+    #[test]
+    fn nothing_counts_without_both_controls() {
+        use Fate::{Dead, Slowed, Unharmed};
+        let placebo = |fate| trial(PLACEBO, &[Unharmed, fate], true);
+        let canary = |fate| trial(CANARY, &[fate, Unharmed], true);
+        for (trials, doubt) in [
+            (vec![placebo(Unharmed), canary(Dead)], None),
+            (
+                vec![placebo(Slowed), canary(Dead)],
+                Some("placebo was seen in 1 of 1"),
+            ),
+            (
+                vec![placebo(Unharmed), canary(Slowed)],
+                Some("canary was missed in 1 of 1"),
+            ),
+            (vec![placebo(Unharmed)], Some("1 placebos, 0 canaries")),
+            (vec![canary(Dead)], Some("0 placebos, 1 canaries")),
+            (
+                vec![trial(PLACEBO, &[Unharmed], false), canary(Dead)],
+                Some("0 placebos, 1 canaries"),
+            ),
+        ] {
+            let trials: Vec<&FaultResult> = trials.iter().collect();
+            let found = controls(&trials);
+            match doubt {
+                None => assert_eq!(found, None),
+                Some(doubt) => assert!(found.is_some_and(|found| found.contains(doubt)), "{doubt}"),
+            }
+        }
+    }
 }
