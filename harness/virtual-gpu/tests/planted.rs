@@ -84,7 +84,7 @@ fn the_bandwidth_that_leaks_between_instances_is_the_planted_share() -> Result<(
         .collect::<Result<_, Error>>()?;
     scenes(test, Virtual, &machines, |stage, index| {
         let uuids = halves(stage, &machines[index])?;
-        let pour = "open; at BEGIN; pour 128 END";
+        let pour = "open; at BEGIN; pour 256 END";
         let (alone, beside) = alone_and_beside(stage, &uuids, pour, pour)?;
         let kept = 1.0 - machines[index].defects.mig_dram_leak;
         near(beside / alone, kept, "share of the bandwidth that is kept");
