@@ -28,6 +28,14 @@ const LIFE_MS: u64 = 60;
 /// Opens, takes memory, gives both back, and works on a second context until it is killed.
 const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
 
+/// A machine on which calls do not wait for each other: those that die shall be at work by then,
+/// not in a queue for their context.
+fn prompt() -> Result<Machine, Error> {
+    let mut machine = quiet("hopper")?;
+    machine.host.lock_share = 0.0;
+    Ok(machine)
+}
+
 /// Small and fast numbers from a seed (Marsaglia, Xorshift RNGs, 2003).
 struct Numbers(u64);
 
@@ -120,7 +128,7 @@ fn serves_afterwards(stage: &Stage, machine: &Machine, env: &[(&str, &str)]) -> 
 #[test]
 fn what_a_dead_neighbour_held_is_there_for_the_next_who_asks() -> Result<(), Error> {
     let test = "what_a_dead_neighbour_held_is_there_for_the_next_who_asks";
-    scene(test, Wall, &quiet("hopper")?, |stage| {
+    scene(test, Wall, &prompt()?, |stage| {
         let mut greedy = stage.client(0, &[], "open; alloc 60000; hold")?;
         assert_eq!(greedy.until_hold()?, ["0", "0"]);
         // The one that asks is there already: its own start would have looked for the dead.
@@ -140,7 +148,7 @@ fn none(_: usize) -> Vec<(String, String)> {
 
 #[test]
 fn clients_die_under_turns() -> Result<(), Error> {
-    let machine = quiet("hopper")?;
+    let machine = prompt()?;
     scene("clients_die_under_turns", Wall, &machine, |stage| {
         kill_clients(stage, TURNS, 11, none, |_| Ok(()))?;
         serves_afterwards(stage, &machine, &[])?;
@@ -150,7 +158,7 @@ fn clients_die_under_turns() -> Result<(), Error> {
 
 #[test]
 fn clients_servers_and_daemons_die_under_mps() -> Result<(), Error> {
-    let machine = quiet("hopper")?;
+    let machine = prompt()?;
     scene(
         "clients_servers_and_daemons_die_under_mps",
         Wall,
@@ -187,7 +195,7 @@ fn clients_servers_and_daemons_die_under_mps() -> Result<(), Error> {
 
 #[test]
 fn clients_die_on_instances() -> Result<(), Error> {
-    let machine = quiet("hopper")?;
+    let machine = prompt()?;
     scene("clients_die_on_instances", Wall, &machine, |stage| {
         let made = stage.device.transact(|state, _| {
             mig::set_mode(state, &machine, true);
