@@ -79,7 +79,7 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
         }),
         Condition::Room => {
             let stream = &state.streams.rows[target];
-            !stream.live || stream.submitted - stream.completed < RING as u64
+            !stream.live || stream.submitted - stream.completed + participant.seq <= RING as u64
         }
         Condition::Unpark => participant.token,
     }

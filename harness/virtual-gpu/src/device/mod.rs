@@ -17,7 +17,7 @@ use crate::model::{self, Queues, Rules};
 use crate::pump::{self, Held};
 use crate::session::{self, Session, TimeMode};
 use crate::shm::{Shared, Side};
-use crate::state::{Condition, Op, Process, RING, State};
+use crate::state::{Condition, Op, OpKind, Process, RING, State, order};
 use clock::ME;
 
 /// What can go wrong between a thread and the shared device.
@@ -175,28 +175,42 @@ impl Device {
                 if !self.is_virtual_time() {
                     model::run_until(state, side, &self.rules, at);
                 }
-                let now = state.now_ns;
+                op.stamp_ns = op.stamp_ns.max(state.now_ns);
+                let before = order::implicit_waits(state, index);
+                let needed = before.len() as u64 + 1;
                 let slot = &mut state.streams.rows[index];
-                if slot.submitted - slot.completed >= RING as u64 {
-                    return None;
+                if slot.submitted - slot.completed + needed > RING as u64 {
+                    return Err(needed);
                 }
-                op.stamp_ns = op.stamp_ns.max(now);
+                for &(target, target_seq) in &before {
+                    let stamp_ns = op.stamp_ns;
+                    let wait = Op {
+                        kind: OpKind::Wait,
+                        target,
+                        target_seq,
+                        stamp_ns,
+                        ..Op::default()
+                    };
+                    side.put_op(index, slot.submitted, wait);
+                    slot.submitted += 1;
+                }
                 side.put_op(index, slot.submitted, op);
                 slot.submitted += 1;
                 let seq = slot.submitted;
+                order::waited(state, index, &before);
                 if !self.is_virtual_time() {
                     model::settle(state, side, &self.rules);
                 }
-                Some(seq)
+                Ok(seq)
             })?;
             match done {
-                Some(seq) => {
+                Ok(seq) => {
                     if !self.is_virtual_time() {
                         self.shared.notify_change();
                     }
                     return Ok(seq);
                 }
-                None => self.wait_for(Condition::Room, stream, 0)?,
+                Err(needed) => self.wait_for(Condition::Room, stream, needed)?,
             }
         }
     }

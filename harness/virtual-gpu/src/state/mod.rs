@@ -5,12 +5,14 @@
 //! point.
 
 mod account;
+pub mod order;
 mod parts;
 mod resource;
 
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
+pub use order::Order;
 pub use parts::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MigMode, MpsDaemon,
     MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, Usage, WHOLE,
@@ -70,7 +72,7 @@ pub enum Condition {
     Stream,
     /// Every stream of a context is idle.
     Context,
-    /// Room in a stream's ring.
+    /// Room in a stream's ring for that many operations.
     Room,
     /// Another participant's unpark.
     Unpark,
@@ -267,6 +269,12 @@ pub struct Stream {
     pub speed: u64,
     /// When the head first ran.
     pub started_ns: u64,
+    /// How it stands to its context's legacy default stream.
+    pub order: Order,
+    /// Up to where the legacy stream has been told to wait for it.
+    pub joined: u64,
+    /// Up to where it has been told to wait for the legacy stream.
+    pub followed: u64,
 }
 
 /// One device allocation.

@@ -5,6 +5,7 @@
 mod graphs;
 mod memory;
 mod modules;
+mod order;
 mod streams;
 
 use std::ffi::{CString, c_void};

@@ -19,7 +19,7 @@ use crate::cost::Part;
 use crate::life;
 use crate::machine::Machine;
 use crate::memory;
-use crate::state::{Context, State, Stream};
+use crate::state::{Context, Order, State, Stream};
 
 /// Makes a context with its default stream, in the shared state and in the tables.
 fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
@@ -79,6 +79,7 @@ fn enter(
     state.streams.rows[stream] = Stream {
         live: true,
         context: slot as u32,
+        order: Order::Legacy,
         ..Stream::default()
     };
     context.live = true;

@@ -20,7 +20,7 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
 use crate::abi::{placement, put};
 use crate::life;
-use crate::state::{Context, ONE, State, Stream};
+use crate::state::{Context, ONE, Order, State, Stream};
 
 /// `CU_DEV_RESOURCE_TYPE_SM` (cuda.h).
 const TYPE_SM: c_uint = 1;
@@ -142,6 +142,7 @@ fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u
     state.streams.rows[stream] = Stream {
         live: true,
         context: slot as u32,
+        order: Order::Legacy,
         ..Stream::default()
     };
     Some((slot as u32, stream as u32))

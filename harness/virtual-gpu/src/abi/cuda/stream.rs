@@ -14,13 +14,13 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, current_handle, process};
 use crate::abi::put;
 use crate::life;
-use crate::state::Stream;
+use crate::state::{Order, Stream, order};
 
 /// The greatest priority there is; lower numbers go first.
 pub const GREATEST_PRIORITY: c_int = -5;
 
 /// `CU_STREAM_NON_BLOCKING` (cuda.h).
-const NON_BLOCKING: c_uint = 1;
+pub(super) const NON_BLOCKING: c_uint = 1;
 
 /// Makes a stream of a context in the shared state.
 ///
@@ -41,6 +41,11 @@ pub(super) fn open(
             live: true,
             context: context.seat.context,
             priority,
+            order: if flags & NON_BLOCKING == 0 {
+                Order::Blocking
+            } else {
+                Order::Free
+            },
             ..Stream::default()
         };
         Some(slot as u32)
@@ -105,7 +110,7 @@ entries! {
         let process = process()?;
         let entry = process.stream(stream)?;
         super::graph::capture::forbid(process, &entry)?;
-        process.device.wait_stream(entry.slot, submitted(entry.slot)?)?;
+        wait_until_idle(process, entry.slot)?;
         process.device.charge(process.device.machine().host.sync_ns)?;
         crate::launch::finish_deferred(process, entry.context)?;
         super::pool::trim_all(process)?;
@@ -121,8 +126,8 @@ entries! {
         let idle = process
             .device
             .transact(|state, _| {
-                let slot = &state.streams.rows[entry.slot as usize];
-                slot.completed == slot.submitted
+                let mut covered = order::covered(state, entry.slot as usize).into_iter();
+                covered.all(|(slot, seq)| state.streams.rows[slot as usize].completed >= seq)
             })?;
         process.check_sticky(entry.context)?;
         if !idle {
@@ -195,10 +200,21 @@ fn context_of(stream: Handle) -> Result<Handle, Code> {
 /// # Errors
 /// When the clock stalls.
 pub(super) fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
-    process
-        .device
-        .wait_stream(stream.slot, submitted(stream.slot)?)?;
+    wait_until_idle(process, stream.slot)?;
     crate::launch::finish_deferred(process, stream.context)
+}
+
+/// Waits for what was submitted to a stream, and to those that its handle stands for.
+fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
+    let covered = process
+        .device
+        .shared()
+        .read(|state| order::covered(state, slot as usize))
+        .map_err(crate::device::DeviceError::State)?;
+    for (slot, seq) in covered {
+        process.device.wait_stream(slot, seq)?;
+    }
+    Ok(())
 }
 
 /// How much was ever submitted to a stream: what a wait for all of it waits for.

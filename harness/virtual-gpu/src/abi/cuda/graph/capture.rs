@@ -10,6 +10,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use super::super::action::{Action, Pace};
 use super::super::global::entries;
 use super::super::per_thread::null_stream;
+use super::super::stream::NON_BLOCKING;
 use super::edit::handles;
 use super::{Capture, add, new_graph, remove_graph};
 use crate::abi::code::{self, Code};
@@ -357,6 +358,7 @@ pub(in super::super) fn recorded(
     pace: Pace,
 ) -> Result<Option<Action>, Code> {
     let mut tables = process.ready()?;
+    refuse_implicit(&mut tables, stream)?;
     let Some(capture) = tables.captures.get_mut(&stream.slot) else {
         return Ok(Some(action));
     };
@@ -381,21 +383,44 @@ pub(in super::super) fn recorded(
 /// When the stream is being recorded.
 pub(in super::super) fn forbid(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let mut tables = process.ready()?;
-    let Some(number) = tables
-        .captures
-        .get(&stream.slot)
-        .map(|capture| capture.number)
-    else {
+    refuse_implicit(&mut tables, stream)?;
+    let capture = tables.captures.get(&stream.slot);
+    let Some(number) = capture.map(|capture| capture.number) else {
         return Ok(());
     };
-    for capture in tables
-        .captures
-        .values_mut()
-        .filter(|capture| capture.number == number)
-    {
+    spoil(&mut tables, number);
+    Err(code::STREAM_CAPTURE_UNSUPPORTED)
+}
+
+/// Breaks a recording in all its streams.
+fn spoil(tables: &mut Tables, number: u64) {
+    let captures = tables.captures.values_mut();
+    for capture in captures.filter(|capture| capture.number == number) {
         capture.broken = true;
     }
-    Err(code::STREAM_CAPTURE_UNSUPPORTED)
+}
+
+/// The legacy stream may not be used while a blocking stream of its context is being recorded: it
+/// would wait for what has not been queued (CUDA C++ Programming Guide, "Prohibited and Unhandled
+/// Operations"). The attempt breaks the recording.
+fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code> {
+    let is_legacy = |tables: &Tables| {
+        let mut contexts = tables.contexts.values();
+        contexts.any(|context| context.default_stream == stream.slot)
+    };
+    if tables.captures.is_empty() || !is_legacy(tables) {
+        return Ok(());
+    }
+    let recorded = tables.streams.values().find_map(|other| {
+        let blocking = other.flags & NON_BLOCKING == 0 && other.context == stream.context;
+        let capture = tables.captures.get(&other.slot).filter(|_| blocking)?;
+        Some(capture.number)
+    });
+    let Some(number) = recorded else {
+        return Ok(());
+    };
+    spoil(tables, number);
+    Err(code::STREAM_CAPTURE_IMPLICIT)
 }
 
 /// Lets an event stand for the present place of a recording. Says whether there is one.

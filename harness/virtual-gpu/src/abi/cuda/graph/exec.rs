@@ -14,7 +14,7 @@ use super::super::action::{Action, Pace, run};
 use super::super::copies::read;
 use super::super::global::entries;
 use super::super::layout::InstantiateParams;
-use super::super::stream::{close, open, submitted};
+use super::super::stream::{NON_BLOCKING, close, open, submitted};
 use super::{ExecEntry, Step, in_order};
 use crate::abi::code::{self, Code};
 use crate::abi::entries::StreamEntry;
@@ -154,7 +154,7 @@ fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code>
     let wanted = lay_out(&mut steps);
     let mut lanes = Vec::new();
     for _ in 0..wanted {
-        lanes.push(open(process, &context, 0, 0)?.slot);
+        lanes.push(open(process, &context, NON_BLOCKING, 0)?.slot);
     }
     let mut tables = process.tables();
     let number = tables.fresh_number();
@@ -270,6 +270,10 @@ fn launch(process: &Process, entry: &ExecEntry, stream: &StreamEntry) -> Result<
             ..*stream
         },
     };
+    if !entry.lanes.is_empty() {
+        // The lanes wait for what the stream waits for, which a mark in it stands for.
+        run(process, stream, &Action::Empty, Pace::Graph)?;
+    }
     let begin = submitted(stream.slot)?;
     for lane in &entry.lanes {
         wait_for(process, *lane, stream.slot, begin)?;
