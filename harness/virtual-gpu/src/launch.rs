@@ -2,11 +2,13 @@
 //!
 //! A launch is executed when it is made, its time passes in the model. Launches that are too large
 //! to execute in full are executed on a sample of blocks; what they should have written counts as
-//! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again.
+//! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again, and
+//! a sampled one not even in another context or process.
 //! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
 
 mod deferred;
 mod execute;
+mod ledger;
 mod ranges;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,6 +27,7 @@ use deferred::{Deferred, Work};
 pub use deferred::{finish_deferred, finish_deferred_writes, is_owed, owes, repeat_later};
 pub use execute::Clocking;
 use execute::{Outcome, execute};
+pub use ledger::Ledger;
 
 /// Environment variable of a process that reads no results of large launches, so that they may be
 /// sampled in wall time too: executing them in full would take real time that no GPU takes.
@@ -184,7 +187,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
     let (known, fault) = match known {
         Some(known) => (known, None),
         None => {
-            let outcome = execute(process, request.function, &key, &Clocking::Ideal)?;
+            let outcome = found_out(process, request.function, &key)?;
             let fault = outcome.fault.clone();
             (remember(process, &key, outcome), fault)
         }
@@ -219,6 +222,17 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         });
     }
     Ok(())
+}
+
+/// What a launch costs and touches: found out before by whoever on this device, or now.
+fn found_out(process: &Process, function: &FunctionEntry, key: &Key) -> Result<Outcome, Code> {
+    let launch = ledger::nameless(process, function, key)?;
+    if let Some(outcome) = process.ledger().find(&launch) {
+        return Ok(outcome);
+    }
+    let outcome = execute(process, function, key, &launch.pointees, &Clocking::Ideal)?;
+    process.ledger().keep(&launch, &outcome);
+    Ok(outcome)
 }
 
 fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {

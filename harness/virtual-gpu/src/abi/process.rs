@@ -13,6 +13,7 @@ pub use super::tables::Tables;
 use crate::contents::Contents;
 use crate::cost::Part;
 use crate::device::Device;
+use crate::launch::Ledger;
 use crate::session;
 
 /// One process on one device.
@@ -22,6 +23,7 @@ pub struct Process {
     /// Its memory.
     pub contents: Contents,
     tables: Mutex<Tables>,
+    ledger: Mutex<Ledger>,
 }
 
 thread_local! {
@@ -67,10 +69,12 @@ pub fn process() -> Result<&'static Process, Code> {
                 super::say(&format!("device memory {}: {error}", path.display()));
                 code::NO_DEVICE
             })?;
+            let ledger = Mutex::new(Ledger::of(device.dir()));
             Ok(Process {
                 device,
                 contents,
                 tables: Mutex::new(Tables::default()),
+                ledger,
             })
         })
         .as_ref()
@@ -84,6 +88,12 @@ impl Process {
         // A panic while the tables were held is a bug that was already reported by `guard`; the
         // tables themselves are consistent between statements.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What launches were found to cost on this device.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Consistent between statements, as the tables are.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tables of an initialised process.

@@ -3,6 +3,7 @@
 
 use super::Key;
 use super::execute::{execute, when};
+use super::ledger::nameless;
 use crate::abi::code::Code;
 use crate::abi::cuda::{Copy, move_bytes};
 use crate::abi::process::{FunctionEntry, Process, StreamEntry};
@@ -99,7 +100,8 @@ pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
             &deferred.work,
         ) {
             (Some(clocking), Work::Launch { key, function, .. }) => {
-                execute(process, function, key, &clocking)?;
+                let launch = nameless(process, function, key)?;
+                execute(process, function, key, &launch.pointees, &clocking)?;
             }
             (Some(_), Work::Copy(copy)) => move_bytes(process, copy)?,
             (None, _) => waiting.push(deferred),

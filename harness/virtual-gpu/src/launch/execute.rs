@@ -136,7 +136,8 @@ impl Timer for Fast {
     }
 }
 
-/// Executes a launch under a clock and says what it costs.
+/// Executes a launch under a clock and says what it costs. `pointees` are the allocations that its
+/// arguments point to, in their order.
 ///
 /// # Errors
 /// When the launch is impossible, or reads what was never written.
@@ -144,6 +145,7 @@ pub fn execute(
     process: &Process,
     function: &FunctionEntry,
     key: &Key,
+    pointees: &[u64],
     clocking: &Clocking,
 ) -> Result<Outcome, Code> {
     let machine = process.device.machine();
@@ -163,7 +165,7 @@ pub fn execute(
         per_sm,
         near_bytes: near_bytes(machine, shared, resident),
         part,
-        ranges: ranges(process, key.context)?,
+        ranges: ranges(process, key.context, pointees)?,
         block_ns: 0,
     };
     let by_clock = matches!(clocking, Clocking::Ideal)

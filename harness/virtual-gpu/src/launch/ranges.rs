@@ -31,6 +31,8 @@ struct Range {
     writable: bool,
     start: Option<u64>,
     open: bool,
+    /// Where caches take it to lie.
+    near: u64,
 }
 
 impl Ranges<'_> {
@@ -41,16 +43,18 @@ impl Ranges<'_> {
             host,
             readable,
             writable,
+            near,
             ..
         } = *range;
         // SAFETY: device memory stays mapped for the process's life, and pinned memory until it
         // is freed, which takes it off the table first; nothing else writes it during a launch
         // but the program's own races.
         let mapped = unsafe { self.memory.map_raw(at, bytes, host, readable, writable) };
-        mapped.map_err(|error| {
+        let index = mapped.map_err(|error| {
             crate::abi::say(&error.to_string());
             code::UNKNOWN
         })?;
+        self.memory.place_near(index, near);
         self.starts.push(range.start);
         self.bytes.push(bytes);
         self.open.push(range.open);
@@ -58,11 +62,21 @@ impl Ranges<'_> {
     }
 }
 
-/// Everything that kernels of a context may touch.
+/// Where caches take the pointees of a launch to lie: each on large pages of its own, far from the
+/// others and from every real address. What a launch costs then does not depend on where its memory
+/// happens to be, which a program could not tell on a device either: pages lie anywhere in DRAM.
+fn near(pointees: &[u64], address: u64) -> u64 {
+    const APART: u64 = 1 << 48;
+    let ordinal = pointees.iter().position(|&start| start == address);
+    ordinal.map_or(address, |at| (at as u64 + 1) * APART)
+}
+
+/// Everything that kernels of a context may touch; `pointees` are what the launch's arguments point
+/// to, in their order.
 ///
 /// # Errors
 /// When the tables contradict each other, which is a bug.
-pub fn ranges(process: &Process, context: u32) -> Result<Ranges<'static>, Code> {
+pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Ranges<'static>, Code> {
     let mut out = Ranges {
         memory: DeviceMemory::new(),
         starts: Vec::new(),
@@ -84,6 +98,7 @@ pub fn ranges(process: &Process, context: u32) -> Result<Ranges<'static>, Code> 
             writable: entry.writable,
             start: Some(address),
             open: entry.open,
+            near: near(pointees, address),
         })?;
     }
     for (&address, entry) in &tables.pinned {
@@ -95,6 +110,7 @@ pub fn ranges(process: &Process, context: u32) -> Result<Ranges<'static>, Code> 
             writable: true,
             start: None,
             open: true,
+            near: address as u64,
         })?;
     }
     Ok(out)

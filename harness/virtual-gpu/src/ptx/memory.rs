@@ -13,6 +13,8 @@ struct Range {
     host: *mut u8,
     readable: bool,
     writable: bool,
+    /// Where caches take the range to begin.
+    near: u64,
 }
 
 /// Why a range was not mapped.
@@ -104,9 +106,27 @@ impl<'a> DeviceMemory<'a> {
             host,
             readable,
             writable,
+            near: base,
         });
         self.sorted.insert(at, index);
         Ok(index)
+    }
+
+    /// Has caches take a range to begin at `near`, wherever it is mapped. Nothing happens for an
+    /// index that was never given.
+    pub fn place_near(&mut self, index: usize, near: u64) {
+        if let Some(range) = self.ranges.get_mut(index) {
+            range.near = near;
+        }
+    }
+
+    /// Where caches take an address to be; what is not mapped lies where it says.
+    #[inline]
+    pub(crate) fn near(&mut self, addr: u64) -> u64 {
+        match self.find(addr, 1) {
+            Some(place) => self.ranges[place.range].near.wrapping_add(place.offset),
+            None => addr,
+        }
     }
 
     /// Number of mapped ranges.

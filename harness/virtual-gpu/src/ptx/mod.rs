@@ -12,6 +12,7 @@
 mod ast;
 mod cost;
 mod counts;
+mod dataflow;
 mod decode;
 mod error;
 mod exec;

@@ -28,6 +28,9 @@ pub struct Properties {
     pub calls_printf: bool,
     /// Has a block-wide barrier.
     pub has_barrier: bool,
+    /// What it loads from memory may decide where it goes or what it touches, not only what it
+    /// stores: what it costs then depends on the contents of memory.
+    pub follows_data: bool,
 }
 
 /// A kernel of a module.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::super::ast::{RawFunc, RawInit, RawModule, RawVar, Stmt};
 use super::super::error::{Loaded, PtxError};
 use super::super::inst::{Callee, Inst, ParamWords};
-use super::super::liveness;
 use super::super::module::{FuncCode, Kernel, Module, Param, Properties};
 use super::super::module::{Relocation, Symbol, Target};
 use super::super::types::{Space, Ty};
+use super::super::{dataflow, liveness};
 use super::names::Var;
 use super::{BANK_64, BANK_P, Decoder, Globals};
 
@@ -67,6 +67,9 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
             ));
         }
         code.push(decoded);
+    }
+    for func in &mut code {
+        func.properties.follows_data = dataflow::follows_data(func);
     }
     let symbols = resolve_inits(raw, symbols, &globals)?;
     check_calls(&code)?;
@@ -363,6 +366,7 @@ fn merge(mine: &mut Properties, other: Properties) {
     mine.uses_atomics |= other.uses_atomics;
     mine.calls_printf |= other.calls_printf;
     mine.has_barrier |= other.has_barrier;
+    mine.follows_data |= other.follows_data;
 }
 
 impl Decoder<'_, '_> {

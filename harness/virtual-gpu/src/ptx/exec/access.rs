@@ -213,7 +213,9 @@ impl Reach<'_, '_, '_> {
         }
         let requested = u64::from(device.count_ones()) * size;
         let sectors = sector_bytes(all, device);
-        let reached = || lanes(device).map(|lane| all[lane]);
+        let mut places = *all;
+        self.place_near(&mut places, device);
+        let reached = || lanes(device).map(|lane| places[lane]);
         let counts = &mut *self.counts;
         counts.translations += self.near.translate(reached());
         if access.cached {
@@ -227,6 +229,14 @@ impl Reach<'_, '_, '_> {
             counts.load_sector_bytes += sectors;
         }
         device != 0
+    }
+
+    /// Turns the lanes' addresses into those that caches take them to have.
+    #[inline]
+    pub(crate) fn place_near(&mut self, all: &mut [u64; 32], device: u32) {
+        for lane in lanes(device) {
+            all[lane] = self.memory.near(all[lane]);
+        }
     }
 
     /// Resolves one lane's address; alignment comes first, as on the device.

@@ -26,7 +26,9 @@ impl Reach<'_, '_, '_> {
         let on_chip = u64::from((active & !device).count_ones());
         self.counts.shared_bytes += on_chip * size;
         self.counts.atomic_sector_bytes += sector_bytes(&all, device);
-        let reached = lanes(device).map(|lane| all[lane]);
+        let mut places = all;
+        self.place_near(&mut places, device);
+        let reached = lanes(device).map(|lane| places[lane]);
         self.counts.translations += self.near.translate(reached);
         let wide = atom.ty.is_wide();
         for lane in lanes(active) {
