@@ -84,6 +84,9 @@ struct Known {
     sampled: bool,
     /// Executing it again on the same memory would change nothing.
     repeatable: bool,
+    /// It wrote nothing, and touched nothing that others read: there are no stamps to be made
+    /// true. A kernel that did not write under a clock that began at zero is taken not to write.
+    mute: bool,
 }
 
 /// What a process remembers of its launches.
@@ -207,7 +210,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         ..Op::default()
     };
     let seq = device.submit(request.stream.slot, op)?;
-    if timed && fault.is_none() {
+    if timed && fault.is_none() && !known.mute {
         let writes = known.writes.iter().map(|&(start, _)| start).collect();
         process.tables().launches.deferred.push(Deferred {
             stream: request.stream.slot,
@@ -359,6 +362,7 @@ fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
         reads: versions(&outcome.reads),
         writes: versions(&outcome.writes),
         extents: outcome.extents.clone(),
+        mute: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
         sampled: outcome.sampled,
         repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
     };

@@ -65,6 +65,8 @@ pub struct Outcome {
     pub uses_atomics: bool,
     /// It touched memory that others than this process's calls read and write.
     pub open: bool,
+    /// It printed.
+    pub printed: bool,
     /// It ended badly.
     pub fault: Option<Fault>,
 }
@@ -214,6 +216,7 @@ pub fn execute(
         sampled,
         uses_atomics,
         open,
+        printed: !execution.printed.is_empty(),
         fault,
     })
 }

@@ -140,6 +140,7 @@ impl Ledger {
             sampled: true,
             uses_atomics: false,
             open: false,
+            printed: false,
             fault: None,
         })
     }
@@ -285,6 +286,7 @@ mod tests {
             sampled: true,
             uses_atomics: false,
             open: false,
+            printed: false,
             fault: None,
         }
     }
