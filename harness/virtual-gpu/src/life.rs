@@ -128,6 +128,9 @@ pub fn drop_context(state: &mut State, context: u32) {
             }
         }
     }
+    for hold in state.holds.live_mut() {
+        hold.live &= state.streams.rows[hold.stream as usize].live;
+    }
     memory::note_peak(state, state.contexts.rows[context as usize].process);
     let mut freed = false;
     for allocation in state.allocations.live_mut() {

@@ -6,7 +6,7 @@
 //! therefore decides nothing.
 
 use crate::model::{Queues, Rules, advance_to, next_event_ns, settle};
-use crate::state::{Condition, NEVER, Participant, RING, Standing, State};
+use crate::state::{Condition, NEVER, Participant, RING, Standing, State, hold};
 
 /// Why nobody was granted the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn pump(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usi
         let mut chosen: Option<(u64, usize)> = None;
         for (index, participant) in state.participants.live().iter().enumerate() {
             if participant.standing == Standing::Waiting && holds(state, participant) {
-                let key = (participant.ready_ns, index);
+                let key = (ready_ns(state, participant), index);
                 chosen = Some(chosen.map_or(key, |best| best.min(key)));
             }
         }
@@ -75,12 +75,27 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
         }
         Condition::Context => state.streams.live().iter().all(|s| {
             let space = state.contexts.rows[s.context as usize].space as usize;
-            !s.live || space != target || s.completed == s.submitted
+            let idle = s.completed == s.submitted && s.taken >= s.given;
+            !s.live || space != target || idle
         }),
         Condition::Room => {
             let stream = &state.streams.rows[target];
             !stream.live || stream.submitted - stream.completed + participant.seq <= RING as u64
         }
         Condition::Unpark => participant.token,
+        Condition::Held => {
+            let stream = &state.streams.rows[target];
+            !stream.live || stream.taken >= participant.seq
+        }
+        Condition::Word => hold::is_over(state, target, participant.seq),
     }
+}
+
+/// Not before then may the participant go on: its own time, and that of what it waits for.
+fn ready_ns(state: &State, participant: &Participant) -> u64 {
+    let met_ns = match participant.condition {
+        Condition::Word => state.holds.rows[participant.target as usize].met_ns,
+        _ => 0,
+    };
+    participant.ready_ns.max(met_ns)
 }

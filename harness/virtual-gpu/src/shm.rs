@@ -22,7 +22,7 @@ use crate::model::Queues;
 use crate::state::{CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State};
 
 /// First word of a state file; changes with the layout.
-const MAGIC: u64 = 0x4750_4256_4750_5501;
+const MAGIC: u64 = 0x4750_4256_4750_5502;
 
 /// What the file holds. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]
@@ -33,6 +33,8 @@ struct Layout {
     active: AtomicU32,
     /// Bumped by every change in wall time, so that waiters look again.
     change: AtomicU32,
+    /// Not 0 while somebody may wait for a word that has not been met.
+    words_wanted: AtomicU32,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     states: [UnsafeCell<State>; 2],
     /// One futex word for each participant; see [`Shared::sleep`].
@@ -245,6 +247,18 @@ impl Shared {
     /// Sleeps until the participant's word is no longer `seen`, or the time is over.
     pub fn sleep(&self, participant: usize, seen: u32, limit: Duration) {
         futex_wait(&self.layout().words[participant], seen, limit);
+    }
+
+    /// Whether somebody may wait for a word in memory.
+    #[must_use]
+    pub fn words_wanted(&self) -> bool {
+        self.layout().words_wanted.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes whether somebody may wait for a word in memory.
+    pub fn set_words_wanted(&self, wanted: bool) {
+        let word = &self.layout().words_wanted;
+        word.store(u32::from(wanted), Ordering::Release);
     }
 
     /// Wall time: the present change count.

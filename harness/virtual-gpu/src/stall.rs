@@ -7,7 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::state::{Standing, State};
+use crate::state::{Condition, Participant, Standing, State};
 
 /// Watches one wait.
 pub struct Watch {
@@ -76,8 +76,10 @@ pub fn describe(state: &State) -> String {
                 thread_state(pid, participant.tid)
             )),
             Standing::Waiting => parts.push(format!(
-                "participant {id} waits for {:?} of {} (process {pid})",
-                participant.condition, participant.target
+                "participant {id} waits for {} (process {pid}, thread {} {:?})",
+                awaited(state, participant),
+                participant.tid,
+                thread_name(pid, participant.tid)
             )),
         }
     }
@@ -86,6 +88,33 @@ pub fn describe(state: &State) -> String {
     } else {
         parts.join("; ")
     }
+}
+
+/// What a participant waits for.
+fn awaited(state: &State, participant: &Participant) -> String {
+    let target = participant.target;
+    match participant.condition {
+        Condition::Time => format!("{} ns", participant.ready_ns),
+        Condition::Stream => format!("operation {} of stream {target}", participant.seq),
+        Condition::Context => format!("all streams of context {target}"),
+        Condition::Room => format!("room in stream {target}"),
+        Condition::Unpark => "an unpark".to_owned(),
+        Condition::Held => format!("what stream {target} holds back"),
+        Condition::Word => {
+            let hold = &state.holds.rows[target as usize];
+            let what = hold.test.describe();
+            format!(
+                "the word at {:#x} {what}, for stream {}",
+                hold.host, hold.stream
+            )
+        }
+    }
+}
+
+fn thread_name(pid: u32, tid: u32) -> String {
+    // A thread that is gone has no name to tell.
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// Name, scheduler state and system call of a thread, as far as the kernel tells.
@@ -102,7 +131,7 @@ fn thread_state(pid: u32, tid: u32) -> String {
     let call = call.split(' ').next().unwrap_or_default().trim();
     format!(
         "{:?}, state {}, system call {}",
-        read("comm").trim(),
+        thread_name(pid, tid),
         run_state.unwrap_or("unknown"),
         if call.is_empty() { "unknown" } else { call }
     )

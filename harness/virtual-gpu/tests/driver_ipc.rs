@@ -80,8 +80,11 @@ fn be_owner() -> Result<(), Error> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let mut back = [0_u32; 2];
-    // SAFETY: a buffer of that size.
-    unsafe { ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8)) }?;
+    // SAFETY: a buffer of that size, and an address made above.
+    unsafe {
+        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
+        ok(cuStreamWriteValue32_v2(null_mut(), at + 8, 0xFEED, 0))?;
+    }
     writeln!(std::io::stdout(), "sees {:x} {:x}", back[0], back[1])?;
     std::io::stdin().read_line(&mut line)?;
     Ok(())
@@ -164,7 +167,11 @@ fn memory_of_another_process() -> Result<(), Error> {
         assert_eq!(back, [WORD; 1024]);
         ok(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
         assert_eq!(cuMemFree_v2(at), 1, "not ours to free");
+        // Here a stream waits for a word that the owner will write.
+        ok(cuStreamWaitValue32_v2(null_mut(), at + 8, 0xFEED, 1))?;
+        assert_eq!(cuStreamQuery(null_mut()), 600);
         input.write_all(b"look\n")?;
+        ok(cuStreamSynchronize(null_mut()))?;
         assert_eq!(line_with(&mut said, "sees ")?, ["c0ffee00", "beef"]);
         // The owner ends: copies are refused, and a kernel faults.
         drop(input);

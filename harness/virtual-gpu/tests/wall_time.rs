@@ -3,6 +3,7 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
@@ -64,6 +65,36 @@ fn spin(duration: Duration) -> Result<Duration, Error> {
     }
 }
 
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn note(_: *mut c_void) {
+    CALLED.store(true, Ordering::Release);
+}
+
+/// A word that the host stores and a function of the program: neither holds the caller up.
+fn a_stream_waits_for_the_host() -> Result<(), Error> {
+    let (mut context, mut stream): (Handle, Handle) = (null_mut(), null_mut());
+    let mut word = null_mut();
+    // SAFETY: valid places and handles; the word is zeroed and aligned, and stays.
+    unsafe {
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+        ok(cuStreamCreate(&raw mut stream, 1))?;
+        ok(cuMemHostAlloc(&raw mut word, 4096, 0))?;
+        ok(cuStreamWaitValue32_v2(stream, word as u64, 1, 1))?;
+        ok(cuLaunchHostFunc(stream, Some(note), null_mut()))?;
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(cuStreamQuery(stream), 600);
+        assert!(
+            !CALLED.load(Ordering::Acquire),
+            "the word does not say so yet"
+        );
+        AtomicU32::from_ptr(word.cast()).store(1, Ordering::Release);
+        ok(cuStreamSynchronize(stream))?;
+        assert!(CALLED.load(Ordering::Acquire));
+        ok(cuCtxDestroy_v2(context))
+    }
+}
+
 #[test]
 fn a_kernel_takes_its_time_and_two_contexts_take_turns() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
@@ -91,5 +122,5 @@ fn a_kernel_takes_its_time_and_two_contexts_take_turns() -> Result<(), Error> {
             .all(|waited| *waited >= Duration::from_millis(30)),
         "{both:?}"
     );
-    Ok(())
+    a_stream_waits_for_the_host()
 }

@@ -140,6 +140,8 @@ pub struct EventEntry {
     pub opened: bool,
     /// Stream and sequence number of its last recording.
     pub recorded: Option<(u32, u64)>,
+    /// A later recording that its stream still holds back: the stream, and its number there.
+    pub pending: Option<(u32, u64)>,
 }
 
 /// How an allocation came to be, which decides how it may go.

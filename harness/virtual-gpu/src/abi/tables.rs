@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::thread::ThreadId;
 
 use super::addresses::Addresses;
+use super::cuda::backlog::Backlog;
 use super::cuda::graph::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use super::entries::{
     AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
@@ -72,6 +73,11 @@ pub struct Tables {
     pub captures: BTreeMap<u32, Capture>,
     /// Events recorded during a capture: the capture's number and the nodes they stand for.
     pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
+    /// What streams hold back, by slot.
+    pub backlogs: BTreeMap<u32, Backlog>,
+    /// The last operation that wrote a word, as its stream and place there, by the host's address
+    /// of the word.
+    pub words: HashMap<usize, (u32, u64)>,
     /// Next number of a capture or of an object that is numbered.
     pub next_number: u64,
 }
@@ -108,6 +114,8 @@ impl Default for Tables {
             advice: BTreeMap::new(),
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),
+            backlogs: BTreeMap::new(),
+            words: HashMap::new(),
             next_number: 1,
         }
     }
@@ -216,6 +224,15 @@ impl Tables {
         self.functions.remove_where(|f| f.context == slot);
         self.arrays.remove_where(|a| a.context == slot);
         self.execs.remove_where(|e| e.context == slot);
+        // Words may be written by streams that are gone now: what they wrote stands.
+        self.words.clear();
+        self.backlogs.retain(|_, backlog| {
+            let stays = backlog.stream.context != slot;
+            if !stays {
+                backlog.give_up();
+            }
+            stays
+        });
         let gone = self.streams.remove_where(|s| s.context == slot);
         for stream in gone {
             self.captures.remove(&stream.slot);

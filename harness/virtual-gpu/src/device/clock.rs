@@ -7,7 +7,7 @@ use super::{Device, DeviceError};
 use crate::life;
 use crate::model;
 use crate::pump;
-use crate::state::{Condition, NONE, PARTICIPANTS, Participant, Standing};
+use crate::state::{Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, Standing};
 
 /// How far a thread may run ahead of the model.
 const AHEAD_NS: u64 = 1_000_000;
@@ -21,6 +21,8 @@ pub(super) struct Me {
     pub participant: usize,
     pub local_ns: u64,
     pub granted_ns: u64,
+    /// A thread of the driver's own: it may wait for ever, and reports no clock that stands.
+    pub own: bool,
 }
 
 thread_local! {
@@ -52,6 +54,39 @@ impl Device {
             };
             Ok(())
         })?
+    }
+
+    /// Announces a thread of the driver's own, which will join at the caller's time. Gives its
+    /// number: the first that is free, which is the same in every run, since callers take turns.
+    ///
+    /// # Errors
+    /// When there are too many, or the lock cannot be had.
+    pub fn expect_own(&self) -> Result<u32, DeviceError> {
+        let at = ME.get().map_or(0, |me| me.local_ns);
+        self.shared.transact(|state, _| {
+            let rows = &mut state.participants;
+            let free = |row: &Participant| row.standing == Standing::Free;
+            let index = (DRIVER_THREADS..PARTICIPANTS)
+                .find(|&index| index >= rows.used as usize || free(&rows.rows[index]));
+            let index = index.ok_or(DeviceError::Full("thread of the driver"))?;
+            while (rows.used as usize) <= index {
+                rows.rows[rows.used as usize] = Participant::default();
+                rows.used += 1;
+            }
+            rows.rows[index] = Participant {
+                standing: Standing::Expected,
+                process: NONE,
+                ready_ns: at.max(state.now_ns),
+                ..Participant::default()
+            };
+            Ok(index as u32)
+        })?
+    }
+
+    /// Whether the calling thread can wait: it has joined the clock, or time passes by itself.
+    #[must_use]
+    pub fn can_wait(&self) -> bool {
+        !self.is_virtual_time() || ME.get().is_some()
     }
 
     /// Takes an announcement back, because the thread will never come.
@@ -93,6 +128,7 @@ impl Device {
             participant: index,
             local_ns: ready_ns,
             granted_ns: ready_ns,
+            own: index >= DRIVER_THREADS,
         }));
         self.wait(Condition::Time, 0, 0, ready_ns)
     }
@@ -103,6 +139,7 @@ impl Device {
     /// When the clock stalls.
     pub fn leave(&self) -> Result<(), DeviceError> {
         let Some(me) = ME.get() else { return Ok(()) };
+        self.notice_stores()?;
         self.catch_up()?;
         ME.set(None);
         let granted = self.shared.transact(|state, side| {

@@ -6,6 +6,7 @@
 
 mod clock;
 mod wait;
+pub mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};

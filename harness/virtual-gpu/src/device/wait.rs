@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::clock::{ME, not_joined};
+use super::clock::{ME, Me, not_joined};
 use super::{Device, DeviceError};
 use crate::model;
 use crate::pump;
@@ -12,6 +12,9 @@ use crate::state::{Condition, Participant, Standing};
 
 /// How often a waiter looks whether the others still live.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How often a word is looked at that the host may store to, in wall time.
+const STORES: Duration = Duration::from_micros(100);
 
 impl Device {
     /// Waits until a stream has completed everything up to `seq`.
@@ -28,6 +31,14 @@ impl Device {
     /// When the thread has not joined, or the clock stalls.
     pub fn wait_context(&self, context: u32) -> Result<(), DeviceError> {
         self.wait_for(Condition::Context, context, 0)
+    }
+
+    /// Waits until so much of what a stream held back has been carried out.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn wait_held(&self, stream: u32, taken: u64) -> Result<(), DeviceError> {
+        self.wait_for(Condition::Held, stream, taken)
     }
 
     pub(super) fn wait_for(
@@ -72,6 +83,7 @@ impl Device {
         ready_ns: u64,
     ) -> Result<(), DeviceError> {
         let mut me = ME.get().ok_or_else(not_joined)?;
+        self.notice_stores()?;
         let seen = self.shared.word(me.participant);
         let granted = self.shared.transact(|state, side| {
             let participant = &mut state.participants.rows[me.participant];
@@ -91,7 +103,7 @@ impl Device {
             (Ok(index), now_ns) if index == me.participant => now_ns,
             (other, _) => {
                 self.pass_on(other);
-                self.sleep_for_turn(me.participant, seen)?
+                self.sleep_for_turn(&me, seen)?
             }
         };
         me.granted_ns = at;
@@ -100,7 +112,8 @@ impl Device {
         Ok(())
     }
 
-    fn sleep_for_turn(&self, participant: usize, mut seen: u32) -> Result<u64, DeviceError> {
+    fn sleep_for_turn(&self, me: &Me, mut seen: u32) -> Result<u64, DeviceError> {
+        let participant = me.participant;
         let mut watch = stall::Watch::new(self.session.stall);
         loop {
             self.shared.sleep(participant, seen, LOOK);
@@ -119,6 +132,9 @@ impl Device {
             }
             if watch.is_late() {
                 self.bury_the_dead()?;
+            }
+            if me.own {
+                continue;
             }
             if let Some(report) = watch.check(transactions, || self.shared.read(stall::describe)) {
                 return Err(DeviceError::Stalled(report));
@@ -140,6 +156,7 @@ impl Device {
         };
         loop {
             let seen = self.shared.change();
+            self.notice_stores()?;
             let now = self.session.wall_now_ns();
             let (met, next) = self.shared.transact(|state, side| {
                 model::run_until(state, side, &self.rules, now);
@@ -152,7 +169,13 @@ impl Device {
                 return Ok(());
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
-            self.shared.sleep_on_change(seen, until.min(LOOK));
+            // The stores of the host tell nobody.
+            let most = if condition == Condition::Word {
+                STORES
+            } else {
+                LOOK
+            };
+            self.shared.sleep_on_change(seen, until.min(most));
             self.look_for_the_dead_now_and_then()?;
         }
     }

@@ -5,14 +5,18 @@
 //! point.
 
 mod account;
+pub mod hold;
 pub mod order;
+mod participant;
 mod parts;
 mod resource;
 
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
+pub use hold::{HOLDS, Hold};
 pub use order::Order;
+pub use participant::{Condition, Participant, Standing};
 pub use parts::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MigMode, MpsDaemon,
     MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, Usage, WHOLE,
@@ -20,7 +24,9 @@ pub use parts::{
 pub use resource::{Place, RESOURCES, Resource};
 
 /// Clock participants (threads) at most.
-pub const PARTICIPANTS: usize = 128;
+pub const PARTICIPANTS: usize = 192;
+/// The first number of participants that no plan announces: threads of the driver's own.
+pub const DRIVER_THREADS: usize = 128;
 /// Processes at most.
 pub const PROCESSES: usize = 96;
 /// Contexts at most.
@@ -45,62 +51,6 @@ pub const ONE: u64 = 1 << FRACTION_BITS;
 pub const NONE: u32 = u32::MAX;
 /// Stands for "never" in times.
 pub const NEVER: u64 = u64::MAX;
-
-/// Where a clock participant stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
-pub enum Standing {
-    /// The slot is free.
-    #[default]
-    Free,
-    /// Announced by its creator and not there yet: the clock stands.
-    Expected,
-    /// Running: the clock stands.
-    Running,
-    /// Waiting for its condition.
-    Waiting,
-}
-
-/// What a waiting participant waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(u8)]
-pub enum Condition {
-    /// Nothing but its own ready time.
-    #[default]
-    Time,
-    /// A stream has completed everything up to a sequence number.
-    Stream,
-    /// Every stream of a context is idle.
-    Context,
-    /// Room in a stream's ring for that many operations.
-    Room,
-    /// Another participant's unpark.
-    Unpark,
-}
-
-/// One clock participant: a thread.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Participant {
-    /// Where it stands.
-    pub standing: Standing,
-    /// What it waits for.
-    pub condition: Condition,
-    /// An unpark came that no park has taken yet.
-    pub token: bool,
-    /// Process slot, once joined; [`NONE`] before.
-    pub process: u32,
-    /// Kernel thread id, for reports of stalls.
-    pub tid: u32,
-    /// Stream or context of the condition.
-    pub target: u32,
-    /// Sequence number of the condition.
-    pub seq: u64,
-    /// Not before this instant.
-    pub ready_ns: u64,
-    /// When the clock was last granted to it.
-    pub granted_ns: u64,
-}
 
 /// One process that uses the device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -269,12 +219,32 @@ pub struct Stream {
     pub speed: u64,
     /// When the head first ran.
     pub started_ns: u64,
+    /// Work ever held back because it has to wait for something that the device does not know.
+    pub given: u64,
+    /// How much of it has been carried out.
+    pub taken: u64,
     /// How it stands to its context's legacy default stream.
     pub order: Order,
     /// Up to where the legacy stream has been told to wait for it.
     pub joined: u64,
     /// Up to where it has been told to wait for the legacy stream.
     pub followed: u64,
+}
+
+impl Stream {
+    /// A stream in a slot that had another one. What counts held work goes on counting, so that
+    /// whoever still waits for the other's is not kept.
+    #[must_use]
+    pub fn renewed(old: &Self, context: u32, order: Order) -> Self {
+        Self {
+            live: true,
+            context,
+            order,
+            given: old.given,
+            taken: old.given,
+            ..Self::default()
+        }
+    }
 }
 
 /// One device allocation.
@@ -389,6 +359,10 @@ pub struct State {
     pub allocations: Table<Allocation, ALLOCATIONS>,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
+    /// Waits for words.
+    pub holds: Table<Hold, HOLDS>,
+    /// Waits for words ever made.
+    pub holds_made: u64,
     /// How long turns are: 0 by default, 1 short, 2 medium, 3 long.
     pub slice_level: u32,
     /// A turn at that level; 0 for that of the machine.
@@ -431,6 +405,8 @@ impl State {
             streams: Table::new(),
             allocations: Table::new(),
             xids: Table::new(),
+            holds: Table::new(),
+            holds_made: 0,
             slice_level: 0,
             slice_ns: 0,
             accounting: false,
@@ -466,6 +442,8 @@ impl State {
         self.streams.copy_used(&from.streams);
         self.allocations.copy_if_changed(&from.allocations);
         self.xids.copy_if_changed(&from.xids);
+        self.holds.copy_used(&from.holds);
+        self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
         self.slice_ns = from.slice_ns;
         self.accounting = from.accounting;

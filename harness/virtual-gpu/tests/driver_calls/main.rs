@@ -3,10 +3,12 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod graphs;
+mod host;
 mod memory;
 mod modules;
 mod order;
 mod streams;
+mod words;
 
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
@@ -38,7 +40,10 @@ fn turn() -> std::sync::MutexGuard<'static, Option<tempfile::TempDir>> {
             epoch_ms: 1,
             session: 0.0,
         };
-        let session = Session::new(TimeMode::Virtual, 1);
+        let session = Session {
+            stall: std::time::Duration::from_secs(2),
+            ..Session::new(TimeMode::Virtual, 1)
+        };
         session.create(dir.path(), &machine).expect("a device");
         // SAFETY: under the lock, before any other thread of this binary reads the environment.
         unsafe { std::env::set_var(ENV, dir.path()) };

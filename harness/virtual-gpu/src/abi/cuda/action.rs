@@ -1,7 +1,7 @@
 //! What a stream can be told to do. The same value is carried out at once, or kept in a graph.
 
 use super::graph::capture;
-use super::{copy, event, fill, host, pool};
+use super::{backlog, copy, event, fill, graph, host, pool, stream, values};
 use crate::abi::code::Code;
 use crate::abi::entries::{FunctionEntry, StreamEntry};
 use crate::abi::process::Process;
@@ -51,6 +51,8 @@ pub enum Action {
     Fill(fill::Fill),
     /// A function of the program.
     Host(host::HostCall),
+    /// A function that is told how the context stands.
+    Callback(host::Callback),
     /// Recording the event with this handle.
     Record(usize),
     /// Waiting for the event with this handle.
@@ -61,6 +63,14 @@ pub enum Action {
     Free(u64),
     /// All of another graph, by its handle.
     Graph(usize),
+    /// Writing a word.
+    Write(values::Word),
+    /// Waiting for a word.
+    Await(values::Word),
+    /// A graph that was made ready.
+    Launch(Box<graph::ExecEntry>),
+    /// The end of the stream, when all before it is done.
+    Close,
 }
 
 /// Has a stream do something, or keeps it in the graph that the stream is recorded into.
@@ -75,7 +85,7 @@ pub fn perform(
 ) -> Result<(), Code> {
     match capture::recorded(process, stream, action, pace)? {
         None => Ok(()),
-        Some(action) => run(process, stream, &action, pace),
+        Some(action) => backlog::pass(process, stream, action, pace),
     }
 }
 
@@ -91,16 +101,7 @@ pub fn run(
 ) -> Result<(), Code> {
     match action {
         // A graph that holds another one has it in parts.
-        Action::Empty | Action::Graph(_) => {
-            process.device.submit(
-                stream.slot,
-                Op {
-                    kind: OpKind::Marker,
-                    ..Op::default()
-                },
-            )?;
-            Ok(())
-        }
+        Action::Empty | Action::Graph(_) => mark(process, stream).map(|_| ()),
         Action::Kernel(kernel) => {
             let request = Request {
                 function: &kernel.function,
@@ -116,11 +117,28 @@ pub fn run(
         Action::Copy(copy) => copy::run(process, stream, copy, pace),
         Action::Fill(fill) => fill::run(process, stream, fill, pace),
         Action::Host(call) => host::run(process, stream, call),
+        Action::Callback(call) => host::call_back(process, stream, call),
         Action::Record(event) => event::record(process, stream, *event, pace),
         Action::Wait(event) => event::wait(process, stream, *event, pace),
         Action::Allocate(reserved) => pool::place_reserved(process, stream, *reserved),
         Action::Free(address) => pool::free(process, stream, *address, pace),
+        Action::Write(word) => values::write(process, stream, word, pace),
+        Action::Await(word) => values::follow(process, stream, word, pace),
+        Action::Launch(graph) => graph::launch(process, graph, stream),
+        Action::Close => stream::finish(process, stream.slot),
     }
+}
+
+/// Puts a mark in a stream. Gives its sequence number: what a wait for all before it needs.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
+    let op = Op {
+        kind: OpKind::Marker,
+        ..Op::default()
+    };
+    Ok(process.device.submit(stream.slot, op)?)
 }
 
 /// Charges the calling thread for host work, unless a graph has been charged for it already.

@@ -76,12 +76,8 @@ fn enter(
         .streams
         .claim(|s| !s.live)
         .ok_or(code::OUT_OF_MEMORY)?;
-    state.streams.rows[stream] = Stream {
-        live: true,
-        context: slot as u32,
-        order: Order::Legacy,
-        ..Stream::default()
-    };
+    let row = &mut state.streams.rows[stream];
+    *row = Stream::renewed(row, slot as u32, Order::Legacy);
     context.live = true;
     state.contexts.rows[slot] = context;
     Ok((slot as u32, stream as u32, placement::part(state, &context)))

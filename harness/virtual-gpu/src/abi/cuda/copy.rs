@@ -4,7 +4,7 @@
 //! that changes a buffer while a copy of it is under way races, here as on hardware.
 #![expect(unsafe_code, reason = "device and host memory are raw mappings")]
 
-use super::action::{Pace, charge};
+use super::action::{Action, Pace, charge};
 use crate::abi::code::{self, Code};
 use crate::abi::entries::StreamEntry;
 use crate::abi::process::Process;
@@ -347,6 +347,16 @@ fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
         }
         done_from = 0;
     }
+}
+
+/// Whether an action copies between the device and memory that the device cannot use itself: such a
+/// copy is over when its call returns.
+pub(super) fn is_pageable(process: &Process, action: &Action) -> bool {
+    let Action::Copy(copy) = action else {
+        return false;
+    };
+    let mut places = [copy.to.place, copy.from.place].into_iter();
+    places.any(|place| matches!(place, Place::Host(address) if !is_pinned(process, address)))
 }
 
 fn is_pinned(process: &Process, address: u64) -> bool {

@@ -30,6 +30,9 @@ fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u32, u
 
 /// Whether the event's last recording has completed.
 fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
+    if event.pending.is_some() {
+        return Ok(false);
+    }
     let Some((stream, seq)) = last_recorded(process, event)? else {
         return Ok(true);
     };
@@ -59,6 +62,7 @@ entries! {
             interprocess: flags & INTERPROCESS != 0,
             opened: false,
             recorded: None,
+            pending: None,
         };
         if entry.interprocess {
             super::ipc::set_event_recorded(process, index, None)?;
@@ -92,7 +96,7 @@ entries! {
         let entry = own(process, event)?;
         process.check_sticky(entry.context)?;
         process.device.charge(process.device.machine().host.query_ns)?;
-        let done = is_done(process, &entry)?;
+        let done = is_done(process, &own(process, event)?)?;
         process.check_sticky(entry.context)?;
         if !done {
             return Err(code::NOT_READY);
@@ -102,8 +106,12 @@ entries! {
 
     fn cuEventSynchronize(event: Handle) {
         let process = process()?;
-        let entry = own(process, event)?;
+        let mut entry = own(process, event)?;
         process.check_sticky(entry.context)?;
+        if let Some((stream, number)) = entry.pending {
+            process.device.wait_held(stream, number)?;
+            entry = own(process, event)?;
+        }
         if let Some((stream, seq)) = last_recorded(process, &entry)? {
             process.device.wait_stream(stream, seq)?;
         }
@@ -186,6 +194,15 @@ pub(super) fn record(
     Ok(())
 }
 
+/// A held recording has been carried out: unless a later one is held, none is.
+pub(super) fn settle(process: &Process, event: Handle, held: (u32, u64)) {
+    if let Ok(entry) = process.tables().events.get_mut(event)
+        && entry.pending == Some(held)
+    {
+        entry.pending = None;
+    }
+}
+
 /// Lets a stream wait for an event.
 ///
 /// # Errors
@@ -216,7 +233,8 @@ fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(), Cod
     let (first, last) = (own(process, start)?, own(process, end)?);
     process.check_sticky(first.context)?;
     for event in [&first, &last] {
-        if event.timing_disabled || event.recorded.is_none() {
+        let recorded = event.recorded.is_some() || event.pending.is_some();
+        if event.timing_disabled || !recorded {
             return Err(code::INVALID_HANDLE);
         }
         if !is_done(process, event)? {

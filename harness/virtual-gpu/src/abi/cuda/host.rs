@@ -1,8 +1,8 @@
 //! Functions of the program that wait for their turn in a stream.
 //!
-//! The driver calls them from a thread of its own. A thread that takes no part in the clock must
-//! not run here, so the calling thread waits until the stream gets there and calls the function
-//! itself: the same order, but the call that queues it returns late.
+//! The call returns at once; a thread of the driver's own waits until the stream gets there and
+//! calls the function, while what follows in the stream is held back (`backlog`). A graph's host
+//! nodes are called by the thread that launches the graph's steps, which is one of those, too.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::action::{Action, Pace, perform};
+use super::action::{Action, Pace, mark, perform};
 use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::entries::StreamEntry;
@@ -27,6 +27,17 @@ pub type StreamCallback = unsafe extern "C" fn(Handle, c_int, *mut c_void);
 pub struct HostCall {
     /// The function.
     pub function: HostFunction,
+    /// Its argument.
+    pub data: usize,
+}
+
+/// A function that is told the stream and how it stands with its context, too.
+#[derive(Debug, Clone, Copy)]
+pub struct Callback {
+    /// The function.
+    pub function: StreamCallback,
+    /// The stream's handle.
+    pub stream: usize,
     /// Its argument.
     pub data: usize,
 }
@@ -58,11 +69,9 @@ entries! {
         let process = process()?;
         let entry = process.stream(stream)?;
         super::graph::capture::forbid(process, &entry)?;
-        super::stream::wait_for_all(process, &entry)?;
-        let status = process.check_sticky(entry.context).map_or_else(|code| code.0, |()| 0);
-        // SAFETY: the program's own function with the program's own argument.
-        unsafe { callback(stream, status, data) };
-        Ok(())
+        let (stream, data) = (stream as usize, data as usize);
+        let call = Callback { function: callback, stream, data };
+        perform(process, &entry, Action::Callback(call), Pace::Later)
     }
 }
 
@@ -77,9 +86,35 @@ fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
 /// # Errors
 /// When the context broke: the function is not called then.
 pub(super) fn run(process: &Process, stream: &StreamEntry, call: &HostCall) -> Result<(), Code> {
-    super::stream::wait_for_all(process, stream)?;
+    come_to(process, stream)?;
     process.check_sticky(stream.context)?;
     // SAFETY: the program's own function with the program's own argument.
     unsafe { (call.function)(call.data as *mut c_void) };
     Ok(())
+}
+
+/// Waits for the stream and calls the function, whatever became of the context.
+///
+/// # Errors
+/// When the clock stalls.
+pub(super) fn call_back(
+    process: &Process,
+    stream: &StreamEntry,
+    call: &Callback,
+) -> Result<(), Code> {
+    come_to(process, stream)?;
+    let status = process
+        .check_sticky(stream.context)
+        .map_or_else(|code| code.0, |()| 0);
+    let (handle, data) = (call.stream as Handle, call.data as *mut c_void);
+    // SAFETY: the program's own function with the program's own argument.
+    unsafe { (call.function)(handle, status, data) };
+    Ok(())
+}
+
+/// Waits until the device has come to this place of the stream, and for the results until there.
+fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+    let seq = mark(process, stream)?;
+    process.device.wait_stream(stream.slot, seq)?;
+    crate::launch::finish_deferred(process, stream.context)
 }

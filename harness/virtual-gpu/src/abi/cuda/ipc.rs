@@ -197,6 +197,7 @@ entries! {
             interprocess: true,
             opened: true,
             recorded: None,
+            pending: None,
         };
         let made = process.tables().events.insert(entry)?;
         // SAFETY: the caller's place, checked for null above.

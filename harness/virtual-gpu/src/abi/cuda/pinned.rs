@@ -34,7 +34,9 @@ entries! {
         let process = process()?;
         let context = process.current()?;
         // Copies into it that have to be made once more must not come after it is gone.
-        if crate::launch::is_owed(process, context.slot) {
+        // Nor may a stream look at a word in it.
+        let waiting = !process.ready()?.backlogs.is_empty();
+        if waiting || crate::launch::is_owed(process, context.slot) {
             process.device.wait_context(context.slot)?;
             crate::launch::finish_deferred(process, context.slot)?;
         }

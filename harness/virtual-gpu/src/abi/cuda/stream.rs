@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use super::action::{Action, Pace, perform};
+use super::backlog;
 use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::entries::{ContextEntry, StreamEntry};
@@ -37,17 +38,13 @@ pub(super) fn open(
     let priority = priority.clamp(GREATEST_PRIORITY, 0);
     let slot = device.transact(|state, _| {
         let slot = state.streams.claim(|s| !s.live)?;
-        state.streams.rows[slot] = Stream {
-            live: true,
-            context: context.seat.context,
-            priority,
-            order: if flags & NON_BLOCKING == 0 {
-                Order::Blocking
-            } else {
-                Order::Free
-            },
-            ..Stream::default()
+        let order = match flags & NON_BLOCKING {
+            0 => Order::Blocking,
+            _ => Order::Free,
         };
+        let row = &mut state.streams.rows[slot];
+        *row = Stream::renewed(row, context.seat.context, order);
+        row.priority = priority;
         Some(slot as u32)
     })?;
     let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
@@ -69,6 +66,18 @@ pub(super) fn close(process: &Process, slot: u32) -> Result<(), Code> {
         .device
         .transact(|state, _| life::close_stream(&mut state.streams.rows[slot as usize]))?;
     Ok(())
+}
+
+/// Ends a stream when everything in it has run. Destruction waits for nothing, but what is queued
+/// still runs (cuStreamDestroy); the slot can go only when it has.
+///
+/// # Errors
+/// When the clock stalls.
+pub(super) fn finish(process: &Process, slot: u32) -> Result<(), Code> {
+    let device = &process.device;
+    device.wait_stream(slot, submitted(slot)?)?;
+    device.charge(device.machine().host.stream_ns)?;
+    close(process, slot)
 }
 
 fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Code> {
@@ -95,13 +104,8 @@ entries! {
     fn cuStreamDestroy_v2(stream: Handle) {
         let process = process()?;
         let entry = *process.ready()?.streams.get(stream)?;
-        // Destruction waits for nothing, but what is queued still runs (cuStreamDestroy); the
-        // slot can go only when it has.
         process.tables().captures.remove(&entry.slot);
-        let device = &process.device;
-        device.wait_stream(entry.slot, submitted(entry.slot)?)?;
-        device.charge(device.machine().host.stream_ns)?;
-        close(process, entry.slot)?;
+        backlog::pass(process, &entry, Action::Close, Pace::Later)?;
         process.tables().streams.remove(stream)?;
         Ok(())
     }
@@ -127,7 +131,10 @@ entries! {
             .device
             .transact(|state, _| {
                 let mut covered = order::covered(state, entry.slot as usize).into_iter();
-                covered.all(|(slot, seq)| state.streams.rows[slot as usize].completed >= seq)
+                covered.all(|(slot, seq)| {
+                    let row = &state.streams.rows[slot as usize];
+                    row.completed >= seq && row.taken >= row.given
+                })
             })?;
         process.check_sticky(entry.context)?;
         if !idle {
@@ -206,12 +213,20 @@ pub(super) fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<()
 
 /// Waits for what was submitted to a stream, and to those that its handle stands for.
 fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
-    let covered = process
-        .device
-        .shared()
-        .read(|state| order::covered(state, slot as usize))
-        .map_err(crate::device::DeviceError::State)?;
-    for (slot, seq) in covered {
+    let covered = || {
+        let shared = process.device.shared();
+        let read = shared.read(|state| {
+            let slots = order::covered(state, slot as usize);
+            let given =
+                |(slot, seq): (u32, u64)| (slot, seq, state.streams.rows[slot as usize].given);
+            slots.into_iter().map(given).collect::<Vec<_>>()
+        });
+        read.map_err(crate::device::DeviceError::State)
+    };
+    for (slot, _, given) in covered()? {
+        process.device.wait_held(slot, given)?;
+    }
+    for (slot, seq, _) in covered()? {
         process.device.wait_stream(slot, seq)?;
     }
     Ok(())

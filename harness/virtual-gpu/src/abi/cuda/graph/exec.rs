@@ -11,6 +11,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
 use super::super::action::{Action, Pace, run};
+use super::super::backlog;
 use super::super::copies::read;
 use super::super::global::entries;
 use super::super::layout::InstantiateParams;
@@ -81,6 +82,7 @@ entries! {
         let process = process()?;
         let lanes = process.ready()?.execs.get(exec)?.lanes.clone();
         // What is queued still runs; the streams can go only when it has.
+        backlog::drain(process)?;
         for lane in &lanes {
             process.device.wait_stream(*lane, submitted(*lane)?)?;
         }
@@ -117,7 +119,7 @@ entries! {
         if entry.flags & AUTO_FREE != 0 {
             free_leftovers(process, &entry, &stream)?;
         }
-        launch(process, &entry, &stream)
+        backlog::pass(process, &stream, Action::Launch(Box::new(entry)), Pace::Graph)
     }
 
     fn cuDeviceGraphMemTrim(device: c_int) {
@@ -262,7 +264,15 @@ fn free_leftovers(process: &Process, entry: &ExecEntry, stream: &StreamEntry) ->
     Ok(())
 }
 
-fn launch(process: &Process, entry: &ExecEntry, stream: &StreamEntry) -> Result<(), Code> {
+/// Queues every step of a graph.
+///
+/// # Errors
+/// As the steps.
+pub(in super::super) fn launch(
+    process: &Process,
+    entry: &ExecEntry,
+    stream: &StreamEntry,
+) -> Result<(), Code> {
     let lane_of = |lane: usize| match lane {
         0 => *stream,
         _ => StreamEntry {

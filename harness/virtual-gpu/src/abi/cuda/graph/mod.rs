@@ -9,6 +9,8 @@ mod exec;
 mod nodes;
 mod update;
 
+pub(super) use exec::launch;
+
 use std::thread::ThreadId;
 
 use super::action::Action;

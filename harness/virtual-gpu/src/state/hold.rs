@@ -1,0 +1,158 @@
+//! Words that streams wait for: what the memory at an address has to say before the stream goes on.
+//!
+//! A hold is met when somebody finds that its word says so. Who changed the word is kept with it,
+//! because effects on bytes come early here (see `launch`): the stream goes on when the device has
+//! come to the operation that wrote.
+
+use super::{NONE, State};
+
+/// Streams that wait for words at most.
+pub const HOLDS: usize = 64;
+
+/// One wait of one stream for one word.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Hold {
+    /// Whether the row is in use.
+    pub live: bool,
+    /// Tells the holds apart that have this row one after the other.
+    pub number: u64,
+    /// The stream that waits.
+    pub stream: u32,
+    /// Process slot of the stream's owner.
+    pub process: u32,
+    /// Where the word lies in device memory; [`super::NEVER`] if it is in the owner's host memory.
+    pub offset: u64,
+    /// Where the owner of the stream reads it.
+    pub host: u64,
+    /// What it is held against.
+    pub test: Test,
+    /// It has been met.
+    pub met: bool,
+    /// When that was found.
+    pub met_ns: u64,
+    /// Stream of the operation that wrote the word, [`NONE`] if the host did.
+    pub by: u32,
+    /// Place of that operation in its stream.
+    pub by_seq: u64,
+}
+
+/// The condition of a wait (`CUstreamWaitValue_flags`, cuda.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Test {
+    /// Length of the word: 4 or 8.
+    pub bytes: u32,
+    /// 0 cyclic not less, 1 equal, 2 any common bit, 3 not all bits.
+    pub kind: u32,
+    /// What the word is compared with.
+    pub value: u64,
+}
+
+impl Test {
+    /// Whether a word passes.
+    #[must_use]
+    pub fn accepts(&self, found: u64) -> bool {
+        let value = self.value;
+        let mask = if self.bytes == 4 {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        match self.kind & 3 {
+            0 if self.bytes == 4 => (found as u32).wrapping_sub(value as u32) as i32 >= 0,
+            0 => found.wrapping_sub(value) as i64 >= 0,
+            1 => found & mask == value & mask,
+            2 => found & value & mask != 0,
+            _ => !(found | value) & mask != 0,
+        }
+    }
+
+    /// The condition in words, for reports.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let what = [
+            "to reach",
+            "to equal",
+            "to share a bit with",
+            "to lack a bit of",
+        ];
+        format!("{} {:#x}", what[(self.kind & 3) as usize], self.value)
+    }
+}
+
+/// Whether the wait number `number` in row `row` is over: met by something that has happened, or
+/// given up, or its stream is no more.
+#[must_use]
+pub fn is_over(state: &State, row: usize, number: u64) -> bool {
+    let hold = &state.holds.rows[row];
+    if !hold.live || hold.number != number {
+        return true;
+    }
+    let stream = &state.streams.rows[hold.stream as usize];
+    if !stream.live || state.contexts.rows[stream.context as usize].sticky != 0 {
+        return true;
+    }
+    hold.met && {
+        let by = state.streams.rows.get(hold.by as usize);
+        hold.by == NONE || by.is_none_or(|by| !by.live || by.completed >= hold.by_seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hold, Test, is_over};
+    use crate::state::{NONE, State, Stream};
+
+    #[test]
+    fn conditions_are_those_of_the_header() {
+        for (found, value, bytes, kind, expected) in [
+            (5, 5, 4, 0, true),
+            (4, 5, 4, 0, false),
+            (1, 0xFFFF_FFFF, 4, 0, true),
+            (1, 0xFFFF_FFFF, 8, 0, false),
+            (5, 5, 8, 1, true),
+            (6, 5, 8, 1, false),
+            (6, 2, 4, 2, true),
+            (4, 2, 4, 2, false),
+            (0xFFFF_FFF0, 0xF, 4, 3, false),
+            (0xFFFF_FF00, 0xF, 4, 3, true),
+        ] {
+            let test = Test { bytes, kind, value };
+            assert_eq!(test.accepts(found), expected, "{found:#x} {test:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_over_when_the_device_has_come_to_the_write_or_cannot_any_more() {
+        let mut state = State::new(1, 0);
+        for _ in 0..2 {
+            let slot = state.streams.claim(|_| false).expect("room");
+            let live = true;
+            state.streams.rows[slot] = Stream {
+                live,
+                submitted: 9,
+                ..Stream::default()
+            };
+        }
+        let row = state.holds.claim(|_| false).expect("room");
+        let (live, number, by) = (true, 7, NONE);
+        state.holds.rows[row] = Hold {
+            live,
+            number,
+            by,
+            ..Hold::default()
+        };
+        assert!(!is_over(&state, row, 7));
+        assert!(is_over(&state, row, 6), "an earlier one in this row");
+        state.holds.rows[row].met = true;
+        assert!(is_over(&state, row, 7), "the host wrote");
+        (state.holds.rows[row].by, state.holds.rows[row].by_seq) = (1, 4);
+        assert!(!is_over(&state, row, 7), "the device has yet to come to it");
+        state.streams.rows[1].completed = 4;
+        assert!(is_over(&state, row, 7));
+        state.holds.rows[row].met = false;
+        state.contexts.rows[0].sticky = 700;
+        assert!(is_over(&state, row, 7), "the context broke");
+    }
+}
