@@ -83,16 +83,7 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
         close_context(state, rules, context);
     }
     mps::bury(state, slot);
-    let mut freed = false;
-    for allocation in state.allocations.live_mut() {
-        if allocation.live && allocation.process == slot {
-            allocation.live = false;
-            freed = true;
-        }
-    }
-    if freed {
-        state.allocations.touch();
-    }
+    memory::end_where(state, |a| a.process == slot);
     for participant in state.participants.live_mut() {
         if participant.process == slot && participant.standing != crate::state::Standing::Free {
             *participant = Participant {
@@ -132,16 +123,7 @@ pub fn drop_context(state: &mut State, context: u32) {
         hold.live &= state.streams.rows[hold.stream as usize].live;
     }
     memory::note_peak(state, state.contexts.rows[context as usize].process);
-    let mut freed = false;
-    for allocation in state.allocations.live_mut() {
-        if allocation.live && allocation.context == context {
-            allocation.live = false;
-            freed = true;
-        }
-    }
-    if freed {
-        state.allocations.touch();
-    }
+    memory::end_where(state, |a| a.context == context);
     // The number of recorded spans goes on counting, so that a later owner of the slot can tell
     // its own spans from these.
     let intervals = state.contexts.rows[context as usize].intervals;

@@ -152,7 +152,10 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
         offset: at,
         bytes,
         taken,
+        number: state.allocations_made + 1,
+        borrowed: false,
     };
+    state.allocations_made += 1;
     state.allocations.rows[slot] = allocation;
     state.allocations.touch();
     note_peak(state, process);
@@ -169,20 +172,63 @@ pub fn note_peak(state: &mut State, process: u32) {
 /// Takes the allocation at `offset` back from a process.
 pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
     note_peak(state, process);
-    let allocation = state
-        .allocations
-        .live_mut()
-        .iter_mut()
-        .find(|a| a.live && a.process == process && a.offset == offset)?;
-    allocation.live = false;
-    let released = *allocation;
-    state.allocations.touch();
+    let mut rows = state.allocations.live().iter();
+    let mine = |a: &Allocation| a.live && a.process == process && a.offset == offset;
+    let at = rows.position(mine)?;
+    let released = state.allocations.rows[at];
+    end(state, at);
     Some(released)
+}
+
+/// Lets a context hold memory that somebody has taken: it stays for as long as anybody holds it.
+/// `None` when it is gone already, or there is no room.
+pub fn borrow(
+    state: &mut State,
+    process: u32,
+    context: u32,
+    number: u64,
+    bytes: u64,
+) -> Option<Allocation> {
+    let mut rows = state.allocations.live().iter();
+    let found = *rows.find(|a| a.live && a.number == number && a.bytes >= bytes)?;
+    let slot = state.allocations.claim(|a| !a.live)?;
+    let held = Allocation {
+        context,
+        process,
+        taken: 0,
+        borrowed: true,
+        ..found
+    };
+    state.allocations.rows[slot] = held;
+    state.allocations.touch();
+    Some(held)
+}
+
+/// Ends every allocation for which that holds.
+pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
+    for at in 0..state.allocations.live().len() {
+        let row = &state.allocations.rows[at];
+        if row.live && gone(row) {
+            end(state, at);
+        }
+    }
+}
+
+/// Ends one allocation. Whoever still holds its memory has it from then on.
+fn end(state: &mut State, at: usize) {
+    let gone = state.allocations.rows[at];
+    state.allocations.rows[at].live = false;
+    let mut rows = state.allocations.live_mut().iter_mut();
+    let heir = rows.find(|a| a.live && a.borrowed && a.number == gone.number);
+    if let Some(heir) = heir.filter(|_| !gone.borrowed) {
+        (heir.taken, heir.borrowed) = (gone.taken, false);
+    }
+    state.allocations.touch();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{allocate, free_bytes, release};
+    use super::{allocate, borrow, end_where, free_bytes, process_bytes, release};
     use crate::state::{State, WHOLE};
 
     #[test]
@@ -205,6 +251,40 @@ mod tests {
         assert_eq!(
             again.offset, first.offset,
             "the next owner gets the same pages"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn memory_that_is_held_stays_until_its_last_holder_goes()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let all = free_bytes(&state, WHOLE);
+        let made = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
+        let taken = all - free_bytes(&state, WHOLE);
+        for holder in [1, 2] {
+            borrow(&mut state, holder, holder, made.number, made.bytes).ok_or("is there")?;
+        }
+        assert_eq!(
+            all - free_bytes(&state, WHOLE),
+            taken,
+            "holding takes nothing"
+        );
+        assert_eq!(process_bytes(&state, 1), 0);
+        release(&mut state, 0, made.offset).ok_or("its own")?;
+        assert_eq!(all - free_bytes(&state, WHOLE), taken, "it stays");
+        assert_eq!(process_bytes(&state, 1), taken, "and is the next holder's");
+        let other = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
+        assert_ne!(other.offset, made.offset, "nobody else gets it");
+        end_where(&mut state, |a| a.process == 1);
+        end_where(&mut state, |a| a.process == 0);
+        assert_eq!(process_bytes(&state, 2), taken);
+        end_where(&mut state, |a| a.process == 2);
+        assert_eq!(free_bytes(&state, WHOLE), all);
+        assert!(
+            borrow(&mut state, 1, 1, made.number, made.bytes).is_none(),
+            "gone"
         );
         Ok(())
     }

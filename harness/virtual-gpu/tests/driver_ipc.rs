@@ -6,12 +6,16 @@
 
 use std::ffi::{CString, c_void};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
-use gpubench_virtual_gpu::abi::cuda::layout::IpcHandle;
+use gpubench_virtual_gpu::abi::cuda::layout::{
+    AccessDescriptor, AllocationProperties, IpcHandle, Location,
+};
 use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
@@ -55,6 +59,92 @@ fn unhex(text: &str) -> Result<IpcHandle, Error> {
     Ok(out)
 }
 
+/// Bytes of physical memory that goes from process to process.
+const PHYSICAL: usize = 2 << 20;
+
+/// Maps physical memory at an address of its own.
+fn map(physical: u64) -> Result<u64, Error> {
+    let mut at = 0;
+    let access = AccessDescriptor {
+        location: Location::DEVICE,
+        flags: 3,
+    };
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuMemAddressReserve(&raw mut at, PHYSICAL, 0, 0, 0))?;
+        ok(cuMemMap(at, PHYSICAL, 0, physical, 0))?;
+        ok(cuMemSetAccess(at, PHYSICAL, &raw const access, 1))?;
+    }
+    Ok(at)
+}
+
+/// Makes physical memory, fills it, and gives the descriptor under which others can have it.
+fn export() -> Result<i32, Error> {
+    let properties = AllocationProperties {
+        kind: 1,
+        handle_types: 1,
+        location: Location::DEVICE,
+        win32_metadata: null_mut(),
+        flags: [0; 8],
+    };
+    let (mut physical, mut descriptor) = (0, -1);
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuMemCreate(
+            &raw mut physical,
+            PHYSICAL,
+            &raw const properties,
+            0,
+        ))?;
+        ok(cuMemsetD32_v2(map(physical)?, !WORD, 1024))?;
+        let place = (&raw mut descriptor).cast();
+        ok(cuMemExportToShareableHandle(place, physical, 1, 0))?;
+    }
+    Ok(descriptor)
+}
+
+/// Holds another process's physical memory under an address of its own.
+fn import(pid: &str, descriptor: &str) -> Result<(u64, u64), Error> {
+    // Programs pass descriptors over sockets; the kernel shows them under a name as well.
+    let file = std::fs::File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
+    let mut physical = 0;
+    // SAFETY: a valid place; the descriptor goes in the place of a pointer (cuda.h).
+    unsafe {
+        let shareable = file.as_raw_fd() as usize as *mut c_void;
+        ok(cuMemImportFromShareableHandle(
+            &raw mut physical,
+            shareable,
+            1,
+        ))?;
+    }
+    Ok((physical, map(physical)?))
+}
+
+fn free_bytes() -> Result<usize, Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places.
+    unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+    Ok(free)
+}
+
+/// Physical memory outlives its maker, and goes with its last holder.
+fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
+    // What the dead held is taken back when somebody looks for them.
+    device().map_err(|code| format!("{code:?}"))?.bury_the_dead()?;
+    let (mut back, before) = ([0_u32; 1024], free_bytes()?);
+    // SAFETY: a buffer of that size, and memory that is held here.
+    unsafe {
+        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096))?;
+        assert_eq!(back, [!WORD; 1024]);
+        ok(cuMemsetD8_v2(at, 1, PHYSICAL))?;
+        ok(cuMemRelease(physical))?;
+        assert_eq!(free_bytes()?, before, "the map holds it");
+        ok(cuMemUnmap(at, PHYSICAL))?;
+    }
+    assert_eq!(free_bytes()?, before + PHYSICAL, "nobody does");
+    Ok(())
+}
+
 /// The owner: makes memory and an event, says their handles, and stays until its input ends.
 fn be_owner() -> Result<(), Error> {
     context()?;
@@ -73,9 +163,11 @@ fn be_owner() -> Result<(), Error> {
     }
     writeln!(
         std::io::stdout(),
-        "handles {} {}",
+        "handles {} {} {} {}",
         hex(&memory),
-        hex(&shared)
+        hex(&shared),
+        std::process::id(),
+        export()?
     )?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
@@ -128,6 +220,7 @@ fn memory_of_another_process() -> Result<(), Error> {
     let (memory, shared) = (unhex(&handles[0])?, unhex(&handles[1])?);
 
     context()?;
+    let (physical, mapped) = import(&handles[2], &handles[3])?;
     let (mut module, mut copy, mut event): (Handle, Handle, Handle) =
         (null_mut(), null_mut(), null_mut());
     let (mut at, mut again, mut own) = (0, 0, 0);
@@ -179,6 +272,7 @@ fn memory_of_another_process() -> Result<(), Error> {
         assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);
         assert_eq!(cuMemsetD8_v2(at, 0, 16), 1);
         assert_eq!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1), 1, "gone");
+        outlives_its_maker(physical, mapped)?;
         let code = cuLaunchKernel(copy, 2, 1, 1, 128, 1, 1, 0, null_mut(), list, null_mut());
         assert_eq!(code, 0, "the launch itself succeeds");
         assert_eq!(cuCtxSynchronize(), 700);

@@ -174,6 +174,8 @@ pub struct Owner {
     pub pid: u32,
     /// Where the allocation lies in device memory.
     pub offset: u64,
+    /// Its number, which tells it from what may lie there later.
+    pub number: u64,
 }
 
 /// One range of device addresses of this process.
@@ -232,8 +234,10 @@ pub struct PhysicalEntry {
     pub handles: u32,
     /// It may be exported as a file descriptor.
     pub exportable: bool,
-    /// Whose memory it is, if it was imported.
-    pub owner: Option<Owner>,
+    /// Number of the allocation, by which other processes find it.
+    pub number: u64,
+    /// It came from another process, which may be gone: whoever holds it keeps it.
+    pub imported: bool,
 }
 
 /// Memory that a pool holds and nobody uses.

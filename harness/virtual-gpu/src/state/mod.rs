@@ -261,8 +261,12 @@ pub struct Allocation {
     pub offset: u64,
     /// Length as asked for.
     pub bytes: u64,
-    /// Length taken, in whole pages.
+    /// Length taken, in whole pages; 0 where it is only held.
     pub taken: u64,
+    /// Number that no other allocation ever has; those who hold the same memory share it.
+    pub number: u64,
+    /// It holds memory that another row has taken, and inherits it when that row goes.
+    pub borrowed: bool,
 }
 
 /// One Xid event.
@@ -357,6 +361,8 @@ pub struct State {
     pub streams: Table<Stream, STREAMS>,
     /// Device memory; copied by version.
     pub allocations: Table<Allocation, ALLOCATIONS>,
+    /// Allocations ever made.
+    pub allocations_made: u64,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
     /// Waits for words.
@@ -404,6 +410,7 @@ impl State {
             contexts: Table::new(),
             streams: Table::new(),
             allocations: Table::new(),
+            allocations_made: 0,
             xids: Table::new(),
             holds: Table::new(),
             holds_made: 0,
@@ -441,6 +448,7 @@ impl State {
         self.contexts.copy_used(&from.contexts);
         self.streams.copy_used(&from.streams);
         self.allocations.copy_if_changed(&from.allocations);
+        self.allocations_made = from.allocations_made;
         self.xids.copy_if_changed(&from.xids);
         self.holds.copy_used(&from.holds);
         self.holds_made = from.holds_made;

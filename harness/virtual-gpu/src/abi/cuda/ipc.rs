@@ -1,7 +1,10 @@
 //! Memory and events of other processes: handles to give away, and what can be opened with them.
 //!
-//! A handle says whose memory it is and where in device memory that lies. The owner is asked for
-//! at every use: when it has freed the memory or is gone, a copy is refused and a kernel faults.
+//! A handle says whose memory it is and where in device memory that lies. Of memory that was opened
+//! by `cuIpcOpenMemHandle` the owner is asked for at every use: when it has freed the memory or is
+//! gone, a copy is refused and a kernel faults. Physical memory that was imported stays for as long
+//! as anybody holds it, whatever its maker does (`cuMemImportFromShareableHandle`); a descriptor
+//! alone holds nothing here, unlike the real driver's.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -22,6 +25,7 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
 use crate::abi::put;
 use crate::device::DeviceError;
+use crate::memory;
 
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +49,16 @@ struct Ticket {
 
 impl Ticket {
     fn new(process: &Process, kind: Kind, place: u64, bytes: u64) -> Result<Self, Code> {
+        let slot = process.device.process()?;
+        let number = match kind {
+            Kind::Event => Some(0),
+            Kind::Memory | Kind::Physical => number_of(process, slot, place)?,
+        };
         let owner = Owner {
-            process: process.device.process()?,
+            process: slot,
             pid: std::process::id(),
             offset: place,
+            number: number.ok_or(code::INVALID_VALUE)?,
         };
         let device = process.device.session().wall_epoch_ns;
         Ok(Self {
@@ -68,7 +78,7 @@ impl Ticket {
             self.owner.pid.into(),
             self.owner.offset,
             self.bytes,
-            0,
+            self.owner.number,
         ];
         let mut out = [0; 64];
         for (place, word) in out.chunks_exact_mut(8).zip(words) {
@@ -82,16 +92,17 @@ impl Ticket {
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(chunk.try_into().map_err(|_| code::INVALID_VALUE)?);
         }
-        let [magic, found, device, slot, pid, offset, bytes, zero] = words;
+        let [magic, found, device, slot, pid, offset, bytes, number] = words;
         let narrow = |word: u64| u32::try_from(word).map_err(|_| code::INVALID_VALUE);
         let ours = device == process.device.session().wall_epoch_ns;
-        if magic != MAGIC || found != kind as u64 || !ours || zero != 0 {
+        if magic != MAGIC || found != kind as u64 || !ours {
             return Err(code::INVALID_VALUE);
         }
         let owner = Owner {
             process: narrow(slot)?,
             pid: narrow(pid)?,
             offset,
+            number,
         };
         Ok(Self {
             kind: found,
@@ -216,7 +227,7 @@ entries! {
         }
         let process = process()?;
         let physical = *held(&mut *process.ready()?, handle)?;
-        if !physical.exportable || physical.owner.is_some() {
+        if !physical.exportable || physical.imported {
             return Err(code::INVALID_VALUE);
         }
         let ticket = Ticket::new(process, Kind::Physical, physical.offset, physical.bytes)?;
@@ -280,25 +291,28 @@ fn import(process: &Process, context: u32, ticket: &Ticket) -> Result<usize, Cod
     let own = ticket.owner.pid == std::process::id();
     if own {
         let mut tables = process.ready()?;
-        let same =
-            |entry: &PhysicalEntry| entry.owner.is_none() && entry.offset == ticket.owner.offset;
+        let same = |entry: &PhysicalEntry| entry.number == ticket.owner.number;
         let handle = tables.physical.find(same).ok_or(code::INVALID_VALUE)?;
         let entry = tables.physical.get_mut(handle)?;
         entry.handles += 1;
         entry.holders += 1;
         return Ok(handle as usize);
     }
-    if !is_there(process, &ticket.owner, ticket.bytes)? {
-        return Err(code::INVALID_VALUE);
-    }
+    drop(process.ready()?);
+    let (slot, number, bytes) = (process.device.process()?, ticket.owner.number, ticket.bytes);
+    let held = process
+        .device
+        .transact(|state, _| memory::borrow(state, slot, context, number, bytes))?;
+    let held = held.ok_or(code::INVALID_VALUE)?;
     let made = process.ready()?.physical.insert(PhysicalEntry {
-        offset: ticket.owner.offset,
-        bytes: ticket.bytes,
+        offset: held.offset,
+        bytes,
         context,
         holders: 1,
         handles: 1,
         exportable: true,
-        owner: Some(ticket.owner),
+        number,
+        imported: true,
     })?;
     Ok(made as usize)
 }
@@ -330,6 +344,16 @@ fn read_ticket(descriptor: c_int) -> Result<[u8; 64], Code> {
     }
 }
 
+/// Number of the process's own allocation at a place in device memory.
+fn number_of(process: &Process, slot: u32, offset: u64) -> Result<Option<u64>, Code> {
+    let read = process.device.shared().read(|state| {
+        let mut rows = state.allocations.live().iter();
+        let own = rows.find(|a| a.live && a.process == slot && a.offset == offset);
+        own.map(|a| a.number)
+    });
+    Ok(read.map_err(DeviceError::State)?)
+}
+
 /// Whether the process that gave a handle away is still there.
 fn owner_lives(process: &Process, owner: &Owner) -> Result<bool, Code> {
     if owner.process as usize >= crate::state::PROCESSES {
@@ -349,8 +373,8 @@ fn owner_lives(process: &Process, owner: &Owner) -> Result<bool, Code> {
 fn is_there(process: &Process, owner: &Owner, bytes: u64) -> Result<bool, Code> {
     let read = process.device.shared().read(|state| {
         state.allocations.live().iter().any(|a| {
-            let same = a.live && a.process == owner.process && a.offset == owner.offset;
-            same && a.bytes >= bytes
+            let same = a.live && a.process == owner.process && a.number == owner.number;
+            same && a.offset == owner.offset && a.bytes >= bytes
         })
     });
     Ok(read.map_err(DeviceError::State)? && owner_lives(process, owner)?)

@@ -59,7 +59,8 @@ entries! {
             holders: 1,
             handles: 1,
             exportable: properties.handle_types == 1,
-            owner: None,
+            number: made.number,
+            imported: false,
         })?;
         // SAFETY: the caller's place, checked for null above.
         unsafe { put(handle, made as u64) }
@@ -154,8 +155,7 @@ entries! {
         tables.enter(pointer, bytes, context.slot, physical.offset, origin.clone());
         if let Some(entry) = tables.allocations.get_mut(&pointer) {
             (entry.readable, entry.writable) = (false, false);
-            entry.owner = physical.owner;
-            entry.open = physical.exportable || physical.owner.is_some();
+            entry.open = physical.exportable;
         }
         held(&mut tables, handle)?.holders += 1;
         // What is mapped twice can be written here and read there.
@@ -263,10 +263,6 @@ fn let_go(process: &Process, physical: usize) -> Result<(), Code> {
         }
         tables.physical.remove(physical as Handle)?
     };
-    // Memory of another process is not ours to give back.
-    if gone.owner.is_some() {
-        return Ok(());
-    }
     give_back(process, gone.offset)
 }
 
