@@ -129,6 +129,7 @@ fn time_slicing_keeps_faults_with_whoever_causes_them() -> Result<(), Error> {
         ("bad-pc", [WELL; 2], Some(718), &[13]),
         ("illegal-instruction", [WELL; 2], Some(715), &[13]),
         ("illegal-address", [WELL; 2], Some(700), &[31]),
+        ("ipc-exporter-exit", [WELL; 2], Some(700), &[31]),
     ];
     assert_eq!(trials.len(), table.len());
     for (fault, victims, code, xids) in table {

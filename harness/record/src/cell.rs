@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role};
 use crate::outcome::Outcome;
+use crate::plan::CellTenant;
 
 /// The result of one cell. Figures are computed from its samples alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +72,24 @@ pub struct TenantResult {
     /// Scheduling class that its issuer had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched: Option<String>,
+}
+
+impl TenantResult {
+    /// One that is ready and has done nothing yet.
+    #[must_use]
+    pub fn ready(tenant: &CellTenant, schedule_hash: Option<String>) -> Self {
+        Self {
+            tenant: tenant.tenant.clone(),
+            role: tenant.role,
+            workload: tenant.workload.clone(),
+            rows: 0,
+            schedule_hash,
+            death: None,
+            unlogged: 0,
+            overloaded: false,
+            sched: None,
+        }
+    }
 }
 
 /// How a gate judged.

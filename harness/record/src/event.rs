@@ -105,6 +105,13 @@ pub enum RunEvent {
         /// What was seen.
         seen: Box<FaultSeen>,
     },
+    /// No further fault trial was held.
+    FaultTrialsStopped {
+        /// Id of the cell of the last one.
+        id: String,
+        /// What it showed that the GPU needs.
+        reason: String,
+    },
     /// Something the reader should know.
     Warning {
         /// The text.

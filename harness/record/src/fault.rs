@@ -70,8 +70,16 @@ pub struct FaultSeen {
     pub victims: Vec<TenantResult>,
     /// The process that broke something.
     pub struck: Struck,
+    /// When the coordinator did its part (a signal, a word to the MPS daemon), since the common
+    /// start; absent where it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted_ns: Option<u64>,
     /// The client after it; absent where the trial did not come that far.
     pub new_client: Option<NewClient>,
+    /// Whether the mechanism's service did not answer any more afterwards, so that the new client
+    /// had the device without it; absent where the mechanism has no service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_gone: Option<bool>,
     /// Xids from the trial's begin to its end; absent if nobody listened.
     pub xids: Option<Vec<u32>>,
     /// What NVML says must be done to the GPU before and after (`nvml.h`, field 230; 0 is

@@ -47,6 +47,22 @@ pub enum Inside {
     },
 }
 
+/// What part a process has in a fault.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "part")]
+pub enum FaultPart {
+    /// It breaks something alone.
+    #[default]
+    Alone,
+    /// It breaks something with what its accomplice gave, where that gives anything.
+    Helped {
+        /// The gift, as text.
+        given: Option<String>,
+    },
+    /// It helps, and is killed.
+    Accomplice,
+}
+
 /// From the coordinator to a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "to")]
@@ -118,6 +134,9 @@ pub enum ToTenant {
         fault: String,
         /// How long what it leaves on the device may last at most.
         budget_ns: u64,
+        /// What part it has in it.
+        #[serde(default)]
+        part: FaultPart,
     },
     /// Break it.
     Strike {
@@ -215,7 +234,11 @@ pub enum FromTenant {
         sched: String,
     },
     /// Ready to break something.
-    Armed,
+    Armed {
+        /// What an accomplice gives to the process that it helps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given: Option<String>,
+    },
     /// It is broken, and the process lives on.
     Struck {
         /// When it began, since the common start.

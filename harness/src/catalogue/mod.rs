@@ -161,11 +161,24 @@ pub fn names() -> Vec<&'static str> {
     CATALOGUE.iter().map(|entry| entry.name).collect()
 }
 
+/// Whether an MPS daemon serves the tenants of a mechanism: its name says so.
+#[must_use]
+pub fn has_mps(name: &str) -> bool {
+    find(name).is_some_and(|entry| entry.name.split('-').any(|part| part == "mps"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{CATALOGUE, EXCLUSIVE, find, names};
+    use super::{CATALOGUE, EXCLUSIVE, find, has_mps, names};
+
+    #[test]
+    fn names_tell_of_a_daemon() {
+        let served: Vec<&str> = names().into_iter().filter(|name| has_mps(name)).collect();
+        assert_eq!(served, ["mps", "mps-quota", "mps-static", "mig-mps"]);
+        assert!(!has_mps("no-such"));
+    }
 
     #[test]
     fn entries_are_unique_and_told() {

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
+use crate::mechanism;
+use crate::plan;
 use crate::profile::built_in;
 
 /// One entry: the name, what it is, and everything else about it by key.
@@ -86,20 +88,43 @@ fn meets(name: &str) -> Vec<&'static str> {
 /// What a tenant can do to break itself or others.
 pub fn faults() -> Vec<Row> {
     use gpubench_workloads::fault::{Answer, CATALOGUE, HostAct};
+    // Where its tenants are threads of one process, that process ends as a whole.
+    let processes = |name: &&str| {
+        let mechanism = mechanism::find(name);
+        *name != catalogue::EXCLUSIVE && mechanism.is_some_and(|m| m.inside(2).is_empty())
+    };
+    let names = catalogue::names();
     let row = |fault: &gpubench_workloads::fault::Fault| Row {
         name: fault.name.to_owned(),
         summary: fault.summary.to_owned(),
         details: vec![
+            ("severity", json!(fault.severity.as_str())),
             ("class", json!(fault.class.as_str())),
+            ("resource", json!(fault.resource)),
+            ("unit", json!("trials contained")),
             ("victim", json!(fault.victim)),
             (
                 "codes",
                 match fault.answer {
-                    Answer::Codes(codes) => json!(codes),
+                    Answer::Codes(codes) | Answer::Open(codes) => json!(codes),
                     Answer::Well | Answer::Ends => json!([]),
                 },
             ),
+            (
+                "may_go_well",
+                json!(matches!(fault.answer, Answer::Open(_))),
+            ),
             ("ends_its_process", json!(fault.answer == Answer::Ends)),
+            ("xids", json!(fault.xids)),
+            (
+                "mechanisms",
+                json!(
+                    names
+                        .iter()
+                        .filter(|name| processes(name) && plan::applies(fault.applies, name))
+                        .collect::<Vec<_>>()
+                ),
+            ),
             ("by_signal", json!(fault.act != HostAct::None)),
             ("planted_only", json!(fault.planted_only)),
         ],

@@ -104,9 +104,12 @@ fn detail((key, value): &(&'static str, Value)) -> Option<String> {
         Value::String(text) => Some(format!("{key} {text}")),
         Value::Bool(true) => Some((*key).to_owned()),
         Value::Array(items) if !items.is_empty() => {
-            let keys: Vec<&str> = items
+            let keys: Vec<String> = items
                 .iter()
-                .filter_map(|item| item["key"].as_str().or(item.as_str()))
+                .filter_map(|item| match item {
+                    Value::Number(number) => Some(number.to_string()),
+                    item => item["key"].as_str().or(item.as_str()).map(str::to_owned),
+                })
                 .collect();
             Some(format!("{key} {}", keys.join(" ")))
         }

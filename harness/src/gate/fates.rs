@@ -5,7 +5,7 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{
     Fate, FaultResult, FaultSeen, FaultTrial, Outcome, SampleRow, SampleStatus, VictimFate,
 };
-use gpubench_workloads::fault::{self, Answer};
+use gpubench_workloads::fault::{self, Answer, HostAct};
 
 /// Fewest completions before the fault that a rate is made from.
 const BEFORE_MIN: usize = 10;
@@ -21,7 +21,7 @@ const SUCCESS: i32 = 0;
 /// Judges a trial; `rows` has the requests of each victim that the trial has seen.
 #[must_use]
 pub fn judge_trial(trial: &FaultTrial, seen: &FaultSeen, rows: &[Vec<SampleRow>]) -> FaultResult {
-    let at_ns = seen.struck.began_ns.unwrap_or(trial.at_ns);
+    let at_ns = instant(trial, seen);
     let mut doubts = Vec::new();
     if let Some(failure) = &seen.failure {
         doubts.push(failure.clone());
@@ -60,6 +60,17 @@ pub fn judge_trial(trial: &FaultTrial, seen: &FaultSeen, rows: &[Vec<SampleRow>]
     }
 }
 
+/// When the fault happened: when its process began it, or when the coordinator did it to MPS.
+fn instant(trial: &FaultTrial, seen: &FaultSeen) -> u64 {
+    let act = fault::find(&trial.fault).map(|fault| fault.act);
+    let by_coordinator = matches!(
+        act,
+        Some(HostAct::TerminateClient | HostAct::KillServer | HostAct::KillDaemon)
+    );
+    let acted_ns = seen.acted_ns.filter(|_| by_coordinator);
+    acted_ns.or(seen.struck.began_ns).unwrap_or(trial.at_ns)
+}
+
 /// Why the fault did not happen as it should have, if so: then nothing can be said of containment.
 fn answer(trial: &FaultTrial, seen: &FaultSeen) -> Option<String> {
     let Some(fault) = fault::find(&trial.fault) else {
@@ -71,6 +82,7 @@ fn answer(trial: &FaultTrial, seen: &FaultSeen) -> Option<String> {
         (Answer::Ends, Some(_)) => None,
         (Answer::Ends, None) => Some(format!("{} did not end its process", trial.fault)),
         (_, Some(ended)) => Some(format!("the process of {} ended: {ended}", trial.fault)),
+        (Answer::Open(_), None) => None,
         (Answer::Well, None) => {
             (got != SUCCESS).then(|| format!("{} failed with CUresult {got}", trial.fault))
         }

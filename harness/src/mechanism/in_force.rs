@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::host::{DaemonPlace, mps_control};
+use super::host::{DaemonPlace, mps_control, mps_processes};
 use crate::device::mig::Instance;
 
 /// What was set up.
@@ -45,11 +45,35 @@ impl InForce {
         Some(Ok(all))
     }
 
+    /// Control daemons of ours, by process id: those that live in its folder and are no servers.
+    ///
+    /// # Errors
+    /// When the daemon does not answer.
+    pub fn daemon_processes(&self) -> Result<Vec<u32>, String> {
+        let Some(daemon) = &self.daemon else {
+            return Ok(Vec::new());
+        };
+        let servers = self.servers()?;
+        let mut pids = mps_processes(&daemon.pipes);
+        pids.retain(|pid| !servers.contains(pid));
+        Ok(pids)
+    }
+
+    /// Has the daemon end a client.
+    ///
+    /// # Errors
+    /// When there is no daemon, or it cannot be reached.
+    pub fn terminate(&self, pid: u32) -> Result<(), String> {
+        let daemon = self.daemon.as_ref();
+        let daemon = daemon.ok_or("there is no MPS daemon to end a client")?;
+        mps_control::terminate_client(daemon, pid).map_err(|error| error.to_string())
+    }
+
     /// To be done before a tenant is killed. What cannot be done is not: the tenant is killed
     /// because it does not do as it is told, and that must not fail.
     pub fn before_kill(&self, pid: u32) {
-        if let Some(daemon) = &self.daemon {
-            let _ = mps_control::terminate_client(daemon, pid);
+        if self.daemon.is_some() {
+            let _ = self.terminate(pid);
         }
     }
 }

@@ -4,10 +4,10 @@
 //! instant of each follows from the seed, so that no fault always meets the same phase of a turn.
 
 use gpubench_record::{Axis, Cell, CellTenant, Condition, FaultTrial, Plan, Role, Skip, SubAxis};
-use gpubench_workloads::fault::{CATALOGUE, Fault};
+use gpubench_workloads::fault::{Applies, CATALOGUE, Fault};
 
 use super::seed::derive;
-use crate::catalogue::EXCLUSIVE;
+use crate::catalogue::{EXCLUSIVE, has_mps};
 
 /// What the user wants of faults, and what the device can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub struct FaultWish {
     /// Whether the machine plants illegal instructions.
     pub plants_illegal_instruction: bool,
 }
+
+/// Name of the mechanism in whose tenants HAMi's library counts.
+const HAMI: &str = "hami";
 
 /// Requests of a victim, served natively, that a part of a trial lasts.
 const REQUESTS_VIRTUAL: u64 = 40;
@@ -56,6 +59,15 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
             continue;
         };
         for fault in CATALOGUE.iter().filter(|fault| is_wanted(fault, wish)) {
+            if !applies(fault.applies, &name) {
+                // Every other fault of the catalogue is none of this mechanism's, and only who
+                // named it wants to know.
+                if !wish.names.is_empty() {
+                    let reason = "this mechanism has nothing that it could break";
+                    plan.skips.push(skip(&variant, Some(fault), reason));
+                }
+                continue;
+            }
             if fault.planted_only && !wish.plants_illegal_instruction {
                 let reason = "no machine file plants it here, and no program can make one";
                 plan.skips.push(skip(&variant, Some(fault), reason));
@@ -73,6 +85,16 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 plan.fault_trials.push(planned);
             }
         }
+    }
+}
+
+/// Whether a fault can happen under a mechanism whose tenants are processes.
+#[must_use]
+pub fn applies(to: Applies, mechanism: &str) -> bool {
+    match to {
+        Applies::Everywhere => true,
+        Applies::Mps => has_mps(mechanism),
+        Applies::Hami => mechanism == HAMI,
     }
 }
 

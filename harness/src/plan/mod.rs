@@ -21,7 +21,7 @@ use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
-pub use faults::{FaultWish, add_faults};
+pub use faults::{FaultWish, add_faults, applies};
 pub use notes::notes;
 
 /// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.

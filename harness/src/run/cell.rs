@@ -10,11 +10,11 @@ use gpubench_reports::store::log_path;
 use gpubench_workloads::log::NO_SPACE;
 use tokio::task::JoinSet;
 
-use super::crew::{Crew, note_end};
+use super::crew::Crew;
 use super::sampler::{Sampled, Sampler, Times};
 use super::{Run, RunError, look};
 use crate::mechanism::{self, Seen};
-use crate::tenant::{Tenant, TenantError};
+use crate::tenant::TenantError;
 
 /// Longest wait for a tenant to get ready.
 const PREPARE: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ pub async fn run(
             text: format!("{}: {text}", cell.id),
         })?;
     }
-    let xids = drain_xids(run, &cell.id)?;
+    let xids = run.drain_xids(&cell.id)?;
     run.events.append(&RunEvent::CellEnded {
         id: cell.id.clone(),
         tenants: results,
@@ -112,22 +112,6 @@ fn prove(run: &mut Run, cell: &Cell, seen: &Seen) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What the device reported since the last cell; absent where nobody listens.
-fn drain_xids(run: &mut Run, cell: &str) -> Result<Option<Vec<u32>>, RunError> {
-    let Some(drained) = run.xids.as_ref().map(|watch| watch.drain()) else {
-        return Ok(None);
-    };
-    match drained {
-        Ok(xids) => Ok(Some(xids)),
-        Err(error) => {
-            run.events.append(&RunEvent::Warning {
-                text: format!("{cell}: Xids cannot be asked for: {error}"),
-            })?;
-            Ok(None)
-        }
-    }
-}
-
 /// Arranges contexts and gets every tenant of the cell ready, one after the other.
 async fn prepare(
     run: &mut Run,
@@ -158,17 +142,9 @@ async fn prepare(
             .ask(run, place, &message, "getting ready", PREPARE)
             .await?
         {
-            FromTenant::Ready { schedule_hash } => results.push(TenantResult {
-                tenant: tenant.tenant.clone(),
-                role: tenant.role,
-                workload: tenant.workload.clone(),
-                rows: 0,
-                schedule_hash,
-                death: None,
-                unlogged: 0,
-                overloaded: false,
-                sched: None,
-            }),
+            FromTenant::Ready { schedule_hash } => {
+                results.push(TenantResult::ready(tenant, schedule_hash));
+            }
             other => return Err(crew.unexpected(place, &other)),
         }
     }
@@ -233,8 +209,10 @@ async fn go(
             run.setup.clock.bury()?;
             continue;
         };
-        let failure = ended(run, crew, &mut results[place], place, tenant, answer).await?;
-        failures.extend(failure);
+        let result = &mut results[place];
+        let error = crew.take_down(run, place, tenant, answer, result).await?;
+        let error = error.filter(|error| is_failure(error, result.role));
+        failures.extend(error.map(|error| error.to_string()));
     }
     if stopping {
         abandon_all(run, cell)?;
@@ -246,43 +224,10 @@ async fn go(
     Ok((sampled, failure))
 }
 
-/// Takes one tenant's answer down.
-async fn ended(
-    run: &mut Run,
-    crew: &mut Crew,
-    result: &mut TenantResult,
-    place: usize,
-    tenant: Tenant,
-    answer: Result<FromTenant, TenantError>,
-) -> Result<Option<String>, RunError> {
-    match answer {
-        Ok(FromTenant::Done {
-            rows,
-            unlogged,
-            overloaded,
-            sched,
-        }) => {
-            result.rows = rows;
-            result.unlogged = unlogged;
-            result.overloaded = overloaded;
-            result.sched = Some(sched);
-            crew.put_back(place, tenant);
-            Ok(None)
-        }
-        Ok(other) => {
-            let error = tenant.unexpected(&other);
-            result.death = Some(note_end(run, tenant, &error).await?);
-            Ok(Some(error.to_string()))
-        }
-        // A tenant that refuses is alive, but what it did in this cell is not what was asked. A
-        // fresh process is the only one whose state is known.
-        Err(error) => {
-            result.death = Some(note_end(run, tenant, &error).await?);
-            // Without its victim a cell has failed. Without its aggressor it has measured
-            // something else than planned, which the gates will say.
-            Ok((result.role == Role::Victim).then(|| error.to_string()))
-        }
-    }
+/// Whether a cell has failed with a tenant of that role. Without its victim it has; without its
+/// aggressor it has measured something else than planned, which the gates will say.
+fn is_failure(error: &TenantError, role: Role) -> bool {
+    role == Role::Victim || matches!(error, TenantError::Protocol { .. })
 }
 
 /// Takes back the announcement of every participant of a cell that was given up.

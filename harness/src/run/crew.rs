@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpubench_record::wire::{Inside, Participants};
-use gpubench_record::{Condition, FromTenant, RunEvent, ToTenant};
+use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
 
 use super::{Run, RunError};
 use crate::mechanism::{InForce, Mechanism, OverLimit, Questions, TenantEnv, TenantSeen};
@@ -145,9 +145,15 @@ impl Crew {
         run.setup.clock.bury()
     }
 
-    /// Starts one more process than there are places, on the terms of the last of them.
-    pub async fn guest(&self, run: &mut Run, name: &str) -> Result<Tenant, RunError> {
-        let place = self.places.len();
+    /// Starts one more process than there are places, on the terms of the last of them. Guests that
+    /// are there together have different numbers.
+    pub async fn guest(
+        &self,
+        run: &mut Run,
+        name: &str,
+        number: usize,
+    ) -> Result<Tenant, RunError> {
+        let place = self.places.len() + number;
         let terms = self.terms.environments.last().cloned().unwrap_or_default();
         let spawner = run.setup.spawner.clone();
         let tenant = spawner.spawn(name, participants_of(place), &terms).await?;
@@ -355,6 +361,38 @@ impl Crew {
     /// Puts a tenant back in its place.
     pub fn put_back(&mut self, place: usize, tenant: Tenant) {
         self.places[place] = Some(tenant);
+    }
+
+    /// Writes a tenant's answer to a start down and puts it back; why it is no answer, if it is
+    /// none. Then the tenant has ended: even one that refuses and lives did not do what was asked,
+    /// and a fresh process is the only one whose state is known.
+    pub async fn take_down(
+        &mut self,
+        run: &mut Run,
+        place: usize,
+        tenant: Tenant,
+        answer: Result<FromTenant, TenantError>,
+        result: &mut TenantResult,
+    ) -> Result<Option<TenantError>, RunError> {
+        let error = match answer {
+            Ok(FromTenant::Done {
+                rows,
+                unlogged,
+                overloaded,
+                sched,
+            }) => {
+                result.rows = rows;
+                result.unlogged = unlogged;
+                result.overloaded = overloaded;
+                result.sched = Some(sched);
+                self.put_back(place, tenant);
+                return Ok(None);
+            }
+            Ok(other) => tenant.unexpected(&other),
+            Err(error) => error,
+        };
+        result.death = Some(note_end(run, tenant, &error).await?);
+        Ok(Some(error))
     }
 
     /// Process ids of the tenants whose contexts are open.

@@ -1,5 +1,6 @@
-//! Signals to a tenant at an instant of its clock. In virtual time the clock stands meanwhile, so
-//! that the same seed always meets the same state of the device.
+//! Acts of the coordinator at an instant of the tenants' clock: signals, and words to a daemon. In
+//! virtual time the clock stands meanwhile, so that the same seed always meets the same state of
+//! the device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +10,40 @@ use std::time::Duration;
 use super::RunError;
 use super::clock::RunClock;
 use super::crew::HANGMAN;
-use crate::tenant::signal::signal_group;
+use crate::tenant::signal::{signal_group, signal_process};
 
-/// What is sent, to which process, when.
-#[derive(Debug, Clone, Copy)]
+/// What is done, when.
 pub struct Errand {
-    /// The process.
-    pub pid: u32,
-    /// The signal.
-    pub signal: libc::c_int,
     /// When.
     pub at_ns: u64,
-    /// When it may go on, if it is stopped.
-    pub until_ns: Option<u64>,
+    /// What.
+    pub deed: Deed,
+}
+
+/// What is done.
+pub enum Deed {
+    /// A tenant and everything it started gets SIGKILL.
+    KillTenant {
+        /// Its process.
+        pid: u32,
+    },
+    /// A tenant gets SIGSTOP, and SIGCONT later.
+    StopTenant {
+        /// Its process.
+        pid: u32,
+        /// When it may go on.
+        until_ns: u64,
+    },
+    /// Processes of a mechanism's service get SIGKILL.
+    KillService {
+        /// Those processes.
+        pids: Vec<u32>,
+        /// Processes that end with them on a virtual GPU, which are waited for there. What becomes
+        /// of them on a real one is for the trial to see.
+        follow: Vec<u32>,
+    },
+    /// Something else, which says why it could not be done.
+    Do(Box<dyn FnOnce() -> Result<(), String> + Send>),
 }
 
 /// How often it is looked whether a process is gone, and how often at most: five seconds in all.
@@ -30,9 +52,12 @@ const LOOKS_MAX: u32 = 5_000;
 /// In such steps an instant on the wall clock is waited for, so that a run can end meanwhile.
 const STEP: Duration = Duration::from_millis(20);
 
+/// When it was done, unless the run ended before; or why it could not be.
+type Done = Result<Option<u64>, String>;
+
 /// A thread with an errand.
 pub struct Hangman {
-    thread: JoinHandle<Result<(), String>>,
+    thread: JoinHandle<Done>,
     stop: Arc<AtomicBool>,
 }
 
@@ -51,7 +76,7 @@ impl Hangman {
     }
 
     /// Waits for its return, at once if the run is to end.
-    pub fn finish(self, at_once: bool) -> Result<(), String> {
+    pub fn finish(self, at_once: bool) -> Done {
         if at_once {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -60,7 +85,7 @@ impl Hangman {
     }
 }
 
-fn run(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String> {
+fn run(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
     let RunClock::Virtual(device) = clock else {
         return act(clock, errand, stop);
     };
@@ -70,30 +95,52 @@ fn run(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String
     done
 }
 
-fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Result<(), String> {
+fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
     if !sleep_until(clock, errand.at_ns, stop)? {
-        return Ok(());
+        return Ok(None);
     }
-    signal_group(errand.pid, errand.signal);
-    if let Some(until_ns) = errand.until_ns {
-        let slept = sleep_until(clock, until_ns, stop);
-        // Whatever became of the wait, nobody is left stopped.
-        signal_group(errand.pid, libc::SIGCONT);
-        return slept.map(|_| ());
+    let acted_ns = clock.now_ns();
+    match errand.deed {
+        Deed::KillTenant { pid } => {
+            signal_group(pid, libc::SIGKILL);
+            wait_for_end(clock, pid)?;
+        }
+        Deed::StopTenant { pid, until_ns } => {
+            signal_group(pid, libc::SIGSTOP);
+            let slept = sleep_until(clock, until_ns, stop);
+            // Whatever became of the wait, nobody is left stopped.
+            signal_group(pid, libc::SIGCONT);
+            slept?;
+        }
+        Deed::KillService { pids, follow } => {
+            for &pid in &pids {
+                signal_process(pid, libc::SIGKILL);
+            }
+            let follow = if clock.is_virtual() {
+                follow
+            } else {
+                Vec::new()
+            };
+            for pid in pids.into_iter().chain(follow) {
+                wait_for_end(clock, pid)?;
+            }
+        }
+        Deed::Do(what) => what()?,
     }
+    Ok(Some(acted_ns))
+}
+
+/// Waits until a killed process is gone. What it held is taken back before the clock goes on; its
+/// last thread to end may hold the sign that it lives for a while yet.
+fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
     for _ in 0..LOOKS_MAX {
-        // What it held is taken back before the clock goes on. Its last thread to end may hold the
-        // sign that it lives for a while yet.
         clock.bury().map_err(|error| error.to_string())?;
-        if is_gone(errand.pid) && !holds(clock, errand.pid)? {
+        if is_gone(pid) && !holds(clock, pid)? {
             return Ok(());
         }
         std::thread::sleep(LOOK);
     }
-    Err(format!(
-        "process {} outlived signal {}",
-        errand.pid, errand.signal
-    ))
+    Err(format!("process {pid} outlived its signal"))
 }
 
 /// Whether a process still has a place on the virtual device.

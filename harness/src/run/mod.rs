@@ -273,6 +273,21 @@ impl Run {
         Ok(reason)
     }
 
+    /// What the device reported since the last question; absent where nobody listens.
+    fn drain_xids(&mut self, what: &str) -> Result<Option<Vec<u32>>, RunError> {
+        let Some(drained) = self.xids.as_ref().map(XidWatch::drain) else {
+            return Ok(None);
+        };
+        match drained {
+            Ok(xids) => Ok(Some(xids)),
+            Err(error) => {
+                let text = format!("{what}: Xids cannot be asked for: {error}");
+                self.events.append(&RunEvent::Warning { text })?;
+                Ok(None)
+            }
+        }
+    }
+
     /// Writes down that a mechanism failed, once.
     fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
         if !self.failed.insert(variant.to_owned()) {

@@ -50,8 +50,6 @@ pub fn pin_to(core: Option<u32>) {
     }
 }
 
-/// Xid of work removed because its process ended (XID catalogue).
-const XID_PREEMPTIVE_REMOVAL: u32 = 45;
 /// `CUresult` of MPS clients whose peer died at work, where the machine plants that:
 /// LAUNCH_FAILED (cuda.h). The vendor leaves the case undefined.
 const PEER_DIED: i32 = 719;
@@ -71,7 +69,7 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
             .any(|s| s.live && s.context == **context && s.head == Head::Started)
     };
     if let Some(&context) = own.iter().find(working) {
-        fault::log(state, context, XID_PREEMPTIVE_REMOVAL);
+        fault::log(state, context, fault::XID_PREEMPTIVE_REMOVAL);
         let client = state.contexts.rows[context as usize].server != NONE;
         if client && rules.faults.mps_kill_reaches_peers {
             fault::reach(state, rules, context, PEER_DIED, 0);

@@ -48,7 +48,8 @@ pub(super) fn rebuild(
             | RunEvent::TenantStarted { .. }
             | RunEvent::TenantEnded { .. }
             | RunEvent::FaultTrialBegan { .. }
-            | RunEvent::FaultTrialEnded { .. } => {}
+            | RunEvent::FaultTrialEnded { .. }
+            | RunEvent::FaultTrialsStopped { .. } => {}
             RunEvent::Calibrated { calibration } => run.calibration = calibration,
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
             RunEvent::Proved { variant, proof } => {

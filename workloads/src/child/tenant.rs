@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpubench_kernels::driver;
-use gpubench_record::wire::{Inside, Participants, WAIVED};
+use gpubench_record::wire::{FaultPart, Inside, Participants, WAIVED};
 use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
 use gpubench_stats::{poisson_schedule_ns, schedule_hash};
 
@@ -16,7 +16,7 @@ use super::session::Session;
 use crate::clock::thread::Cores;
 use crate::clock::{Clock, Seat, Time};
 use crate::device::{NoDevice, Requests};
-use crate::fault::Armed;
+use crate::fault::{Armed, Arming};
 use crate::generator::{Outcome, Part, Reap, play};
 use crate::load;
 use crate::log::LogWriter;
@@ -83,7 +83,11 @@ impl Tenant {
                 cpu,
             } => self.prepare(workload.as_ref(), load, Path::new(&log), capacity_rows, cpu),
             ToTenant::Go { t0_ns } => self.go(t0_ns),
-            ToTenant::Arm { fault, budget_ns } => self.arm(&fault, budget_ns),
+            ToTenant::Arm {
+                fault,
+                budget_ns,
+                part,
+            } => self.arm(&fault, budget_ns, &part),
             ToTenant::Strike {
                 t0_ns,
                 at_ns,
@@ -235,16 +239,25 @@ impl Tenant {
         Ok(FromTenant::Probed { told })
     }
 
-    fn arm(&mut self, name: &str, budget_ns: u64) -> Result<FromTenant, Failure> {
+    fn arm(&mut self, name: &str, budget_ns: u64, part: &FaultPart) -> Result<FromTenant, Failure> {
         const DOING: &str = "readying a fault";
         let open = usable(&mut self.open, DOING)?;
         let fault = crate::fault::find(name)
             .ok_or_else(|| Failure::new(DOING, format!("unknown fault {name:?}"), None))?;
         let gpu = &open.session.gpu;
-        open.armed = Some(joined(&self.clock, open.participants, DOING, || {
-            fault.arm(gpu, budget_ns).doing(DOING)
-        })?);
-        Ok(FromTenant::Armed)
+        let given = match part {
+            FaultPart::Helped { given } => given.as_deref(),
+            FaultPart::Alone | FaultPart::Accomplice => None,
+        };
+        let (armed, given) = joined(&self.clock, open.participants, DOING, || {
+            if *part == FaultPart::Accomplice {
+                return fault.arm_accomplice(gpu).doing(DOING);
+            }
+            let armed = fault.arm(gpu, &Arming { budget_ns, given });
+            armed.map(|armed| (armed, None)).doing(DOING)
+        })?;
+        open.armed = Some(armed);
+        Ok(FromTenant::Armed { given })
     }
 
     fn strike(&mut self, t0_ns: u64, at_ns: u64, until_ns: u64) -> Result<FromTenant, Failure> {

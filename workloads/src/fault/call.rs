@@ -3,7 +3,7 @@
 use gpubench_kernels::driver::{DeviceBuffer, Grid};
 use gpubench_kernels::{Kernel, Launcher as _, kernel::empty::Empty};
 
-use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, StrikeError};
+use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
 use crate::load::{Gpu, LoadError};
 
 /// More threads than a block of any device has (CUDA C++ Programming Guide, technical
@@ -13,6 +13,8 @@ const THREADS_TOO_MANY: u32 = 2048;
 /// Must never be seen in anybody.
 pub(super) const PLACEBO: Fault = Fault {
     name: super::PLACEBO,
+    severity: Severity::Control,
+    resource: "none: the instrument itself",
     class: Class::Control,
     summary: "launches an empty kernel and waits for it: must hurt nobody",
     ..FAULT
@@ -21,6 +23,9 @@ pub(super) const PLACEBO: Fault = Fault {
 /// Must always be seen.
 pub(super) const CANARY: Fault = Fault {
     name: super::CANARY,
+    severity: Severity::Control,
+    resource: "none: the instrument itself",
+    xids: &[45],
     class: Class::Control,
     summary: "the coordinator kills the first victim: must always be seen",
     act: HostAct::KillVictim,
@@ -30,6 +35,8 @@ pub(super) const CANARY: Fault = Fault {
 /// INVALID_VALUE, or LAUNCH_OUT_OF_RESOURCES (cuda.h).
 pub(super) const BAD_LAUNCH: Fault = Fault {
     name: "bad-launch",
+    severity: Severity::Benign,
+    resource: "the driver's checks of calls",
     class: Class::Api,
     summary: "launches blocks of 2048 threads, which the driver refuses",
     answer: Answer::Codes(&[1, 701]),
@@ -43,6 +50,8 @@ pub(super) const BAD_LAUNCH: Fault = Fault {
 /// INVALID_VALUE (cuda.h).
 pub(super) const DOUBLE_FREE: Fault = Fault {
     name: "double-free",
+    severity: Severity::Benign,
+    resource: "the driver's checks of calls",
     class: Class::Api,
     summary: "frees device memory twice, which the driver refuses",
     answer: Answer::Codes(&[1]),
@@ -56,7 +65,7 @@ pub(super) const DOUBLE_FREE: Fault = Fault {
 };
 
 /// Readies an empty kernel.
-pub(super) fn nothing(gpu: &Gpu, _budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
+pub(super) fn nothing(gpu: &Gpu, _how: &Arming<'_>) -> Result<Box<dyn Armed>, LoadError> {
     gpu.kernels.prepare(&[Kernel::Empty])?;
     Ok(Box::new(Nothing))
 }

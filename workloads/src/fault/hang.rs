@@ -10,7 +10,7 @@ use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;
 use gpubench_kernels::{Kernel, KernelSet, Launcher};
 
-use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, StrikeError};
+use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
 use crate::load::{Gpu, LoadError};
 
 /// Of its budget, what a kernel takes whose process goes while it runs.
@@ -18,47 +18,70 @@ const SHORT: u64 = 4;
 
 pub(super) const HANG: Fault = Fault {
     name: "hang",
+    severity: Severity::Greedy,
+    resource: "time on the device",
     class: Class::Starvation,
     summary: "runs a kernel that spins until its deadline",
-    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?)),
+    arm: |gpu, how| waits(gpu, how.budget_ns),
     ..FAULT
 };
 
 pub(super) const STOP: Fault = Fault {
     name: "sigstop",
+    severity: Severity::Abrupt,
+    resource: "a process that waits for nothing",
     class: Class::Process,
     summary: "is stopped by SIGSTOP while its kernel runs, and goes on later",
     act: HostAct::Stop,
-    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns / SHORT, Then::Sleep)?)),
+    arm: |gpu, how| {
+        Ok(Box::new(Hang::new(
+            gpu,
+            how.budget_ns / SHORT,
+            Then::Sleep,
+        )?))
+    },
     ..FAULT
 };
 
 pub(super) const DESTROY: Fault = Fault {
     name: "context-destroy",
+    severity: Severity::Abrupt,
+    resource: "the end of a context at work",
     class: Class::Process,
     summary: "destroys a context while its kernel runs",
-    arm: |gpu, budget_ns| Ok(Box::new(Destroy::new(gpu, budget_ns / SHORT)?)),
+    arm: |gpu, how| Ok(Box::new(Destroy::new(gpu, how.budget_ns / SHORT)?)),
     ..FAULT
 };
 
 pub(super) const EXIT: Fault = Fault {
     name: "exit-pending",
+    severity: Severity::Abrupt,
+    resource: "the end of a process at work",
+    xids: &[45],
     class: Class::Process,
     summary: "exits while its kernel runs",
     answer: Answer::Ends,
-    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns / SHORT, Then::Exit)?)),
+    arm: |gpu, how| Ok(Box::new(Hang::new(gpu, how.budget_ns / SHORT, Then::Exit)?)),
     ..FAULT
 };
 
 pub(super) const KILL: Fault = Fault {
     name: "sigkill",
+    severity: Severity::Abrupt,
+    resource: "the end of a process at work",
+    xids: &[45],
     class: Class::Process,
     summary: "is killed by SIGKILL while its kernel runs",
     act: HostAct::Kill,
     answer: Answer::Ends,
-    arm: |gpu, budget_ns| Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?)),
+    arm: |gpu, how| waits(gpu, how.budget_ns),
     ..FAULT
 };
+
+/// A kernel that spins and is waited for.
+pub(super) fn waits(gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
+    Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?))
+}
 
 /// What the process does while the kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

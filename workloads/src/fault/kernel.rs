@@ -18,6 +18,8 @@ use crate::load::{Gpu, LoadError};
 
 pub(super) const ASSERT: Fault = Fault {
     name: "assert",
+    resource: "exceptions of the SMs",
+    xids: &[43],
     summary: "fails a device-side assertion",
     answer: Answer::Codes(&[710]),
     arm: |gpu, _| armed(gpu, |done| FaultAssert { armed: true, done }),
@@ -26,6 +28,8 @@ pub(super) const ASSERT: Fault = Fault {
 
 pub(super) const TRAP: Fault = Fault {
     name: "trap",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "executes the trap instruction",
     answer: Answer::Codes(&[719, 715]),
     arm: |gpu, _| armed(gpu, |done| FaultTrap { armed: true, done }),
@@ -34,6 +38,8 @@ pub(super) const TRAP: Fault = Fault {
 
 pub(super) const MISALIGNED: Fault = Fault {
     name: "misaligned",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "loads a word from an address that is no multiple of four",
     answer: Answer::Codes(&[716]),
     arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
@@ -42,6 +48,8 @@ pub(super) const MISALIGNED: Fault = Fault {
 
 pub(super) const SHARED_OOB: Fault = Fault {
     name: "shared-oob",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "stores far beyond its window of shared memory",
     answer: Answer::Codes(&[719, 700]),
     arm: |gpu, _| armed(gpu, FaultSharedOob::armed),
@@ -50,6 +58,8 @@ pub(super) const SHARED_OOB: Fault = Fault {
 
 pub(super) const STACK: Fault = Fault {
     name: "stack-overflow",
+    resource: "exceptions of the SMs",
+    xids: &[13, 31],
     summary: "calls itself deeper than its stack allows",
     answer: Answer::Codes(&[714, 700, 719]),
     arm: |gpu, _| {
@@ -62,6 +72,8 @@ pub(super) const STACK: Fault = Fault {
 
 pub(super) const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "adds atomically through a pointer to local memory",
     answer: Answer::Codes(&[717]),
     arm: |gpu, _| {
@@ -75,6 +87,8 @@ pub(super) const BAD_SPACE: Fault = Fault {
 
 pub(super) const BAD_PC: Fault = Fault {
     name: "bad-pc",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "calls a function at an address where no code is",
     answer: Answer::Codes(&[718]),
     arm: |gpu, _| armed(gpu, FaultBadPc::armed),
@@ -84,6 +98,8 @@ pub(super) const BAD_PC: Fault = Fault {
 /// No PTX has an illegal instruction; a machine file plants one for launches of many threads.
 pub(super) const ILLEGAL_INSTRUCTION: Fault = Fault {
     name: "illegal-instruction",
+    resource: "exceptions of the SMs",
+    xids: &[13],
     summary: "executes an instruction that does not exist, where a machine file plants one",
     answer: Answer::Codes(&[715]),
     planted_only: true,
@@ -96,6 +112,8 @@ pub(super) const ILLEGAL_INSTRUCTION: Fault = Fault {
 
 pub(super) const ILLEGAL_ADDRESS: Fault = Fault {
     name: "illegal-address",
+    resource: "translation of addresses",
+    xids: &[31],
     class: Class::Mmu,
     summary: "stores to an address that is mapped nowhere",
     answer: Answer::Codes(&[700]),

@@ -1,8 +1,9 @@
 //! The catalogue of faults: what a tenant does to break itself or others, from benign to severe.
 //!
 //! To add one, write its entry and its line in [`CATALOGUE`]. A fault runs in a process of its own,
-//! which ends after it; whatever it leaves on the device has a deadline of its own. What the
-//! documents say of codes stands beside each entry; on a real GPU it is a hypothesis.
+//! which ends after it; whatever it leaves on the device has a deadline of its own. Some need an
+//! accomplice: one more process that gives the first one something and is killed. What the
+//! documents say of codes and Xids stands in each entry; on a real GPU it is a hypothesis.
 
 use std::cell::Cell;
 
@@ -14,8 +15,11 @@ use crate::load::{Gpu, LoadError};
 mod call;
 mod hang;
 mod kernel;
+mod lock;
 mod oom;
+mod peer;
 mod printf;
+mod service;
 
 /// Which part of containment a fault puts to the test: the sub-axis of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +36,8 @@ pub enum Class {
     Sm,
     /// A fault that the MMU raises (Xid 31).
     Mmu,
+    /// The loss of a process that serves every tenant.
+    Service,
 }
 
 impl Class {
@@ -45,8 +51,52 @@ impl Class {
             Self::Starvation => "starvation",
             Self::Sm => "sm",
             Self::Mmu => "mmu",
+            Self::Service => "service",
         }
     }
+}
+
+/// How bad it is by nature, whoever it reaches; trials are held in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Says whether the instrument can tell.
+    Control,
+    /// Refused by the driver, or harmless.
+    Benign,
+    /// Takes what others need, for a while.
+    Greedy,
+    /// A process stops or goes without taking leave of the device.
+    Abrupt,
+    /// An error that ends a context.
+    Fatal,
+    /// Ends what all tenants rely upon.
+    Systemic,
+}
+
+impl Severity {
+    /// The name used in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Benign => "benign",
+            Self::Greedy => "greedy",
+            Self::Abrupt => "abrupt",
+            Self::Fatal => "fatal",
+            Self::Systemic => "systemic",
+        }
+    }
+}
+
+/// Under which mechanisms it can happen at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applies {
+    /// Under every one whose tenants are processes.
+    Everywhere,
+    /// Where an MPS daemon serves the tenants.
+    Mps,
+    /// Where HAMi's library counts what tenants take.
+    Hami,
 }
 
 /// What the coordinator does at the instant, beside what the process itself does.
@@ -60,6 +110,14 @@ pub enum HostAct {
     Stop,
     /// Sends SIGKILL to the first victim.
     KillVictim,
+    /// Sends SIGKILL to the accomplice.
+    KillAccomplice,
+    /// Has the MPS daemon end the process as a client (`terminate_client`).
+    TerminateClient,
+    /// Sends SIGKILL to the MPS server.
+    KillServer,
+    /// Sends SIGKILL to the MPS control daemon.
+    KillDaemon,
 }
 
 /// What answer the process should get.
@@ -69,12 +127,26 @@ pub enum Answer {
     Well,
     /// One of these `CUresult`s.
     Codes(&'static [i32]),
+    /// None, or one of these `CUresult`s: the documents leave it open.
+    Open(&'static [i32]),
     /// It ends before any.
     Ends,
 }
 
-/// Readies a fault, whose traces on the device last at most so many nanoseconds.
-type Arm = fn(&Gpu, u64) -> Result<Box<dyn Armed>, LoadError>;
+/// What a fault is readied with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arming<'a> {
+    /// What it leaves on the device lasts at most so long.
+    pub budget_ns: u64,
+    /// What the accomplice gave, as text.
+    pub given: Option<&'a str>,
+}
+
+/// Readies a fault.
+type Arm = fn(&Gpu, &Arming<'_>) -> Result<Box<dyn Armed>, LoadError>;
+
+/// Readies an accomplice, and says what it gives to the process that it helps.
+type ArmAccomplice = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>;
 
 /// One fault.
 #[derive(Clone, Copy)]
@@ -83,18 +155,28 @@ pub struct Fault {
     pub name: &'static str,
     /// Its class.
     pub class: Class,
+    /// How bad it is by nature.
+    pub severity: Severity,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// What of the device or of the mechanism it puts to the test.
+    pub resource: &'static str,
+    /// Where it can happen.
+    pub applies: Applies,
     /// What the coordinator does.
     pub act: HostAct,
     /// What answer the process should get, by the documents.
     pub answer: Answer,
+    /// Xids that the driver should log, by the documents; one of them, where there are several.
+    pub xids: &'static [u32],
     /// Workload of the victims.
     pub victim: &'static str,
     /// Whether only a machine file can plant it, since no PTX has it.
     pub planted_only: bool,
     /// Readies it.
     arm: Arm,
+    /// Readies its accomplice, where it has one.
+    accomplice: Option<ArmAccomplice>,
 }
 
 impl std::fmt::Debug for Fault {
@@ -107,12 +189,17 @@ impl std::fmt::Debug for Fault {
 const FAULT: Fault = Fault {
     name: "",
     class: Class::Sm,
+    severity: Severity::Fatal,
     summary: "",
+    resource: "",
+    applies: Applies::Everywhere,
     act: HostAct::None,
     answer: Answer::Well,
+    xids: &[],
     victim: "compute",
     planted_only: false,
     arm: call::nothing,
+    accomplice: None,
 };
 
 /// Every fault, from benign to severe. The controls come first: without them nothing counts.
@@ -128,6 +215,8 @@ pub const CATALOGUE: &[Fault] = &[
     hang::DESTROY,
     hang::EXIT,
     hang::KILL,
+    service::TERMINATE_CLIENT,
+    lock::HOLDER_KILLED,
     kernel::ASSERT,
     kernel::TRAP,
     kernel::MISALIGNED,
@@ -137,6 +226,9 @@ pub const CATALOGUE: &[Fault] = &[
     kernel::BAD_PC,
     kernel::ILLEGAL_INSTRUCTION,
     kernel::ILLEGAL_ADDRESS,
+    peer::EXPORTER_EXIT,
+    service::KILL_SERVER,
+    service::KILL_DAEMON,
 ];
 
 /// The name of the control that must never hurt anybody.
@@ -206,12 +298,30 @@ pub enum StrikeError {
 }
 
 impl Fault {
-    /// Allocates and loads all that it takes. `budget_ns` bounds what it leaves on the device.
+    /// Allocates and loads all that it takes.
     ///
     /// # Errors
     /// When the driver refuses.
-    pub fn arm(&self, gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
-        (self.arm)(gpu, budget_ns)
+    pub fn arm(&self, gpu: &Gpu, how: &Arming<'_>) -> Result<Box<dyn Armed>, LoadError> {
+        (self.arm)(gpu, how)
+    }
+
+    /// Whether one more process takes part.
+    #[must_use]
+    pub const fn has_accomplice(&self) -> bool {
+        self.accomplice.is_some()
+    }
+
+    /// The same for its accomplice, with what that gives to the process that it helps.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn arm_accomplice(&self, gpu: &Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError> {
+        let arm = self.accomplice.ok_or(LoadError::Fault {
+            fault: self.name,
+            what: "it has no accomplice",
+        })?;
+        arm(gpu)
     }
 }
 
@@ -235,7 +345,7 @@ pub fn afterwards(gpu: &Gpu) -> Result<i32, DriverError> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Answer, CANARY, CATALOGUE, Class, HostAct, PLACEBO, find};
+    use super::{Answer, CANARY, CATALOGUE, Class, HostAct, PLACEBO, Severity, find};
     use crate::load;
 
     #[test]
@@ -247,11 +357,26 @@ mod tests {
             assert!(load::find(fault.victim).is_ok(), "{fault:?}");
             assert!(find(fault.name).is_some());
         }
-        let classes: Vec<Class> = CATALOGUE.iter().map(|fault| fault.class).collect();
-        let first_sm = classes.iter().position(|class| *class == Class::Sm);
-        let last_api = classes.iter().rposition(|class| *class == Class::Api);
-        assert!(last_api < first_sm, "benign ones come first");
-        assert_eq!(classes.last(), Some(&Class::Mmu));
+        assert!(
+            CATALOGUE.is_sorted_by_key(|fault| fault.severity),
+            "benign ones come first"
+        );
+    }
+
+    #[test]
+    fn every_entry_says_what_it_tests_and_what_should_come_of_it() {
+        for fault in CATALOGUE {
+            assert!(!fault.resource.is_empty(), "{fault:?}");
+            let control = fault.class == Class::Control;
+            assert_eq!(fault.severity == Severity::Control, control, "{fault:?}");
+            let service = fault.class == Class::Service;
+            assert_eq!(fault.severity == Severity::Systemic, service, "{fault:?}");
+            let kills_it = fault.act == HostAct::KillAccomplice;
+            assert_eq!(fault.has_accomplice(), kills_it, "{fault:?}");
+            // An error that ends a context is one that somebody is told of.
+            let told = matches!(fault.answer, Answer::Codes(_) | Answer::Open(_));
+            assert!(told || fault.severity != Severity::Fatal, "{fault:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use gpubench_kernels::driver::{DeviceBuffer, codes};
 
-use super::{Answer, Armed, Class, FAULT, Fault, Moment, StrikeError};
+use super::{Answer, Armed, Class, FAULT, Fault, Moment, Severity, StrikeError};
 use crate::load::Gpu;
 
 /// The first piece is this part of the memory; a refused size is halved.
@@ -16,6 +16,8 @@ const HELD_MAX: usize = 4096;
 /// OUT_OF_MEMORY (cuda.h).
 pub(super) const OOM: Fault = Fault {
     name: "oom",
+    severity: Severity::Greedy,
+    resource: "device memory",
     class: Class::Starvation,
     summary: "takes all the device memory that it is given and holds it for a while",
     answer: Answer::Codes(&[codes::OUT_OF_MEMORY]),

@@ -4,7 +4,7 @@ use gpubench_kernels::driver::{DeviceBuffer, Limit};
 use gpubench_kernels::kernel::fault_printf::FaultPrintf;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Armed, Class, FAULT, Fault, Moment, StrikeError};
+use super::{Armed, Class, FAULT, Fault, Moment, Severity, StrikeError};
 use crate::load::{Gpu, LoadError};
 
 /// The buffer is made this small, so that it overflows at once.
@@ -14,6 +14,8 @@ const RING_BYTES: u32 = 64 << 10;
 pub(super) const PRINTF_FLOOD: Fault = Fault {
     name: "printf-flood",
     class: Class::Api,
+    severity: Severity::Benign,
+    resource: "the buffer that kernels print to",
     summary: "prints twice as much from the device as its buffer holds",
     arm: |gpu, _| Ok(Box::new(Flood::new(gpu)?)),
     ..FAULT

@@ -260,6 +260,14 @@ pub enum LoadError {
         /// What there is.
         known: String,
     },
+    /// A fault cannot be readied with what it was given.
+    #[error("fault {fault}: {what}")]
+    Fault {
+        /// Which fault.
+        fault: &'static str,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// A parameter that the workload needs is not there or not possible.
     #[error("workload {workload}: parameter {param} is {found}, accepted are {accepted}")]
     Param {

@@ -85,17 +85,17 @@ hooks! {
 
     fn cuMemFree_v2(pointer: u64) |driver| {
         // SAFETY: as above.
-        freed(pointer, unsafe { driver(pointer) })
+        freed(pointer, || unsafe { driver(pointer) })
     }
 
     fn cuMemRelease(handle: u64) |driver| {
         // SAFETY: as above.
-        freed(handle, unsafe { driver(handle) })
+        freed(handle, || unsafe { driver(handle) })
     }
 
     fn cuMemFreeAsync(pointer: u64, stream: *mut c_void) |driver| {
         // SAFETY: as above.
-        freed(pointer, unsafe { driver(pointer, stream) })
+        freed(pointer, || unsafe { driver(pointer, stream) })
     }
 
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |driver| {
@@ -205,6 +205,7 @@ unsafe fn counted(place: *mut u64, bytes: usize, driver: impl FnOnce() -> c_int)
     let Some(region) = region::get() else {
         return driver();
     };
+    let _held = region.hold();
     let bytes = bytes as u64;
     let limit = region.memory_limit() as f64 * (1.0 + settings::get().overshoot);
     if !region.charge(bytes, limit as u64) {
@@ -224,7 +225,9 @@ unsafe fn counted(place: *mut u64, bytes: usize, driver: impl FnOnce() -> c_int)
     code
 }
 
-fn freed(pointer: u64, code: c_int) -> c_int {
+fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
+    let _held = region::get().map(region::Region::hold);
+    let code = driver();
     if code == 0
         && let Some(bytes) = charges().remove(&pointer)
         && let Some(region) = region::get()

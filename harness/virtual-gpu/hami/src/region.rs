@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::clock;
 use crate::settings::Settings;
 
 /// Processes of one region at most, as in HAMi-core.
@@ -32,6 +33,9 @@ struct Layout {
     sm_limit: AtomicU32,
     /// The monitor's switch: the limiter is on.
     limiter_on: AtomicU32,
+    /// Who is allocating; 0 for nobody. Kept where the machine plants locks that go stale.
+    holder: AtomicU32,
+    _reserved: AtomicU32,
     processes: [Entry; PROCESSES],
 }
 
@@ -41,6 +45,19 @@ pub struct Region {
     file: File,
     /// Threads of this process take turns at the file's lock, which knows processes only.
     turn: Mutex<()>,
+    lock_stale_ms: u64,
+}
+
+/// From the beginning of an allocation to its end.
+pub struct Held<'a>(&'a Region);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let own = std::process::id();
+        let holder = &self.0.layout.holder;
+        // Whoever took it over meanwhile keeps it, and there is nothing to give back.
+        let _ = holder.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 /// The region of this process; `None` if its file cannot be used.
@@ -85,6 +102,7 @@ impl Region {
             layout,
             file,
             turn: Mutex::new(()),
+            lock_stale_ms: settings.lock_stale_ms,
         };
         region.locked(|layout| {
             if layout.magic.load(Ordering::Relaxed) != MAGIC {
@@ -109,6 +127,22 @@ impl Region {
         // SAFETY: as above.
         unsafe { libc::flock(fd, libc::LOCK_UN) };
         result
+    }
+
+    /// Begins an allocation. The real library's lock is a semaphore in the file, which nobody gives
+    /// back for a process that dies with it; where the machine plants that, its death is noticed
+    /// only after a while. Counting itself is guarded by [`Region::locked`].
+    pub fn hold(&self) -> Held<'_> {
+        if self.lock_stale_ms == 0 {
+            return Held(self);
+        }
+        let holder = self.layout.holder.load(Ordering::Relaxed);
+        let own = std::process::id();
+        if holder != 0 && holder != own && !is_running(holder) {
+            clock::sleep_until(clock::now_ns() + self.lock_stale_ms * 1_000_000);
+        }
+        self.layout.holder.store(own, Ordering::Relaxed);
+        Held(self)
     }
 
     /// The memory limit in force; 0 for none.
@@ -190,8 +224,19 @@ fn used(layout: &Layout) -> u64 {
     sum
 }
 
+/// Whether a process runs; one that nobody has waited for yet does not (proc(5)).
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::Region;
     use crate::settings::Settings;
 
@@ -204,6 +249,7 @@ mod tests {
             cache,
             log_level: 0,
             overshoot: 0.0,
+            lock_stale_ms: 0,
         }
     }
 
@@ -219,6 +265,31 @@ mod tests {
         assert!(second.charge(40, 100));
         second.release(50);
         assert_eq!(first.used(), 50);
+        Ok(())
+    }
+
+    #[test]
+    fn only_the_lock_of_the_dead_is_waited_for() -> std::io::Result<()> {
+        let cache = std::env::temp_dir().join(format!("vgpu-stale-{}", std::process::id()));
+        let region = Region::open(&Settings {
+            lock_stale_ms: 30,
+            ..settings(cache.clone(), 0)
+        })?;
+        std::fs::remove_file(&cache)?;
+        let took_ms = |holder: u32| {
+            region.layout.holder.store(holder, Ordering::Relaxed);
+            let began_ns = crate::clock::now_ns();
+            drop(region.hold());
+            (crate::clock::now_ns() - began_ns) / 1_000_000
+        };
+        let mut child = std::process::Command::new("true").spawn()?;
+        let dead = child.id();
+        child.wait()?;
+        assert!(took_ms(dead) >= 30);
+        assert_eq!(region.layout.holder.load(Ordering::Relaxed), 0);
+        for nobody in [0, 1, std::process::id()] {
+            assert!(took_ms(nobody) < 30, "{nobody}");
+        }
         Ok(())
     }
 }

@@ -20,6 +20,8 @@ pub struct Settings {
     pub log_level: u32,
     /// Planted: the limit lets this share more through.
     pub overshoot: f64,
+    /// Planted: how long the lock of somebody killed while it allocated is waited for.
+    pub lock_stale_ms: u64,
 }
 
 /// The settings of this process.
@@ -27,7 +29,9 @@ pub fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let mut settings = read(&|name| std::env::var(name).ok());
-        settings.overshoot = planted_overshoot();
+        let planted = planted();
+        settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
+        settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
         settings
     })
 }
@@ -49,6 +53,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
             .and_then(|l| l.parse().ok())
             .unwrap_or(1),
         overshoot: 0.0,
+        lock_stale_ms: 0,
     }
 }
 
@@ -65,25 +70,26 @@ fn bytes(text: &str) -> u64 {
     number.and_then(|n| n.checked_shl(shift)).unwrap_or(0)
 }
 
-/// What the virtual machine plants: one figure out of its file, which this library reads itself
-/// since it must not link the virtual GPU, whose symbols it answers for.
-fn planted_overshoot() -> f64 {
+/// What the virtual machine plants: its file, which this library reads itself since it must not
+/// link the virtual GPU, whose symbols it answers for. Empty on any other machine.
+fn planted() -> String {
     let file = std::env::var_os("GPUBENCH_VIRTUAL_GPU").map(PathBuf::from);
     let text = file.and_then(|dir| std::fs::read_to_string(dir.join("machine.toml")).ok());
-    text.as_deref().map_or(0.0, overshoot_in)
+    text.unwrap_or_default()
 }
 
-fn overshoot_in(text: &str) -> f64 {
+/// One figure of a machine file; 0 where it does not stand there.
+fn figure_in(text: &str, key: &str) -> f64 {
     let line = text
         .lines()
-        .find_map(|line| line.strip_prefix("hami_memory_overshoot = "));
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
     line.and_then(|value| value.trim().parse().ok())
         .unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{overshoot_in, read};
+    use super::{figure_in, read};
 
     fn with(pairs: &[(&str, &str)]) -> super::Settings {
         read(&|name| {
@@ -115,10 +121,9 @@ mod tests {
 
     #[test]
     fn the_planted_figure_is_found() {
-        assert_eq!(
-            overshoot_in("[defects]\nhami_memory_overshoot = 0.25\n"),
-            0.25
-        );
-        assert_eq!(overshoot_in("[defects]\n"), 0.0);
+        let text = "[defects]\nhami_memory_overshoot = 0.25\nhami_lock_stale_ms = 40\n";
+        assert_eq!(figure_in(text, "hami_memory_overshoot"), 0.25);
+        assert_eq!(figure_in(text, "hami_lock_stale_ms"), 40.0);
+        assert_eq!(figure_in("[defects]\n", "hami_memory_overshoot"), 0.0);
     }
 }

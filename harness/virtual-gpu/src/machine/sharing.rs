@@ -61,6 +61,14 @@ pub struct Defects {
     pub illegal_instruction_threads: u32,
     /// The HAMi stand-in's memory cap lets this share more through.
     pub hami_memory_overshoot: f64,
+    /// Who allocates in a region of the HAMi stand-in after another one was killed while it
+    /// allocated waits so long for the lock of the dead.
+    pub hami_lock_stale_ms: u64,
+    /// A fatal fault is followed by this Xid, as if the device itself had failed; 0 for none.
+    pub fault_xid: u32,
+    /// What NVML says must be done to the device once there was a fatal fault (field 230); 0 is
+    /// nothing.
+    pub fault_recovery_action: u32,
 }
 
 impl Machine {
@@ -91,6 +99,7 @@ impl Machine {
             cross_compute_instances: self.defects.fault_crosses_compute_instances,
             cross_contexts: self.defects.fault_crosses_contexts,
             mps_kill_reaches_peers: self.defects.mps_kill_reaches_peers,
+            next_xid: self.defects.fault_xid,
             mps_recovery_ns: mps.map_or(0, |m| m.recovery_ms * 1_000_000),
         }
     }

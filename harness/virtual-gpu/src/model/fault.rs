@@ -10,6 +10,8 @@ use super::{Rules, drop_queue};
 
 /// Xid of faults of the graphics engine, which the SMs raise (XID catalogue).
 const XID_SM: u32 = 13;
+/// Xid of work removed because its process ended (XID catalogue).
+pub const XID_PREEMPTIVE_REMOVAL: u32 = 45;
 
 /// How far a fault reaches beyond the context that caused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +26,8 @@ pub struct FaultRules {
     pub cross_contexts: bool,
     /// The death of an MPS client at work is a fault for the other clients.
     pub mps_kill_reaches_peers: bool,
+    /// Xid that follows that of a fatal fault; 0 for none.
+    pub next_xid: u32,
     /// How long an MPS server needs after the last client that a fault reached has left.
     pub mps_recovery_ns: u64,
 }
@@ -32,9 +36,18 @@ pub struct FaultRules {
 pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     let culprit = state.streams.rows[stream].context;
     reach(state, rules, culprit, op.fault, op.xid);
-    if op.xid != 0 {
-        log(state, culprit, op.xid);
+    for xid in [op.xid, rules.faults.next_xid] {
+        if xid != 0 {
+            log(state, culprit, xid);
+        }
     }
+}
+
+/// Whether the log still shows a fatal fault, beside the ends of processes.
+#[must_use]
+pub fn was_fatal(state: &State) -> bool {
+    let mut xids = state.xids.live().iter();
+    xids.any(|xid| xid.number != XID_PREEMPTIVE_REMOVAL)
 }
 
 /// Ends every context that a fault of `culprit` reaches.

@@ -29,6 +29,7 @@ const FAULTS: FaultRules = FaultRules {
     cross_compute_instances: false,
     cross_contexts: false,
     mps_kill_reaches_peers: false,
+    next_xid: 0,
     mps_recovery_ns: 5_000_000,
 };
 

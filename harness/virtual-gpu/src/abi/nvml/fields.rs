@@ -13,6 +13,7 @@ use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, put, take};
 use crate::device::Device;
 use crate::machine::Mig;
+use crate::model::fault::was_fatal;
 
 /// One more than the largest number in nvml.h 13.4 (`NVML_FI_MAX`).
 const FIELDS: u32 = 308;
@@ -65,6 +66,16 @@ fn answered(device: &Device, asked: FieldValue) -> Result<FieldValue, Return> {
     })
 }
 
+/// What must be done to the device: what the machine plants, once there was a fatal fault.
+fn recovery_action(device: &Device) -> Result<u32, Return> {
+    let planted = device.machine().defects.fault_recovery_action;
+    if planted == 0 {
+        return Ok(0);
+    }
+    let fatal = device.shared().read(was_fatal)?;
+    Ok(if fatal { planted } else { 0 })
+}
+
 /// The figure of that number, as nvml.h numbers them (`NVML_FI_DEV_...`).
 fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> {
     let limits = Limits::of(device.machine());
@@ -108,8 +119,8 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives.
         197 => Ok(Figure::Long(moved(device, 1)?.1)),
         198 => Ok(Figure::Long(moved(device, 0)?.1)),
-        // GET_GPU_RECOVERY_ACTION: no fault of the model outlasts its context.
-        230 => Ok(Figure::Int(0)),
+        // GET_GPU_RECOVERY_ACTION: no fault outlasts its context, unless the machine plants that.
+        230 => recovery_action(device).map(Figure::Int),
         1..FIELDS => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }

@@ -1,0 +1,168 @@
+//! Fault trials: victims that run, a fresh process that breaks something at an instant, and a fresh
+//! client that asks for the device afterwards. Only what was seen is written down.
+//!
+//! [`strike`] holds a trial up to the answers, [`errand`] is what the coordinator does at the
+//! instant, [`guest`] has the processes beside the tenants.
+
+mod errand;
+mod guest;
+mod strike;
+
+use std::time::Duration;
+
+use gpubench_record::{Calibration, FaultSeen, FaultTrial, RunEvent};
+
+use super::crew::Crew;
+use super::standing::Standing;
+use super::{Observer, Run, RunError};
+use strike::Guests;
+
+/// Longest wait for an answer, beside what the trial itself takes.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Xids after which the GPU or the host has to be reset or restarted (XID catalogue, recovery
+/// actions RESET_GPU and RESTART_BM): no further trial may run.
+const FATAL_XIDS: &[u32] = &[46, 48, 64, 74, 79, 95, 109, 119, 120, 140, 155, 156, 158];
+
+/// Holds every trial of the plan, unless one shows that the GPU is in no state for more.
+pub async fn campaign(
+    run: &mut Run,
+    standing: &mut Standing,
+    calibration: &Calibration,
+    observer: &mut dyn Observer,
+) -> Result<(), RunError> {
+    let mut told = (String::new(), String::new());
+    for trial in run.setup.plan.fault_trials.clone() {
+        if *run.stop.borrow() {
+            return Ok(());
+        }
+        let what = (trial.cell.variant.clone(), trial.fault.clone());
+        if told != what {
+            observer.stage(&format!("fault {} under {}", what.1, what.0));
+            told = what;
+        }
+        let id = trial.cell.id.clone();
+        if let Some(reason) = asks_for_action(run.setup.nvml.recovery_action()) {
+            // It was so before anything was broken here, and nothing more may be.
+            run.events
+                .append(&RunEvent::FaultTrialsStopped { id, reason })?;
+            return Ok(());
+        }
+        run.events
+            .append(&RunEvent::FaultTrialBegan { id: id.clone() })?;
+        let seen = match standing.ready(run, &trial.cell).await? {
+            Ok(crew) => one(run, crew, calibration, &trial).await?,
+            Err(reason) => FaultSeen {
+                failure: Some(reason),
+                ..FaultSeen::default()
+            },
+        };
+        let ends = must_end(&seen);
+        let service_gone = seen.service_gone == Some(true);
+        run.events.append(&RunEvent::FaultTrialEnded {
+            id: id.clone(),
+            seen: Box::new(seen),
+        })?;
+        if let Some(reason) = ends {
+            run.events
+                .append(&RunEvent::FaultTrialsStopped { id, reason })?;
+            return Ok(());
+        }
+        if service_gone {
+            // The next trial sets its mechanism up anew.
+            standing.leave(run).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Why no further trial may run, if so.
+fn must_end(seen: &FaultSeen) -> Option<String> {
+    let action = asks_for_action(seen.recovery_action[1]);
+    if action.is_some() {
+        return action;
+    }
+    let mut xids = seen.xids.iter().flatten();
+    let fatal = xids.find(|xid| FATAL_XIDS.contains(xid))?;
+    Some(format!("Xid {fatal} asks for a reset"))
+}
+
+/// What NVML says must be done to the GPU, if anything.
+fn asks_for_action(action: Option<u32>) -> Option<String> {
+    let action = action.filter(|action| *action != 0)?;
+    Some(format!("NVML asks for recovery action {action}"))
+}
+
+/// Holds one trial.
+async fn one(
+    run: &mut Run,
+    crew: &mut Crew,
+    calibration: &Calibration,
+    trial: &FaultTrial,
+) -> Result<FaultSeen, RunError> {
+    let mut seen = FaultSeen {
+        recovery_action: [run.setup.nvml.recovery_action(), None],
+        ..FaultSeen::default()
+    };
+    let id = &trial.cell.id;
+    // What came before is not this trial's.
+    run.drain_xids(id)?;
+    let mut guests = Guests::default();
+    let ready = strike::prepare(run, crew, calibration, trial, &mut seen, &mut guests).await;
+    match ready {
+        Ok(()) => {
+            strike::strike(run, crew, trial, &mut seen, &mut guests).await?;
+            // One process for each fault, however well it took it.
+            crew.renew(run, last(trial)).await?;
+            if let Some(client) = guests.newcomer.take() {
+                seen.new_client = guest::arrive(run, client, &mut seen).await?;
+            }
+        }
+        Err(RunError::Tenant(error)) => seen.failure = Some(error.to_string()),
+        Err(other) => return Err(other),
+    }
+    for tenant in guests.accomplice.into_iter().chain(guests.newcomer) {
+        guest::end(run, tenant).await?;
+    }
+    crew.renew(run, last(trial)).await?;
+    seen.xids = run.drain_xids(id)?;
+    seen.recovery_action[1] = run.setup.nvml.recovery_action();
+    let mut ours = crew.open_pids();
+    // A server of the mechanism belongs there.
+    let set_up = &crew.terms().set_up;
+    let servers = set_up.servers();
+    seen.service_gone = set_up.daemon.is_some().then_some(servers.is_err());
+    ours.extend(servers.unwrap_or_default());
+    let listed = run.setup.nvml.compute_pids().ok();
+    seen.left_behind =
+        listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());
+    Ok(seen)
+}
+
+/// The place in which the fault happens.
+fn last(trial: &FaultTrial) -> usize {
+    trial.cell.tenants.len() - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_asks_for_a_reset_ends_the_trials() {
+        let seen = |action, xids: &[u32]| FaultSeen {
+            recovery_action: [Some(0), action],
+            xids: Some(xids.to_vec()),
+            ..FaultSeen::default()
+        };
+        for (action, xids, ends) in [
+            (Some(0), &[13, 31, 43, 45, 69, 94][..], false),
+            (None, &[], false),
+            (Some(1), &[], true),
+            (Some(0), &[31, 79], true),
+            (Some(0), &[109], true),
+        ] {
+            assert_eq!(must_end(&seen(action, xids)).is_some(), ends, "{xids:?}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! One trial up to the answers: everybody is readied, started at one instant, and waited for.
+
+use std::time::Duration;
+
+use gpubench_record::wire::FaultPart;
+use gpubench_record::{
+    Calibration, FaultSeen, FaultTrial, FromTenant, LoadSpec, Role, Struck, TenantResult, ToTenant,
+};
+use gpubench_reports::store::log_path;
+use gpubench_workloads::fault;
+use tokio::task::JoinSet;
+
+use super::errand::errand;
+use super::guest;
+use super::{LIMIT, last};
+use crate::run::crew::{Crew, note_end};
+use crate::run::hangman::Hangman;
+use crate::run::{Run, RunError, cell};
+use crate::tenant::{Tenant, TenantError};
+
+/// Requests outstanding; the victims run closed loops.
+const OUTSTANDING: u32 = 64;
+/// Where an accomplice is killed first, the fault comes this part of its budget after its instant:
+/// the signal is long over then.
+const HELPED_PART: u64 = 4;
+
+/// Processes of a trial beside those that have a place.
+#[derive(Debug, Default)]
+pub struct Guests {
+    /// Helps with the fault, and is killed.
+    pub accomplice: Option<Tenant>,
+    /// Asks for the device afterwards.
+    pub newcomer: Option<Tenant>,
+}
+
+/// Readies victims, accomplice and fault, and starts the process that will ask for the device.
+pub async fn prepare(
+    run: &mut Run,
+    crew: &mut Crew,
+    calibration: &Calibration,
+    trial: &FaultTrial,
+    seen: &mut FaultSeen,
+    guests: &mut Guests,
+) -> Result<(), RunError> {
+    crew.renew(run, last(trial)).await?;
+    crew.arrange(run, trial.cell.condition).await?;
+    let part = match fault::find(&trial.fault) {
+        Some(fault) if fault.has_accomplice() => {
+            let tenant = guests
+                .accomplice
+                .insert(crew.guest(run, "accomplice", 1).await?);
+            let given = guest::arm(run, tenant, &trial.fault).await?;
+            FaultPart::Helped { given }
+        }
+        _ => FaultPart::Alone,
+    };
+    for (place, tenant) in trial.cell.tenants.iter().enumerate() {
+        let message = if tenant.role == Role::Victim {
+            prepare_victim(run, calibration, trial, &tenant.tenant)?
+        } else {
+            ToTenant::Arm {
+                fault: trial.fault.clone(),
+                budget_ns: trial.until_ns - trial.at_ns,
+                part: part.clone(),
+            }
+        };
+        match crew
+            .ask(run, place, &message, "getting ready", LIMIT)
+            .await?
+        {
+            FromTenant::Ready { schedule_hash } => {
+                seen.victims
+                    .push(TenantResult::ready(tenant, schedule_hash));
+            }
+            FromTenant::Armed { .. } => {}
+            other => return Err(crew.unexpected(place, &other)),
+        }
+    }
+    guests.newcomer = Some(crew.guest(run, "newcomer", 0).await?);
+    Ok(())
+}
+
+/// A closed loop from the common start to the end of the window.
+fn prepare_victim(
+    run: &Run,
+    calibration: &Calibration,
+    trial: &FaultTrial,
+    tenant: &str,
+) -> Result<ToTenant, RunError> {
+    let log = log_path(&run.setup.out, &trial.cell.id, tenant)?;
+    cell::make_folder(&log)?;
+    let entry = calibration.entries.get(&trial.cell.victim);
+    let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
+    let window_ns = trial.window_ns;
+    let rows = rate_per_s * window_ns as f64 / 1e9 * 2.0;
+    Ok(ToTenant::Prepare {
+        cell: trial.cell.id.clone(),
+        workload: entry.map(|entry| entry.spec.clone()),
+        load: LoadSpec::Victim {
+            warmup_end_ns: trial.from_ns,
+            closed_end_ns: window_ns,
+            open_start_ns: window_ns,
+            open_end_ns: window_ns,
+            rate_per_s,
+            seed: trial.cell.schedule_seed,
+            outstanding_max: OUTSTANDING,
+        },
+        log: log.display().to_string(),
+        capacity_rows: rows as u64 + 4096,
+        cpu: None,
+    })
+}
+
+/// An answer, and who gave it in which place; the accomplice's comes after all that have one.
+type Answered = (usize, Tenant, Result<FromTenant, TenantError>);
+
+/// Starts everybody at one instant and waits for all of them. Whoever was harmed lives on until
+/// everybody has answered, so that in virtual time its end comes at an instant of its own.
+pub async fn strike(
+    run: &mut Run,
+    crew: &mut Crew,
+    trial: &FaultTrial,
+    seen: &mut FaultSeen,
+    guests: &mut Guests,
+) -> Result<(), RunError> {
+    let places: Vec<usize> = (0..trial.cell.tenants.len()).collect();
+    let mut tenants = crew.take(&places);
+    let accomplice = guests.accomplice.take();
+    let accomplice_pid = accomplice.as_ref().map(Tenant::pid);
+    tenants.extend(accomplice.map(|tenant| (places.len(), tenant)));
+    let clock = run.setup.clock.clone();
+    let t0_ns = clock.start_ns();
+    let errand = errand(trial, crew.terms(), &tenants, t0_ns);
+    for (place, tenant) in &tenants {
+        clock.expect(tenant.participants().issuer)?;
+        if *place < last(trial) {
+            clock.expect(tenant.participants().reaper)?;
+        }
+    }
+    let hangman = match errand {
+        Ok(Some(errand)) => Some(Hangman::start(&clock, errand)?),
+        Ok(None) => None,
+        Err(why) => {
+            seen.failure = Some(why);
+            None
+        }
+    };
+    let answers = answers(trial, tenants, t0_ns, accomplice_pid.is_some()).await?;
+    match hangman.map(|hangman| hangman.finish(true)) {
+        Some(Ok(acted_ns)) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
+        Some(Err(text)) => seen.failure = Some(text),
+        None => {}
+    }
+    for (place, tenant, answer) in answers {
+        if place < last(trial) {
+            // One that was refused by its driver lives, but has to be replaced all the same.
+            let victim = &mut seen.victims[place];
+            crew.take_down(run, place, tenant, answer, victim).await?;
+        } else if Some(tenant.pid()) == accomplice_pid {
+            outlived(run, tenant, answer, seen).await?;
+        } else {
+            seen.struck = struck(run, crew, place, tenant, answer, seen).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells everybody to begin, and waits for everybody.
+async fn answers(
+    trial: &FaultTrial,
+    tenants: Vec<(usize, Tenant)>,
+    t0_ns: u64,
+    helped: bool,
+) -> Result<Vec<Answered>, RunError> {
+    let limit = LIMIT + Duration::from_nanos(trial.window_ns);
+    let budget_ns = trial.until_ns - trial.at_ns;
+    let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
+    let mut waits = JoinSet::new();
+    for (place, mut tenant) in tenants {
+        let strike = |at_ns| ToTenant::Strike {
+            t0_ns,
+            at_ns,
+            until_ns: trial.until_ns,
+        };
+        let message = match place.cmp(&last(trial)) {
+            std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
+            std::cmp::Ordering::Equal => strike(trial.at_ns + later_ns),
+            // The accomplice is at work before the signal comes.
+            std::cmp::Ordering::Greater => strike(trial.at_ns),
+        };
+        let sent = tenant.send(&message).await;
+        waits.spawn(async move {
+            let answer = match sent {
+                Ok(()) => tenant.receive("running a fault trial", limit).await,
+                Err(error) => Err(error),
+            };
+            (place, tenant, answer)
+        });
+    }
+    let mut answers: Vec<Answered> = Vec::new();
+    while let Some(done) = waits.join_next().await {
+        let done = done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))?;
+        answers.push(done);
+    }
+    answers.sort_by_key(|(place, ..)| *place);
+    Ok(answers)
+}
+
+/// Takes down how an accomplice ended: by the signal, or the trial did not happen.
+async fn outlived(
+    run: &mut Run,
+    tenant: Tenant,
+    answer: Result<FromTenant, TenantError>,
+    seen: &mut FaultSeen,
+) -> Result<(), RunError> {
+    let error = match answer {
+        Err(error @ TenantError::Ended { .. }) => error,
+        Err(error) => {
+            seen.failure = Some(error.to_string());
+            error
+        }
+        Ok(_) => {
+            let text = "the accomplice outlived its signal".to_owned();
+            seen.failure = Some(text.clone());
+            TenantError::Protocol {
+                tenant: tenant.name().to_owned(),
+                what: text,
+            }
+        }
+    };
+    note_end(run, tenant, &error).await.map(|_| ())
+}
+
+/// Takes down what the process says that broke something.
+async fn struck(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    tenant: Tenant,
+    answer: Result<FromTenant, TenantError>,
+    seen: &mut FaultSeen,
+) -> Result<Struck, RunError> {
+    let error = match answer {
+        Ok(FromTenant::Struck {
+            began_ns,
+            detected_ns,
+            code,
+            later_code,
+        }) => {
+            crew.put_back(place, tenant);
+            return Ok(Struck {
+                began_ns: Some(began_ns),
+                detected_ns: Some(detected_ns),
+                code,
+                later_code: Some(later_code),
+                ended: None,
+            });
+        }
+        Ok(other) => tenant.unexpected(&other),
+        Err(error) => error,
+    };
+    if !matches!(error, TenantError::Ended { .. }) {
+        seen.failure = Some(error.to_string());
+    }
+    let ended = Some(note_end(run, tenant, &error).await?);
+    Ok(Struck {
+        ended,
+        ..Struck::default()
+    })
+}

@@ -1,0 +1,47 @@
+//! A process that dies while HAMi's library has the lock of its shared region, seen by another one
+//! that counts in the same region.
+//!
+//! The lock is a semaphore in a mapped file, which nobody gives back for the dead; others wait for
+//! it in steps of ten seconds before they look whether its holder lives (HAMi-core at 8f3a89c,
+//! `multiprocess_memory_limit.c`). The library takes it for a moment around every allocation, so the
+//! holder allocates and frees without pause until it is killed; not every kill meets the lock.
+
+use gpubench_kernels::driver::DeviceBuffer;
+
+use super::{Applies, Armed, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
+use crate::load::Gpu;
+
+pub(super) const HOLDER_KILLED: Fault = Fault {
+    name: "hami-lock-holder-kill",
+    class: Class::Process,
+    severity: Severity::Abrupt,
+    summary: "allocates after a process of the same HAMi region was killed while it allocated",
+    resource: "the lock of the shared accounting",
+    applies: Applies::Hami,
+    act: HostAct::KillAccomplice,
+    arm: |_, _| Ok(Box::new(Waiter)),
+    accomplice: Some(|_| Ok((Box::new(Holder), None))),
+    ..FAULT
+};
+
+/// Words of each allocation.
+const WORDS: usize = 1 << 18;
+
+struct Holder;
+
+impl Armed for Holder {
+    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+        while moment.time.now_ns() < moment.until_ns {
+            DeviceBuffer::<u32>::alloc(&gpu.context, WORDS)?.free()?;
+        }
+        Ok(())
+    }
+}
+
+struct Waiter;
+
+impl Armed for Waiter {
+    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+        Ok(DeviceBuffer::<u32>::alloc(&gpu.context, WORDS)?.free()?)
+    }
+}

@@ -1,0 +1,51 @@
+//! Faults that somebody with the daemon's rights brings about: MPS ends a client, or its server or
+//! its control daemon is lost. The process itself does nothing but have a kernel on the device.
+//!
+//! The codes are those of cuda.h for lost connections of MPS (805 to 810); which of them comes is
+//! not documented, so several are listed.
+
+use super::hang::waits;
+use super::{Answer, Applies, Class, FAULT, Fault, HostAct, Severity};
+
+/// MPS_CLIENT_TERMINATED, as `terminate_client` is documented.
+pub(super) const TERMINATE_CLIENT: Fault = Fault {
+    name: "mps-terminate-client",
+    class: Class::Process,
+    severity: Severity::Abrupt,
+    summary: "is ended as a client by the MPS daemon while its kernel runs",
+    resource: "the end of a client at work",
+    applies: Applies::Mps,
+    act: HostAct::TerminateClient,
+    answer: Answer::Codes(&[810]),
+    arm: |gpu, how| waits(gpu, how.budget_ns),
+    ..FAULT
+};
+
+/// MPS_RPC_FAILURE or MPS_CONNECTION_FAILED.
+pub(super) const KILL_SERVER: Fault = Fault {
+    name: "mps-server-kill",
+    act: HostAct::KillServer,
+    summary: "the MPS server is killed by SIGKILL while kernels of its clients run",
+    resource: "the server that all clients share",
+    xids: &[45],
+    ..LOST
+};
+
+/// The same, since a server does not outlive the daemon that started it for long.
+pub(super) const KILL_DAEMON: Fault = Fault {
+    name: "mps-daemon-kill",
+    act: HostAct::KillDaemon,
+    summary: "the MPS control daemon is killed by SIGKILL; later clients run without MPS",
+    resource: "the daemon that starts servers",
+    ..LOST
+};
+
+/// What both have in common. A daemon whose clients notice nothing is no failed trial.
+const LOST: Fault = Fault {
+    class: Class::Service,
+    severity: Severity::Systemic,
+    applies: Applies::Mps,
+    answer: Answer::Open(&[806, 805]),
+    arm: |gpu, how| waits(gpu, how.budget_ns),
+    ..FAULT
+};
