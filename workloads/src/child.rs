@@ -27,7 +27,7 @@ use tenant::Tenant;
 /// Serves one coordinator; the exit status of the process.
 pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
     let code = match Clock::find() {
-        Ok(clock) => serve(clock, reader, writer),
+        Ok(clock) => serve_device(clock, reader, writer),
         Err(error) => {
             let mut writer = writer;
             let failure = Failure::new("finding the clock", error.to_string(), None);
@@ -56,19 +56,34 @@ pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Says hello, then answers messages.
-fn serve(clock: Clock, mut reader: impl BufRead, mut writer: impl Write) -> ExitCode {
+/// Answers with a device of its own.
+fn serve_device(clock: Clock, reader: impl BufRead, writer: impl Write) -> ExitCode {
+    let name = clock.name();
+    let mut tenant = Tenant::new(clock);
+    let code = serve(name, reader, writer, &mut |message| tenant.answer(message));
+    // Releasing device objects means driver calls, for which this thread would have to join a clock
+    // that nobody has announced it to; the driver reclaims them when the process ends.
+    std::mem::forget(tenant);
+    code
+}
+
+/// Says hello with the name of the clock, then has messages answered.
+pub(crate) fn serve(
+    clock: &str,
+    mut reader: impl BufRead,
+    mut writer: impl Write,
+    answer: &mut dyn FnMut(ToTenant) -> Result<FromTenant, Failure>,
+) -> ExitCode {
     let hello = FromTenant::Hello {
         protocol: PROTOCOL,
         pid: std::process::id(),
-        clock: clock.name().to_owned(),
+        clock: clock.to_owned(),
         time_namespace: time_namespace(),
     };
     if send(&mut writer, &hello).is_err() {
         return ExitCode::Internal;
     }
-    let mut tenant = Tenant::new(clock);
-    let code = loop {
+    loop {
         let message = match receive(&mut reader) {
             Ok(Some(message)) => message,
             // The coordinator is gone. That is its affair; there is nobody left to tell.
@@ -83,7 +98,7 @@ fn serve(clock: Clock, mut reader: impl BufRead, mut writer: impl Write) -> Exit
         }
         let doing = doing(&message);
         // A panic is a bug of ours. It is told and ends the process: what state is left is unknown.
-        let (reply, code) = match catch_unwind(AssertUnwindSafe(|| tenant.answer(message))) {
+        let (reply, code) = match catch_unwind(AssertUnwindSafe(|| answer(message))) {
             Ok(reply) => (reply.unwrap_or_else(FromTenant::from), None),
             Err(panic) => {
                 let what = format!("panic: {}", panic_text(&*panic));
@@ -99,11 +114,7 @@ fn serve(clock: Clock, mut reader: impl BufRead, mut writer: impl Write) -> Exit
         if let Some(code) = code {
             break code;
         }
-    };
-    // Releasing device objects means driver calls, for which this thread would have to join a clock
-    // that nobody has announced it to; the driver reclaims them when the process ends.
-    std::mem::forget(tenant);
-    code
+    }
 }
 
 /// Reads one message; none at the end of the input.
@@ -128,7 +139,7 @@ fn send(writer: &mut impl Write, message: &FromTenant) -> std::io::Result<()> {
 }
 
 /// What a message asks for, as errors say it.
-fn doing(message: &ToTenant) -> &'static str {
+pub(crate) fn doing(message: &ToTenant) -> &'static str {
     match message {
         ToTenant::Open { .. } => "opening the device",
         ToTenant::Close => "closing the device",

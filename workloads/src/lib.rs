@@ -6,6 +6,7 @@ pub mod child;
 pub mod clock;
 pub mod device;
 pub mod fault;
+pub mod foreign;
 pub mod generator;
 pub mod load;
 pub mod log;

@@ -9,6 +9,7 @@ pub mod condition;
 pub mod event;
 pub mod exit_code;
 pub mod fault;
+pub mod foreign;
 pub mod matrix;
 pub mod mechanism;
 pub mod outcome;

@@ -10,7 +10,7 @@ use super::*;
 /// What a tenant answers to these lines, and how it ends.
 fn serve_lines(lines: &str) -> (Vec<FromTenant>, ExitCode) {
     let mut written = Vec::new();
-    let code = serve(Clock::wall(), Cursor::new(lines.to_owned()), &mut written);
+    let code = serve_device(Clock::wall(), Cursor::new(lines.to_owned()), &mut written);
     let text = String::from_utf8(written).expect("messages are text");
     let replies = text
         .lines()
@@ -144,7 +144,7 @@ fn a_pipe_that_is_gone_ends_it() {
         }
     }
     assert_eq!(
-        serve(Clock::wall(), Cursor::new(""), Gone),
+        serve_device(Clock::wall(), Cursor::new(""), Gone),
         ExitCode::Internal
     );
 }

@@ -1,0 +1,241 @@
+//! What a program of the user's and gpubench say to each other when that program is the victim:
+//! one JSON object a line, both ways, on one descriptor.
+//!
+//! All instants are nanoseconds of `CLOCK_MONOTONIC`. The words for people stand in
+//! `workloads/examples/README.md`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The variable that names the descriptor.
+pub const DESCRIPTOR_ENV: &str = "GPUBENCH_VICTIM_FD";
+
+/// How such a victim is called in records, in the place of a workload's name.
+pub const FOREIGN: &str = "foreign";
+
+/// What a program may say, as messages tell it.
+pub const ACCEPTED: &str = "{\"ready\":true}, {\"start_ns\":N,\"end_ns\":N}, {\"done\":true}, \
+                            {\"error\":\"TEXT\"}";
+
+/// How the work of such a program is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reports {
+    /// It reports each request on the descriptor.
+    Requests,
+    /// It knows nothing of gpubench: each line on its standard output is one piece of work done.
+    Lines,
+}
+
+impl Reports {
+    /// The word in profiles and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Lines => "lines",
+        }
+    }
+
+    /// The one of that word.
+    #[must_use]
+    pub fn find(word: &str) -> Option<Self> {
+        [Self::Requests, Self::Lines]
+            .into_iter()
+            .find(|known| known.as_str() == word)
+    }
+}
+
+/// From gpubench to the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToProgram {
+    /// Work.
+    Run(RunOrder),
+    /// End.
+    Quit(bool),
+}
+
+/// When to do what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOrder {
+    /// Requests one after the other from here...
+    pub from_ns: u64,
+    /// ...to here: none begins later.
+    pub closed_until_ns: u64,
+    /// Then one request at each of these instants; empty unless the program said that it follows
+    /// them, and then it goes on one after the other.
+    pub arrivals_ns: Vec<u64>,
+    /// No request begins later.
+    pub until_ns: u64,
+}
+
+/// From the program to gpubench.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromProgram {
+    /// Its context is open and whatever is slow only once is done.
+    Ready {
+        /// Whether it will begin requests at the instants that it is given.
+        arrivals: bool,
+    },
+    /// One request ended.
+    Request(Request),
+    /// It has done what the last order wants.
+    Done,
+    /// It cannot go on.
+    Error(String),
+}
+
+/// One request of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// When it was to begin, if somebody had said so.
+    pub due_ns: Option<u64>,
+    /// When it began.
+    pub start_ns: u64,
+    /// When its result was there.
+    pub end_ns: u64,
+    /// Whether it went wrong.
+    pub failed: bool,
+}
+
+/// Every key that a line may have.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Line {
+    ready: Option<bool>,
+    arrivals: Option<bool>,
+    due_ns: Option<u64>,
+    start_ns: Option<u64>,
+    end_ns: Option<u64>,
+    failed: Option<bool>,
+    done: Option<bool>,
+    error: Option<String>,
+}
+
+impl FromProgram {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// In words, when the line is none of those that a program may write.
+    pub fn read(line: &str) -> Result<Self, String> {
+        let line: Line = serde_json::from_str(line.trim()).map_err(|error| {
+            // The place is in the one line that is shown beside this.
+            let text = error.to_string();
+            let end = text.find(" at line ").unwrap_or(text.len());
+            text[..end].replace(", expected one of", ", known are")
+        })?;
+        let Line {
+            ready,
+            arrivals,
+            due_ns,
+            start_ns,
+            end_ns,
+            failed,
+            done,
+            error,
+        } = line;
+        match (ready, start_ns, end_ns, done, error) {
+            (Some(true), None, None, None, None) => Ok(Self::Ready {
+                arrivals: arrivals == Some(true),
+            }),
+            (None, Some(start_ns), Some(end_ns), None, None) if start_ns <= end_ns => {
+                Ok(Self::Request(Request {
+                    due_ns,
+                    start_ns,
+                    end_ns,
+                    failed: failed == Some(true),
+                }))
+            }
+            (None, Some(start_ns), Some(end_ns), None, None) => {
+                Err(format!("end_ns {end_ns} is before start_ns {start_ns}"))
+            }
+            (None, None, None, Some(true), None) => Ok(Self::Done),
+            (None, None, None, None, Some(error)) => Ok(Self::Error(error)),
+            _ => Err("these keys do not go together".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FromProgram, Reports, Request, RunOrder, ToProgram};
+    use crate::wire::to_line;
+
+    #[test]
+    fn what_a_program_may_say_is_understood() {
+        let request = |due_ns, failed| Request {
+            due_ns,
+            start_ns: 5,
+            end_ns: 9,
+            failed,
+        };
+        for (line, meant) in [
+            ("{\"ready\":true}", FromProgram::Ready { arrivals: false }),
+            (
+                "{\"ready\": true, \"arrivals\": true}\n",
+                FromProgram::Ready { arrivals: true },
+            ),
+            (
+                "{\"start_ns\":5,\"end_ns\":9}",
+                FromProgram::Request(request(None, false)),
+            ),
+            (
+                "{\"due_ns\":4,\"start_ns\":5,\"end_ns\":9,\"failed\":true}",
+                FromProgram::Request(request(Some(4), true)),
+            ),
+            (
+                "{\"due_ns\":null,\"start_ns\":5,\"end_ns\":9}",
+                FromProgram::Request(request(None, false)),
+            ),
+            ("{\"done\":true}", FromProgram::Done),
+            ("{\"error\":\"no\"}", FromProgram::Error("no".to_owned())),
+        ] {
+            assert_eq!(FromProgram::read(line), Ok(meant), "{line}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_named() {
+        for (line, part) in [
+            ("hello", "expected value"),
+            ("{\"begin_ns\":5}", "unknown field `begin_ns`"),
+            ("{\"start_ns\":9,\"end_ns\":5}", "end_ns 5 is before start_ns 9"),
+            ("{\"start_ns\":9}", "do not go together"),
+            ("{\"start_ns\":-1,\"end_ns\":5}", "invalid value"),
+            ("{\"ready\":true,\"done\":true}", "do not go together"),
+            ("{\"ready\":false}", "do not go together"),
+        ] {
+            let said = FromProgram::read(line);
+            assert!(
+                said.as_ref().is_err_and(|why| why.contains(part)),
+                "{line}: {said:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn orders_are_one_line_each() -> Result<(), serde_json::Error> {
+        let order = RunOrder {
+            from_ns: 1,
+            closed_until_ns: 2,
+            arrivals_ns: vec![3, 4],
+            until_ns: 5,
+        };
+        assert_eq!(
+            to_line(&ToProgram::Run(order))?,
+            "{\"run\":{\"from_ns\":1,\"closed_until_ns\":2,\"arrivals_ns\":[3,4],\"until_ns\":5}}\n"
+        );
+        assert_eq!(to_line(&ToProgram::Quit(true))?, "{\"quit\":true}\n");
+        Ok(())
+    }
+
+    #[test]
+    fn the_words_are_those_of_profiles() {
+        for reports in [Reports::Requests, Reports::Lines] {
+            assert_eq!(serde_json::json!(reports), reports.as_str());
+            assert_eq!(Reports::find(reports.as_str()), Some(reports));
+        }
+        assert_eq!(Reports::find("utilisation"), None);
+    }
+}

@@ -1,0 +1,371 @@
+//! A program of the user's as the victim: this process starts it, tells it when to work, and logs
+//! what it reports as any tenant's requests. It makes no driver call of its own.
+//!
+//! The program has a context from the moment it says that it is ready until it ends, so opening
+//! the device means to start it and closing means to end it. It runs on the wall clock alone: what
+//! it stamps with is `CLOCK_MONOTONIC`.
+
+mod program;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+use gpubench_record::foreign::{
+    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, FromProgram, Reports, Request, RunOrder, ToProgram,
+};
+use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
+use gpubench_stats::{poisson_schedule_ns, schedule_hash};
+
+use crate::child::{self, Failure};
+use crate::clock::{Clock, Time};
+use crate::log::LogWriter;
+use program::{Heard, Program};
+use rows::Rows;
+
+/// Longest wait for a program to be ready: it may have a model to load.
+pub const READY_NS_MAX: u64 = 300_000_000_000;
+
+/// Name of the fact that tells the program's process, which leads a process group of its own.
+pub const PROGRAM_PID: &str = "program_pid";
+
+/// How long after the end of an order the program may go on with what it began.
+const LATE_NS_MAX: u64 = 10_000_000_000;
+
+/// Lengths of the closed loop in which the native rate is found: longer ones if too little ends.
+const CALIBRATE_NS: [u64; 3] = [2_000_000_000, 8_000_000_000, 32_000_000_000];
+
+/// Requests that make a native rate.
+const CALIBRATE_REQUESTS: usize = 20;
+
+/// Time for an order to arrive before its work begins.
+const LEAD_NS: u64 = 5_000_000;
+
+/// What one request amounts to: nobody but the program knows.
+const UNIT: &str = "requests";
+
+/// Serves one coordinator, with this shell command as the program; the exit status of the process.
+pub fn serve(command: &str, reports: Reports, reader: impl BufRead, writer: impl Write) -> i32 {
+    let mut tenant = Foreign {
+        command: command.to_owned(),
+        reports,
+        clock: Clock::wall(),
+        open: None,
+    };
+    let name = tenant.clock.name();
+    let code = child::serve(name, reader, writer, &mut |message| tenant.answer(message));
+    if let Some(open) = tenant.open.take() {
+        open.program.end(&tenant.clock);
+    }
+    i32::from(code.code())
+}
+
+struct Foreign {
+    command: String,
+    reports: Reports,
+    clock: Clock,
+    open: Option<Open>,
+}
+
+/// A program that runs.
+struct Open {
+    program: Program,
+    /// Whether it begins requests at the instants that it is given.
+    follows: bool,
+    cell: Option<Cell>,
+}
+
+/// A cell that is prepared.
+struct Cell {
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    log: LogWriter,
+}
+
+impl Foreign {
+    fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
+        match message {
+            ToTenant::Open { .. } => self.open(),
+            ToTenant::Close => {
+                if let Some(open) = self.open.take() {
+                    open.program.end(&self.clock);
+                }
+                Ok(FromTenant::Closed)
+            }
+            ToTenant::Calibrate { .. } => self.calibrate(),
+            ToTenant::Prepare {
+                load,
+                log,
+                capacity_rows,
+                ..
+            } => self.prepare(load, Path::new(&log), capacity_rows),
+            ToTenant::Go { t0_ns } => self.go(t0_ns),
+            other => {
+                let what = "a program of the user's cannot be asked for that";
+                Err(Failure::new(child::doing(&other), what, None))
+            }
+        }
+    }
+
+    /// Starts the program and waits until it is ready.
+    fn open(&mut self) -> Result<FromTenant, Failure> {
+        const DOING: &str = "starting the victim's program";
+        let fail = |what: String| Failure::new(DOING, what, None);
+        let mut program = Program::start(&self.command, self.reports)
+            .map_err(|error| fail(format!("\"{}\": {error}", self.command)))?;
+        let until_ns = self.clock.now_ns() + READY_NS_MAX;
+        let ready = match (program.hear(&self.clock, until_ns), self.reports) {
+            (Heard::Line { .. }, Reports::Lines) => Ok(false),
+            (Heard::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
+                Ok(FromProgram::Ready { arrivals }) => Ok(arrivals),
+                Ok(FromProgram::Error(text)) => Err(format!("the program says: {text}")),
+                Ok(_) => Err(bad(number, &text, "the first line has to be {\"ready\":true}")),
+                Err(why) => Err(why),
+            },
+            (Heard::Nothing, reports) => Err(format!(
+                "it was not ready within {} s: {}",
+                READY_NS_MAX / 1_000_000_000,
+                match reports {
+                    Reports::Lines => "it printed no line".to_owned(),
+                    Reports::Requests => format!(
+                        "nothing came on the descriptor that {DESCRIPTOR_ENV} names (a program \
+                         that knows nothing of gpubench takes --victim-reports lines)"
+                    ),
+                }
+            )),
+            (Heard::End, _) => Err(program.how_it_ended(&self.clock)),
+        };
+        program.listen(self.reports == Reports::Requests);
+        let follows = match ready {
+            Ok(follows) => follows,
+            Err(what) => {
+                program.end(&self.clock);
+                return Err(fail(what));
+            }
+        };
+        let pid = program.pid().to_string();
+        self.open = Some(Open {
+            program,
+            follows,
+            cell: None,
+        });
+        let facts = BTreeMap::from([(PROGRAM_PID.to_owned(), pid)]);
+        Ok(FromTenant::Opened { facts })
+    }
+
+    /// The rate of a closed loop on the device as it is.
+    fn calibrate(&mut self) -> Result<FromTenant, Failure> {
+        const DOING: &str = "finding the victim's native rate";
+        let (clock, reports) = (self.clock.clone(), self.reports);
+        let open = usable(&mut self.open, DOING)?;
+        let mut done = Vec::new();
+        for length_ns in CALIBRATE_NS {
+            let from_ns = clock.now_ns() + LEAD_NS;
+            let order = RunOrder {
+                from_ns,
+                closed_until_ns: from_ns + length_ns,
+                arrivals_ns: Vec::new(),
+                until_ns: from_ns + length_ns,
+            };
+            done.clear();
+            play(&clock, reports, &mut open.program, order, |request| {
+                if !request.failed {
+                    done.push(request);
+                }
+                Ok(())
+            })
+            .map_err(|what| Failure::new(DOING, what, None))?;
+            if done.len() >= CALIBRATE_REQUESTS {
+                break;
+            }
+        }
+        let (rate_per_s, service_ns) = rate(&done).ok_or_else(|| {
+            let longest_s = CALIBRATE_NS[CALIBRATE_NS.len() - 1] / 1_000_000_000;
+            let (have, need) = (done.len(), CALIBRATE_REQUESTS);
+            let what = format!("{have} requests ended well in {longest_s} s, {need} are needed");
+            Failure::new(DOING, what, None)
+        })?;
+        Ok(FromTenant::Calibrated {
+            spec: WorkloadSpec {
+                name: FOREIGN.to_owned(),
+                params: BTreeMap::new(),
+            },
+            rate_per_s,
+            service_ns,
+            work_per_request: 1.0,
+            unit: UNIT.to_owned(),
+        })
+    }
+
+    fn prepare(
+        &mut self,
+        load: LoadSpec,
+        log: &Path,
+        capacity_rows: u64,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "preparing a cell";
+        let open = usable(&mut self.open, DOING)?;
+        let fail = |what: String| Failure::new(DOING, what, None);
+        let LoadSpec::Victim {
+            open_start_ns,
+            open_end_ns,
+            rate_per_s,
+            seed,
+            ..
+        } = load
+        else {
+            return Err(fail("a program of the user's is a victim".to_owned()));
+        };
+        let mut arrivals_ns = Vec::new();
+        if open.follows {
+            let length_ns = open_end_ns.saturating_sub(open_start_ns);
+            arrivals_ns = poisson_schedule_ns(rate_per_s, length_ns, seed)
+                .map_err(|error| fail(error.to_string()))?;
+        }
+        let hash = open
+            .follows
+            .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
+        let log =
+            LogWriter::create(log, capacity_rows).map_err(|error| fail(error.to_string()))?;
+        open.cell = Some(Cell {
+            load,
+            arrivals_ns,
+            log,
+        });
+        Ok(FromTenant::Ready {
+            schedule_hash: hash,
+        })
+    }
+
+    fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
+        const DOING: &str = "running a cell";
+        let fail = |what: String| Failure::new(DOING, what, None);
+        let (clock, reports) = (self.clock.clone(), self.reports);
+        let open = usable(&mut self.open, DOING)?;
+        let Some(Cell {
+            load,
+            arrivals_ns,
+            mut log,
+        }) = open.cell.take()
+        else {
+            return Err(fail("no cell was prepared".to_owned()));
+        };
+        let mut rows = Rows::new(t0_ns, &load);
+        let order = rows.order(&arrivals_ns, open.follows);
+        play(&clock, reports, &mut open.program, order, |request| {
+            let row = rows.row(request)?;
+            // A full log counts what it could not take.
+            let _counted = log.push(&row);
+            Ok(())
+        })
+        .map_err(fail)?;
+        Ok(FromTenant::Done {
+            rows: log.committed_rows(),
+            unlogged: log.unlogged_rows(),
+            overloaded: false,
+            // Nobody knows; the program's threads are its own affair.
+            sched: "its own".to_owned(),
+        })
+    }
+}
+
+/// Gives an order and hands on every request until it is done.
+fn play(
+    clock: &Clock,
+    reports: Reports,
+    program: &mut Program,
+    order: RunOrder,
+    mut each: impl FnMut(Request) -> Result<(), String>,
+) -> Result<(), String> {
+    if reports == Reports::Lines {
+        return play_lines(clock, program, &order, each);
+    }
+    let end_ns = order.until_ns.saturating_add(LATE_NS_MAX);
+    program.order(&ToProgram::Run(order))?;
+    loop {
+        match program.hear(clock, end_ns) {
+            Heard::Line { number, text, .. } => match read(number, &text)? {
+                FromProgram::Request(request) => {
+                    each(request).map_err(|why| bad(number, &text, &why))?;
+                }
+                FromProgram::Done => return Ok(()),
+                FromProgram::Error(text) => return Err(format!("the program says: {text}")),
+                FromProgram::Ready { .. } => {
+                    return Err(bad(number, &text, "it was ready already"));
+                }
+            },
+            Heard::Nothing => {
+                let late_s = LATE_NS_MAX / 1_000_000_000;
+                return Err(format!(
+                    "the program had not said {{\"done\":true}} {late_s} s after until_ns"
+                ));
+            }
+            Heard::End => return Err(program.how_it_ended(clock)),
+        }
+    }
+}
+
+/// Takes each line that is printed while an order lasts for a request that began with the one
+/// before it.
+fn play_lines(
+    clock: &Clock,
+    program: &mut Program,
+    order: &RunOrder,
+    mut each: impl FnMut(Request) -> Result<(), String>,
+) -> Result<(), String> {
+    program.listen(true);
+    let mut before_ns = None;
+    let played = loop {
+        match program.hear(clock, order.until_ns) {
+            Heard::Line { at_ns, .. } if at_ns < order.from_ns => {}
+            Heard::Line { at_ns, .. } => {
+                if let Some(start_ns) = before_ns.replace(at_ns) {
+                    each(Request {
+                        due_ns: None,
+                        start_ns,
+                        end_ns: at_ns,
+                        failed: false,
+                    })?;
+                }
+            }
+            Heard::Nothing => break Ok(()),
+            Heard::End => break Err(program.how_it_ended(clock)),
+        }
+    };
+    program.listen(false);
+    played
+}
+
+/// Completions per second over whole cycles, and the median time of one; nothing from too few.
+fn rate(done: &[Request]) -> Option<(f64, u64)> {
+    if done.len() < CALIBRATE_REQUESTS {
+        return None;
+    }
+    let start_ns = done.iter().map(|request| request.start_ns).min()?;
+    let end_ns = done.iter().map(|request| request.end_ns).max()?;
+    let span_ns = end_ns.checked_sub(start_ns).filter(|&span| span > 0)?;
+    let mut service_ns: Vec<u64> = done.iter().map(|one| one.end_ns - one.start_ns).collect();
+    service_ns.sort_unstable();
+    let rate_per_s = done.len() as f64 * 1e9 / span_ns as f64;
+    Some((rate_per_s, service_ns[service_ns.len() / 2]))
+}
+
+fn read(number: u64, text: &str) -> Result<FromProgram, String> {
+    FromProgram::read(text).map_err(|why| bad(number, text, &why))
+}
+
+/// A line that is none, in one line.
+fn bad(number: u64, text: &str, why: &str) -> String {
+    const SHOWN_MAX: usize = 80;
+    let shown: String = text.trim_end().chars().take(SHOWN_MAX).collect();
+    format!("line {number} of the program, {shown:?}: {why} (accepted: {ACCEPTED})")
+}
+
+fn usable<'o>(open: &'o mut Option<Open>, doing: &'static str) -> Result<&'o mut Open, Failure> {
+    open.as_mut()
+        .ok_or_else(|| Failure::new(doing, "the program does not run", None))
+}
+
+#[cfg(test)]
+mod tests;

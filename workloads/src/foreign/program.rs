@@ -1,0 +1,231 @@
+//! The user's program as a process: started with a descriptor, listened to, and ended.
+#![expect(
+    unsafe_code,
+    reason = "between fork and exec a descriptor is kept open, and signals go to a group"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use gpubench_record::foreign::{DESCRIPTOR_ENV, Reports, ToProgram};
+use gpubench_record::wire::to_line;
+
+use crate::clock::{Clock, Time};
+
+/// Longest line that is read in one piece, in bytes; a longer one is none that is accepted.
+const LINE_BYTES_MAX: u64 = 1 << 16;
+/// How long a program may take to end after it was asked, and again after SIGTERM.
+const GRACE_NS: u64 = 2_000_000_000;
+/// How often its end is looked for.
+const POLL_NS: u64 = 5_000_000;
+
+/// What came from the program.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A line.
+    Line {
+        /// Which one since it was started, from 1.
+        number: u64,
+        /// When it arrived.
+        at_ns: u64,
+        /// What it says; empty where only the arrival counts.
+        text: String,
+    },
+    /// Nothing in the time that was given.
+    Nothing,
+    /// It closed its end.
+    End,
+}
+
+/// A program that was started.
+pub(super) struct Program {
+    child: Child,
+    orders: Option<UnixStream>,
+    heard: Receiver<(u64, u64, String)>,
+    listening: Arc<AtomicBool>,
+}
+
+impl Program {
+    /// Starts a shell command in a process group of its own.
+    pub(super) fn start(command: &str, reports: Reports) -> std::io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(command).stdin(Stdio::null()).process_group(0);
+        let descriptor = theirs.as_raw_fd();
+        match reports {
+            Reports::Requests => {
+                shell.env(DESCRIPTOR_ENV, descriptor.to_string());
+                // What it prints is for nobody here, and must not look like an answer of ours.
+                shell.stdout(Stdio::null());
+            }
+            Reports::Lines => {
+                shell.stdout(Stdio::piped());
+            }
+        }
+        // SAFETY: between fork and exec only plain system calls are made.
+        unsafe {
+            shell.pre_exec(move || {
+                // A tenant that is killed takes its program with it.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if reports == Reports::Requests && libc::fcntl(descriptor, libc::F_SETFD, 0) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let mut child = shell.spawn()?;
+        // The last copy on this side goes, so that the program's end is seen.
+        drop(theirs);
+        let listening = Arc::new(AtomicBool::new(true));
+        let (hearing, heard) = channel();
+        let orders = match (reports, child.stdout.take()) {
+            (Reports::Lines, Some(printed)) => {
+                follow(printed, false, hearing, Arc::clone(&listening))?;
+                None
+            }
+            _ => {
+                follow(ours.try_clone()?, true, hearing, Arc::clone(&listening))?;
+                Some(ours)
+            }
+        };
+        Ok(Self {
+            child,
+            orders,
+            heard,
+            listening,
+        })
+    }
+
+    /// Its process, which leads its group.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether lines are kept from now on. Those of a program that prints all the time are not
+    /// wanted between cells.
+    pub(super) fn listen(&self, wanted: bool) {
+        self.listening.store(wanted, Ordering::Release);
+    }
+
+    /// Tells it something.
+    pub(super) fn order(&mut self, order: &ToProgram) -> Result<(), String> {
+        let orders = self.orders.as_mut().ok_or("it takes no orders")?;
+        let line = to_line(order).map_err(|error| error.to_string())?;
+        orders
+            .write_all(line.as_bytes())
+            .map_err(|error| format!("the program does not listen: {error}"))
+    }
+
+    /// The next line that arrives before an instant.
+    pub(super) fn hear(&mut self, clock: &Clock, until_ns: u64) -> Heard {
+        let left_ns = until_ns.saturating_sub(clock.now_ns());
+        match self.heard.recv_timeout(Duration::from_nanos(left_ns)) {
+            Ok((number, at_ns, text)) => Heard::Line {
+                number,
+                at_ns,
+                text,
+            },
+            Err(RecvTimeoutError::Timeout) => Heard::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Heard::End,
+        }
+    }
+
+    /// How a program ended that says no more.
+    pub(super) fn how_it_ended(&mut self, clock: &Clock) -> String {
+        match self.wait(clock, GRACE_NS) {
+            Some(status) => format!("the program ended: {}", describe(status)),
+            None => "the program closed its descriptor and runs on".to_owned(),
+        }
+    }
+
+    /// Asks it to end, then insists: SIGTERM, then SIGKILL, to its group.
+    pub(super) fn end(mut self, clock: &Clock) {
+        // One that is gone already cannot be asked, and has ended.
+        let asked = self.order(&ToProgram::Quit(true)).is_ok();
+        self.orders = None;
+        if !asked || self.wait(clock, GRACE_NS).is_none() {
+            signal_group(self.pid(), libc::SIGTERM);
+            self.wait(clock, GRACE_NS);
+        }
+        // Also when it has ended: whatever it started is in its group.
+        signal_group(self.pid(), libc::SIGKILL);
+        let _reaped = self.child.wait();
+    }
+
+    fn wait(&mut self, clock: &Clock, limit_ns: u64) -> Option<ExitStatus> {
+        let end_ns = clock.now_ns().saturating_add(limit_ns);
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            let now_ns = clock.now_ns();
+            if now_ns >= end_ns {
+                return None;
+            }
+            std::thread::sleep(Duration::from_nanos(POLL_NS));
+        }
+    }
+}
+
+/// Reads lines on a thread of its own and stamps their arrival, until the other end is closed.
+fn follow(
+    from: impl Read + Send + 'static,
+    with_text: bool,
+    hearing: Sender<(u64, u64, String)>,
+    listening: Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    let read = move || {
+        let clock = Clock::wall();
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            // A descriptor that cannot be read is as good as closed.
+            match (&mut from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            if !listening.load(Ordering::Acquire) {
+                continue;
+            }
+            let text = if with_text {
+                String::from_utf8_lossy(&line).into_owned()
+            } else {
+                String::new()
+            };
+            if hearing.send((number, clock.now_ns(), text)).is_err() {
+                break;
+            }
+        }
+    };
+    // It ends with the program: nobody waits for it.
+    std::thread::Builder::new()
+        .name("program".to_owned())
+        .spawn(read)
+        .map(drop)
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(127), _) => "exit status 127, which is the shell's for a command not found".to_owned(),
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "for an unknown reason".to_owned(),
+    }
+}
+
+fn signal_group(pid: u32, signal: libc::c_int) {
+    if let Ok(pid) = libc::pid_t::try_from(pid)
+        && pid > 1
+    {
+        // SAFETY: plain call; the group is the program's own, made at its start.
+        unsafe { libc::kill(-pid, signal) };
+    }
+}

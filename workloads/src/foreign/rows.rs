@@ -1,0 +1,209 @@
+//! From what a program reports to rows of the sample log. Pure.
+
+use gpubench_record::foreign::{Request, RunOrder};
+use gpubench_record::sample::MISSING;
+use gpubench_record::{LoadSpec, Phase, SampleRow, SampleStatus};
+
+/// Makes the rows of one cell.
+#[derive(Debug)]
+pub(super) struct Rows {
+    t0_ns: u64,
+    warmup_end_ns: u64,
+    closed_end_ns: u64,
+    open_start_ns: u64,
+    open_end_ns: u64,
+    seq: u64,
+    /// Latest end of a request so far, since the common start.
+    idle_since_ns: u64,
+}
+
+impl Rows {
+    /// Of a cell that starts at `t0_ns`; its load is a victim's.
+    pub(super) fn new(t0_ns: u64, load: &LoadSpec) -> Self {
+        let end_ns = load.end_ns();
+        let [warmup_end_ns, closed_end_ns, open_start_ns] = match *load {
+            LoadSpec::Victim {
+                warmup_end_ns,
+                closed_end_ns,
+                open_start_ns,
+                ..
+            } => [warmup_end_ns, closed_end_ns, open_start_ns],
+            _ => [end_ns; 3],
+        };
+        Self {
+            t0_ns,
+            warmup_end_ns,
+            closed_end_ns,
+            open_start_ns,
+            open_end_ns: end_ns,
+            seq: 0,
+            idle_since_ns: 0,
+        }
+    }
+
+    /// What the program is told: a closed loop and then the arrivals, or, where it follows none,
+    /// a closed loop to the end.
+    pub(super) fn order(&self, arrivals_ns: &[u64], follows: bool) -> RunOrder {
+        let at = |offset_ns: u64| self.t0_ns.saturating_add(offset_ns);
+        let closed_ns = if follows {
+            self.closed_end_ns
+        } else {
+            self.open_end_ns
+        };
+        RunOrder {
+            from_ns: self.t0_ns,
+            closed_until_ns: at(closed_ns),
+            arrivals_ns: arrivals_ns
+                .iter()
+                .map(|&offset_ns| at(self.open_start_ns.saturating_add(offset_ns)))
+                .collect(),
+            until_ns: at(self.open_end_ns),
+        }
+    }
+
+    /// The row of a request.
+    pub(super) fn row(&mut self, request: Request) -> Result<SampleRow, String> {
+        let since = |what: &str, at_ns: u64| {
+            let from_ns = self.t0_ns;
+            at_ns
+                .checked_sub(from_ns)
+                .ok_or_else(|| format!("{what} {at_ns} is before from_ns {from_ns}"))
+        };
+        let t_issue_ns = since("start_ns", request.start_ns)?;
+        let t_done_ns = since("end_ns", request.end_ns)?;
+        let due_ns = request
+            .due_ns
+            .map(|due_ns| since("due_ns", due_ns))
+            .transpose()?;
+        if due_ns.is_some_and(|due_ns| due_ns > t_issue_ns) {
+            return Err("start_ns is before due_ns".to_owned());
+        }
+        let row = SampleRow {
+            seq: self.seq,
+            t_sched_ns: due_ns.unwrap_or(t_issue_ns),
+            t_issue_ns,
+            // When its last call returned is not told.
+            t_ret_ns: MISSING,
+            t_done_ns,
+            gpu_ns: MISSING,
+            error: if request.failed { -1 } else { 0 },
+            phase: self.phase(t_issue_ns, due_ns.is_some()),
+            status: if request.failed {
+                SampleStatus::Error
+            } else {
+                SampleStatus::Ok
+            },
+            // Without a schedule nothing comes due, and so nothing can be late.
+            issuer_idle: due_ns.is_some_and(|due_ns| self.idle_since_ns <= due_ns),
+        };
+        self.seq += 1;
+        self.idle_since_ns = self.idle_since_ns.max(t_done_ns);
+        Ok(row)
+    }
+
+    /// A request that came due belongs to the open loop, however late it began. What a program
+    /// without a schedule begins in the gap before that loop is not scored.
+    fn phase(&self, t_ns: u64, due: bool) -> Phase {
+        if due {
+            Phase::Open
+        } else if t_ns < self.warmup_end_ns {
+            Phase::Warmup
+        } else if t_ns < self.closed_end_ns {
+            Phase::Closed
+        } else if (self.open_start_ns..self.open_end_ns).contains(&t_ns) {
+            Phase::Open
+        } else {
+            Phase::Drain
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: LoadSpec = LoadSpec::Victim {
+        warmup_end_ns: 10,
+        closed_end_ns: 30,
+        open_start_ns: 40,
+        open_end_ns: 100,
+        rate_per_s: 1.0,
+        seed: 1,
+        outstanding_max: 4,
+    };
+
+    fn request(due_ns: Option<u64>, start_ns: u64, end_ns: u64) -> Request {
+        Request {
+            due_ns,
+            start_ns,
+            end_ns,
+            failed: false,
+        }
+    }
+
+    #[test]
+    fn requests_become_rows_of_the_part_in_which_they_began() -> Result<(), String> {
+        let mut rows = Rows::new(1_000, &LOAD);
+        let mut seen = Vec::new();
+        for (due, start, end) in [
+            (None, 1_000, 1_012),
+            (None, 1_012, 1_031),
+            (None, 1_031, 1_040),
+            (Some(1_045), 1_046, 1_060),
+            (Some(1_050), 1_060, 1_200),
+            (None, 1_100, 1_101),
+        ] {
+            let row = rows.row(request(due, start, end))?;
+            seen.push((row.seq, row.phase, row.t_sched_ns, row.issuer_idle));
+        }
+        assert_eq!(
+            seen,
+            [
+                (0, Phase::Warmup, 0, false),
+                (1, Phase::Closed, 12, false),
+                (2, Phase::Drain, 31, false),
+                (3, Phase::Open, 45, true),
+                (4, Phase::Open, 50, false),
+                (5, Phase::Drain, 100, false),
+            ]
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn stamps_that_cannot_be_are_told() {
+        let mut rows = Rows::new(1_000, &LOAD);
+        for (request, why) in [
+            (request(None, 999, 1_001), "start_ns 999 is before from_ns"),
+            (request(Some(1_005), 1_004, 1_006), "before due_ns"),
+        ] {
+            let said = rows.row(request).err().unwrap_or_default();
+            assert!(said.contains(why), "{said}");
+        }
+        // What was refused has no number.
+        assert_eq!(rows.row(request(None, 1_000, 1_001)).map(|row| row.seq), Ok(0));
+    }
+
+    #[test]
+    fn a_failed_request_is_no_completion() -> Result<(), String> {
+        let failed = Request {
+            failed: true,
+            ..request(None, 1_015, 1_016)
+        };
+        let row = Rows::new(1_000, &LOAD).row(failed)?;
+        assert_eq!((row.status, row.error), (SampleStatus::Error, -1));
+        Ok(())
+    }
+
+    #[test]
+    fn an_order_is_on_the_shared_clock() {
+        let rows = Rows::new(1_000, &LOAD);
+        let followed = rows.order(&[0, 7], true);
+        assert_eq!(
+            (followed.from_ns, followed.closed_until_ns, followed.until_ns),
+            (1_000, 1_030, 1_100)
+        );
+        assert_eq!(followed.arrivals_ns, [1_040, 1_047]);
+        assert_eq!(rows.order(&[], false).closed_until_ns, 1_100);
+    }
+}

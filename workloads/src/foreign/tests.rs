@@ -1,0 +1,182 @@
+//! Small shell programs as victims, over the same pipes that the coordinator uses.
+
+use std::io::Cursor;
+
+use gpubench_record::wire::{Participants, from_line, to_line};
+
+use super::*;
+
+const OPEN: ToTenant = ToTenant::Open {
+    ordinal: 0,
+    spin: true,
+    participants: Participants {
+        issuer: 2,
+        reaper: 3,
+    },
+    inside: None,
+};
+
+/// What is answered to these messages after the hello, with a script as the program. It is one of
+/// bash: other shells may know descriptors of one digit only.
+fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTenant> {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&file, script).expect("room for a script");
+    let command = &format!("exec bash {}", file.path().display());
+    let lines: String = messages
+        .iter()
+        .map(|message| to_line(message).expect("finite figures"))
+        .collect();
+    let mut written = Vec::new();
+    assert_eq!(serve(command, reports, Cursor::new(lines), &mut written), 0);
+    let text = String::from_utf8(written).expect("messages are text");
+    let said = text
+        .lines()
+        .map(|line| from_line(line).expect("a message"));
+    said.skip(1).collect()
+}
+
+fn error(answer: &FromTenant) -> &str {
+    match answer {
+        FromTenant::Error { what, .. } => what,
+        other => panic!("expected an error, got {other:?}"),
+    }
+}
+
+/// A cell of 60 ms from now on, and the log that it writes.
+fn cell(log: &Path) -> [ToTenant; 2] {
+    let prepare = ToTenant::Prepare {
+        cell: "0".to_owned(),
+        workload: None,
+        load: LoadSpec::Victim {
+            warmup_end_ns: 10_000_000,
+            closed_end_ns: 30_000_000,
+            open_start_ns: 30_000_000,
+            open_end_ns: 60_000_000,
+            rate_per_s: 100.0,
+            seed: 1,
+            outstanding_max: 10,
+        },
+        log: log.display().to_string(),
+        capacity_rows: 1_000,
+        cpu: None,
+    };
+    let t0_ns = Clock::wall().now_ns() + 300_000_000;
+    [prepare, ToTenant::Go { t0_ns }]
+}
+
+#[test]
+fn a_program_reports_its_requests() {
+    // Takes the run's beginning out of the order and reports two requests after it.
+    let program = r#"
+        d=$GPUBENCH_VICTIM_FD
+        eval "exec 7<&$d 8>&$d"
+        echo '{"ready":true}' >&8
+        read line <&7
+        from=${line#*from_ns\":}; from=${from%%,*}
+        echo "{\"start_ns\":$from,\"end_ns\":$((from + 7))}" >&8
+        echo "{\"start_ns\":$((from + 12000000)),\"end_ns\":$((from + 12000009))}" >&8
+        echo '{"done":true}' >&8
+        read line <&7
+    "#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let [prepare, go] = cell(&log);
+    let said = answers(program, Reports::Requests, &[OPEN, prepare, go, ToTenant::Close]);
+    let [
+        FromTenant::Opened { facts },
+        FromTenant::Ready { schedule_hash: None },
+        FromTenant::Done { rows: 2, .. },
+        FromTenant::Closed,
+    ] = &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    let pid: i32 = facts[PROGRAM_PID].parse().expect("a number");
+    let gone = !Path::new(&format!("/proc/{pid}")).exists();
+    assert!(gone, "closing ends the program");
+    let rows = crate::log::read_log(&log).expect("a log").rows;
+    let seen: Vec<_> = rows.iter().map(|row| (row.phase, row.t_done_ns)).collect();
+    use gpubench_record::Phase::{Closed, Warmup};
+    assert_eq!(seen, [(Warmup, 7), (Closed, 12_000_009)]);
+}
+
+#[test]
+fn a_line_that_is_none_is_shown_with_its_number() {
+    let program = r#"
+        eval "exec 8>&$GPUBENCH_VICTIM_FD"
+        echo '{"ready":true}' >&8
+        echo 'took 3 ms' >&8
+        sleep 5
+    "#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let [prepare, go] = cell(&folder.path().join("log"));
+    let said = answers(program, Reports::Requests, &[OPEN, prepare, go]);
+    let what = error(&said[2]);
+    assert!(
+        what.starts_with("line 2 of the program, \"took 3 ms\": expected")
+            && what.contains("(accepted: {\"ready\":true}"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_program_that_ends_or_never_speaks_our_language_is_told() {
+    for (program, part) in [
+        ("exit 3", "the program ended: exit status 3"),
+        ("no-such-program-here 2>/dev/null", "command not found"),
+        ("kill -9 $$", "killed by signal 9"),
+        (
+            "echo '{\"done\":true}' >&$GPUBENCH_VICTIM_FD",
+            "line 1 of the program",
+        ),
+        (
+            "echo '{\"error\":\"no device\"}' >&$GPUBENCH_VICTIM_FD",
+            "the program says: no device",
+        ),
+    ] {
+        let said = answers(program, Reports::Requests, &[OPEN]);
+        assert!(error(&said[0]).contains(part), "{program}: {said:?}");
+    }
+    let said = answers("true", Reports::Requests, &[ToTenant::Census]);
+    assert!(error(&said[0]).contains("cannot be asked"), "{said:?}");
+}
+
+#[test]
+fn printed_lines_are_work_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let [prepare, go] = cell(&log);
+    // It does not listen to SIGTERM, and what it starts does not either.
+    let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
+    let said = answers(program, Reports::Lines, &[OPEN, prepare, go, ToTenant::Close]);
+    let [
+        FromTenant::Opened { .. },
+        FromTenant::Ready { schedule_hash: None },
+        FromTenant::Done { rows, .. },
+        FromTenant::Closed,
+    ] = &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    let logged = crate::log::read_log(&log).expect("a log").rows;
+    assert!(*rows > 3 && logged.len() as u64 == *rows, "{rows}");
+    // Each began where the one before it ended.
+    assert!(
+        logged
+            .windows(2)
+            .all(|pair| pair[0].t_done_ns == pair[1].t_issue_ns)
+    );
+}
+
+#[test]
+fn a_native_rate_is_completions_over_whole_cycles() {
+    let request = |number: u64| Request {
+        due_ns: None,
+        start_ns: 1_000 + number * 10_000_000,
+        end_ns: 1_000 + (number + 1) * 10_000_000,
+        failed: false,
+    };
+    let done: Vec<Request> = (0..40).map(request).collect();
+    assert_eq!(rate(&done), Some((100.0, 10_000_000)));
+    assert_eq!(rate(&done[..CALIBRATE_REQUESTS - 1]), None);
+}
