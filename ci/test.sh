@@ -100,6 +100,16 @@ step_clients() {
         cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
             "$scratch/driver" kernels/ptx/pattern_fill.ptx
     done
+    victim
+}
+
+# A program of somebody else's as the victim, end to end.
+victim() {
+    local command="target/clients/bin/python workloads/examples/victim.py"
+    python3 -m doctest ci/check_victim.py
+    cargo run --locked --release --quiet -- matrix --device virtual --victim-cmd "$command" \
+        --profile harness/tests/foreign.toml --out "$scratch/victim" >/dev/null
+    python3 ci/check_victim.py "$scratch/victim/record.json"
 }
 
 # Runs one step and says how long it took. It runs in this shell, not in a condition: a function

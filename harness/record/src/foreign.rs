@@ -46,6 +46,15 @@ impl Reports {
     }
 }
 
+/// A program of the user's as the victim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForeignVictim {
+    /// The command, as a shell reads it.
+    pub command: String,
+    /// How its work is seen.
+    pub reports: Reports,
+}
+
 /// From gpubench to the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -200,7 +209,10 @@ mod tests {
         for (line, part) in [
             ("hello", "expected value"),
             ("{\"begin_ns\":5}", "unknown field `begin_ns`"),
-            ("{\"start_ns\":9,\"end_ns\":5}", "end_ns 5 is before start_ns 9"),
+            (
+                "{\"start_ns\":9,\"end_ns\":5}",
+                "end_ns 5 is before start_ns 9",
+            ),
             ("{\"start_ns\":9}", "do not go together"),
             ("{\"start_ns\":-1,\"end_ns\":5}", "invalid value"),
             ("{\"ready\":true,\"done\":true}", "do not go together"),

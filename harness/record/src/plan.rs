@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
+use crate::foreign::ForeignVictim;
 
 /// The resolved plan of a run: what the profile asked for on the host at hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +42,9 @@ pub struct Plan {
     pub thresholds: Thresholds,
     /// The mechanisms that will run, in report order.
     pub mechanisms: Vec<PlannedMechanism>,
+    /// The program of the user's that is the victim, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<ForeignVictim>,
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
     /// The fault trials, which run after all cells, in their order.

@@ -11,7 +11,7 @@ use gpubench_record::{Axis, SubAxis};
 
 mod pairs;
 
-pub use pairs::{PAIRS, Pair};
+pub use pairs::{FOREIGN_PAIRS, PAIRS, Pair};
 
 /// One scored dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,14 @@ impl AxisEntry {
     pub fn pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
         PAIRS.iter().filter(move |pair| pair.sub_axis == sub_axis)
+    }
+
+    /// The same with a program of the user's as the victim.
+    pub fn foreign_pairs(&self) -> impl Iterator<Item = &'static Pair> {
+        let sub_axis = self.sub_axis;
+        FOREIGN_PAIRS
+            .iter()
+            .filter(move |pair| pair.sub_axis == sub_axis)
     }
 }
 

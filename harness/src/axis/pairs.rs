@@ -3,7 +3,10 @@
 //! A victim lives on the resource that the aggressor exhausts. Where one aggressor can be felt in
 //! two ways, it has two victims; the first pair of a sub-axis is its usual one.
 
+use std::sync::LazyLock;
+
 use gpubench_record::SubAxis;
+use gpubench_record::foreign::FOREIGN;
 
 /// A victim and an aggressor that meet on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +60,42 @@ pub const PAIRS: &[Pair] = &[
     pair(SubAxis::Power, "compute", "power-virus"),
 ];
 
+/// The same with a program of the user's as the victim: what it lives on is not known, so it meets
+/// every aggressor once on each sub-axis. Only a hog of memory is no match for it, since that shows
+/// in reservations that are refused and not in a rate.
+pub static FOREIGN_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for known in PAIRS
+        .iter()
+        .filter(|known| known.sub_axis != SubAxis::Capacity)
+    {
+        let with_program = pair(known.sub_axis, FOREIGN, known.aggressor);
+        if !pairs.contains(&with_program) {
+            pairs.push(with_program);
+        }
+    }
+    pairs
+});
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::super::CATALOGUE;
-    use super::PAIRS;
+    use super::{FOREIGN_PAIRS, PAIRS};
+    use gpubench_record::SubAxis;
+
+    #[test]
+    fn a_program_of_the_users_meets_every_aggressor_that_slows() {
+        let meets: BTreeSet<_> = FOREIGN_PAIRS.iter().map(|one| one.aggressor).collect();
+        let all = PAIRS.iter().filter(|one| one.sub_axis != SubAxis::Capacity);
+        assert_eq!(meets, all.map(|one| one.aggressor).collect());
+        let unique: BTreeSet<_> = FOREIGN_PAIRS
+            .iter()
+            .map(|one| (one.sub_axis, one.aggressor))
+            .collect();
+        assert_eq!(unique.len(), FOREIGN_PAIRS.len());
+    }
 
     #[test]
     fn pairs_are_unique_and_on_axes_that_there_are() {

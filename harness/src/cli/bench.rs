@@ -41,31 +41,42 @@ impl Bench {
         machine.map_or_else(Vec::new, machine::Machine::planted)
     }
 
-    /// Starts or finds the device, and takes its lock.
+    /// Starts or finds the device, and takes its lock. `time` is that of a virtual one; a real one
+    /// has the wall clock alone.
     ///
     /// # Errors
     /// When there is none, or somebody else has it.
-    pub fn open(device: Option<&DeviceSelector>, seed: u64) -> Result<Self, ExpectedError> {
+    pub fn open(
+        device: Option<&DeviceSelector>,
+        seed: u64,
+        time: TimeMode,
+    ) -> Result<Self, ExpectedError> {
         match device {
-            Some(DeviceSelector::Virtual(name)) => Self::start_virtual(name.as_deref(), seed),
+            Some(DeviceSelector::Virtual(name)) => Self::start_virtual(name.as_deref(), seed, time),
             other => Self::find_real(other),
         }
     }
 
-    fn start_virtual(name: Option<&str>, seed: u64) -> Result<Self, ExpectedError> {
+    fn start_virtual(name: Option<&str>, seed: u64, time: TimeMode) -> Result<Self, ExpectedError> {
         let name = name.unwrap_or(machine::DEFAULT);
-        let gpu = VirtualGpu::start(name, TimeMode::Virtual, seed).map_err(virtual_error)?;
-        let environment = gpu.environment();
+        let gpu = VirtualGpu::start(name, time, seed).map_err(virtual_error)?;
+        let mut environment = gpu.environment();
         for (name, value) in &environment {
             set_variable(name, value);
         }
         let nvml = Nvml::open(Some(&gpu.library_dir()), &Which::Index(0)).map_err(ask_error)?;
         let identity = identity::identify(&nvml).map_err(ask_error)?;
-        let device = gpu.open().map_err(virtual_error)?;
+        let clock = if time == TimeMode::Virtual {
+            let device = gpu.open().map_err(virtual_error)?;
+            RunClock::Virtual(Arc::new(device))
+        } else {
+            environment.extend(wall_environment(&nvml, identity.kind));
+            RunClock::Wall
+        };
         Ok(Self {
             nvml: Arc::new(nvml),
             identity,
-            clock: RunClock::Virtual(Arc::new(device)),
+            clock,
             environment,
             _lock: None,
             virtual_gpu: Some(gpu),
@@ -85,14 +96,7 @@ impl Bench {
             LockError::Held { uuid, holder } => ExpectedError::Busy { gpu: uuid, holder },
             LockError::Io { path, source } => ExpectedError::from_write(&path, source),
         })?;
-        // Tenants see this one device and no other, whatever its number.
-        let visible = OsString::from(nvml.uuid());
-        let mut environment = BTreeMap::from([(OsString::from("CUDA_VISIBLE_DEVICES"), visible)]);
-        if identity.kind == DeviceKind::Virtual {
-            // A virtual GPU from the environment, on the wall clock. Tenants read no results of
-            // what they are timed with.
-            environment.insert(OsString::from(SAMPLE_ENV), OsString::from("1"));
-        }
+        let environment = wall_environment(&nvml, identity.kind);
         Ok(Self {
             nvml: Arc::new(nvml),
             identity,
@@ -126,6 +130,18 @@ impl Bench {
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         self.environment.clone()
     }
+}
+
+/// The variables of tenants on the wall clock.
+fn wall_environment(nvml: &Nvml, kind: DeviceKind) -> BTreeMap<OsString, OsString> {
+    // Tenants see this one device and no other, whatever its number.
+    let visible = OsString::from(nvml.uuid());
+    let mut environment = BTreeMap::from([(OsString::from("CUDA_VISIBLE_DEVICES"), visible)]);
+    if kind == DeviceKind::Virtual {
+        // Tenants read no results of what they are timed with.
+        environment.insert(OsString::from(SAMPLE_ENV), OsString::from("1"));
+    }
+    environment
 }
 
 /// Finds a real device without taking its lock: for verbs that only look.

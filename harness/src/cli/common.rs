@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
+use gpubench_record::foreign::Reports;
 
 use super::device::DeviceSelector;
 use crate::error::ExpectedError;
@@ -46,6 +47,16 @@ pub struct ProfileFlags {
         value_parser = PossibleValuesParser::new(axis::known_names()),
     )]
     pub axis: Vec<String>,
+    /// Measure this program in place of the profile's victims: a command, as a shell reads it
+    ///
+    /// It is started under each mechanism as any tenant is, and reports its requests on the
+    /// descriptor that GPUBENCH_VICTIM_FD names (workloads/examples/README.md). Time is the wall
+    /// clock's, also on the virtual GPU.
+    #[arg(long, value_name = "COMMAND")]
+    pub victim_cmd: Option<String>,
+    /// How that program's work is seen: requests that it reports, or lines that it prints
+    #[arg(long, value_name = "HOW", value_parser = reports)]
+    pub victim_reports: Option<Reports>,
     /// Allow changes to device settings, which are undone afterwards
     #[arg(long)]
     pub allow_reconfigure: bool,
@@ -64,9 +75,15 @@ impl ProfileFlags {
             seed: self.seed,
             mechanisms: self.mechanism.clone(),
             axes: self.axis.clone(),
+            victim_cmd: self.victim_cmd.clone(),
+            victim_reports: self.victim_reports,
         };
         profile::load(&self.profile, &overrides)
     }
+}
+
+fn reports(word: &str) -> Result<Reports, String> {
+    Reports::find(word).ok_or_else(|| "accepted: requests, lines".to_owned())
 }
 
 /// Where output goes.

@@ -6,6 +6,7 @@ use gpubench_record::wire::WAIVED;
 use gpubench_record::{DeviceIdentity, ExitCode};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
+use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::timer_selftest::{Punctuality, punctuality};
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ struct Findings {
 /// When the profile is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    let opened = Bench::open(args.device.device.as_ref(), profile.seed);
+    let opened = Bench::open(args.device.device.as_ref(), profile.seed, TimeMode::Virtual);
     let mut findings = Findings {
         device: Err(String::new()),
         mechanisms: Vec::new(),

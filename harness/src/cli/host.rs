@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gpubench_virtual_gpu::session::ENV;
+use gpubench_virtual_gpu::session::{ENV, TimeMode};
 
 use super::bench::{Bench, devices_error, look};
 use super::common::{DeviceFlag, ProfileFlags};
@@ -27,7 +27,8 @@ pub fn look_at(
 ) -> Result<HostFacts, ExpectedError> {
     match &device.device {
         Some(DeviceSelector::Virtual(_)) => {
-            Ok(of_bench(&Bench::open(device.device.as_ref(), seed)?, flags))
+            let bench = Bench::open(device.device.as_ref(), seed, TimeMode::Virtual)?;
+            Ok(of_bench(&bench, flags))
         }
         other => {
             // The library is asked rather than the kernel's nodes: it answers wherever a driver can
@@ -86,10 +87,21 @@ fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
         return missing(entry);
     };
     let stage = mechanism.stage(asked);
+    // A program of the user's is a process, and cannot be made a thread of another.
+    let outside = asked.profile.foreign.victim().is_some() && !mechanism.inside(2).is_empty();
+    let availability = if outside {
+        Availability::Waived {
+            reason: "its tenants are threads of one process, and the victim is a program"
+                .to_owned(),
+            remedy: None,
+        }
+    } else {
+        mechanism.availability(asked)
+    };
     Capability {
         variant: VariantRef::new(entry.name, mechanism.variant(asked)),
         group: entry.group.to_owned(),
-        availability: mechanism.availability(asked),
+        availability,
         host_changes: mechanism.host_changes(asked),
         needs_native: native_runs(asked.facts),
         separate: stage.is_some_and(|stage| !stage.plain_too),

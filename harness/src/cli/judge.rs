@@ -222,6 +222,11 @@ fn one(
         })
         .collect();
     let entry = |name: &String| run.calibration.entries.get(name);
+    // A program of the user's may have followed no schedule, and was then offered nothing.
+    let has_schedule = end
+        .tenants
+        .iter()
+        .any(|tenant| tenant.schedule_hash.is_some());
     let none = Vec::new();
     let host = Host {
         foreign_pids: end.foreign.as_deref(),
@@ -241,7 +246,9 @@ fn one(
         thresholds: &run.plan.thresholds,
         clock,
         tenants: &tenants,
-        offered_per_s: entry(&cell.victim).map(|entry| offered_per_s(&run.plan, entry)),
+        offered_per_s: entry(&cell.victim)
+            .filter(|_| has_schedule)
+            .map(|entry| offered_per_s(&run.plan, entry)),
         aggressor_peak_per_s: cell
             .aggressor
             .as_ref()

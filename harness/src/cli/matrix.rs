@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, OutcomeKind, RunRecord};
 use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
+use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::fault;
 use tokio::sync::watch;
 
@@ -15,6 +16,7 @@ use super::judge::judge;
 use super::ui::{Progress, Ui};
 use super::{calibration, cleanup, host, report};
 use crate::error::ExpectedError;
+use crate::profile::Profile;
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
 use crate::{mechanism, plan};
@@ -77,6 +79,19 @@ fn fault_names() -> Vec<&'static str> {
 }
 
 impl Args {
+    /// Whether what is asked for goes together.
+    fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
+        let wants_more = self.probes || self.faults.is_some();
+        if wants_more && profile.foreign.victim().is_some() {
+            return Err(ExpectedError::Usage {
+                problem: "a program of your own is measured, and cannot be probed or broken"
+                    .to_owned(),
+                remedy: Some("leave out --probes and --faults, or --victim-cmd".to_owned()),
+            });
+        }
+        Ok(())
+    }
+
     /// What is wanted of faults; nothing unless asked for.
     fn fault_wish(&self, bench: &Bench) -> Option<plan::FaultWish> {
         let names = self.faults.clone()?;
@@ -105,7 +120,14 @@ impl Args {
 /// When nothing could run or be written; what was measured until then is in the record's folder.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    let bench = Bench::open(args.device.device.as_ref(), profile.seed)?;
+    args.check(&profile)?;
+    // A program of the user's knows no virtual time.
+    let time = if profile.foreign.victim().is_some() {
+        TimeMode::Wall
+    } else {
+        TimeMode::Virtual
+    };
+    let bench = Bench::open(args.device.device.as_ref(), profile.seed, time)?;
     let journal = cleanup::journal_of(&bench)?;
     let facts = host::of_bench(&bench, &args.profile);
     let capabilities = host::capabilities(&facts, &profile);

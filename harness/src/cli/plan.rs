@@ -81,8 +81,12 @@ fn summary(plan: &Plan) -> String {
         plan.cells.len(),
         plan.cells.len() / plan.blocks.max(1) as usize,
     );
+    let victim = plan.foreign.as_ref().map_or_else(String::new, |victim| {
+        let (command, reports) = (&victim.command, victim.reports.as_str());
+        format!("\nvictim: {command} (seen by its {reports}), started anew for most cells")
+    });
     format!(
-        "profile {} ({}), seed {}, {} tenants\n\
+        "profile {} ({}), seed {}, {} tenants{}\n\
          {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
          reversed\n\
          each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}\n\
@@ -91,6 +95,7 @@ fn summary(plan: &Plan) -> String {
         &plan.profile_hash[..plan.profile_hash.len().min(12)],
         plan.seed,
         plan.tenants,
+        victim,
         plan.blocks,
         part(d.cell_ns()),
         part(d.warmup_ns),

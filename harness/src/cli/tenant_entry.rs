@@ -8,14 +8,18 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use gpubench_record::ExitCode;
+use gpubench_record::foreign::Reports;
 
-/// First argument of a tenant process.
-pub const TENANT_ARG: &str = "__tenant";
+use crate::tenant::{FOREIGN_ARG, TENANT_ARG};
 
 /// Serves the coordinator until it says goodbye; `None` if this process is no tenant.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
-    if argv.get(1)? != TENANT_ARG {
+    let verb = argv.get(1)?;
+    if verb == FOREIGN_ARG {
+        return Some(foreign(&argv[2..]));
+    }
+    if verb != TENANT_ARG {
         return None;
     }
     // Some mechanisms share inside a process: its other tenants are on a socket.
@@ -35,6 +39,23 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
         Err(_) => return Some(ExitCode::Internal.code()),
     };
     Some(u8::try_from(status).unwrap_or(ExitCode::Internal.code()))
+}
+
+/// A tenant that has its work done by a program of the user's.
+fn foreign(arguments: &[OsString]) -> u8 {
+    let internal = ExitCode::Internal.code();
+    let [reports, command] = arguments else {
+        return internal;
+    };
+    let (Some(reports), Some(command)) = (reports.to_str(), command.to_str()) else {
+        return internal;
+    };
+    let (Some(reports), Ok(replies)) = (Reports::find(reports), replies()) else {
+        return internal;
+    };
+    let stdin = std::io::stdin().lock();
+    let status = gpubench_workloads::foreign::serve(command, reports, stdin, replies);
+    u8::try_from(status).unwrap_or(internal)
 }
 
 /// The pipe to the coordinator, moved away from standard output: what kernels print goes there,

@@ -1,5 +1,6 @@
 //! Gates on what happened around the cell: the harness's own lateness, the device, the host.
 
+use gpubench_record::foreign::FOREIGN;
 use gpubench_record::{Condition, GateState, Phase, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
@@ -24,7 +25,7 @@ const TELLING: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slo
 const VIRTUAL: &str = "n/a (virtual time)";
 
 pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
-    lateness(seen.clock, victim, found);
+    lateness(seen, victim, found);
     in_force(seen, found);
     listed(
         "foreign-process",
@@ -51,9 +52,9 @@ pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findin
 }
 
 /// A request that came due while its issuer was idle can only be late through the harness.
-fn lateness(clock: ClockKind, victim: &Tenant<'_>, found: &mut Findings) {
+fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     const GATE: &str = "lateness";
-    if clock == ClockKind::Virtual {
+    if seen.clock == ClockKind::Virtual {
         return found.gate(GATE, GateState::NotApplicable, VIRTUAL);
     }
     let rows = samples::of_phase(victim.rows, Phase::Open);
@@ -61,6 +62,11 @@ fn lateness(clock: ClockKind, victim: &Tenant<'_>, found: &mut Findings) {
     let Some(p99_ns) = lateness_p99_ns(idle) else {
         return found.not_evaluated(GATE, "no request came due while the issuer was idle");
     };
+    if seen.cell.victim == FOREIGN {
+        // It is the program that waits for its requests to come due, and no part of the harness.
+        let detail = format!("p99 of the user's program is {p99_ns:.0} ns, in its latencies");
+        return found.not_evaluated(GATE, detail);
+    }
     let median_ns = found.rates.get(figure::OPEN_LATENCY_P50_NS).copied();
     let bound_ns = LATENESS_MIN_NS.max(LATENESS_SHARE * median_ns.unwrap_or(0.0));
     let sched = victim.sched.unwrap_or("unknown");

@@ -163,6 +163,12 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
             wrong.push(format!("{}: cuMemAlloc_v2 is in {file}", tenant.name()));
         }
     }
+    // Nothing but its mappings can be known of a program of the user's: one that is linked
+    // statically, or drops the variable, is not under the library.
+    let bare = |files: &Vec<String>| !files.iter().any(|file| file == path);
+    if seen.program_mapped.as_ref().is_some_and(bare) {
+        wrong.push("victim: not mapped".to_owned());
+    }
     let evidence = if wrong.is_empty() {
         format!("{path} (BLAKE3 {hash}) answers cuMemAlloc_v2 in every tenant")
     } else {

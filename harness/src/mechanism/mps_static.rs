@@ -162,7 +162,12 @@ fn apart(seen: &Seen) -> Proof {
         twice.extend(sms.iter().copied().filter(|sm| !taken.insert(*sm)));
         told.push(format!("{} ran on {}", tenant.name(), sms.len()));
     }
-    let holds = twice.is_empty() && seen.tenants.len() > 1;
+    // A program of the user's counts nothing. What its neighbours leave untouched is its own.
+    let leaves_some = || {
+        let all = seen.native_sm_count.map_or(0, |count| count as usize);
+        seen.program_mapped.is_some() && (1..all).contains(&taken.len())
+    };
+    let holds = twice.is_empty() && (seen.tenants.len() > 1 || leaves_some());
     Proof {
         limiter: holds,
         ..during(

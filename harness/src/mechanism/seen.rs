@@ -11,7 +11,8 @@ pub struct Seen {
     pub condition: Condition,
     /// Tenants whose context was open, by process id.
     pub ours: Vec<u32>,
-    /// The same tenants with what they told, the victim first.
+    /// The same tenants with what they told, the victim first. A program of the user's tells
+    /// nothing and is not among them.
     pub tenants: Vec<TenantSeen>,
     /// Processes of our own that serve the mechanism, as an MPS server.
     pub services: Vec<u32>,
@@ -24,6 +25,9 @@ pub struct Seen {
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
     /// Compute mode of the device, as NVML names it; absent if it did not tell.
     pub compute_mode: Option<String>,
+    /// Files that the processes of the user's own program have mapped; absent where the victim is
+    /// none, empty where the system does not tell.
+    pub program_mapped: Option<Vec<String>>,
     /// SMs of the whole device, as a tenant without any mechanism sees them; absent until one has.
     pub native_sm_count: Option<u32>,
 }
@@ -67,6 +71,7 @@ impl Seen {
             mps_clients: None,
             daemon_clients: None,
             compute_mode: None,
+            program_mapped: None,
             native_sm_count: None,
         }
     }

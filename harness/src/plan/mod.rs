@@ -82,6 +82,7 @@ pub fn plan(
             .iter()
             .map(|capability| planned(capability))
             .collect(),
+        foreign: profile.foreign.victim(),
         cells: in_order(&groups, &layout),
         fault_trials: Vec::new(),
         skips,
@@ -107,14 +108,21 @@ fn asked_axes(profile: &Profile) -> Vec<String> {
 /// The pairs whose cells the profile's axes need, in report order: those of which it wants both
 /// victim and aggressor. A sub-axis that is asked for by its own name has its usual pair at least.
 fn pairs(profile: &Profile) -> Vec<&'static Pair> {
+    let foreign = profile.foreign.victim().is_some();
     let of_entry = |entry: &&'static AxisEntry| {
-        let wanted: Vec<&Pair> = entry
-            .pairs()
-            .filter(|pair| wants(&profile.victims, pair.victim))
+        let all: Vec<&'static Pair> = if foreign {
+            entry.foreign_pairs().collect()
+        } else {
+            entry.pairs().collect()
+        };
+        let wanted: Vec<&Pair> = all
+            .iter()
+            .copied()
+            .filter(|pair| foreign || wants(&profile.victims, pair.victim))
             .filter(|pair| wants(&profile.aggressors, pair.aggressor))
             .collect();
         if wanted.is_empty() && is_named(profile, entry) {
-            return entry.pairs().take(1).collect();
+            return all.into_iter().take(1).collect();
         }
         wanted
     };

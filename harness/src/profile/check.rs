@@ -41,6 +41,11 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
 }
 
 fn options(profile: &Profile) -> Result<(), Fault> {
+    let command = &profile.foreign.command;
+    if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {
+        let accepted = "a shell command; \"\" for no program of one's own";
+        return Err(Fault::at("foreign.command", "no command", accepted));
+    }
     for (key, pct) in [
         ("mps-quota.pct", profile.mps_quota.pct),
         ("mps-quota.memory_pct", profile.mps_quota.memory_pct),

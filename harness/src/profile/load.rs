@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use gpubench_record::foreign::Reports;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
 use toml::Value;
@@ -29,6 +30,10 @@ pub struct Overrides {
     pub mechanisms: Vec<String>,
     /// The axes.
     pub axes: Vec<String>,
+    /// The command of a program that is the victim.
+    pub victim_cmd: Option<String>,
+    /// How that program's work is seen.
+    pub victim_reports: Option<Reports>,
 }
 
 /// Loads a built-in profile by name, or any profile by path.
@@ -131,6 +136,12 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
     }
     if !overrides.axes.is_empty() {
         profile.axes = Wanted::Names(overrides.axes.clone());
+    }
+    if let Some(command) = &overrides.victim_cmd {
+        profile.foreign.command.clone_from(command);
+    }
+    if let Some(reports) = overrides.victim_reports {
+        profile.foreign.reports = reports;
     }
 }
 

@@ -24,7 +24,8 @@ pub use error::ProfileError;
 pub use hash::profile_hash;
 pub use load::{Overrides, load, parse};
 use options::{
-    HamiOptions, MigMpsOptions, MigOptions, MpsQuotaOptions, MpsStaticOptions, TimeSlicingOptions,
+    ForeignOptions, HamiOptions, MigMpsOptions, MigOptions, MpsQuotaOptions, MpsStaticOptions,
+    TimeSlicingOptions,
 };
 use units::{Share, Span};
 pub use wanted::Wanted;
@@ -76,6 +77,8 @@ pub struct Profile {
     /// The conventions that turn figures into levels and words.
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
+    /// A program of one's own as the victim.
+    pub foreign: ForeignOptions,
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,

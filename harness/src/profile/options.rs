@@ -1,8 +1,30 @@
 //! The table that each mechanism has in a profile. To add a mechanism's options, add its type
 //! here, its field in [`super::Profile`], and its keys in the catalogue.
 
+use gpubench_record::foreign::{ForeignVictim, Reports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// `[foreign]`: a program of one's own as the victim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignOptions {
+    /// The command, as a shell reads it, which takes the place of every victim; empty for none.
+    pub command: String,
+    /// How its work is seen: `requests` that it reports, or `lines` that it prints.
+    pub reports: Reports,
+}
+
+impl ForeignOptions {
+    /// The program, if there is one.
+    #[must_use]
+    pub fn victim(&self) -> Option<ForeignVictim> {
+        (!self.command.is_empty()).then(|| ForeignVictim {
+            command: self.command.clone(),
+            reports: self.reports,
+        })
+    }
+}
 
 /// `[time-slicing]`: processes take turns on the whole GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

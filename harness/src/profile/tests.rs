@@ -32,8 +32,8 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, \
-         device_time, telemetry_period, blocks, cell, cell_min, thresholds, time-slicing, \
-         mps-quota, mps-static, mig, mig-mps, hami)",
+         device_time, telemetry_period, blocks, cell, cell_min, thresholds, foreign, \
+         time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -221,6 +221,7 @@ fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
         seed: Some(u64::MAX),
         mechanisms: vec!["exclusive".to_owned()],
         axes: vec!["jitter".to_owned()],
+        ..Overrides::default()
     };
     let profile = load("smoke", &overrides)?;
     assert_eq!(profile.seed, u64::MAX);

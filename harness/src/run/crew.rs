@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
+use gpubench_record::foreign::ForeignVictim;
 use gpubench_record::wire::{Inside, Participants};
 use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
+use gpubench_workloads::foreign::READY_NS_MAX;
 
 use super::{Run, RunError};
 use crate::mechanism::{InForce, Mechanism, OverLimit, Questions, TenantEnv, TenantSeen};
-use crate::tenant::{Farewell, Tenant, TenantError};
+use crate::tenant::{self, Farewell, Tenant, TenantError};
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
+
+/// The same for a program of the user's, which says itself when it took too long.
+const PROGRAM: Duration = Duration::from_nanos(READY_NS_MAX + 30_000_000_000);
 
 /// Number of the clock participant that samples counters.
 pub const SAMPLER: u32 = 0;
@@ -87,7 +92,11 @@ impl Crew {
             let name = name_of(place);
             let spawner = run.setup.spawner.clone();
             let extra = &self.terms.environments[place];
-            let mut tenant = spawner.spawn(&name, participants_of(place), extra).await?;
+            let who = participants_of(place);
+            let mut tenant = match foreign(run, place) {
+                Some(program) => spawner.spawn_foreign(&name, who, extra, &program).await?,
+                None => spawner.spawn(&name, who, extra).await?,
+            };
             if self.terms.set_up.daemon.is_some() {
                 let set_up = self.terms.set_up.clone();
                 tenant.on_kill(Farewell::new(move |pid| set_up.before_kill(pid)));
@@ -206,7 +215,9 @@ impl Crew {
             ToTenant::Close
         };
         let doing = "opening or closing its context";
-        let answer = match self.ask(run, place, &message, doing, CONTEXT).await {
+        let is_program = foreign(run, place).is_some();
+        let limit = if is_program { PROGRAM } else { CONTEXT };
+        let answer = match self.ask(run, place, &message, doing, limit).await {
             // What cannot be closed cannot be used again, and its process holds it open.
             Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
                 if let Some(tenant) = self.places[place].take() {
@@ -220,6 +231,10 @@ impl Crew {
         };
         match answer {
             FromTenant::Opened { facts } if open => {
+                if is_program {
+                    // It tells nothing of the device, and is asked nothing.
+                    return Ok(());
+                }
                 // Under a mechanism a tenant may see a part of the device.
                 if self.terms.mechanism.is_none() {
                     crate::device::identity::complete(&mut run.setup.identity, &facts);
@@ -240,9 +255,11 @@ impl Crew {
         Ok(())
     }
 
-    /// What the tenants told whose contexts are open, the victim first.
+    /// What the tenants told whose contexts are open, the victim first; a program of the user's
+    /// tells nothing.
     pub fn told(&self) -> Vec<TenantSeen> {
-        let open = |tenant: &Option<Tenant>| tenant.as_ref().is_some_and(Tenant::is_open);
+        let tells = |tenant: &Tenant| tenant.is_open() && tenant.program().is_none();
+        let open = |tenant: &Option<Tenant>| tenant.as_ref().is_some_and(tells);
         let told = self.places.iter().zip(&self.told);
         told.filter(|(tenant, _)| open(tenant))
             .map(|(_, told)| told.clone())
@@ -395,14 +412,27 @@ impl Crew {
         Ok(Some(error))
     }
 
-    /// Process ids of the tenants whose contexts are open.
-    pub fn open_pids(&self) -> Vec<u32> {
-        self.places
-            .iter()
-            .flatten()
-            .filter(|t| t.is_open())
-            .map(Tenant::pid)
-            .collect()
+    /// Process ids of the tenants whose contexts are open; of a program of the user's those of its
+    /// processes that are `listed`, or its own if none is.
+    pub fn open_pids(&self, listed: &[u32]) -> Vec<u32> {
+        let open = self.places.iter().flatten().filter(|t| t.is_open());
+        let pids = |tenant: &Tenant| match tenant.program() {
+            None => vec![tenant.pid()],
+            Some(program) => {
+                let members = tenant::members(program, listed.iter().copied());
+                if members.is_empty() {
+                    vec![program]
+                } else {
+                    members
+                }
+            }
+        };
+        open.flat_map(pids).collect()
+    }
+
+    /// The program of the user's that is the victim, while it runs.
+    pub fn program(&self) -> Option<u32> {
+        self.places.first()?.as_ref()?.program()
     }
 
     /// Ends every tenant.
@@ -420,6 +450,11 @@ impl Crew {
         }
         run.setup.clock.bury()
     }
+}
+
+/// The program of the user's that is to be started in a place.
+fn foreign(run: &Run, place: usize) -> Option<ForeignVictim> {
+    run.setup.plan.foreign.clone().filter(|_| place == 0)
 }
 
 /// Writes down the end of a tenant and takes back what it held.

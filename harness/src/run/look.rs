@@ -6,26 +6,47 @@ use super::Run;
 use super::crew::Crew;
 use super::sampler::Sampled;
 use crate::mechanism::Seen;
+use crate::tenant;
 
 /// Everything that proofs are made of, right after a cell, while its contexts are still open.
 pub fn seen(run: &Run, crew: &Crew, condition: Condition, sampled: &Sampled) -> Seen {
     let set_up = &crew.terms().set_up;
-    let mut seen = Seen {
+    let (services, daemon_clients) = match set_up.servers() {
+        Ok(servers) => {
+            let clients = set_up.clients(&servers);
+            (servers, clients)
+        }
+        Err(error) => (Vec::new(), Some(Err(error))),
+    };
+    // Everybody that anybody names: among them are the processes of a program of the user's.
+    let named = [&sampled.listed, &sampled.mps_clients]
+        .into_iter()
+        .flatten();
+    let of_daemon = daemon_clients.iter().flatten();
+    let mut named: Vec<u32> = named.chain(of_daemon).flatten().copied().collect();
+    named.sort_unstable();
+    named.dedup();
+    let program = crew.program();
+    Seen {
         tenants: crew.told(),
         listed: sampled.listed.clone(),
         mps_clients: sampled.mps_clients.clone(),
         compute_mode: run.setup.identity.facts.get("compute_mode").cloned(),
         native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
-        ..Seen::new(condition, crew.open_pids())
-    };
-    match set_up.servers() {
-        Ok(servers) => {
-            seen.daemon_clients = set_up.clients(&servers);
-            seen.services = servers;
-        }
-        Err(error) => seen.daemon_clients = Some(Err(error)),
+        services,
+        daemon_clients,
+        program_mapped: program.map(|pid| mapped_by_program(pid, &named)),
+        ..Seen::new(condition, crew.open_pids(&named))
     }
-    seen
+}
+
+/// The files that the processes of a program of the user's have mapped.
+fn mapped_by_program(program: u32, named: &[u32]) -> Vec<String> {
+    let members = tenant::members(program, named.iter().copied().chain([program]));
+    let mut files: Vec<String> = members.into_iter().filter_map(mapped).flatten().collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// The files that a process has mapped, each once; absent if the system does not tell.

@@ -196,10 +196,15 @@ impl Run {
         observer.stage("starting tenants");
         let crew = standing.plain(self).await?;
         observer.stage("calibrating");
+        // A program of the user's tells nothing of the device; a neighbour does.
+        let teller = usize::from(self.setup.plan.foreign.is_some());
+        if teller > 0 {
+            crew.open_only(self, teller).await?;
+        }
         let calibration = match self.setup.calibration.take() {
             Some(calibration) => {
                 // What the whole device looks like is told by a tenant that has it.
-                crew.open_only(self, 0).await?;
+                crew.open_only(self, teller).await?;
                 calibration
             }
             None => calibrate::calibrate(self, crew).await?,

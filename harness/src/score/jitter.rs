@@ -50,6 +50,9 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         .measured
         .iter()
         .find_map(|(_, top, _)| top.aggressor.clone());
+    if context.input.plan.foreign.is_some() && pairs.measured.iter().any(without_schedule) {
+        row.warn("the victim follows no schedule: these are service times of a closed loop");
+    }
     only_beside_the_aggressor(context, &contended, &mut pairs);
     row.count("jitter", &pairs, context);
     reference::drift(context, &native, &mut row);
@@ -57,6 +60,12 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
         from_tails(context, &contended, &pairs, &mut row);
     }
     row.finish()
+}
+
+/// Whether the victim of a contended cell began its requests when it liked.
+fn without_schedule((_, top, _): &(u32, &CellResult, &CellResult)) -> bool {
+    let victim = top.tenants.first();
+    victim.is_some_and(|victim| victim.schedule_hash.is_none())
 }
 
 #[derive(Debug, PartialEq, Eq)]

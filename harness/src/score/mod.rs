@@ -160,6 +160,11 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         }
         rows.extend(fault::rows(context, mechanism));
     }
+    if context.input.plan.foreign.is_some() {
+        for row in &mut rows {
+            row.warn("the victim is the user's own program, which no share binds");
+        }
+    }
     if !context.input.plan.decides {
         let profile = &context.input.plan.profile;
         for row in &mut rows {

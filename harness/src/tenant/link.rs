@@ -71,6 +71,8 @@ pub struct Link {
     /// What of a line had arrived when a wait was given up.
     partial: Vec<u8>,
     farewell: Option<Farewell>,
+    /// A program that the tenant started, in a process group of its own.
+    program: Option<u32>,
 }
 
 impl std::fmt::Debug for Link {
@@ -110,11 +112,21 @@ impl Link {
             ended: None,
             partial: Vec::new(),
             farewell: None,
+            program: None,
         }
     }
 
     pub fn pid(&self) -> Option<u32> {
         self.holder.pid()
+    }
+
+    /// What the tenant started and will end itself, unless it is killed.
+    pub fn set_program(&mut self, program: Option<u32>) {
+        self.program = program;
+    }
+
+    pub const fn program(&self) -> Option<u32> {
+        self.program
     }
 
     pub fn on_kill(&mut self, farewell: Farewell) {
@@ -161,18 +173,30 @@ impl Link {
             return how.clone();
         }
         if let Some(pid) = self.holder.pid() {
+            let program = self.program.take();
             if let Some(farewell) = self.farewell.take() {
-                (farewell.0)(pid);
+                (farewell.0)(program.unwrap_or(pid));
             }
-            super::signal::signal_group(pid, libc::SIGTERM);
+            self.signal(program, libc::SIGTERM);
             let grace = Duration::from_millis(300);
             if tokio::time::timeout(grace, self.wait()).await.is_err() {
                 super::signal::signal_group(pid, libc::SIGKILL);
+            }
+            // Nobody waits for the program but the tenant, which is gone by now.
+            if let Some(program) = program {
+                super::signal::signal_group(program, libc::SIGKILL);
             }
         }
         let how = format!("stopped by the coordinator, {}", self.wait().await);
         self.ended = Some(how.clone());
         how
+    }
+
+    /// To the group of the tenant and to that of its program.
+    fn signal(&self, program: Option<u32>, signal: libc::c_int) {
+        for pid in self.holder.pid().into_iter().chain(program) {
+            super::signal::signal_group(pid, signal);
+        }
     }
 
     /// Waits until the tenant is gone, and says how it went. A thread is gone when its connection

@@ -3,6 +3,7 @@
 //! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; nothing
 //! of it is waited for twice.
 
+mod group;
 mod link;
 pub mod signal;
 mod spawn;
@@ -11,10 +12,12 @@ use std::time::Duration;
 
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
+use gpubench_workloads::foreign::PROGRAM_PID;
 
+pub use group::members;
 use link::Link;
 pub use link::{Farewell, LinkError};
-pub use spawn::{SpawnError, Spawner};
+pub use spawn::{FOREIGN_ARG, SpawnError, Spawner, TENANT_ARG};
 
 /// How long a tenant may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -85,6 +88,13 @@ impl Tenant {
         self.pid
     }
 
+    /// The program of the user's that it runs, which leads a process group; none for a tenant that
+    /// does its work itself, and none while its context is closed.
+    #[must_use]
+    pub const fn program(&self) -> Option<u32> {
+        self.link.program()
+    }
+
     /// The numbers under which its threads join the clock.
     #[must_use]
     pub const fn participants(&self) -> Participants {
@@ -130,9 +140,16 @@ impl Tenant {
                 code,
             }),
             Ok(Ok(answer)) => {
-                match answer {
-                    FromTenant::Opened { .. } => self.open = true,
-                    FromTenant::Closed => self.open = false,
+                match &answer {
+                    FromTenant::Opened { facts } => {
+                        self.open = true;
+                        let program = facts.get(PROGRAM_PID).and_then(|pid| pid.parse().ok());
+                        self.link.set_program(program);
+                    }
+                    FromTenant::Closed => {
+                        self.open = false;
+                        self.link.set_program(None);
+                    }
                     _ => {}
                 }
                 Ok(answer)

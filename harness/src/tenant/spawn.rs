@@ -1,4 +1,4 @@
-//! Starting a tenant: this very binary under its hidden verb, in a process group of its own.
+//! Starting a tenant: this very binary under a hidden verb, in a process group of its own.
 #![expect(
     unsafe_code,
     reason = "the parent-death signal is set between fork and exec"
@@ -11,12 +11,20 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gpubench_record::FromTenant;
+use gpubench_record::foreign::ForeignVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
+use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
 use super::link::Link;
 use super::{Tenant, TenantError};
+
+/// First argument of a tenant process.
+pub const TENANT_ARG: &str = "__tenant";
+
+/// First argument of a tenant process that runs a program of the user's.
+pub const FOREIGN_ARG: &str = "__foreign";
 
 /// Longest wait for a new process's first line.
 const HELLO: Duration = Duration::from_secs(20);
@@ -68,7 +76,24 @@ impl Spawner {
         participants: Participants,
         extra: &BTreeMap<OsString, OsString>,
     ) -> Result<Tenant, SpawnError> {
-        let link = self.start(name, extra, &[])?;
+        let link = self.start(name, extra, &[TENANT_ARG.into()])?;
+        greeted(name, participants, link).await
+    }
+
+    /// Starts a tenant that has its work done by a program of the user's.
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn`]; the program itself is started when the tenant's device is opened.
+    pub async fn spawn_foreign(
+        &self,
+        name: &str,
+        participants: Participants,
+        extra: &BTreeMap<OsString, OsString>,
+        victim: &ForeignVictim,
+    ) -> Result<Tenant, SpawnError> {
+        let (reports, command) = (victim.reports.as_str(), victim.command.as_str());
+        let arguments = [FOREIGN_ARG, reports, command].map(OsString::from);
+        let link = self.start(name, extra, &arguments)?;
         greeted(name, participants, link).await
     }
 
@@ -92,7 +117,7 @@ impl Spawner {
         let path = folder.path().join("tenants");
         let listener = UnixListener::bind(&path).map_err(start)?;
         let count = rest.len().to_string();
-        let arguments = [path.into_os_string(), count.into()];
+        let arguments = [TENANT_ARG.into(), path.into_os_string(), count.into()];
         let link = self.start(&first.0, extra, &arguments)?;
         // The process connects for its threads before it says hello for itself.
         let mut tenants = vec![greeted(&first.0, first.1, link).await?];
@@ -121,7 +146,6 @@ impl Spawner {
         };
         let mut command = Command::new(&self.program);
         command
-            .arg("__tenant")
             .args(arguments)
             .envs(&self.environment)
             .envs(extra)
@@ -130,6 +154,11 @@ impl Spawner {
             .stderr(Stdio::inherit())
             .process_group(0)
             .kill_on_drop(true);
+        if arguments.first().is_some_and(|verb| verb == FOREIGN_ARG) {
+            // Of our own kernels nobody reads the results, so a sample of the blocks will do. What
+            // a program of the user's does with its results is not known.
+            command.env_remove(SAMPLE_ENV);
+        }
         // SAFETY: between fork and exec only one plain system call is made.
         unsafe {
             command.pre_exec(|| {

@@ -120,7 +120,11 @@ impl Foreign {
             (Heard::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
                 Ok(FromProgram::Ready { arrivals }) => Ok(arrivals),
                 Ok(FromProgram::Error(text)) => Err(format!("the program says: {text}")),
-                Ok(_) => Err(bad(number, &text, "the first line has to be {\"ready\":true}")),
+                Ok(_) => Err(bad(
+                    number,
+                    &text,
+                    "the first line has to be {\"ready\":true}",
+                )),
                 Err(why) => Err(why),
             },
             (Heard::Nothing, reports) => Err(format!(
@@ -226,8 +230,7 @@ impl Foreign {
         let hash = open
             .follows
             .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
-        let log =
-            LogWriter::create(log, capacity_rows).map_err(|error| fail(error.to_string()))?;
+        let log = LogWriter::create(log, capacity_rows).map_err(|error| fail(error.to_string()))?;
         open.cell = Some(Cell {
             load,
             arrivals_ns,

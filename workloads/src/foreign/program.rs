@@ -57,7 +57,11 @@ impl Program {
     pub(super) fn start(command: &str, reports: Reports) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(command).stdin(Stdio::null()).process_group(0);
+        shell
+            .arg("-c")
+            .arg(command)
+            .stdin(Stdio::null())
+            .process_group(0);
         let descriptor = theirs.as_raw_fd();
         match reports {
             Reports::Requests => {
@@ -188,7 +192,10 @@ fn follow(
         for number in 1.. {
             line.clear();
             // A descriptor that cannot be read is as good as closed.
-            match (&mut from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            match (&mut from)
+                .take(LINE_BYTES_MAX)
+                .read_until(b'\n', &mut line)
+            {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
@@ -214,7 +221,9 @@ fn follow(
 
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        (Some(127), _) => "exit status 127, which is the shell's for a command not found".to_owned(),
+        (Some(127), _) => {
+            "exit status 127, which is the shell's for a command not found".to_owned()
+        }
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "for an unknown reason".to_owned(),

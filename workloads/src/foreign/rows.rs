@@ -4,6 +4,8 @@ use gpubench_record::foreign::{Request, RunOrder};
 use gpubench_record::sample::MISSING;
 use gpubench_record::{LoadSpec, Phase, SampleRow, SampleStatus};
 
+use crate::generator::DRAIN_NS_MAX;
+
 /// Makes the rows of one cell.
 #[derive(Debug)]
 pub(super) struct Rows {
@@ -57,7 +59,12 @@ impl Rows {
                 .iter()
                 .map(|&offset_ns| at(self.open_start_ns.saturating_add(offset_ns)))
                 .collect(),
-            until_ns: at(self.open_end_ns),
+            // Arrivals are all begun, however late, unless a backlog never ends.
+            until_ns: at(if follows {
+                self.open_end_ns.saturating_add(DRAIN_NS_MAX)
+            } else {
+                self.open_end_ns
+            }),
         }
     }
 
@@ -181,7 +188,10 @@ mod tests {
             assert!(said.contains(why), "{said}");
         }
         // What was refused has no number.
-        assert_eq!(rows.row(request(None, 1_000, 1_001)).map(|row| row.seq), Ok(0));
+        assert_eq!(
+            rows.row(request(None, 1_000, 1_001)).map(|row| row.seq),
+            Ok(0)
+        );
     }
 
     #[test]
@@ -200,10 +210,15 @@ mod tests {
         let rows = Rows::new(1_000, &LOAD);
         let followed = rows.order(&[0, 7], true);
         assert_eq!(
-            (followed.from_ns, followed.closed_until_ns, followed.until_ns),
-            (1_000, 1_030, 1_100)
+            (
+                followed.from_ns,
+                followed.closed_until_ns,
+                followed.until_ns
+            ),
+            (1_000, 1_030, 1_100 + DRAIN_NS_MAX)
         );
         assert_eq!(followed.arrivals_ns, [1_040, 1_047]);
-        assert_eq!(rows.order(&[], false).closed_until_ns, 1_100);
+        let free = rows.order(&[], false);
+        assert_eq!((free.closed_until_ns, free.until_ns), (1_100, 1_100));
     }
 }

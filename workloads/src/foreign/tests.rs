@@ -29,9 +29,7 @@ fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTen
     let mut written = Vec::new();
     assert_eq!(serve(command, reports, Cursor::new(lines), &mut written), 0);
     let text = String::from_utf8(written).expect("messages are text");
-    let said = text
-        .lines()
-        .map(|line| from_line(line).expect("a message"));
+    let said = text.lines().map(|line| from_line(line).expect("a message"));
     said.skip(1).collect()
 }
 
@@ -81,10 +79,16 @@ fn a_program_reports_its_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let [prepare, go] = cell(&log);
-    let said = answers(program, Reports::Requests, &[OPEN, prepare, go, ToTenant::Close]);
+    let said = answers(
+        program,
+        Reports::Requests,
+        &[OPEN, prepare, go, ToTenant::Close],
+    );
     let [
         FromTenant::Opened { facts },
-        FromTenant::Ready { schedule_hash: None },
+        FromTenant::Ready {
+            schedule_hash: None,
+        },
         FromTenant::Done { rows: 2, .. },
         FromTenant::Closed,
     ] = &said[..]
@@ -148,10 +152,16 @@ fn printed_lines_are_work_done() {
     let [prepare, go] = cell(&log);
     // It does not listen to SIGTERM, and what it starts does not either.
     let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
-    let said = answers(program, Reports::Lines, &[OPEN, prepare, go, ToTenant::Close]);
+    let said = answers(
+        program,
+        Reports::Lines,
+        &[OPEN, prepare, go, ToTenant::Close],
+    );
     let [
         FromTenant::Opened { .. },
-        FromTenant::Ready { schedule_hash: None },
+        FromTenant::Ready {
+            schedule_hash: None,
+        },
         FromTenant::Done { rows, .. },
         FromTenant::Closed,
     ] = &said[..]

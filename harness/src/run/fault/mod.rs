@@ -127,7 +127,7 @@ async fn one(
     crew.renew(run, last(trial)).await?;
     seen.xids = run.drain_xids(id)?;
     seen.recovery_action[1] = run.setup.nvml.recovery_action();
-    let mut ours = crew.open_pids();
+    let mut ours = crew.open_pids(&[]);
     // A server of the mechanism belongs there.
     let set_up = &crew.terms().set_up;
     let servers = set_up.servers();
