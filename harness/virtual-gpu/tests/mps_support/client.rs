@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::device::Device;
 
-use super::Error;
+use super::{Error, blocks};
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
@@ -20,7 +20,7 @@ pub const MARK: &str = "@ ";
 /// What a client says at its `hold`.
 pub const HOLDING: &str = "holding";
 
-const CHAIN: (&str, &str) = (
+pub(super) const CHAIN: (&str, &str) = (
     include_str!("../../../../kernels/ptx/fp32_chain.ptx"),
     "fp32_chain",
 );
@@ -120,12 +120,15 @@ impl Client {
             ["work", grid, until_ms] => {
                 return work(device, grid.parse()?, until_ms.parse()?).map(Some);
             }
-            ["pour", mib, until_ms] => {
-                return pour(device, mib.parse()?, until_ms.parse()?).map(Some);
+            ["measure", work, count, begin_ms] => {
+                let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
+                return blocks::measure(device, work, count, begin_ms).map(Some);
             }
-            ["push", mib, until_ms] => {
-                return push(device, mib.parse()?, until_ms.parse()?).map(Some);
+            ["lean", work, count, begin_ms] => {
+                let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
+                return blocks::lean(device, work, count, begin_ms).map(Some);
             }
+            ["launches", count] => return blocks::launches(device, count.parse()?).map(Some),
             ["census", blocks] => return census(blocks.parse()?).map(Some),
             ["gaps", ms] => return gaps(ms.parse()?).map(Some),
             other => return Err(format!("unknown step {other:?}").into()),
@@ -147,7 +150,7 @@ impl Client {
     }
 }
 
-fn ok(code: i32) -> Result<(), Error> {
+pub(super) fn ok(code: i32) -> Result<(), Error> {
     if code == 0 {
         Ok(())
     } else {
@@ -162,7 +165,7 @@ fn attribute(number: c_int) -> Result<String, Error> {
     Ok(value.to_string())
 }
 
-fn alloc(mib: u64) -> Result<u64, i32> {
+pub(super) fn alloc(mib: u64) -> Result<u64, i32> {
     let mut pointer = 0;
     // SAFETY: a valid place.
     match unsafe { cuMemAlloc_v2(&raw mut pointer, (mib << 20) as usize) } {
@@ -183,7 +186,7 @@ fn fill() -> u64 {
     total
 }
 
-fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
+pub(super) fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
     let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
     let (text, name) = (CString::new(text)?, CString::new(name)?);
     // SAFETY: valid texts and places.
@@ -198,7 +201,7 @@ fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
     Ok(function)
 }
 
-fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
+pub(super) fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
     let mut params: Vec<*mut c_void> = args
         .iter_mut()
         .map(|arg| std::ptr::from_mut(arg).cast())
@@ -285,46 +288,6 @@ fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
         let code = run(chain, grid, CHAIN_BLOCK, &mut args);
         if code != 0 {
             return Ok(format!("{count} {code}"));
-        }
-        count += 1;
-    }
-    Ok(format!("{count} 0"))
-}
-
-/// Copies within device memory until an instant; says how many.
-fn pour(device: &Device, mib: u64, until_ms: u64) -> Result<String, Error> {
-    let place = || alloc(mib).map_err(|code| format!("CUresult {code}"));
-    let (from, to) = (place()?, place()?);
-    let mut count = 0;
-    while device.now_ns() < until_ms * 1_000_000 {
-        // SAFETY: two allocations of that size.
-        unsafe {
-            ok(cuMemcpyDtoDAsync_v2(
-                to,
-                from,
-                (mib << 20) as usize,
-                null_mut(),
-            ))?;
-            ok(cuCtxSynchronize())?;
-        }
-        count += 1;
-    }
-    Ok(format!("{count} 0"))
-}
-
-/// Copies pinned host memory to the device until an instant; says how many.
-fn push(device: &Device, mib: u64, until_ms: u64) -> Result<String, Error> {
-    let bytes = (mib << 20) as usize;
-    let to = alloc(mib).map_err(|code| format!("CUresult {code}"))?;
-    let mut from: *mut c_void = null_mut();
-    // SAFETY: a valid place.
-    ok(unsafe { cuMemHostAlloc(&raw mut from, bytes, 0) })?;
-    let mut count = 0;
-    while device.now_ns() < until_ms * 1_000_000 {
-        // SAFETY: an allocation and pinned memory of that size.
-        unsafe {
-            ok(cuMemcpyHtoDAsync_v2(to, from, bytes, null_mut()))?;
-            ok(cuCtxSynchronize())?;
         }
         count += 1;
     }

@@ -2,6 +2,7 @@
 //! are this very test program again, told apart by an environment variable.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod blocks;
 pub mod client;
 
 use std::ffi::OsString;
