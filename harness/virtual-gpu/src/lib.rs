@@ -8,6 +8,7 @@
 pub mod abi;
 pub mod contents;
 pub mod cost;
+pub mod crash;
 pub mod device;
 pub mod launch;
 pub mod life;

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::crash::{self, Place};
 use crate::model::Queues;
 use crate::state::{CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State};
 
@@ -165,6 +166,7 @@ impl Shared {
     pub fn transact<R>(&self, body: impl FnOnce(&mut State, &Side<'_>) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
+        crash::pass(Place::Locked);
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         let shadow = 1 - active;
         // SAFETY: the lock is held, so nobody else touches either copy; the two are distinct.
@@ -175,8 +177,11 @@ impl Shared {
             )
         };
         draft.copy_used(published);
+        crash::pass(Place::Copied);
         let result = body(draft, &Side { layout });
+        crash::pass(Place::Changed);
         layout.active.store(shadow as u32, Ordering::Release);
+        crash::pass(Place::Published);
         Ok(result)
     }
 
@@ -187,6 +192,7 @@ impl Shared {
     pub fn read<R>(&self, body: impl FnOnce(&State) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
+        crash::pass(Place::Reading);
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         // SAFETY: the lock is held, and `body` only reads.
         Ok(body(unsafe { &*layout.states[active].get() }))
@@ -211,6 +217,7 @@ impl Shared {
                     .compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             if free {
+                crash::pass(Place::Claimed);
                 let next = (index as u32 + 1) % EVENTS as u32;
                 self.next_event.store(next, Ordering::Relaxed);
                 return Some(index as u32);

@@ -1,6 +1,7 @@
 //! Kills at random instants, in wall time: whoever dies, whenever, nobody is stuck, nothing leaks,
-//! and the device serves the next one. Under turns, under MPS (daemon and server die too), and on
-//! MIG instances.
+//! and the device serves the next one. Under turns, under MPS (daemon and server die too), on MIG
+//! instances, with green contexts and with stream priorities. (Under HAMi's stand-in: with the
+//! harness, which brings it along.)
 
 mod mps_support;
 
@@ -14,19 +15,24 @@ use gpubench_virtual_gpu::session::TimeMode::Wall;
 use mps_support::{Client, Daemon, Error, Stage, eventually, kill, quiet, scene};
 
 /// Clients killed under each mechanism; together 500.
-const TURNS: usize = 170;
-const MPS: usize = 170;
-const MIG: usize = 160;
+const TURNS: usize = 120;
+const MPS: usize = 120;
+const MIG: usize = 100;
+const GREEN: usize = 80;
+const PRIORITY: usize = 80;
 /// Clients that are there at a time.
 const BESIDE: usize = 4;
 /// Under MPS, every so many clients the server is killed, and the daemon.
 const SERVER_EVERY: usize = 17;
-const DAEMON_EVERY: usize = 40;
+const DAEMON_EVERY: usize = 28;
 /// A client lives this long at most; its start takes some of it.
 const LIFE_MS: u64 = 60;
 
 /// Opens, takes memory, gives both back, and works on a second context until it is killed.
 const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
+/// Works in streams of green contexts, or of several priorities, until it is killed.
+const GREENS: &str = "open; alloc 64; churn green 1000000";
+const PRIORITIES: &str = "open; alloc 64; churn priority 1000000";
 
 /// A machine on which calls do not wait for each other: those that die shall be at work by then,
 /// not in a queue for their context.
@@ -51,6 +57,7 @@ impl Numbers {
 /// Starts and kills clients, a few at a time, each at a random instant of its life.
 fn kill_clients(
     stage: &Stage,
+    script: &str,
     count: usize,
     seed: u64,
     env: impl Fn(usize) -> Vec<(String, String)>,
@@ -62,10 +69,16 @@ fn kill_clients(
         let mut env = env(number);
         env.push((SAMPLE_ENV.to_owned(), "1".to_owned()));
         let env: Vec<(&str, &str)> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        there.push(stage.client(0, &env, SCRIPT)?);
+        there.push(stage.client(0, &env, script)?);
         between(number)?;
         if there.len() == BESIDE {
             let at = numbers.below(BESIDE as u64) as usize;
+            // Half of them die at work, however long a busy host takes to start them.
+            if number % 2 == 0 {
+                for _ in script.matches(';') {
+                    there[at].says()?;
+                }
+            }
             std::thread::sleep(Duration::from_micros(numbers.below(LIFE_MS * 1000)));
             // Dropping kills and takes the status.
             drop(there.swap_remove(at));
@@ -150,9 +163,30 @@ fn none(_: usize) -> Vec<(String, String)> {
 fn clients_die_under_turns() -> Result<(), Error> {
     let machine = prompt()?;
     scene("clients_die_under_turns", Wall, &machine, |stage| {
-        kill_clients(stage, TURNS, 11, none, |_| Ok(()))?;
+        kill_clients(stage, SCRIPT, TURNS, 11, none, |_| Ok(()))?;
         serves_afterwards(stage, &machine, &[])?;
         many_died_at_work(stage, TURNS)
+    })
+}
+
+#[test]
+fn clients_with_green_contexts_die() -> Result<(), Error> {
+    let machine = prompt()?;
+    scene("clients_with_green_contexts_die", Wall, &machine, |stage| {
+        kill_clients(stage, GREENS, GREEN, 14, none, |_| Ok(()))?;
+        serves_afterwards(stage, &machine, &[])?;
+        many_died_at_work(stage, GREEN)
+    })
+}
+
+#[test]
+fn clients_with_streams_of_several_priorities_die() -> Result<(), Error> {
+    let test = "clients_with_streams_of_several_priorities_die";
+    let machine = prompt()?;
+    scene(test, Wall, &machine, |stage| {
+        kill_clients(stage, PRIORITIES, PRIORITY, 15, none, |_| Ok(()))?;
+        serves_afterwards(stage, &machine, &[])?;
+        many_died_at_work(stage, PRIORITY)
     })
 }
 
@@ -166,7 +200,7 @@ fn clients_servers_and_daemons_die_under_mps() -> Result<(), Error> {
         |stage| {
             let mut daemon: Option<Daemon> = Some(stage.daemon("", &[])?);
             let (mut servers, mut daemons) = (0, 0);
-            kill_clients(stage, MPS, 12, none, |number| {
+            kill_clients(stage, SCRIPT, MPS, 12, none, |number| {
                 if number % DAEMON_EVERY == DAEMON_EVERY - 1 {
                     drop(daemon.take());
                     daemons += 1;
@@ -217,7 +251,7 @@ fn clients_die_on_instances() -> Result<(), Error> {
             let uuid = uuids[number % 2].clone();
             vec![("CUDA_VISIBLE_DEVICES".to_owned(), uuid)]
         };
-        kill_clients(stage, MIG, 13, visible, |_| Ok(()))?;
+        kill_clients(stage, SCRIPT, MIG, 13, visible, |_| Ok(()))?;
         for uuid in &uuids {
             serves_afterwards(stage, &machine, &[("CUDA_VISIBLE_DEVICES", uuid)])?;
         }

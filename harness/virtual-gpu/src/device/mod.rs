@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::crash::{self, Place};
 use crate::life;
 use crate::machine::Machine;
 use crate::model::{self, Queues, Rules};
@@ -236,11 +237,12 @@ impl Device {
                 // Somebody may have buried it meanwhile and given the slot to another.
                 if state.processes.rows[slot as usize].pid == pid {
                     life::reap(state, &self.rules, slot);
+                    // Before the slot has another owner, who may have events of its own.
+                    self.shared.free_events_of(slot);
                 }
                 model::settle(state, side as &dyn Queues, &self.rules);
                 pump::pump(state, side, &self.rules)
             })?;
-            self.shared.free_events_of(slot);
             self.pass_on(granted);
             self.shared.notify_change();
         }
@@ -249,6 +251,7 @@ impl Device {
 
     fn pass_on(&self, granted: Result<usize, Held>) {
         if let Ok(index) = granted {
+            crash::pass(Place::Granted);
             self.shared.wake(index);
         }
     }

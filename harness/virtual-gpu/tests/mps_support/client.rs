@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::device::Device;
 
-use super::{Error, blocks};
+use super::{Error, blocks, churn};
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
@@ -128,6 +128,7 @@ impl Client {
                 let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
                 return blocks::lean(device, work, count, begin_ms).map(Some);
             }
+            ["churn", kind, count] => churn::churn(kind, count.parse()?)?,
             ["launches", count] => return blocks::launches(device, count.parse()?).map(Some),
             ["census", blocks] => return census(blocks.parse()?).map(Some),
             ["gaps", ms] => return gaps(ms.parse()?).map(Some),

@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 mod blocks;
+mod churn;
 pub mod client;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::device::Device;
@@ -320,6 +321,12 @@ impl Client {
         let stdin = self.child.0.stdin.as_mut().ok_or("no input")?;
         writeln!(stdin, "go")?;
         Ok(())
+    }
+
+    /// Waits for its end, whatever it said.
+    pub fn ends(mut self) -> Result<ExitStatus, Error> {
+        while self.says()?.is_some() {}
+        Ok(self.child.0.wait()?)
     }
 
     /// Waits for its end and returns what it said.
