@@ -7,7 +7,8 @@ use gpubench_record::run::{Calibration, CalibrationEntry, ProfileRef};
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Estimate,
     FORMAT_VERSION, GateResult, GateState, MatrixRow, MechanismRow, Outcome, OverallRow, Plan,
-    Proof, Provenance, Role, RunRecord, Skip, SubAxis, TenantResult, Thresholds, WorkloadSpec,
+    ProbeFigure, Proof, Provenance, Role, RunRecord, Skip, SubAxis, TenantResult, Thresholds,
+    WorkloadSpec,
 };
 
 /// Every sample record with the name of its golden files.
@@ -74,7 +75,15 @@ pub(crate) fn real() -> RunRecord {
         ],
         cells: cells(),
         probes: Vec::new(),
-        probe_figures: Vec::new(),
+        probe_figures: estimate(0.497, 0.49, 0.503, 24, "of the device")
+            .map(|estimate| ProbeFigure {
+                variant: slicing.to_owned(),
+                figure: "SM share over 10 ms, alone".to_owned(),
+                explains: Some("compute/sm".to_owned()),
+                estimate,
+            })
+            .into_iter()
+            .collect(),
         fault_trials: Vec::new(),
         claims: Vec::new(),
     }

@@ -32,7 +32,10 @@ pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
 pub use mechanism::{MechanismRow, Proof};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
-pub use probe::{CapCall, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, TracePair};
+pub use probe::{
+    CallTimes, CallTrials, CapCall, CensusPair, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure,
+    ProbeFound, ProbeResult, ProbeTold, TracePair, WorkSeries, Worked,
+};
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};

@@ -1,13 +1,19 @@
 //! Probes: single questions to tenants whose answer is no rate. What is asked, what a tenant tells,
 //! and what a whole probe found.
 
+mod compute;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::Estimate;
+use crate::workload::WorkloadSpec;
+pub use compute::{
+    CallTimes, CallTrials, CensusPair, LaunchStamp, LaunchTrials, WorkSeries, Worked,
+};
 
 /// One step of a probe, from the coordinator to a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum ProbeAsk {
     /// Take pages, mark each with a canary, count them, and keep them.
@@ -59,6 +65,31 @@ pub enum ProbeAsk {
         watch_ns: u64,
         /// Looks further apart than this are a gap.
         threshold_ns: u64,
+    },
+    /// Complete requests of a workload without a pause, and stamp the end of each on the device.
+    Work {
+        /// The workload.
+        spec: WorkloadSpec,
+        /// For how long, by the host's clock.
+        watch_ns: u64,
+        /// Where to stop if they are shorter than expected.
+        requests_max: u32,
+    },
+    /// Launch the smallest kernel that leaves a stamp, at Poisson instants.
+    Launches {
+        /// Launches a second.
+        rate_per_s: f64,
+        /// For how long.
+        watch_ns: u64,
+        /// Seed of the instants.
+        seed: u64,
+    },
+    /// Time the creation of contexts and the loading of modules.
+    Calls {
+        /// How many contexts.
+        contexts: u32,
+        /// How many modules.
+        modules: u32,
     },
 }
 
@@ -116,6 +147,15 @@ pub enum ProbeTold {
         /// Gaps that were seen, told or not.
         gaps_seen: u64,
     },
+    /// Requests were completed.
+    Worked(Worked),
+    /// Kernels were launched.
+    Launched {
+        /// Each launch.
+        stamps: Vec<LaunchStamp>,
+    },
+    /// Calls were timed.
+    Called(CallTimes),
 }
 
 /// What one probe found under one variant of a mechanism.
@@ -193,9 +233,33 @@ pub enum ProbeFound {
         /// Each time.
         traces: Vec<TracePair>,
     },
+    /// Blocks of two tenants were launched at the same time, and told on which SMs they ran.
+    Census {
+        /// SMs of the whole device.
+        device_sms: u32,
+        /// Each time.
+        rounds: Vec<CensusPair>,
+    },
+    /// A tenant kept arithmetic that fills every SM going, alone and beside a neighbour that did
+    /// the same.
+    Share {
+        /// The share of the device's arithmetic that is configured for a tenant, in millionths;
+        /// absent if none is.
+        configured_ppm: Option<u32>,
+        /// The lengths of windows over which shares are told.
+        windows_ns: Vec<u64>,
+        /// The victim alone.
+        alone: WorkSeries,
+        /// The victim beside its neighbour.
+        beside: WorkSeries,
+    },
+    /// A tenant launched the smallest kernel, alone and beside a neighbour at work.
+    Launch(LaunchTrials),
+    /// A tenant created contexts and loaded modules, alone and beside a busy neighbour.
+    Calls(CallTrials),
     /// It could not be done.
     Broken {
-        /// Name of the sub-axis.
+        /// Name of the sub-axis, or of the probe where it answers none.
         sub_axis: String,
         /// Why.
         reason: String,
@@ -216,8 +280,11 @@ pub struct TracePair {
 pub struct ProbeFigure {
     /// Canonical variant.
     pub variant: String,
-    /// Its name: `time slice`, `switch gap`, `overlap`.
+    /// Its name: `time slice`, `switch gap`, `overlap`...
     pub figure: String,
+    /// The sub-axis whose rows it explains, as `axis/sub-axis`; it moves no level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explains: Option<String>,
     /// The figure.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -237,7 +304,7 @@ pub struct CapCall {
 }
 
 impl ProbeFound {
-    /// Name of the sub-axis of memory that it speaks for; `turns` for what speaks for none.
+    /// Name of the sub-axis of memory that it speaks for; the probe's own where it speaks for none.
     #[must_use]
     pub fn sub_axis(&self) -> &str {
         match self {
@@ -246,6 +313,10 @@ impl ProbeFound {
             Self::Capacity { .. } => "capacity",
             Self::Visibility { .. } => "visibility",
             Self::Turns { .. } => "turns",
+            Self::Census { .. } => "census",
+            Self::Share { .. } => "share",
+            Self::Launch(_) => "launch-latency",
+            Self::Calls(_) => "driver-calls",
             Self::Broken { sub_axis, .. } => sub_axis,
         }
     }

@@ -3,6 +3,8 @@
 //! Profiles, plans and `list` read this; the mechanism room implements what stands here. To add a
 //! mechanism, add its entry, and its options to `profile::options`.
 
+pub mod probes;
+
 /// A way to share one GPU, as far as it can be told without a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MechanismEntry {

@@ -173,6 +173,20 @@ pub fn axes() -> Vec<Row> {
     cells.chain(probes).chain([jitter]).collect()
 }
 
+/// Questions to tenants whose answer is no rate.
+pub fn probes() -> Vec<Row> {
+    let row = |entry: &catalogue::probes::ProbeEntry| Row {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        details: vec![
+            ("sub_axis", json!(entry.sub_axis)),
+            ("scored", json!(entry.scored)),
+            ("flag", json!(entry.flag)),
+        ],
+    };
+    catalogue::probes::CATALOGUE.iter().map(row).collect()
+}
+
 /// Profiles inside the binary.
 pub fn profiles() -> Vec<Row> {
     let row = |entry: &built_in::BuiltIn| Row {

@@ -33,6 +33,8 @@ enum What {
     Faults,
     /// Scored dimensions, with the workloads that show them
     Axes,
+    /// Questions to tenants whose answer is no rate
+    Probes,
     /// Run profiles inside the binary
     Profiles,
     /// Ways to render a record
@@ -59,6 +61,7 @@ fn rows(what: What) -> Vec<Row> {
         What::Workloads => catalogues::workloads(),
         What::Faults => catalogues::faults(),
         What::Axes => catalogues::axes(),
+        What::Probes => catalogues::probes(),
         What::Profiles => catalogues::profiles(),
         What::Formats => catalogues::formats(),
     }

@@ -41,7 +41,10 @@ pub struct Args {
     /// takes over the calibration of the first.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
-    /// After the cells, probe each mechanism: memory caps, reservations, residue, visibility
+    /// After the cells, probe each mechanism: memory, SMs, shares, launches, driver calls
+    ///
+    /// Questions whose answer is no rate (`gpubench list probes`). Those of memory make rows of
+    /// their axis; the others explain the rows of compute and move no level.
     #[arg(long)]
     probes: bool,
     /// Break things too: all faults, or only these (separate by commas)

@@ -125,6 +125,11 @@ impl Mechanism for Hami {
         Some(limit_mib(asked) << 20)
     }
 
+    fn compute_share(&self, asked: &Asked<'_>) -> Option<f64> {
+        let pct = asked.profile.hami.sm_pct;
+        (pct < 100).then(|| f64::from(pct) / 100.0)
+    }
+
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         if seen.condition.is_native() || seen.tenants.is_empty() {
             return Vec::new();

@@ -120,6 +120,12 @@ pub trait Mechanism: Sync {
         None
     }
 
+    /// The share of the device's arithmetic that one tenant is told to keep to; none if that is
+    /// not set, or if it is a part of the SMs that the tenant itself sees.
+    fn compute_share(&self, _asked: &Asked<'_>) -> Option<f64> {
+        None
+    }
+
     /// Judges what was seen while one of its cells ran. Empty if the cell can show nothing.
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof>;
 }

@@ -84,6 +84,11 @@ impl Mechanism for MpsQuota {
         memory_limit_mib(asked).map(|mib| mib << 20)
     }
 
+    fn compute_share(&self, asked: &Asked<'_>) -> Option<f64> {
+        let pct = asked.profile.mps_quota.pct;
+        (pct < 100).then(|| f64::from(pct) / 100.0)
+    }
+
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         let mut proofs = mps::clients(seen);
         if proofs.is_empty() {

@@ -121,6 +121,7 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
         Span::from_ms(10),
         Span::from_s(60),
     )?;
+    windows(&profile.probe_windows)?;
     if profile.load > 0.0 && profile.load <= 1.0 {
         return Ok(());
     }
@@ -129,6 +130,24 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
         format!("{} is no load", profile.load),
         "above 0 and at most 1",
     ))
+}
+
+/// Longer windows are made of the shortest.
+fn windows(windows: &[Span]) -> Result<(), Fault> {
+    const KEY: &str = "probe_windows";
+    const ACCEPTED: &str = "\"5ms\" to \"10s\", each once, all multiples of the shortest";
+    let Some(shortest) = windows.iter().min() else {
+        return Err(Fault::at(KEY, "an empty list", ACCEPTED));
+    };
+    for (index, window) in windows.iter().enumerate() {
+        let fits = (Span::from_ms(5)..=Span::from_s(10)).contains(window);
+        let whole = fits && window.ns.is_multiple_of(shortest.ns);
+        if !whole || windows[..index].contains(window) {
+            let fault = Fault::at(KEY, format!("{window} is no window here"), ACCEPTED);
+            return Err(fault.element(index));
+        }
+    }
+    Ok(())
 }
 
 fn doses(doses: &[f64]) -> Result<(), Fault> {

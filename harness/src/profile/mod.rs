@@ -68,6 +68,8 @@ pub struct Profile {
     pub device_time: Span,
     /// Interval of the readings of power, clocks, temperature and utilisation.
     pub telemetry_period: Span,
+    /// Lengths of the windows over which `matrix --probes` tells shares of the device.
+    pub probe_windows: Vec<Span>,
     /// How many blocks; a block runs every cell once.
     pub blocks: Blocks,
     /// Length of the parts of every cell.

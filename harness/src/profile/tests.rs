@@ -32,8 +32,8 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, \
-         device_time, telemetry_period, blocks, cell, cell_min, thresholds, foreign, \
-         time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
+         device_time, telemetry_period, probe_windows, blocks, cell, cell_min, thresholds, \
+         foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -51,6 +51,11 @@ const WRONG: &[(&str, &str)] = &[
         "profile mine.toml:4: key `axes`: unknown axis \"l3\" (accepted: memory, compute, \
          bandwidth, jitter, power, compute/sm, compute/issue, compute/launch, compute/driver, \
          bandwidth/dram, bandwidth/l2, bandwidth/pcie, memory/capacity, power/power)",
+    ),
+    (
+        "version = 1\nprobe_windows = [\"10ms\", \"25ms\"]\n",
+        "profile mine.toml:2: key `probe_windows`: 25ms is no window here (accepted: \"5ms\" to \
+         \"10s\", each once, all multiples of the shortest)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",

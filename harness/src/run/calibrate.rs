@@ -98,7 +98,7 @@ async fn verify(
 }
 
 /// Calibrates one workload; a tenant that cannot is asked again where time is real.
-async fn patiently(
+pub(super) async fn patiently(
     run: &mut Run,
     crew: &mut Crew,
     place: usize,

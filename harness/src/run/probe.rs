@@ -5,60 +5,46 @@
 //! Each begins with contexts that were just opened, so that a tenant has nothing but its context.
 //! What it finds is written down as it is; `score` says what it means.
 
+mod calls;
+mod census;
+mod latency;
+mod memory;
+mod pair;
+mod share;
 mod turns;
 
 use std::time::Duration;
 
-use gpubench_kernels::driver::AllocKind;
 use gpubench_record::{
-    CapCall, Cell, Condition, FromTenant, ProbeAsk, ProbeFound, ProbeResult, ProbeTold, RunEvent,
-    ToTenant,
+    Cell, FromTenant, ProbeAsk, ProbeFound, ProbeResult, ProbeTold, RunEvent, ToTenant,
 };
 
 use super::crew::Crew;
 use super::standing::Standing;
 use super::{Observer, Run, RunError};
 use crate::catalogue::EXCLUSIVE;
-use crate::mechanism::Mechanism;
+use memory::GivenUp;
+use share::Yardstick;
 
 /// Longest wait for one step.
-const STEP: Duration = Duration::from_secs(120);
-
-/// Times that a reservation is tried: with none refused, the lower bound of the share is 0.95
-/// (Clopper-Pearson, one-sided).
-const RESERVATIONS: u32 = 59;
-/// Times that free memory is looked at, before and after the neighbour took some.
-const LOOKS: u32 = 14;
-/// How much the neighbour takes each time.
-const LOOK_BYTES: u64 = 256 << 20;
-/// Times that every call is tried against the limit.
-const ROUNDS: u32 = 3;
-/// Pieces in which a neighbour takes everything, and in which a reservation is taken.
-const HOG_PIECES: u32 = 32;
-const RESERVATION_PIECES: u32 = 16;
-/// A tenant that is shown less than this share of the device is under a limit that it can see.
-const LIMITED_VIEW: f64 = 0.95;
-
-/// The GPU's large page, in which drivers hand memory out.
-const PAGE_BYTES: u32 = 2 << 20;
-/// In virtual time every word costs an interpreter's work: small pages, and few of them.
-const PAGE_BYTES_VIRTUAL: u32 = 4096;
-const PAGES_VIRTUAL: u64 = 256;
-/// Which canary: not zero in any of its words, for every page size above.
-const CANARY: u32 = 0xc0ff_ee11;
+const STEP: Duration = Duration::from_secs(300);
 
 /// The victim's place, and that of the neighbour that owns what is looked for.
 const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
 /// What is asked under each mechanism, in this order.
-const PROBES: [Probe; 6] = [
+const PROBES: [Probe; 10] = [
     Probe::Capacity,
     Probe::Cap,
     Probe::Residue(GivenUp::Freed),
     Probe::Residue(GivenUp::Context),
     Probe::Visibility,
     Probe::Turns,
+    Probe::Census,
+    Probe::Share,
+    Probe::Launch,
+    Probe::Calls,
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -68,33 +54,37 @@ enum Probe {
     Residue(GivenUp),
     Visibility,
     Turns,
-}
-
-/// How a tenant gave its pages up.
-#[derive(Debug, Clone, Copy)]
-enum GivenUp {
-    Freed,
-    Context,
+    Census,
+    Share,
+    Launch,
+    Calls,
 }
 
 impl Probe {
-    const fn sub_axis(self) -> &'static str {
+    /// As `catalogue::probes` has it.
+    const fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
             Self::Cap => "cap",
             Self::Residue(_) => "residue",
             Self::Visibility => "visibility",
             Self::Turns => "turns",
+            Self::Census => "census",
+            Self::Share => "share",
+            Self::Launch => "launch-latency",
+            Self::Calls => "driver-calls",
         }
     }
 }
 
-/// Probes every mechanism of the plan but the reference, which has no neighbour.
+/// Probes every mechanism of the plan. The reference has no neighbour: it gives the yardstick.
 pub async fn campaign(
     run: &mut Run,
     standing: &mut Standing,
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
+    observer.stage("probing the device alone");
+    let yardstick = yardstick(run, standing).await?;
     for planned in run.setup.plan.mechanisms.clone() {
         let cells = &run.setup.plan.cells;
         let own = |cell: &&Cell| cell.variant == planned.variant && cell.variant != EXCLUSIVE;
@@ -110,14 +100,8 @@ pub async fn campaign(
             let Ok(crew) = standing.ready(run, &cell).await? else {
                 break;
             };
-            let found = match one(run, crew, probe).await {
-                Ok(found) => found,
-                Err(RunError::Tenant(error)) => ProbeFound::Broken {
-                    sub_axis: probe.sub_axis().to_owned(),
-                    reason: error.to_string(),
-                },
-                Err(other) => return Err(other),
-            };
+            let found = one(run, crew, &yardstick, probe).await;
+            let found = unless_broken(found, probe.name())?;
             let variant = planned.variant.clone();
             let result = ProbeResult { variant, found };
             run.events.append(&RunEvent::Probed { result })?;
@@ -127,239 +111,71 @@ pub async fn campaign(
     Ok(())
 }
 
-async fn one(run: &mut Run, crew: &mut Crew, probe: Probe) -> Result<ProbeFound, RunError> {
+/// What the device does alone, which shares are held against; or why nobody could find it out.
+async fn yardstick(
+    run: &mut Run,
+    standing: &mut Standing,
+) -> Result<Result<Yardstick, String>, RunError> {
+    let mut cells = run.setup.plan.cells.iter();
+    let Some(cell) = cells.find(|cell| cell.variant == EXCLUSIVE).cloned() else {
+        return Ok(Err("the plan has no cell on the device alone".to_owned()));
+    };
+    let crew = match standing.ready(run, &cell).await? {
+        Ok(crew) => crew,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let found = share::yardstick(run, crew).await;
+    crew.close(run).await?;
+    match found {
+        Ok((yardstick, found)) => {
+            let variant = EXCLUSIVE.to_owned();
+            let result = ProbeResult { variant, found };
+            run.events.append(&RunEvent::Probed { result })?;
+            Ok(Ok(yardstick))
+        }
+        Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),
+        Err(other) => Err(other),
+    }
+}
+
+/// What a tenant could not do is a finding; everything else ends the run.
+fn unless_broken(found: Result<ProbeFound, RunError>, probe: &str) -> Result<ProbeFound, RunError> {
+    match found {
+        Err(RunError::Tenant(error)) => Ok(broken(probe, error.to_string())),
+        other => other,
+    }
+}
+
+fn broken(probe: &str, reason: String) -> ProbeFound {
+    ProbeFound::Broken {
+        sub_axis: probe.to_owned(),
+        reason,
+    }
+}
+
+async fn one(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Result<Yardstick, String>,
+    probe: Probe,
+) -> Result<ProbeFound, RunError> {
     if run.setup.plan.tenants < 2 {
-        return Ok(ProbeFound::Broken {
-            sub_axis: probe.sub_axis().to_owned(),
-            reason: "the plan has no neighbour: two tenants are needed".to_owned(),
-        });
+        let reason = "the plan has no neighbour: two tenants are needed";
+        return Ok(broken(probe.name(), reason.to_owned()));
     }
     crew.close(run).await?;
-    match probe {
-        Probe::Capacity => capacity(run, crew).await,
-        Probe::Cap => cap(run, crew).await,
-        Probe::Residue(given_up) => residue(run, crew, given_up).await,
-        Probe::Visibility => visibility(run, crew).await,
-        Probe::Turns => turns::turns(run, crew).await,
-    }
-}
-
-/// Neighbours take all that they can get; the victim then takes what it is entitled to.
-async fn capacity(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
-    let device = device_bytes(run);
-    let reserved = (device as f64 * run.setup.plan.share) as u64;
-    let places = run.setup.plan.tenants as usize;
-    let (mut honoured, mut hogged_bytes, mut granted_bytes) = (0, u64::MAX, u64::MAX);
-    for _ in 0..RESERVATIONS {
-        let mut hogged = 0;
-        for place in NEIGHBOUR..places {
-            hogged += take(run, crew, place, hold(device, HOG_PIECES)).await?.0;
-        }
-        let reservation = hold(reserved, RESERVATION_PIECES);
-        let granted = take(run, crew, VICTIM, reservation).await?.0;
-        for place in VICTIM..places {
-            release(run, crew, place).await?;
-        }
-        honoured += u32::from(granted == reserved);
-        hogged_bytes = hogged_bytes.min(hogged);
-        granted_bytes = granted_bytes.min(granted);
-    }
-    Ok(ProbeFound::Capacity {
-        reserved_bytes: reserved,
-        trials: RESERVATIONS,
-        honoured,
-        hogged_bytes,
-        granted_bytes,
-    })
-}
-
-/// A tenant alone takes all that it can get, by one call after the other.
-async fn cap(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.open_only(run, VICTIM).await?;
-    let device = device_bytes(run);
-    let (total, free) = shown(run, crew, VICTIM).await?;
-    let limited_view = (total as f64) < device as f64 * LIMITED_VIEW;
-    let asked = run.setup.host.asked();
-    let set = crew
-        .terms()
-        .mechanism
-        .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
-    let mut calls = Vec::new();
-    for kind in AllocKind::ALL {
-        let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
-        for _ in 0..ROUNDS {
-            let ask = ProbeAsk::Grab {
-                call: kind.function().to_owned(),
-                most_bytes: device,
-            };
-            let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
-            (least, most) = (least.min(bytes), most.max(bytes));
-            refused_with = refused;
-        }
-        calls.push(CapCall {
-            call: kind.function().to_owned(),
-            bytes: (least, most),
-            rounds: ROUNDS,
-            refused_with,
-        });
-    }
-    Ok(ProbeFound::Cap {
-        // A part of the device is its own limit.
-        limit_bytes: set.or(limited_view.then_some(total)),
-        device_bytes: device,
-        // What the whole device has in use is not only this tenant's.
-        in_use_bytes: if limited_view {
-            total - free.min(total)
-        } else {
-            0
-        },
-        calls,
-    })
-}
-
-/// The neighbour marks pages and gives them up; the victim looks for them.
-async fn residue(
-    run: &mut Run,
-    crew: &mut Crew,
-    given_up: GivenUp,
-) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
-    let (page_bytes, pages, scan) = if run.setup.clock.is_virtual() {
-        (PAGE_BYTES_VIRTUAL, PAGES_VIRTUAL, PAGES_VIRTUAL)
-    } else {
-        let all = device_bytes(run) / u64::from(PAGE_BYTES);
-        // All that can be had, because nobody knows where the neighbour's pages come up again.
-        (
-            (PAGE_BYTES),
-            (all as f64 * run.setup.plan.share) as u64,
-            all,
-        )
-    };
-    let (marked, found_by_owner, _) = mark(run, crew, pages, page_bytes).await?;
-    match given_up {
-        GivenUp::Freed => release(run, crew, NEIGHBOUR).await?,
-        GivenUp::Context => crew.open_only(run, VICTIM).await?,
-    }
-    let ask = ProbeAsk::Scan {
-        pages: scan,
-        page_bytes,
-        seed: CANARY,
-    };
-    match step(run, crew, VICTIM, ask).await? {
-        ProbeTold::Scanned { pages, stale } => Ok(ProbeFound::Residue {
-            given_up: match given_up {
-                GivenUp::Freed => "freed",
-                GivenUp::Context => "context",
-            }
-            .to_owned(),
-            page_bytes,
-            marked,
-            found_by_owner,
-            scanned: pages,
-            stale,
-        }),
-        other => Err(unexpected(crew, VICTIM, other)),
-    }
-}
-
-/// The neighbour has memory; the victim reads at its addresses, and watches free memory.
-async fn visibility(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
-    let (page_bytes, pages) = (PAGE_BYTES_VIRTUAL, RESERVATIONS.into());
-    let (_, _, addresses) = mark(run, crew, pages, page_bytes).await?;
-    let reads = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    let ask = ProbeAsk::Read {
-        addresses,
-        seed: CANARY,
-    };
-    let kept_out = match step(run, crew, VICTIM, ask).await? {
-        ProbeTold::Read { refused, other, .. } => refused + other,
-        other => return Err(unexpected(crew, VICTIM, other)),
-    };
-    let mut seen_in_free = 0;
-    for _ in 0..LOOKS {
-        let before = shown(run, crew, VICTIM).await?.1;
-        let (taken, _) = take(run, crew, NEIGHBOUR, hold(LOOK_BYTES, 1)).await?;
-        let after = shown(run, crew, VICTIM).await?.1;
-        release(run, crew, NEIGHBOUR).await?;
-        seen_in_free += u32::from(taken > 0 && before.saturating_sub(after) >= taken / 2);
-    }
-    let pid = crew
-        .told()
-        .iter()
-        .find(|told| told.place == NEIGHBOUR)
-        .map(|told| told.pid);
-    let listed = run.setup.nvml.compute_pids().ok();
-    Ok(ProbeFound::Visibility {
-        reads,
-        kept_out,
-        looks: LOOKS,
-        seen_in_free,
-        seen_in_nvml: pid.and_then(|pid| Some(listed?.contains(&pid))),
-    })
-}
-
-/// All the memory of the device.
-const fn device_bytes(run: &Run) -> u64 {
-    run.setup.host.facts.memory_mib << 20
-}
-
-const fn hold(most_bytes: u64, pieces: u32) -> ProbeAsk {
-    ProbeAsk::Hold { most_bytes, pieces }
-}
-
-async fn mark(
-    run: &mut Run,
-    crew: &mut Crew,
-    pages: u64,
-    page_bytes: u32,
-) -> Result<(u64, u64, Vec<u64>), RunError> {
-    let ask = ProbeAsk::Mark {
-        pages,
-        page_bytes,
-        seed: CANARY,
-    };
-    match step(run, crew, NEIGHBOUR, ask).await? {
-        ProbeTold::Marked {
-            pages,
-            found,
-            addresses,
-        } => Ok((pages, found, addresses)),
-        other => Err(unexpected(crew, NEIGHBOUR, other)),
-    }
-}
-
-async fn take(
-    run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
-    ask: ProbeAsk,
-) -> Result<(u64, Option<i32>), RunError> {
-    match step(run, crew, place, ask).await? {
-        ProbeTold::Took {
-            bytes,
-            refused_with,
-        } => Ok((bytes, refused_with)),
-        other => Err(unexpected(crew, place, other)),
-    }
-}
-
-async fn release(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(), RunError> {
-    match step(run, crew, place, ProbeAsk::Release).await? {
-        ProbeTold::Released => Ok(()),
-        other => Err(unexpected(crew, place, other)),
-    }
-}
-
-/// All memory and free memory, as a tenant is shown them.
-async fn shown(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(u64, u64), RunError> {
-    match step(run, crew, place, ProbeAsk::Look).await? {
-        ProbeTold::Shown {
-            total_bytes,
-            free_bytes,
-        } => Ok((total_bytes, free_bytes)),
-        other => Err(unexpected(crew, place, other)),
+    let with = |reason: &String| Ok(broken(probe.name(), format!("no yardstick: {reason}")));
+    match (probe, yardstick) {
+        (Probe::Capacity, _) => memory::capacity(run, crew).await,
+        (Probe::Cap, _) => memory::cap(run, crew).await,
+        (Probe::Residue(given_up), _) => memory::residue(run, crew, given_up).await,
+        (Probe::Visibility, _) => memory::visibility(run, crew).await,
+        (Probe::Turns, _) => turns::turns(run, crew).await,
+        (Probe::Census, _) => census::census(run, crew).await,
+        (Probe::Share, Ok(yardstick)) => share::share(run, crew, yardstick).await,
+        (Probe::Launch, Ok(yardstick)) => latency::launches(run, crew, yardstick).await,
+        (Probe::Calls, Ok(yardstick)) => calls::calls(run, crew, yardstick).await,
+        (Probe::Share | Probe::Launch | Probe::Calls, Err(reason)) => with(reason),
     }
 }
 
@@ -378,4 +194,18 @@ async fn step(
 
 fn unexpected(crew: &Crew, place: usize, told: ProbeTold) -> RunError {
     crew.unexpected(place, &FromTenant::Probed { told })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PROBES;
+    use crate::catalogue::probes::CATALOGUE;
+
+    #[test]
+    fn every_probe_of_the_catalogue_is_asked_in_its_order() {
+        let mut asked: Vec<&str> = PROBES.iter().map(|probe| probe.name()).collect();
+        asked.dedup();
+        let known: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();
+        assert_eq!(asked, known);
+    }
 }

@@ -107,9 +107,9 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
             ProbeFound::Cap { .. } => range = cap(one, row),
             ProbeFound::Residue { .. } => residue(one, &mut share, row),
             ProbeFound::Visibility { .. } => visibility(one, &mut share, row),
-            // Turns belong to no sub-axis of memory.
-            ProbeFound::Turns { .. } => {}
             ProbeFound::Broken { reason, .. } => row.doubt(format!("the probe broke: {reason}")),
+            // The others belong to no sub-axis of memory.
+            _ => {}
         }
     }
     if share.trials > 0 {

@@ -25,12 +25,12 @@ mod jitter;
 mod level;
 mod memory;
 mod overall;
+mod probe_figures;
 mod reference;
 mod resource;
 mod row;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod word;
 
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     Ok(Scored {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
         overall,
-        probe_figures: turns::figures(input.probes),
+        probe_figures: probe_figures::figures(input.probes),
     })
 }
 

@@ -6,6 +6,7 @@
 //! a sampled one not even in another context or process.
 //! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
 
+mod clocking;
 mod deferred;
 mod execute;
 mod ledger;
@@ -23,9 +24,10 @@ use crate::machine::Machine;
 use crate::ptx;
 use crate::state::{Op, OpKind};
 
+pub use clocking::Clocking;
 use deferred::{Deferred, Work};
 pub use deferred::{finish_deferred, finish_deferred_writes, is_owed, owes, repeat_later};
-pub use execute::Clocking;
+
 use execute::{Outcome, execute};
 pub use ledger::Ledger;
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use gpubench_record::{DeviceKind, Estimate, MatrixRow, RunRecord};
+use gpubench_record::{DeviceKind, Estimate, MatrixRow, ProbeFigure, RunRecord};
 
 use super::{Format, RenderError, RenderOptions};
 
@@ -32,7 +32,7 @@ const TEXT_COLUMNS: [&str; 15] = [
 const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
 
 /// The figures, each with value, lo, hi, n and unit.
-const FIGURES: [&str; 7] = [
+const FIGURES: [&str; 8] = [
     "retention",
     "guarantee",
     "efficiency",
@@ -40,7 +40,14 @@ const FIGURES: [&str; 7] = [
     "isolation_index",
     "jitter",
     "survival",
+    "overshoot",
 ];
+
+/// A figure of a probe has a line of its own: its name, and the figure.
+const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
+
+/// What stands beside each value.
+const PARTS: [&str; 4] = ["lo", "hi", "n", "unit"];
 
 impl Format for Csv {
     fn name(&self) -> &'static str {
@@ -52,7 +59,7 @@ impl Format for Csv {
     }
 
     fn summary(&self) -> &'static str {
-        "the matrix, one line a row, every figure with lo, hi, n and unit"
+        "the matrix and probes, one line a row, every figure with lo, hi, n and unit"
     }
 
     fn render(
@@ -68,29 +75,41 @@ impl Format for Csv {
             .collect();
         for figure in FIGURES {
             header.push(figure.to_owned());
-            header.extend(["lo", "hi", "n", "unit"].map(|part| format!("{figure}_{part}")));
+            header.extend(PARTS.map(|part| format!("{figure}_{part}")));
         }
+        header.extend(PROBE_COLUMNS.map(str::to_owned));
+        header.extend(PARTS.map(|part| format!("figure_{part}")));
         write_line(out, &header)?;
         for row in &record.matrix {
             write_line(out, &fields(record, row))?;
+        }
+        for figure in &record.probe_figures {
+            write_line(out, &probe_fields(record, figure, header.len()))?;
         }
         Ok(())
     }
 }
 
-fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
+/// What every line of a record begins with.
+fn of_record(record: &RunRecord) -> Vec<String> {
     let kind = match record.device.kind {
         DeviceKind::Real => "real",
         DeviceKind::Virtual => "virtual",
     };
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let mut fields = vec![
+    vec![
         kind.to_owned(),
         record.device.name.clone(),
         record.device.driver.clone(),
         record.profile.name.clone(),
         record.plan.decides.to_string(),
         record.complete.to_string(),
+    ]
+}
+
+fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut fields = of_record(record);
+    fields.extend([
         row.mechanism.clone(),
         row.variant.clone(),
         row.axis.clone(),
@@ -105,7 +124,7 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         row.claimed.join("; "),
         text(&row.u_kind),
         row.requests.to_string(),
-    ];
+    ]);
     let figures = [
         &row.retention,
         &row.guarantee,
@@ -114,10 +133,30 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         &row.isolation_index,
         &row.jitter,
         &row.survival,
+        &row.overshoot,
     ];
     for figure in figures {
         fields.extend(flattened(figure.as_ref()));
     }
+    // This line is of no probe's figure.
+    fields.extend(vec![String::new(); PROBE_COLUMNS.len() + PARTS.len()]);
+    fields
+}
+
+/// A line of so many columns for the figure of a probe.
+fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<String> {
+    // A variant is its mechanism's name with what is set.
+    let mechanism = one.variant.split('[').next().unwrap_or_default();
+    let explains = one.explains.as_deref().unwrap_or_default();
+    let (axis, sub_axis) = explains.split_once('/').unwrap_or((explains, ""));
+    let mut fields = of_record(record);
+    for text in [mechanism, &one.variant, axis, sub_axis, "probe"] {
+        fields.push(text.to_owned());
+    }
+    let figure = flattened(Some(&one.estimate));
+    fields.resize(columns - 1 - figure.len(), String::new());
+    fields.push(one.figure.clone());
+    fields.extend(figure);
     fields
 }
 

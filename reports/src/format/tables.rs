@@ -78,14 +78,17 @@ pub(super) fn more_figures(record: &RunRecord) -> Table {
 
 /// What probes measured that is no score.
 pub(super) fn probe_figures(record: &RunRecord) -> Table {
-    let columns = ["mechanism", "what", "figure", "n"].map(str::to_owned);
+    let columns = ["mechanism", "explains", "what", "figure", "n"].map(str::to_owned);
     let rows = record.probe_figures.iter().map(|one| {
+        let explains = one.explains.as_deref().unwrap_or_default();
         let figure = Cell::Figure {
             estimate: Some(one.estimate.clone()),
             unit: Some(one.estimate.unit.clone()),
         };
         let n = Cell::text(one.estimate.n.to_string());
-        vec![Cell::text(&one.variant), Cell::text(&one.figure), figure, n]
+        let variant = Cell::text(&one.variant);
+        let (explains, what) = (Cell::text(explains), Cell::text(&one.figure));
+        vec![variant, explains, what, figure, n]
     });
     Table::new("probe-figures", "Probes", columns.into(), rows)
 }

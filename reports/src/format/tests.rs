@@ -133,7 +133,8 @@ fn csv_has_the_same_columns_whatever_the_record() {
     let mut headers = BTreeSet::new();
     for (name, record) in sample_records::all() {
         let lines = parse_csv(&render("csv", &record, &options()));
-        assert_eq!(lines.len(), record.matrix.len() + 1, "{name}");
+        let rows = record.matrix.len() + record.probe_figures.len();
+        assert_eq!(lines.len(), rows + 1, "{name}");
         assert!(
             lines.iter().all(|line| line.len() == lines[0].len()),
             "{name}"

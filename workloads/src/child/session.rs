@@ -8,6 +8,7 @@ use gpubench_kernels::driver::{Attribute, Context, Device, Driver, DriverError, 
 use gpubench_record::wire::Inside;
 use gpubench_record::{ProbeAsk, ProbeTold, WorkloadSpec};
 
+use crate::clock::Time;
 use crate::device::EventPool;
 use crate::load::{self, Gpu, LoadError, Prepared};
 use crate::probe::{self, Kept, ProbeError};
@@ -91,9 +92,13 @@ impl Session {
     }
 
     /// Does one step of a probe, with the workload's memory out of its way.
-    pub(super) fn probe(&mut self, ask: &ProbeAsk) -> Result<ProbeTold, ProbeError> {
+    pub(super) fn probe(
+        &mut self,
+        time: &dyn Time,
+        ask: &ProbeAsk,
+    ) -> Result<ProbeTold, ProbeError> {
         self.put_away();
-        probe::step(&self.gpu, &mut self.kept, ask)
+        probe::step(&self.gpu, time, &mut self.kept, ask)
     }
 
     /// Readies that many event pairs.

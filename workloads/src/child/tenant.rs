@@ -232,9 +232,9 @@ impl Tenant {
     fn probe(&mut self, ask: &ProbeAsk) -> Result<FromTenant, Failure> {
         const DOING: &str = "probing";
         let open = usable(&mut self.open, DOING)?;
-        let session = &mut open.session;
-        let told = joined(&self.clock, open.participants, DOING, || {
-            session.probe(ask).doing(DOING)
+        let (clock, session) = (&self.clock, &mut open.session);
+        let told = joined(clock, open.participants, DOING, || {
+            session.probe(clock, ask).doing(DOING)
         })?;
         Ok(FromTenant::Probed { told })
     }

@@ -4,15 +4,20 @@
 //! What a step takes and is told to keep stays with the tenant until `release` or until its context
 //! closes. Nothing is judged here.
 
+mod calls;
+mod launches;
 mod pages;
+mod stamp;
 mod take;
 mod turns;
 mod view;
+mod work;
 
 use gpubench_kernels::driver::{DeviceBuffer, DriverError};
 use gpubench_record::{ProbeAsk, ProbeTold};
 
-use crate::load::Gpu;
+use crate::clock::{ClockError, Time};
+use crate::load::{Gpu, LoadError};
 
 /// Memory that is kept between two steps.
 #[derive(Debug, Default)]
@@ -26,6 +31,12 @@ pub enum ProbeError {
     /// The driver refused.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// The workload could not be prepared.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The clock refused.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
     /// It was asked for with parameters that mean nothing.
     #[error("{what}")]
     Asked {
@@ -40,7 +51,14 @@ impl ProbeError {
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Driver(error) => error.code(),
-            Self::Asked { .. } => None,
+            Self::Load(error) => error.code(),
+            Self::Clock(_) | Self::Asked { .. } => None,
+        }
+    }
+
+    fn asked(error: impl std::fmt::Display) -> Self {
+        Self::Asked {
+            what: error.to_string(),
         }
     }
 }
@@ -49,7 +67,12 @@ impl ProbeError {
 ///
 /// # Errors
 /// When the driver refuses what no probe expects it to refuse.
-pub fn step(gpu: &Gpu, kept: &mut Kept, ask: &ProbeAsk) -> Result<ProbeTold, ProbeError> {
+pub fn step(
+    gpu: &Gpu,
+    time: &dyn Time,
+    kept: &mut Kept,
+    ask: &ProbeAsk,
+) -> Result<ProbeTold, ProbeError> {
     match ask {
         ProbeAsk::Mark {
             pages,
@@ -78,5 +101,16 @@ pub fn step(gpu: &Gpu, kept: &mut Kept, ask: &ProbeAsk) -> Result<ProbeTold, Pro
             threshold_ns,
         } => turns::trace(gpu, *watch_ns, *threshold_ns),
         ProbeAsk::Read { addresses, seed } => view::read(gpu, addresses, *seed),
+        ProbeAsk::Work {
+            spec,
+            watch_ns,
+            requests_max,
+        } => work::work(gpu, time, spec, *watch_ns, *requests_max),
+        ProbeAsk::Launches {
+            rate_per_s,
+            watch_ns,
+            seed,
+        } => launches::launches(gpu, time, *rate_per_s, *watch_ns, *seed),
+        ProbeAsk::Calls { contexts, modules } => calls::calls(gpu, time, *contexts, *modules),
     }
 }

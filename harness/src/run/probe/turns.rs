@@ -1,11 +1,10 @@
 //! Who runs when: kernels of two tenants watch the device's clock at the same time.
 
-use gpubench_record::{
-    Condition, FromTenant, ProbeAsk, ProbeFound, ProbeTold, ToTenant, TracePair,
-};
+use gpubench_record::{Condition, ProbeAsk, ProbeFound, ProbeTold, TracePair};
 
-use super::{NEIGHBOUR, STEP, VICTIM};
-use crate::run::crew::{Crew, note_end};
+use super::pair::together;
+use super::{NEIGHBOUR, VICTIM, unexpected};
+use crate::run::crew::Crew;
 use crate::run::{Run, RunError};
 
 /// Traces: of six values the least and the greatest bound the median with 97 %.
@@ -31,69 +30,25 @@ pub async fn turns(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunErro
     };
     let (mut traces, mut gaps_lost) = (Vec::new(), 0);
     for _ in 0..TRACES {
-        let mut pair = both(run, crew, &ToTenant::Probe { ask: ask.clone() }).await?;
-        let mut take = |spans: &mut Vec<(u64, u64)>, place| match pair.remove(0) {
-            FromTenant::Probed {
-                told:
-                    ProbeTold::Traced {
-                        spans_ns,
-                        gaps_seen,
-                    },
+        let (victim, neighbour) = together(run, crew, &ask, &ask).await?;
+        let mut take = |told: ProbeTold, place| match told {
+            ProbeTold::Traced {
+                spans_ns,
+                gaps_seen,
             } => {
                 gaps_lost += (gaps_seen + 1).saturating_sub(spans_ns.len() as u64);
-                *spans = spans_ns;
-                Ok(())
+                Ok(spans_ns)
             }
-            other => Err(crew.unexpected(place, &other)),
+            other => Err(unexpected(crew, place, other)),
         };
-        let mut trace = TracePair::default();
-        take(&mut trace.victim_ns, VICTIM)?;
-        take(&mut trace.neighbour_ns, NEIGHBOUR)?;
-        traces.push(trace);
+        traces.push(TracePair {
+            victim_ns: take(victim, VICTIM)?,
+            neighbour_ns: take(neighbour, NEIGHBOUR)?,
+        });
     }
     Ok(ProbeFound::Turns {
         threshold_ns: THRESHOLD_NS,
         gaps_lost,
         traces,
     })
-}
-
-/// Asks victim and neighbour the same at the same time; their answers in this order.
-async fn both(
-    run: &mut Run,
-    crew: &mut Crew,
-    message: &ToTenant,
-) -> Result<Vec<FromTenant>, RunError> {
-    let mut tenants = crew.take(&[VICTIM, NEIGHBOUR]);
-    // In virtual time nobody begins before both have been heard of.
-    for (_, tenant) in &tenants {
-        run.setup.clock.expect(tenant.participants().issuer)?;
-    }
-    let mut sent = Vec::new();
-    for (_, tenant) in &mut tenants {
-        sent.push(tenant.send(message).await);
-    }
-    let (mut answers, mut failure) = (Vec::new(), None);
-    for ((place, mut tenant), sent) in tenants.into_iter().zip(sent) {
-        let answer = match sent {
-            Ok(()) => tenant.receive("tracing its turns", STEP).await,
-            Err(error) => Err(error),
-        };
-        // One that answered without touching the device never joined.
-        run.setup.clock.abandon(tenant.participants())?;
-        match answer {
-            Ok(answer) => {
-                answers.push(answer);
-                crew.put_back(place, tenant);
-            }
-            Err(error) => {
-                note_end(run, tenant, &error).await?;
-                failure.get_or_insert(error);
-            }
-        }
-    }
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(answers),
-    }
 }

@@ -2,7 +2,8 @@
 //! copies of what they wrote.
 
 use super::Key;
-use super::execute::{execute, when};
+use super::clocking::when;
+use super::execute::execute;
 use super::ledger::nameless;
 use crate::abi::code::Code;
 use crate::abi::cuda::{Copy, move_bytes};

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+use super::clocking::Clocking;
 use super::ranges::{Ranges, ranges};
 use super::{Key, blocks_per_sm, kernel_of};
 use crate::abi::code::{self, Code};
@@ -10,7 +11,6 @@ use crate::abi::process::{FunctionEntry, Process};
 use crate::cost::{self, Cost, Part, Shape};
 use crate::machine::Machine;
 use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
-use crate::state::Interval;
 
 /// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
 /// generator repeats one launch thousands of times and reads nothing; a check is made to stay
@@ -22,20 +22,6 @@ const SAMPLED_BLOCKS: u64 = 8;
 
 /// Interior blocks may differ by this part and still stand for each other.
 const HOMOGENEOUS: f64 = 0.05;
-
-/// What `%globaltimer` shows to a launch.
-#[derive(Debug, Clone)]
-pub enum Clocking {
-    /// A clock that starts at zero and never stops, times a rate: for finding out what it costs.
-    Ideal,
-    /// The spans during which the launch really ran, and how much longer than alone it took.
-    Spans {
-        /// When its context had the engine.
-        spans: Vec<(u64, u64)>,
-        /// Active time over time alone.
-        stretch: f64,
-    },
-}
 
 /// A fault as the program and the log will see it.
 #[derive(Debug, Clone)]
@@ -69,64 +55,6 @@ pub struct Outcome {
     pub printed: bool,
     /// It ended badly.
     pub fault: Option<Fault>,
-}
-
-/// When a launch ran, once the model knows.
-///
-/// # Errors
-/// When the device cannot be asked.
-pub fn when(
-    process: &Process,
-    context: u32,
-    stream: u32,
-    seq: u64,
-    alone_ns: Option<f64>,
-) -> Result<Option<Clocking>, Code> {
-    let clocking = process.device.transact(|state, side| {
-        let slot = &state.streams.rows[stream as usize];
-        if slot.completed < seq {
-            return None;
-        }
-        let span = side.span(stream as usize, seq - 1);
-        let group = state.contexts.rows[context as usize].group;
-        let count = state.contexts.rows[group as usize].intervals;
-        let spans = clip(&side.intervals(group, count), &span);
-        let active: u64 = spans.iter().map(|(start, end)| end - start).sum();
-        let stretch = alone_ns.map_or(1.0, |alone| (active as f64 / alone.max(1.0)).max(1e-3));
-        Some(Clocking::Spans { spans, stretch })
-    })?;
-    Ok(clocking)
-}
-
-/// The parts of `intervals` that lie within `span`; the span itself if none does.
-fn clip(intervals: &[Interval], span: &Interval) -> Vec<(u64, u64)> {
-    let mut out: Vec<(u64, u64)> = intervals
-        .iter()
-        .map(|i| (i.start_ns.max(span.start_ns), i.end_ns.min(span.end_ns)))
-        .filter(|(start, end)| start < end)
-        .collect();
-    if out.is_empty() {
-        out.push((span.start_ns, span.end_ns.max(span.start_ns + 1)));
-    }
-    out
-}
-
-impl Timer for Clocking {
-    fn globaltimer_ns(&mut self, active_ns: u64) -> u64 {
-        match self {
-            Self::Ideal => active_ns,
-            Self::Spans { spans, stretch } => {
-                let mut left = (active_ns as f64 * *stretch) as u64;
-                for &(start, end) in spans.iter() {
-                    if left < end - start {
-                        return start + left;
-                    }
-                    left -= end - start;
-                }
-                spans.last().map_or(0, |&(_, end)| end) + left
-            }
-        }
-    }
 }
 
 /// The ideal clock running four times as fast: a kernel that then ends sooner ends by the clock.

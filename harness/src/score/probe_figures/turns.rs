@@ -4,41 +4,22 @@
 //! Intervals are those of medians by order statistics, of turns and pauses over all that were seen,
 //! of the overlap over the traces. Ends of spans are known to one look at the clock.
 
-use gpubench_record::{ProbeFigure, ProbeFound, ProbeResult, TracePair};
-use gpubench_stats::{Confidence, Sorted};
+use gpubench_record::TracePair;
 
-use super::figures::printed;
+use super::Out;
 
 type Span = (u64, u64);
 
-/// The figures of every trace, in the order of the probes. What was not seen has none.
-pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
-    let mut figures = Vec::new();
-    for probe in probes {
-        let ProbeFound::Turns { traces, .. } = &probe.found else {
-            continue;
-        };
-        let turns: Vec<f64> = traces.iter().flat_map(turns).collect();
-        let pauses: Vec<f64> = traces.iter().flat_map(pauses).collect();
-        let overlaps: Vec<f64> = traces.iter().filter_map(overlap).collect();
-        for (name, unit, values) in [
-            ("time slice", "ns", turns),
-            ("switch gap", "ns", pauses),
-            ("overlap", "ratio", overlaps),
-        ] {
-            // Too few for an interval are no figure.
-            let sorted = Sorted::new(values);
-            let median = sorted.and_then(|sorted| sorted.order_interval(0.5, Confidence::P95));
-            if let Ok(median) = median {
-                figures.push(ProbeFigure {
-                    variant: probe.variant.clone(),
-                    figure: name.to_owned(),
-                    estimate: printed(median, unit),
-                });
-            }
-        }
-    }
-    figures
+const EXPLAINS: &str = "compute/sm";
+
+/// Length of a turn, of the pause between two, and the overlap.
+pub(super) fn figures(out: &mut Out<'_>, traces: &[TracePair]) {
+    let lengths: Vec<f64> = traces.iter().flat_map(turns).collect();
+    let between: Vec<f64> = traces.iter().flat_map(pauses).collect();
+    out.median(EXPLAINS, "time slice", "ns", lengths);
+    out.median(EXPLAINS, "switch gap", "ns", between);
+    let overlaps = traces.iter().filter_map(overlap).collect();
+    out.median(EXPLAINS, "overlap", "ratio", overlaps);
 }
 
 /// Lengths of the spans that the other tenant ended: the last of each ends by itself, and the first

@@ -1,0 +1,118 @@
+//! What is known about each probe without asking a host: its name, its question, and the sub-axis
+//! whose rows it makes or explains.
+//!
+//! `list probes` reads this; `run::probe` asks in this order.
+
+/// A question to the tenants of a mechanism whose answer is no rate of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeEntry {
+    /// Name in records.
+    pub name: &'static str,
+    /// The question that it answers, in one line.
+    pub summary: &'static str,
+    /// The sub-axis that it speaks for.
+    pub sub_axis: &'static str,
+    /// Whether it makes a row with a level there; the others explain the rows that are there.
+    pub scored: bool,
+    /// The flag of `matrix` that asks for it.
+    pub flag: &'static str,
+}
+
+/// The flag for questions that keep to what a tenant may do.
+const PROBES: &str = "--probes";
+
+/// Every probe, in the order in which they are asked.
+pub const CATALOGUE: &[ProbeEntry] = &[
+    ProbeEntry {
+        name: "capacity",
+        summary: "is a reservation of memory honoured while neighbours take all they can?",
+        sub_axis: "memory/capacity",
+        scored: true,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "cap",
+        summary: "how much memory does each call that takes some get past the limit?",
+        sub_axis: "memory/cap",
+        scored: true,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "residue",
+        summary: "how many marked pages of the last owner does the next one find?",
+        sub_axis: "memory/residue",
+        scored: true,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "visibility",
+        summary: "can a neighbour's memory be read at its addresses, or its size be seen?",
+        sub_axis: "memory/visibility",
+        scored: true,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "turns",
+        summary: "how long are turns, how long are the pauses between, how much overlaps?",
+        sub_axis: "compute/sm",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "census",
+        summary: "on how many SMs do the blocks of each tenant run, and how many have both?",
+        sub_axis: "compute/sm",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "share",
+        summary: "what share of the device's arithmetic does a tenant get, over short and long \
+                  windows, and what share is configured?",
+        sub_axis: "compute/sm",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "launch-latency",
+        summary: "how long after the call does a kernel begin, alone and beside a busy neighbour?",
+        sub_axis: "compute/launch",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
+        name: "driver-calls",
+        summary: "what do a context and a module take, alone and beside a busy neighbour?",
+        sub_axis: "compute/driver",
+        scored: false,
+        flag: PROBES,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::CATALOGUE;
+    use crate::axis;
+
+    #[test]
+    fn every_probe_speaks_for_a_sub_axis_that_exists() {
+        let mut names = BTreeSet::new();
+        for entry in CATALOGUE {
+            assert!(
+                names.insert(entry.name),
+                "{} stands there twice",
+                entry.name
+            );
+            assert!(entry.summary.ends_with('?'), "{}: a question", entry.name);
+            let known = axis::CATALOGUE.iter().chain(axis::PROBED);
+            assert!(
+                known.into_iter().any(|axis| axis.name == entry.sub_axis),
+                "{}: {} is no sub-axis",
+                entry.name,
+                entry.sub_axis
+            );
+        }
+    }
+}

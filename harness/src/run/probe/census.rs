@@ -1,0 +1,33 @@
+//! On which SMs the blocks of two tenants run when both launch at the same time.
+
+use gpubench_record::{CensusPair, Condition, FromTenant, ProbeFound, ToTenant};
+
+use super::pair::both;
+use super::{NEIGHBOUR, VICTIM};
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+
+/// Of six counts the least and the greatest bound the median with 97 %.
+const ROUNDS: usize = 6;
+
+/// Has both tenants count their SMs, again and again.
+pub async fn census(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let ask = ToTenant::Census;
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let (victim, neighbour) = both(run, crew, &ask, &ask).await?;
+        let counted = |answer, place| match answer {
+            FromTenant::Counted { sms } => Ok(sms),
+            other => Err(crew.unexpected(place, &other)),
+        };
+        rounds.push(CensusPair {
+            victim_sms: counted(victim, VICTIM)?,
+            neighbour_sms: counted(neighbour, NEIGHBOUR)?,
+        });
+    }
+    Ok(ProbeFound::Census {
+        device_sms: run.setup.identity.sm_count,
+        rounds,
+    })
+}

@@ -1,0 +1,60 @@
+//! From the call to the first instruction of a kernel, alone and beside a neighbour at work.
+//!
+//! The call is stamped by the host and the first instruction by the device; the victim alone,
+//! before and afterwards, gives what relates the two clocks.
+
+use gpubench_record::{Condition, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFound, ProbeTold};
+
+use super::pair::together;
+use super::share::Yardstick;
+use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+
+/// Launches a second: far enough apart that under turns each finds the device as it is.
+const RATE_PER_S: f64 = 250.0;
+/// For how long: a hundred launches bound the median and the 90th percentile.
+const WATCH_NS: u64 = 400_000_000;
+/// The neighbour goes on for longer than the victim, which may be held up.
+const LONGER: u64 = 2;
+
+/// Launches alone, beside the neighbour, and alone again.
+pub async fn launches(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Yardstick,
+) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let seed = run.setup.plan.seed;
+    let before = alone(run, crew, seed).await?;
+    let busy = yardstick.work(WATCH_NS * LONGER);
+    let told = together(run, crew, &ask(seed.wrapping_add(1)), &busy).await?;
+    let (beside, worked) = match told {
+        (ProbeTold::Launched { stamps }, ProbeTold::Worked(worked)) => (stamps, worked),
+        (ProbeTold::Launched { .. }, other) => return Err(unexpected(crew, NEIGHBOUR, other)),
+        (other, _) => return Err(unexpected(crew, VICTIM, other)),
+    };
+    let after = alone(run, crew, seed.wrapping_add(2)).await?;
+    let last = worked.ended_ns.last().copied().unwrap_or(0);
+    Ok(ProbeFound::Launch(LaunchTrials {
+        before,
+        beside,
+        neighbour_ns: (worked.began_ns, worked.began_ns + last),
+        after,
+    }))
+}
+
+const fn ask(seed: u64) -> ProbeAsk {
+    ProbeAsk::Launches {
+        rate_per_s: RATE_PER_S,
+        watch_ns: WATCH_NS,
+        seed,
+    }
+}
+
+async fn alone(run: &mut Run, crew: &mut Crew, seed: u64) -> Result<Vec<LaunchStamp>, RunError> {
+    match step(run, crew, VICTIM, ask(seed)).await? {
+        ProbeTold::Launched { stamps } => Ok(stamps),
+        other => Err(unexpected(crew, VICTIM, other)),
+    }
+}

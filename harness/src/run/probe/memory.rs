@@ -1,0 +1,258 @@
+//! What tenants can take of memory, find in it, and see of each other's.
+
+use gpubench_kernels::driver::AllocKind;
+use gpubench_record::{CapCall, Condition, ProbeAsk, ProbeFound, ProbeTold};
+
+use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::mechanism::Mechanism;
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+
+/// Times that a reservation is tried: with none refused, the lower bound of the share is 0.95
+/// (Clopper-Pearson, one-sided).
+const RESERVATIONS: u32 = 59;
+/// Times that free memory is looked at, before and after the neighbour took some.
+const LOOKS: u32 = 14;
+/// How much the neighbour takes each time.
+const LOOK_BYTES: u64 = 256 << 20;
+/// Times that every call is tried against the limit.
+const ROUNDS: u32 = 3;
+/// Pieces in which a neighbour takes everything, and in which a reservation is taken.
+const HOG_PIECES: u32 = 32;
+const RESERVATION_PIECES: u32 = 16;
+/// A tenant that is shown less than this share of the device is under a limit that it can see.
+const LIMITED_VIEW: f64 = 0.95;
+
+/// The GPU's large page, in which drivers hand memory out.
+const PAGE_BYTES: u32 = 2 << 20;
+/// In virtual time every word costs an interpreter's work: small pages, and few of them.
+const PAGE_BYTES_VIRTUAL: u32 = 4096;
+const PAGES_VIRTUAL: u64 = 256;
+/// Which canary: not zero in any of its words, for every page size above.
+const CANARY: u32 = 0xc0ff_ee11;
+
+/// How a tenant gave its pages up.
+#[derive(Debug, Clone, Copy)]
+pub enum GivenUp {
+    Freed,
+    Context,
+}
+
+/// Neighbours take all that they can get; the victim then takes what it is entitled to.
+pub async fn capacity(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let device = device_bytes(run);
+    let reserved = (device as f64 * run.setup.plan.share) as u64;
+    let places = run.setup.plan.tenants as usize;
+    let (mut honoured, mut hogged_bytes, mut granted_bytes) = (0, u64::MAX, u64::MAX);
+    for _ in 0..RESERVATIONS {
+        let mut hogged = 0;
+        for place in NEIGHBOUR..places {
+            hogged += take(run, crew, place, hold(device, HOG_PIECES)).await?.0;
+        }
+        let reservation = hold(reserved, RESERVATION_PIECES);
+        let granted = take(run, crew, VICTIM, reservation).await?.0;
+        for place in VICTIM..places {
+            release(run, crew, place).await?;
+        }
+        honoured += u32::from(granted == reserved);
+        hogged_bytes = hogged_bytes.min(hogged);
+        granted_bytes = granted_bytes.min(granted);
+    }
+    Ok(ProbeFound::Capacity {
+        reserved_bytes: reserved,
+        trials: RESERVATIONS,
+        honoured,
+        hogged_bytes,
+        granted_bytes,
+    })
+}
+
+/// A tenant alone takes all that it can get, by one call after the other.
+pub async fn cap(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
+    crew.open_only(run, VICTIM).await?;
+    let device = device_bytes(run);
+    let (total, free) = shown(run, crew, VICTIM).await?;
+    let limited_view = (total as f64) < device as f64 * LIMITED_VIEW;
+    let asked = run.setup.host.asked();
+    let set = crew
+        .terms()
+        .mechanism
+        .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
+    let mut calls = Vec::new();
+    for kind in AllocKind::ALL {
+        let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
+        for _ in 0..ROUNDS {
+            let ask = ProbeAsk::Grab {
+                call: kind.function().to_owned(),
+                most_bytes: device,
+            };
+            let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
+            (least, most) = (least.min(bytes), most.max(bytes));
+            refused_with = refused;
+        }
+        calls.push(CapCall {
+            call: kind.function().to_owned(),
+            bytes: (least, most),
+            rounds: ROUNDS,
+            refused_with,
+        });
+    }
+    Ok(ProbeFound::Cap {
+        // A part of the device is its own limit.
+        limit_bytes: set.or(limited_view.then_some(total)),
+        device_bytes: device,
+        // What the whole device has in use is not only this tenant's.
+        in_use_bytes: if limited_view {
+            total - free.min(total)
+        } else {
+            0
+        },
+        calls,
+    })
+}
+
+/// The neighbour marks pages and gives them up; the victim looks for them.
+pub async fn residue(
+    run: &mut Run,
+    crew: &mut Crew,
+    given_up: GivenUp,
+) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let (page_bytes, pages, scan) = if run.setup.clock.is_virtual() {
+        (PAGE_BYTES_VIRTUAL, PAGES_VIRTUAL, PAGES_VIRTUAL)
+    } else {
+        let all = device_bytes(run) / u64::from(PAGE_BYTES);
+        // All that can be had, because nobody knows where the neighbour's pages come up again.
+        (
+            (PAGE_BYTES),
+            (all as f64 * run.setup.plan.share) as u64,
+            all,
+        )
+    };
+    let (marked, found_by_owner, _) = mark(run, crew, pages, page_bytes).await?;
+    match given_up {
+        GivenUp::Freed => release(run, crew, NEIGHBOUR).await?,
+        GivenUp::Context => crew.open_only(run, VICTIM).await?,
+    }
+    let ask = ProbeAsk::Scan {
+        pages: scan,
+        page_bytes,
+        seed: CANARY,
+    };
+    match step(run, crew, VICTIM, ask).await? {
+        ProbeTold::Scanned { pages, stale } => Ok(ProbeFound::Residue {
+            given_up: match given_up {
+                GivenUp::Freed => "freed",
+                GivenUp::Context => "context",
+            }
+            .to_owned(),
+            page_bytes,
+            marked,
+            found_by_owner,
+            scanned: pages,
+            stale,
+        }),
+        other => Err(unexpected(crew, VICTIM, other)),
+    }
+}
+
+/// The neighbour has memory; the victim reads at its addresses, and watches free memory.
+pub async fn visibility(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let (page_bytes, pages) = (PAGE_BYTES_VIRTUAL, RESERVATIONS.into());
+    let (_, _, addresses) = mark(run, crew, pages, page_bytes).await?;
+    let reads = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let ask = ProbeAsk::Read {
+        addresses,
+        seed: CANARY,
+    };
+    let kept_out = match step(run, crew, VICTIM, ask).await? {
+        ProbeTold::Read { refused, other, .. } => refused + other,
+        other => return Err(unexpected(crew, VICTIM, other)),
+    };
+    let mut seen_in_free = 0;
+    for _ in 0..LOOKS {
+        let before = shown(run, crew, VICTIM).await?.1;
+        let (taken, _) = take(run, crew, NEIGHBOUR, hold(LOOK_BYTES, 1)).await?;
+        let after = shown(run, crew, VICTIM).await?.1;
+        release(run, crew, NEIGHBOUR).await?;
+        seen_in_free += u32::from(taken > 0 && before.saturating_sub(after) >= taken / 2);
+    }
+    let pid = crew
+        .told()
+        .iter()
+        .find(|told| told.place == NEIGHBOUR)
+        .map(|told| told.pid);
+    let listed = run.setup.nvml.compute_pids().ok();
+    Ok(ProbeFound::Visibility {
+        reads,
+        kept_out,
+        looks: LOOKS,
+        seen_in_free,
+        seen_in_nvml: pid.and_then(|pid| Some(listed?.contains(&pid))),
+    })
+}
+
+/// All the memory of the device.
+const fn device_bytes(run: &Run) -> u64 {
+    run.setup.host.facts.memory_mib << 20
+}
+
+const fn hold(most_bytes: u64, pieces: u32) -> ProbeAsk {
+    ProbeAsk::Hold { most_bytes, pieces }
+}
+
+async fn mark(
+    run: &mut Run,
+    crew: &mut Crew,
+    pages: u64,
+    page_bytes: u32,
+) -> Result<(u64, u64, Vec<u64>), RunError> {
+    let ask = ProbeAsk::Mark {
+        pages,
+        page_bytes,
+        seed: CANARY,
+    };
+    match step(run, crew, NEIGHBOUR, ask).await? {
+        ProbeTold::Marked {
+            pages,
+            found,
+            addresses,
+        } => Ok((pages, found, addresses)),
+        other => Err(unexpected(crew, NEIGHBOUR, other)),
+    }
+}
+
+async fn take(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    ask: ProbeAsk,
+) -> Result<(u64, Option<i32>), RunError> {
+    match step(run, crew, place, ask).await? {
+        ProbeTold::Took {
+            bytes,
+            refused_with,
+        } => Ok((bytes, refused_with)),
+        other => Err(unexpected(crew, place, other)),
+    }
+}
+
+async fn release(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(), RunError> {
+    match step(run, crew, place, ProbeAsk::Release).await? {
+        ProbeTold::Released => Ok(()),
+        other => Err(unexpected(crew, place, other)),
+    }
+}
+
+/// All memory and free memory, as a tenant is shown them.
+async fn shown(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(u64, u64), RunError> {
+    match step(run, crew, place, ProbeAsk::Look).await? {
+        ProbeTold::Shown {
+            total_bytes,
+            free_bytes,
+        } => Ok((total_bytes, free_bytes)),
+        other => Err(unexpected(crew, place, other)),
+    }
+}

@@ -1,0 +1,70 @@
+//! Victim and neighbour at the same time.
+
+use gpubench_record::{FromTenant, ProbeAsk, ProbeTold, ToTenant};
+
+use super::{NEIGHBOUR, STEP, VICTIM};
+use crate::run::crew::{Crew, name_of, note_end};
+use crate::run::{Run, RunError};
+use crate::tenant::TenantError;
+
+/// Has the victim do one step of a probe and the neighbour another, and waits for both.
+pub async fn together(
+    run: &mut Run,
+    crew: &mut Crew,
+    victim: &ProbeAsk,
+    neighbour: &ProbeAsk,
+) -> Result<(ProbeTold, ProbeTold), RunError> {
+    let step = |ask: &ProbeAsk| ToTenant::Probe { ask: ask.clone() };
+    let (first, second) = both(run, crew, &step(victim), &step(neighbour)).await?;
+    let told = |answer, place| match answer {
+        FromTenant::Probed { told } => Ok(told),
+        other => Err(crew.unexpected(place, &other)),
+    };
+    Ok((told(first, VICTIM)?, told(second, NEIGHBOUR)?))
+}
+
+/// Sends each of the two its message at the same time; their answers in this order.
+pub async fn both(
+    run: &mut Run,
+    crew: &mut Crew,
+    victim: &ToTenant,
+    neighbour: &ToTenant,
+) -> Result<(FromTenant, FromTenant), RunError> {
+    let mut tenants = crew.take(&[VICTIM, NEIGHBOUR]);
+    // In virtual time nobody begins before both have been heard of.
+    for (_, tenant) in &tenants {
+        run.setup.clock.expect(tenant.participants().issuer)?;
+    }
+    let mut sent = Vec::new();
+    for ((_, tenant), message) in tenants.iter_mut().zip([victim, neighbour]) {
+        sent.push(tenant.send(message).await);
+    }
+    let (mut answers, mut failure) = (Vec::new(), None);
+    for ((place, mut tenant), sent) in tenants.into_iter().zip(sent) {
+        let answer = match sent {
+            Ok(()) => tenant.receive("probing beside another", STEP).await,
+            Err(error) => Err(error),
+        };
+        // One that answered without touching the device never joined.
+        run.setup.clock.abandon(tenant.participants())?;
+        match answer {
+            Ok(answer) => {
+                answers.push(answer);
+                crew.put_back(place, tenant);
+            }
+            Err(error) => {
+                note_end(run, tenant, &error).await?;
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    match (failure, answers.pop(), answers.pop()) {
+        (None, Some(second), Some(first)) => Ok((first, second)),
+        (Some(error), ..) => Err(error.into()),
+        (None, ..) => Err(TenantError::Ended {
+            tenant: name_of(NEIGHBOUR),
+            how: "before it was asked".to_owned(),
+        }
+        .into()),
+    }
+}

@@ -1,0 +1,199 @@
+//! What share of the device's arithmetic a tenant gets: requests that fill every SM, one after the
+//! other, each stamped by the device when it ends, and counted in windows of the device's time.
+//!
+//! The yardstick is the same loop on the device alone. A share is therefore one of work done, and
+//! not of SMs that a tenant was seen on: what the census finds may be shared. The grid fills the
+//! whole device evenly; a part of it whose SMs do not divide the blocks evenly does a little less
+//! than its SMs could.
+
+use gpubench_record::{
+    Condition, ProbeAsk, ProbeFound, ProbeTold, WorkSeries, Worked, WorkloadSpec,
+};
+
+use super::pair::together;
+use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::run::calibrate::patiently;
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+
+/// Arithmetic in every thread slot of every SM.
+const WORKLOAD: &str = "fma-hog";
+/// Windows of the greatest length that are watched: of six values the least and the greatest bound
+/// the median with 97 %.
+const WINDOWS: u64 = 6;
+/// The two tenants never begin at the same instant; what is lost so must not cost a window.
+const SLACK: f64 = 1.02;
+/// A request may be this much shorter than it was calibrated to.
+const SHORTER: f64 = 1.25;
+
+/// The device alone.
+#[derive(Debug, Clone)]
+pub struct Yardstick {
+    /// The requests with which it was found out.
+    pub spec: WorkloadSpec,
+    /// How long one takes.
+    pub service_ns: u64,
+}
+
+impl Yardstick {
+    /// Requests without a pause for that long.
+    pub fn work(&self, watch_ns: u64) -> ProbeAsk {
+        let most = watch_ns as f64 / self.service_ns.max(1) as f64 * SHORTER;
+        ProbeAsk::Work {
+            spec: self.spec.clone(),
+            watch_ns,
+            requests_max: most as u32 + 64,
+        }
+    }
+}
+
+/// Finds the requests, and what the device does of them when nobody else is there.
+pub async fn yardstick(
+    run: &mut Run,
+    crew: &mut Crew,
+) -> Result<(Yardstick, ProbeFound), RunError> {
+    crew.close(run).await?;
+    crew.open_only(run, VICTIM).await?;
+    let found = patiently(run, crew, VICTIM, WORKLOAD, 1.0).await?;
+    let yardstick = Yardstick {
+        spec: found.spec,
+        service_ns: found.service_ns,
+    };
+    let alone = work(run, crew, &yardstick.work(watch_ns(run))).await?;
+    let window_ns = finest_ns(run);
+    let series = per_window(&alone, window_ns, within(&alone));
+    let found = ProbeFound::Share {
+        configured_ppm: None,
+        windows_ns: windows_ns(run),
+        alone: series,
+        beside: WorkSeries {
+            window_ns,
+            milli_requests: Vec::new(),
+        },
+    };
+    Ok((yardstick, found))
+}
+
+/// The victim alone under the mechanism, then beside a neighbour that does the same.
+pub async fn share(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Yardstick,
+) -> Result<ProbeFound, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let configured_ppm = configured_ppm(run, crew);
+    let ask = yardstick.work(watch_ns(run));
+    let alone = work(run, crew, &ask).await?;
+    let (victim, neighbour) = match together(run, crew, &ask, &ask).await? {
+        (ProbeTold::Worked(victim), ProbeTold::Worked(neighbour)) => (victim, neighbour),
+        (ProbeTold::Worked(_), other) => return Err(unexpected(crew, NEIGHBOUR, other)),
+        (other, _) => return Err(unexpected(crew, VICTIM, other)),
+    };
+    // Only while both were at work.
+    let (mine, other) = (within(&victim), within(&neighbour));
+    let both = (mine.0.max(other.0), mine.1.min(other.1));
+    let window_ns = finest_ns(run);
+    Ok(ProbeFound::Share {
+        configured_ppm,
+        windows_ns: windows_ns(run),
+        alone: per_window(&alone, window_ns, within(&alone)),
+        beside: per_window(&victim, window_ns, both),
+    })
+}
+
+/// Has the victim complete requests.
+pub async fn work(run: &mut Run, crew: &mut Crew, ask: &ProbeAsk) -> Result<Worked, RunError> {
+    match step(run, crew, VICTIM, ask.clone()).await? {
+        ProbeTold::Worked(worked) => Ok(worked),
+        other => Err(unexpected(crew, VICTIM, other)),
+    }
+}
+
+/// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
+/// victim sees.
+fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
+    let asked = run.setup.host.asked();
+    let set = crew.terms().mechanism.and_then(|m| m.compute_share(&asked));
+    let all = run.setup.identity.sm_count;
+    let seen = crew.told().first().and_then(|told| told.number("sm_count"));
+    let part = seen.filter(|&seen| seen < u64::from(all));
+    let part = part.map(|seen| seen as f64 / f64::from(all));
+    set.or(part).map(|share| (share * 1e6).round() as u32)
+}
+
+fn windows_ns(run: &Run) -> Vec<u64> {
+    let windows = &run.setup.host.profile.probe_windows;
+    let mut windows: Vec<u64> = windows.iter().map(|window| window.ns).collect();
+    windows.sort_unstable();
+    windows
+}
+
+fn finest_ns(run: &Run) -> u64 {
+    windows_ns(run).first().copied().unwrap_or(u64::MAX)
+}
+
+fn watch_ns(run: &Run) -> u64 {
+    let longest_ns = windows_ns(run).last().copied().unwrap_or(0);
+    ((longest_ns * WINDOWS) as f64 * SLACK) as u64
+}
+
+/// From the first stamp to the last.
+fn within(worked: &Worked) -> (u64, u64) {
+    let last = worked.ended_ns.last().copied().unwrap_or(0);
+    (worked.began_ns, worked.began_ns + last)
+}
+
+/// The work of each whole window between two instants of the device, in thousandths of a request.
+fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
+    let count = to.saturating_sub(from) / window_ns.max(1);
+    let mut done = vec![0.0_f64; count as usize];
+    let mut begin = worked.began_ns;
+    for end in worked.ended_ns.iter().map(|ns| worked.began_ns + ns) {
+        let length = end.saturating_sub(begin).max(1) as f64;
+        let first = begin.saturating_sub(from) / window_ns;
+        let last = end.saturating_sub(from) / window_ns;
+        for (at, sum) in done
+            .iter_mut()
+            .enumerate()
+            .take(last as usize + 1)
+            .skip(first as usize)
+        {
+            let opens = from + at as u64 * window_ns;
+            let inside = end.min(opens + window_ns).saturating_sub(begin.max(opens));
+            *sum += inside as f64 / length;
+        }
+        begin = end;
+    }
+    WorkSeries {
+        window_ns,
+        milli_requests: done.iter().map(|sum| (sum * 1e3).round() as u32).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Worked, per_window};
+
+    fn worked(ended_ns: &[u64]) -> Worked {
+        Worked {
+            began_ns: 1_000,
+            ended_ns: ended_ns.to_vec(),
+            ..Worked::default()
+        }
+    }
+
+    #[test]
+    fn requests_count_in_the_windows_that_they_lie_in() {
+        let series = |ended: &[u64], within| per_window(&worked(ended), 100, within).milli_requests;
+        // Two a window; then one that spans two windows; the last window is not whole.
+        assert_eq!(
+            series(&[50, 100, 300, 350], (1_000, 1_350)),
+            [2_000, 500, 500]
+        );
+        // What lies before the first window does not count in it.
+        assert_eq!(series(&[50, 100, 300, 350], (1_100, 1_300)), [500, 500]);
+        // Half of the first lies after the first window opens, and the second ends before the last.
+        assert_eq!(series(&[200, 300], (1_100, 1_300)), [500, 1_000]);
+        assert!(series(&[], (1_000, 1_000)).is_empty());
+    }
+}
