@@ -198,6 +198,7 @@ fn cell(id: &str) -> Cell {
             tenant("neighbour-1", Role::Aggressor, Some("fma")),
         ],
         schedule_seed: 7,
+        closed_only: false,
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Plan {
     pub axes: Vec<String>,
     /// Blocks; the unit of inference.
     pub blocks: u32,
-    /// Length of the parts of every cell.
+    /// Length of the parts of every cell; some have no open loop ([`Cell::closed_only`]).
     pub durations: Durations,
     /// The conventions that turn figures into levels and words.
     pub thresholds: Thresholds,
@@ -58,8 +58,21 @@ impl Plan {
     /// Time that the cells keep the device busy.
     #[must_use]
     pub fn device_time_ns(&self) -> u64 {
-        let cells = u64::try_from(self.cells.len()).unwrap_or(u64::MAX);
-        cells.saturating_mul(self.durations.cell_ns())
+        let lengths_ns = self
+            .cells
+            .iter()
+            .map(|cell| self.durations_of(cell).cell_ns());
+        lengths_ns.fold(0, u64::saturating_add)
+    }
+
+    /// Length of the parts of one cell.
+    #[must_use]
+    pub const fn durations_of(&self, cell: &Cell) -> Durations {
+        if cell.closed_only {
+            self.durations.closed_only()
+        } else {
+            self.durations
+        }
     }
 }
 
@@ -96,6 +109,16 @@ impl Durations {
     #[must_use]
     pub const fn cell_ns(&self) -> u64 {
         self.warmup_ns + self.closed_ns + self.gap_ns + self.open_ns
+    }
+
+    /// The same without the open loop and the pause before it.
+    #[must_use]
+    pub const fn closed_only(self) -> Self {
+        Self {
+            open_ns: 0,
+            gap_ns: 0,
+            ..self
+        }
     }
 }
 
@@ -172,6 +195,10 @@ pub struct Cell {
     pub tenants: Vec<CellTenant>,
     /// Seed of the arrival schedule: equal in all cells of a block.
     pub schedule_seed: u64,
+    /// It has no open loop: there is no time for a useful one in every cell, and no score is made
+    /// from this one's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed_only: bool,
 }
 
 /// One participant of a cell.

@@ -242,7 +242,7 @@ fn one(
     };
     Ok(gate::judge(&Observed {
         cell,
-        durations: &run.plan.durations,
+        durations: &run.plan.durations_of(cell),
         thresholds: &run.plan.thresholds,
         clock,
         tenants: &tenants,

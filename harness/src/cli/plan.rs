@@ -85,11 +85,17 @@ fn summary(plan: &Plan) -> String {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         format!("\nvictim: {command} (seen by its {reports}), started anew for most cells")
     });
+    let open = plan.cells.iter().filter(|cell| !cell.closed_only).count();
+    let where_open = if open == cells {
+        String::new()
+    } else {
+        format!(" (in the {open} cells that jitter is scored from)")
+    };
     format!(
         "profile {} ({}), seed {}, {} tenants{}\n\
          {cells} cells: {} blocks of {per_block}, each block in a random order and the next one \
          reversed\n\
-         each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}\n\
+         each cell {}: warm-up {}, closed loop {}, gap {}, open loop {}{where_open}\n\
          device time {}\n",
         plan.profile,
         &plan.profile_hash[..plan.profile_hash.len().min(12)],

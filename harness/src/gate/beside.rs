@@ -36,7 +36,9 @@ pub(super) fn judge(
     } else {
         co_residency(seen.thresholds.overlap_min, victim, &busy, windows, found);
     }
-    victim_in_every_part(victim, windows.open, found);
+    if windows.open.length_ns() > 0 {
+        victim_in_every_part(victim, windows.open, found);
+    }
     alive_at_the_end(&aggressors, windows.open.end_ns, found);
 }
 
@@ -97,6 +99,9 @@ fn co_residency(
         100.0 * overlap_min
     );
     found.holds("co-residency-closed", both > overlap_min, detail);
+    if windows.open.length_ns() == 0 {
+        return;
+    }
     let open = least(busy.iter().map(|spans| share(spans, windows.open)));
     found.rate("aggressor_busy_open_ratio", open);
     let detail = format!(
@@ -115,6 +120,10 @@ fn duty(dose: f64, busy: &[Vec<Span>], windows: &Windows, found: &mut Findings) 
         ("aggressor_busy_closed_ratio", "closed", windows.closed),
         ("aggressor_busy_open_ratio", "open", windows.open),
     ] {
+        // A cell need not have an open loop.
+        if window.length_ns() == 0 {
+            continue;
+        }
         let shares: Vec<f64> = busy
             .iter()
             .map(|spans| share(spans, window).unwrap_or(0.0))
@@ -169,7 +178,7 @@ fn alive_at_the_end(aggressors: &[&Tenant<'_>], end_ns: u64, found: &mut Finding
     let detail = match dead {
         Some(tenant) => format!("{} did not live to the end", tenant.name),
         None if aggressors.is_empty() => "there was no aggressor".to_owned(),
-        None => format!("alive at {end_ns} ns, the end of the open loop"),
+        None => format!("alive at {end_ns} ns, the end of the last loop"),
     };
     found.holds(
         "aggressor-alive",

@@ -180,6 +180,7 @@ mod tests {
                 dose: 0.0,
                 tenants: Vec::new(),
                 schedule_seed: 1,
+                closed_only: false,
             },
             fault: fault.to_owned(),
             class: "sm".to_owned(),

@@ -167,6 +167,7 @@ pub(crate) fn cell(condition: Condition) -> Cell {
         aggressor,
         tenants,
         schedule_seed: SEED,
+        closed_only: false,
     }
 }
 

@@ -159,7 +159,9 @@ pub fn judge(seen: &Observed<'_>) -> Result<CellResult, GateError> {
     samples::judge(seen, &mut found);
     closed::measure(victim, &mut found);
     steady::judge(victim, seen.thresholds, &mut found);
-    overload::judge(seen, victim, &windows, &mut found);
+    if windows.open.length_ns() > 0 {
+        overload::judge(seen, victim, &windows, &mut found);
+    }
     beside::judge(seen, victim, &windows, &mut found);
     host::judge(seen, victim, &mut found);
     let outcome = found.outcome();

@@ -7,7 +7,7 @@ use gpubench_stats::ScheduleRng;
 
 use super::capability::{Capability, VariantRef};
 use super::seed::derive;
-use crate::axis::Pair;
+use crate::axis::{JITTER_SUB_AXIS, Pair};
 use crate::catalogue::EXCLUSIVE;
 
 /// Mechanisms that run without a switch of the host between them.
@@ -27,6 +27,15 @@ pub(super) struct Draft {
     pair: &'static Pair,
     condition: Condition,
     dose: f64,
+}
+
+impl Draft {
+    /// Whether the jitter of a variant is scored from the open loop of this cell: that of the
+    /// victim natively, alone and beside the aggressor.
+    pub(super) fn tells_jitter(&self) -> bool {
+        let condition = matches!(self.condition, Condition::N | Condition::S | Condition::C);
+        condition && self.pair.sub_axis == JITTER_SUB_AXIS
+    }
 }
 
 impl<'a> Group<'a> {
@@ -157,6 +166,8 @@ pub(super) struct Layout<'a> {
     pub pairs: &'a [&'static Pair],
     /// Doses of the aggressor.
     pub doses: &'a [f64],
+    /// Whether every cell has an open loop, or only those that jitter is scored from.
+    pub open_everywhere: bool,
 }
 
 impl Layout<'_> {
@@ -178,6 +189,7 @@ impl Layout<'_> {
             dose: draft.dose,
             tenants: self.tenants(draft, aggressor),
             schedule_seed: derive(self.seed, "schedule", block),
+            closed_only: !self.open_everywhere && !draft.tells_jitter(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use gpubench_record::Durations;
 
+use super::block::Draft;
 use super::error::PlanError;
 use crate::profile::units::Span;
 use crate::profile::{CellParts, Profile};
@@ -13,14 +14,55 @@ const ARRIVALS_MARGIN_SD: f64 = 3.5;
 /// Parts shrink in whole steps of this length, for durations that people can read.
 const STEP_NS: u64 = 1_000_000;
 
-/// The most blocks of full cells that fit; else the fewest blocks of shorter cells.
-pub(super) fn fit(profile: &Profile, cells_per_block: u64) -> Result<(u32, Durations), PlanError> {
+/// The cells of one block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PerBlock {
+    /// All of them.
+    pub cells: u64,
+    /// Those whose open loops jitter is scored from, if it is.
+    pub telling: u64,
+}
+
+impl PerBlock {
+    pub(super) fn of(drafts: impl Iterator<Item = Draft>, jitter: bool) -> Self {
+        drafts.fold(
+            Self {
+                cells: 0,
+                telling: 0,
+            },
+            |sum, draft| Self {
+                cells: sum.cells + 1,
+                telling: sum.telling + u64::from(jitter && draft.tells_jitter()),
+            },
+        )
+    }
+}
+
+/// How a plan meets its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fit {
+    pub blocks: u32,
+    pub durations: Durations,
+    /// Whether every cell has an open loop, or only those that jitter is scored from.
+    pub open_everywhere: bool,
+}
+
+/// The most blocks of full cells that fit; else the fewest blocks of shorter cells. Where open
+/// loops in every cell would be too short for a p99 in any, only those stay that jitter is scored
+/// from.
+pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanError> {
+    let cells_per_block = per_block.cells;
+    let everywhere = |blocks, durations| Fit {
+        blocks,
+        durations,
+        open_everywhere: true,
+    };
     let bounds = profile.blocks;
     let full = durations(&profile.cell);
     let block_ns = cells_per_block.saturating_mul(full.cell_ns()).max(1);
     let fitting = u32::try_from(profile.device_time.ns / block_ns).unwrap_or(u32::MAX);
     if fitting >= bounds.min {
-        return Ok((fitting.min(bounds.max), full));
+        return Ok(everywhere(fitting.min(bounds.max), full));
     }
     let cells = cells_per_block.saturating_mul(u64::from(bounds.min)).max(1);
     let least = durations(&profile.cell_min);
@@ -34,10 +76,46 @@ pub(super) fn fit(profile: &Profile, cells_per_block: u64) -> Result<(u32, Durat
             needed,
         });
     }
-    Ok((
-        bounds.min,
-        shrink(&full, &enough_arrivals(profile, least, cell_ns), cell_ns),
-    ))
+    let durations = shrink(&full, &enough_arrivals(profile, least, cell_ns), cell_ns);
+    if durations.open_ns < open_ns_for_p99(profile)
+        && let Some(durations) = few_open_loops(profile, &full, least, per_block)
+    {
+        return Ok(Fit {
+            blocks: bounds.min,
+            durations,
+            open_everywhere: false,
+        });
+    }
+    Ok(everywhere(bounds.min, durations))
+}
+
+/// Cells of which only the telling ones have an open loop, one that is good for a p99; `None` where
+/// even these do not fit. The other parts share what time is left.
+fn few_open_loops(
+    profile: &Profile,
+    full: &Durations,
+    least: Durations,
+    per_block: PerBlock,
+) -> Option<Durations> {
+    let blocks = u64::from(profile.blocks.min).max(1);
+    let wanted_ns = open_ns_for_p99(profile).next_multiple_of(STEP_NS);
+    let open_ns = wanted_ns.max(least.open_ns);
+    if per_block.telling == 0 || open_ns > full.open_ns {
+        return None;
+    }
+    let block_ns = profile.device_time.ns / blocks;
+    let opening_ns = per_block.telling.checked_mul(full.gap_ns + open_ns)?;
+    let cell_ns = block_ns.checked_sub(opening_ns)? / per_block.cells.max(1);
+    let (full, least) = (full.closed_only(), least.closed_only());
+    if cell_ns < least.cell_ns() {
+        return None;
+    }
+    let closed = shrink(&full, &least, cell_ns.min(full.cell_ns()));
+    Some(Durations {
+        open_ns,
+        gap_ns: profile.cell.gap.ns,
+        ..closed
+    })
 }
 
 /// Length of an open loop that holds the arrivals a p99 needs, but for one cell in thousands.

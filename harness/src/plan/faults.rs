@@ -175,5 +175,6 @@ fn cell(plan: &Plan, place: &Place<'_>, number: u32, seed: u64) -> Cell {
         dose: 0.0,
         tenants: (0..plan.tenants).map(tenant).collect(),
         schedule_seed: seed,
+        closed_only: false,
     }
 }

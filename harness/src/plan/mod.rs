@@ -14,11 +14,12 @@ mod seed;
 mod tests;
 
 use gpubench_record::plan::PlannedMechanism;
-use gpubench_record::{Plan, Skip};
+use gpubench_record::{Axis, Plan, Skip};
 
 use crate::axis::{self, AxisEntry, Pair, Selection};
 use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
+use budget::{Fit, PerBlock};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
 pub use faults::{FaultWish, add_faults, applies};
@@ -46,9 +47,11 @@ pub fn plan(
         });
     }
     let groups = Group::sort(&runnable);
-    let count = |group: &Group<'_>| group.cells(&pairs, &profile.doses).len() as u64;
-    let cells_per_block: u64 = groups.iter().map(count).sum();
-    if cells_per_block == 0 {
+    let drafts = groups
+        .iter()
+        .flat_map(|group| group.cells(&pairs, &profile.doses));
+    let per_block = PerBlock::of(drafts, asks_for_jitter(profile));
+    if per_block.cells == 0 {
         let reasons = skips
             .iter()
             .map(|skip| format!("{}: {}", skip.mechanism, skip.reason));
@@ -56,13 +59,18 @@ pub fn plan(
             reasons: reasons.collect(),
         });
     }
-    let (blocks, durations) = budget::fit(profile, cells_per_block)?;
+    let Fit {
+        blocks,
+        durations,
+        open_everywhere,
+    } = budget::fit(profile, per_block)?;
     let layout = Layout {
         seed: profile.seed,
         blocks,
         tenants: profile.tenants,
         pairs: &pairs,
         doses: &profile.doses,
+        open_everywhere,
     };
     Ok(Plan {
         profile: profile.name.clone(),
@@ -96,6 +104,14 @@ fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a C
         Wanted::Names(names) => names.contains(&capability.variant.mechanism),
     };
     capabilities.mechanisms.iter().filter(wanted).collect()
+}
+
+/// Whether any figure will be taken from open loops for the jitter axis.
+fn asks_for_jitter(profile: &Profile) -> bool {
+    match &profile.axes {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|name| name == Axis::Jitter.as_str()),
+    }
 }
 
 fn asked_axes(profile: &Profile) -> Vec<String> {

@@ -167,7 +167,7 @@ async fn go(
     }
     let times = Times {
         t0_ns: run.setup.clock.start_ns(),
-        length_ns: run.setup.plan.durations.cell_ns(),
+        length_ns: run.setup.plan.durations_of(cell).cell_ns(),
         period_ns: run.setup.plan.telemetry_period_ns,
     };
     let sampler = Sampler::start(&run.setup.clock, &run.setup.nvml, &cell.id, times)?;
@@ -242,7 +242,7 @@ fn abandon_all(run: &Run, cell: &Cell) -> Result<(), RunError> {
 
 /// How a tenant of a cell is loaded.
 fn load(run: &Run, calibration: &Calibration, cell: &Cell, role: Role) -> LoadSpec {
-    let durations = &run.setup.plan.durations;
+    let durations = run.setup.plan.durations_of(cell);
     let end_ns = durations.cell_ns();
     match role {
         Role::Idle => LoadSpec::Idle { end_ns },

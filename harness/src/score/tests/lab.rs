@@ -138,6 +138,7 @@ impl Lab {
             dose: if condition.has_aggressor() { 1.0 } else { 0.0 },
             tenants: Vec::new(),
             schedule_seed: 0,
+            closed_only: false,
         };
         self.cells.push(result(&cell, shows));
         self.plan.cells.push(cell);
