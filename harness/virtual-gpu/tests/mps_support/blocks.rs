@@ -107,27 +107,32 @@ fn event() -> Result<Handle, Error> {
     Ok(event)
 }
 
+/// Device time of what is submitted to the null stream.
+pub fn device_ns(submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+    let (first, last, mut milliseconds) = (event()?, event()?, 0.0_f32);
+    // SAFETY: valid handles and a valid place.
+    unsafe {
+        ok(cuEventRecord(first, null_mut()))?;
+        submit()?;
+        ok(cuEventRecord(last, null_mut()))?;
+        ok(cuCtxSynchronize())?;
+        ok(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
+        ok(cuEventDestroy_v2(first))?;
+        ok(cuEventDestroy_v2(last))?;
+    }
+    Ok(f64::from(milliseconds) * 1e6)
+}
+
 /// Measures both phases of so many blocks; says their device times in nanoseconds, in order.
 pub fn measure(device: &Device, work: &str, count: u64, begin_ms: u64) -> Result<String, Error> {
     let mut work = Work::new(work)?;
-    let (first, last) = (event()?, event()?);
     let mut said = Vec::new();
     for block in 0..count {
         let begin_ns = begin_ms * 1_000_000 + block * BLOCK_NS;
         for phase_ns in [0, BESIDE_NS] {
             device.sleep_until(begin_ns + phase_ns)?;
-            let mut milliseconds = 0.0_f32;
-            // SAFETY: valid handles and a valid place.
-            unsafe {
-                ok(cuEventRecord(first, null_mut()))?;
-                for _ in 0..PIECES {
-                    work.submit()?;
-                }
-                ok(cuEventRecord(last, null_mut()))?;
-                ok(cuCtxSynchronize())?;
-                ok(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
-            }
-            said.push(format!("{:.0}", f64::from(milliseconds) * 1e6));
+            let took_ns = device_ns(|| (0..PIECES).try_for_each(|_| work.submit()))?;
+            said.push(format!("{took_ns:.0}"));
         }
         if device.now_ns() > begin_ns + LEANING_NS.end {
             return Err(format!("block {block} is longer than the leaning: {said:?}").into());

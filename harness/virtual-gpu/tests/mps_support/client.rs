@@ -11,7 +11,7 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::device::Device;
 
-use super::{Error, blocks, churn};
+use super::{Error, blocks, churn, peaks};
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
@@ -127,6 +127,9 @@ impl Client {
             ["lean", work, count, begin_ms] => {
                 let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
                 return blocks::lean(device, work, count, begin_ms).map(Some);
+            }
+            ["peaks", blocks, threads, mib] => {
+                return peaks::peaks(blocks.parse()?, threads.parse()?, mib.parse()?).map(Some);
             }
             ["churn", kind, count] => churn::churn(kind, count.parse()?)?,
             ["launches", count] => return blocks::launches(device, count.parse()?).map(Some),

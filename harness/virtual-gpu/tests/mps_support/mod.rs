@@ -5,6 +5,7 @@
 mod blocks;
 mod churn;
 pub mod client;
+mod peaks;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
