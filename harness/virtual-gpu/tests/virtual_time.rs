@@ -149,10 +149,14 @@ fn a_stall_is_reported_with_the_thread_that_causes_it() -> Result<(), Error> {
         Ok(())
     })?;
     device.join(0)?;
+    let begun = std::time::Instant::now();
     let message = match device.sleep_until(1_000_000) {
         Err(DeviceError::Stalled(message)) => message,
         other => return Err(format!("expected a stall, got {other:?}").into()),
     };
+    let took = begun.elapsed();
+    // The limit, and a look in every tenth of a second; the rest is for a busy host.
+    assert!(took < Duration::from_secs(3), "reported after {took:?}");
     release.send(())?;
     thread.join().map_err(|_| "the blocker panicked")??;
     for part in [

@@ -128,6 +128,7 @@ impl Client {
                 let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
                 return blocks::lean(device, work, count, begin_ms).map(Some);
             }
+            ["stamps", count] => return stamps(device, count.parse()?).map(Some),
             ["peaks", blocks, threads, mib] => {
                 return peaks::peaks(blocks.parse()?, threads.parse()?, mib.parse()?).map(Some);
             }
@@ -279,6 +280,24 @@ fn busy() -> Result<i32, Error> {
             return Ok(code);
         }
     }
+}
+
+/// Closed loop of so many kernels of different lengths: when each was done, in nanoseconds.
+fn stamps(device: &Device, count: u32) -> Result<String, Error> {
+    let out = alloc(64).map_err(|code| format!("CUresult {code}"))?;
+    let chain = kernel(CHAIN)?;
+    let mut done_ns = Vec::new();
+    for number in 0..count {
+        let grid = 40 * (1 + number % 5);
+        ok(run(
+            chain,
+            grid,
+            CHAIN_BLOCK,
+            &mut [out, CHAIN_ITERATIONS, 0, 0],
+        ))?;
+        done_ns.push(device.now_ns().to_string());
+    }
+    Ok(done_ns.join(" "))
 }
 
 /// Closed loop of an arithmetic kernel: how many completed, and the code that ended the loop.
