@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::run::{Calibration, CalibrationEntry, ProfileRef};
+use gpubench_record::tally::Times;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Estimate,
-    FORMAT_VERSION, GateResult, GateState, MatrixRow, MechanismRow, Outcome, OverallRow, Plan,
-    ProbeFigure, Proof, Provenance, Role, RunRecord, Skip, SubAxis, TenantResult, Thresholds,
-    WorkloadSpec,
+    FORMAT_VERSION, Fate, FaultTally, GateResult, GateState, MatrixRow, MechanismRow, Outcome,
+    OverallRow, Plan, ProbeFigure, Proof, Provenance, Role, RunRecord, Skip, SubAxis, TenantResult,
+    Thresholds, WorkloadSpec,
 };
 
 /// Every sample record with the name of its golden files.
@@ -85,6 +86,8 @@ pub(crate) fn real() -> RunRecord {
             .into_iter()
             .collect(),
         fault_trials: Vec::new(),
+        fault_trials_stopped: None,
+        fault_tallies: vec![fault_tally()],
         claims: Vec::new(),
     }
 }
@@ -100,6 +103,7 @@ pub(crate) fn on_the_virtual_gpu() -> RunRecord {
     record.mechanisms.truncate(2);
     record.matrix.truncate(3);
     record.overall.truncate(1);
+    record.fault_tallies.clear();
     record.cells.retain(|cell| cell.outcome.is_measured());
     record
 }
@@ -116,6 +120,7 @@ pub(crate) fn incomplete() -> RunRecord {
     record.matrix[1].outcome = Outcome::inconclusive("aggressor \"fma\" & co | ended *early* <b>");
     record.matrix[1].warnings = vec!["only 3 of 8 blocks, 5 more needed".to_owned()];
     record.overall.clear();
+    record.fault_tallies.clear();
     record
 }
 
@@ -125,6 +130,7 @@ pub(crate) fn all_waived() -> RunRecord {
     record.calibration = Calibration::new(BTreeMap::new());
     record.matrix.clear();
     record.overall.clear();
+    record.fault_tallies.clear();
     record.cells.clear();
     for row in &mut record.mechanisms {
         row.outcome = Outcome::waived("the GPU is in use by process 4711");
@@ -163,6 +169,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             host_changes: Vec::new(),
             unprotected: Some("time-slicing[slice=default]".to_owned()),
         }],
+        foreign: None,
         cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"]
             .map(cell)
             .into(),
@@ -372,6 +379,33 @@ fn fault_row() -> MatrixRow {
         word: Some("Hardware".to_owned()),
         survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
         ..empty_row("mig", "mig[3g+3g]", "fault", None)
+    }
+}
+
+/// Five nights of it.
+fn fault_tally() -> FaultTally {
+    FaultTally {
+        mechanism: "mig".to_owned(),
+        variant: "mig[3g+3g]".to_owned(),
+        fault: "illegal-address".to_owned(),
+        class: "mmu".to_owned(),
+        records: 5,
+        trials: 59,
+        left_out: 1,
+        contained: 59,
+        survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
+        more_for_l2: Some(0),
+        more_for_l3: Some(0),
+        victims: [(Fate::Unharmed, 59)].into(),
+        own_codes: [(700, 59)].into(),
+        xids: [(31, 58), (45, 1)].into(),
+        detected: Times::of([90_000, 110_000, 1_200_000]),
+        next_good: Times::of([800_000, 2_100_000]),
+        new_client: Times::of([120_000_000, 124_000_000]),
+        recovery_before: [(0, 59)].into(),
+        recovery_after: [(0, 59)].into(),
+        left_as_found: 59,
+        ..FaultTally::default()
     }
 }
 

@@ -171,3 +171,19 @@ impl FaultResult {
         self.victims.iter().all(|one| one.fate == Fate::Unharmed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FaultSeen;
+
+    #[test]
+    fn what_an_older_version_saw_is_read() -> Result<(), serde_json::Error> {
+        let text = r#"{"victims":[],"struck":{},"new_client":{"accepted_after_ns":7,"tries":1,
+            "refused_with":null},"xids":[13],"recovery_action":[0,0],"left_behind":[],
+            "failure":null}"#;
+        let seen: FaultSeen = serde_json::from_str(text)?;
+        assert_eq!((seen.acted_ns, seen.service_gone), (None, None));
+        assert_eq!(seen.new_client.map(|client| client.tries), Some(1));
+        Ok(())
+    }
+}

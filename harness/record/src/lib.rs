@@ -18,6 +18,7 @@ pub mod probe;
 pub mod provenance;
 pub mod run;
 pub mod sample;
+pub mod tally;
 pub mod telemetry;
 pub mod version;
 pub mod wire;
@@ -39,6 +40,7 @@ pub use probe::{
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
+pub use tally::FaultTally;
 pub use telemetry::TelemetryRow;
 pub use version::{FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};

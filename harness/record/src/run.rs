@@ -12,6 +12,7 @@ use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
+use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
 
@@ -56,6 +57,12 @@ pub struct RunRecord {
     /// Each fault trial that was held, with its judgement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultResult>,
+    /// Why no further fault trial was held, if the device was in no state for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_trials_stopped: Option<String>,
+    /// What the trials of each fault come to, those of other records too where they were counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault_tallies: Vec<FaultTally>,
     /// The claims ledger against this run; empty while there is none.
     pub claims: Vec<ClaimRow>,
 }

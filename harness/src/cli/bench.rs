@@ -12,7 +12,7 @@ use std::sync::Arc;
 use gpubench_record::{DeviceIdentity, DeviceKind, Provenance};
 use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::machine;
-use gpubench_virtual_gpu::session::{ENV, TimeMode};
+use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, TimeMode};
 
 use super::device::DeviceSelector;
 use super::timer;
@@ -21,6 +21,7 @@ use crate::device::nvml::{self, AskError, Which};
 use crate::device::{Nvml, VirtualGpu, identity, virtual_gpu::VirtualGpuError};
 use crate::error::ExpectedError;
 use crate::run::{RunClock, rfc3339_now};
+use crate::score::MACHINE_HASH;
 
 /// A device, held until dropped.
 pub struct Bench {
@@ -65,7 +66,8 @@ impl Bench {
             set_variable(name, value);
         }
         let nvml = Nvml::open(Some(&gpu.library_dir()), &Which::Index(0)).map_err(ask_error)?;
-        let identity = identity::identify(&nvml).map_err(ask_error)?;
+        let mut identity = identity::identify(&nvml).map_err(ask_error)?;
+        name_machine(&mut identity, environment.get(&OsString::from(ENV)));
         let clock = if time == TimeMode::Virtual {
             let device = gpu.open().map_err(virtual_error)?;
             RunClock::Virtual(Arc::new(device))
@@ -85,9 +87,10 @@ impl Bench {
 
     fn find_real(device: Option<&DeviceSelector>) -> Result<Self, ExpectedError> {
         let nvml = look(device)?;
-        let identity = identity::identify(&nvml).map_err(ask_error)?;
+        let mut identity = identity::identify(&nvml).map_err(ask_error)?;
         // Virtual GPUs of one seed have one UUID; each is locked in its own folder.
         let folder = std::env::var_os(ENV).filter(|_| identity.kind == DeviceKind::Virtual);
+        name_machine(&mut identity, folder.as_ref());
         let lock = match folder {
             Some(folder) => GpuLock::take_in(Path::new(&folder), nvml.uuid()),
             None => GpuLock::take(nvml.uuid()),
@@ -155,6 +158,17 @@ pub fn look(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
         Some(DeviceSelector::Virtual(_)) | None => Which::Index(0),
     };
     Nvml::open(None, &which).map_err(ask_error)
+}
+
+/// Puts the hash of a virtual device's machine file among its facts: its UUID follows from the
+/// seed, and so does not tell two machines apart.
+fn name_machine(identity: &mut DeviceIdentity, folder: Option<&OsString>) {
+    let file = folder.map(|folder| Path::new(folder).join(MACHINE_FILE));
+    // Without the file nothing is said, and the record's trials are not counted with others'.
+    if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
+        let hash = blake3::hash(&text).to_hex().to_string();
+        identity.facts.insert(MACHINE_HASH.to_owned(), hash);
+    }
 }
 
 fn set_variable(name: &OsString, value: &OsString) {

@@ -71,26 +71,9 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     run.cells = cells;
     run.probes = probes(&events);
     run.fault_trials = trials(&record, &run.plan, &events)?;
+    run.fault_trials_stopped = stopped(&events);
     outcomes(&mut run);
-    let peaks = share_of_peak(&run);
-    let scored = score::score(&score::ScoreInput {
-        plan: &run.plan,
-        cells: &run.cells,
-        fault_trials: &run.fault_trials,
-        mechanisms: &run.mechanisms,
-        aggressor_peaks: &peaks,
-        calibration: &run.calibration,
-        probes: &run.probes,
-        timer_floor_ns: run
-            .provenance
-            .timer_floor_ns
-            .get("p99")
-            .map(|&ns| ns as f64),
-    })?;
-    run.scoring = score::VERSION.to_owned();
-    run.matrix = scored.matrix;
-    run.overall = scored.overall;
-    run.probe_figures = scored.probe_figures;
+    score_again(&mut run, &[])?;
     match finished {
         Some((true, _)) => {
             run.complete = true;
@@ -105,6 +88,49 @@ pub fn judge(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
         None => run.complete = false,
     }
     Ok((run, warnings))
+}
+
+/// Scores a record whose cells and trials are judged, with the fault trials of other records
+/// counted too.
+///
+/// # Errors
+/// When the scoring rules refuse it.
+pub fn score_again(
+    run: &mut RunRecord,
+    earlier: &[Vec<FaultResult>],
+) -> Result<(), score::ScoreError> {
+    let peaks = share_of_peak(run);
+    let scored = score::score(&score::ScoreInput {
+        plan: &run.plan,
+        cells: &run.cells,
+        fault_trials: &run.fault_trials,
+        earlier_trials: earlier,
+        fault_stop: run.fault_trials_stopped.as_deref(),
+        mechanisms: &run.mechanisms,
+        aggressor_peaks: &peaks,
+        calibration: &run.calibration,
+        probes: &run.probes,
+        timer_floor_ns: run
+            .provenance
+            .timer_floor_ns
+            .get("p99")
+            .map(|&ns| ns as f64),
+    })?;
+    run.scoring = score::VERSION.to_owned();
+    run.matrix = scored.matrix;
+    run.overall = scored.overall;
+    run.probe_figures = scored.probe_figures;
+    run.fault_tallies = scored.fault_tallies;
+    Ok(())
+}
+
+/// Why no further fault trial was held, if the device was in no state for more.
+fn stopped(events: &[RunEvent]) -> Option<String> {
+    let found = |event: &RunEvent| match event {
+        RunEvent::FaultTrialsStopped { id, reason } => Some(format!("{reason} (seen in {id})")),
+        _ => None,
+    };
+    events.iter().find_map(found)
 }
 
 /// By aggressor, what it reaches alone over its resource's measured peak. One that was not held

@@ -16,7 +16,7 @@ use super::judge::judge;
 use super::ui::{Progress, Ui};
 use super::{calibration, cleanup, host, report};
 use crate::error::ExpectedError;
-use crate::profile::Profile;
+use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
 use crate::{mechanism, plan};
@@ -60,22 +60,21 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(fault_names()),
     )]
     faults: Option<Vec<String>>,
-    /// Trials of each fault under each mechanism; 14 decide for L2, 59 for L3
+    /// Trials of each fault under each mechanism, in place of the profile's
+    ///
+    /// 14 that are all contained show L2, 59 show L3. Those of several records of one device and
+    /// driver add up: `gpubench report NIGHT1 NIGHT2...`.
     #[arg(
         long,
         value_name = "N",
-        default_value_t = TRIALS,
         requires = "faults",
-        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(TRIALS_MAX)),
     )]
-    fault_trials: u32,
+    fault_trials: Option<u32>,
     /// End with status 10 if anything is inconclusive
     #[arg(long)]
     strict: bool,
 }
-
-/// One night's trials: all of them contained show L2.
-const TRIALS: u32 = 14;
 
 fn fault_names() -> Vec<&'static str> {
     fault::CATALOGUE.iter().map(|fault| fault.name).collect()
@@ -96,7 +95,7 @@ impl Args {
     }
 
     /// What is wanted of faults; nothing unless asked for.
-    fn fault_wish(&self, bench: &Bench) -> Option<plan::FaultWish> {
+    fn fault_wish(&self, bench: &Bench, profile: &Profile) -> Option<plan::FaultWish> {
         let names = self.faults.clone()?;
         let planted = match bench.clock() {
             RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
@@ -110,7 +109,7 @@ impl Args {
         Some(plan::FaultWish {
             names,
             in_one_process,
-            trials: self.fault_trials,
+            trials: self.fault_trials.unwrap_or(profile.faults.trials),
             is_virtual_time: bench.clock().is_virtual(),
             plants_illegal_instruction: planted > 0,
         })
@@ -135,7 +134,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let facts = host::of_bench(&bench, &args.profile);
     let capabilities = host::capabilities(&facts, &profile);
     let mut plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
-    if let Some(wish) = args.fault_wish(&bench) {
+    if let Some(wish) = args.fault_wish(&bench, &profile) {
         plan::add_faults(&mut plan, &wish);
     }
     let calibration = args

@@ -12,6 +12,8 @@ const BLOCKS_MIN_DECIDING: u32 = 8;
 const BLOCKS_MIN: u32 = 6;
 const BLOCKS_MAX: u32 = 1_000;
 const TENANTS_MAX: u32 = 48;
+/// More would tell a proportion to better than a thousandth, and last for weeks.
+pub const TRIALS_MAX: u32 = 10_000;
 const CELL_PART_MAX: Span = Span::from_s(3_600);
 /// A closed loop must hold at least this many native requests for a rate.
 const CLOSED_REQUESTS_MIN: u64 = 20;
@@ -33,6 +35,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
         &axis::aggressors(),
     )?;
     numbers(profile)?;
+    within("faults.trials", profile.faults.trials, 1, TRIALS_MAX)?;
     doses(&profile.doses)?;
     blocks(profile)?;
     cells(profile)?;

@@ -6,14 +6,16 @@ use super::Profile;
 
 /// BLAKE3 over what was asked for and the kernels that answer it.
 ///
-/// Covers every key of the resolved profile but `summary`, so a file that writes out a default
-/// hashes like one that leaves it out; and `ptx_hash`, which the caller computes over the PTX.
+/// Covers every key of the resolved profile but `summary` and `faults`, so a file that writes out
+/// a default hashes like one that leaves it out; and `ptx_hash`, which the caller computes over
+/// the PTX.
 #[must_use]
 pub fn profile_hash(profile: &Profile, ptx_hash: &str) -> String {
     // A profile is plain numbers, texts and lists, all finite after the check: it serialises.
     let mut written = serde_json::to_value(profile).unwrap_or(Value::Null);
     if let Value::Object(keys) = &mut written {
         keys.remove("summary");
+        keys.remove("faults");
     }
     let asked = serde_json::json!({ "profile": written, "ptx": ptx_hash });
     let text = sorted(&asked).to_string();
@@ -57,6 +59,7 @@ mod tests {
             "version = 1\nseed = 1",
             "version = 1\nservice = \"1000us\"",
             "version = 1\nsummary = \"mine\"",
+            "version = 1\n[faults]\ntrials = 59",
         ] {
             assert_eq!(hash_of(same)?, plain, "{same}");
         }

@@ -20,6 +20,7 @@ use gpubench_record::Thresholds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use check::TRIALS_MAX;
 pub use error::ProfileError;
 pub use hash::profile_hash;
 pub use load::{Overrides, load, parse};
@@ -76,6 +77,8 @@ pub struct Profile {
     pub cell: CellParts,
     /// How short the parts may become to meet `device_time`.
     pub cell_min: CellParts,
+    /// How often faults are tried, where `matrix --faults` asks for them.
+    pub faults: Faults,
     /// The conventions that turn figures into levels and words.
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
@@ -107,6 +110,14 @@ pub struct Blocks {
     pub min: u32,
     /// Most blocks.
     pub max: u32,
+}
+
+/// Fault trials, which are no part of the profile's hash: those of several records add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Faults {
+    /// Trials of each fault under each mechanism in one run: 1 to 10000.
+    pub trials: u32,
 }
 
 /// Length of the parts of a cell.

@@ -32,8 +32,8 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, \
-         device_time, telemetry_period, probe_windows, blocks, cell, cell_min, thresholds, \
-         foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
+         device_time, telemetry_period, probe_windows, blocks, cell, cell_min, faults, \
+         thresholds, foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",

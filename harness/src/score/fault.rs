@@ -2,47 +2,30 @@
 //!
 //! A trial is contained if no victim noticed. The level follows from one-sided Clopper-Pearson
 //! bounds of the part that is contained: few trials leave several levels open, and the row says how
-//! many more would decide. Without its two controls (one that must hurt nobody, one that must
-//! always be seen) no trial of a variant counts.
+//! many more would decide. Trials of other records may be counted too. Without its two controls
+//! (one that must hurt nobody, one that must always be seen) no trial of a record's variant counts.
 
-use gpubench_record::{Axis, Estimate, Fate, FaultResult, MechanismRow, Plan};
-use gpubench_stats::Confidence;
-use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
+use gpubench_record::{Axis, Fate, FaultResult, FaultTally, MechanismRow, Plan};
 use gpubench_workloads::fault::{CANARY, Class, PLACEBO};
 
 use super::Context;
 use super::level::{Level, LevelRange};
 use super::row::Row;
+use super::tally::{in_words, more_trials, tally};
 use super::word::{self, Evidence};
 
 /// Bounds of the part that is contained for L3 and L2 (`scoring-v1`).
-const L3: f64 = 0.95;
-const L2: f64 = 0.80;
+pub(super) const L3: f64 = 0.95;
+pub(super) const L2: f64 = 0.80;
 
 /// The rows of one mechanism, from benign to severe.
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
-    let trials: Vec<&FaultResult> = context
-        .input
-        .fault_trials
-        .iter()
-        .filter(|trial| trial.variant == mechanism.variant)
+    let sources = Sources::of(context, &mechanism.variant);
+    let mut rows: Vec<Row> = planned(context.input.plan, &mechanism.variant)
+        .into_iter()
+        .filter(|planned| planned.class != Class::Control.as_str())
+        .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
-    let doubt = controls(&trials);
-    let mut rows = Vec::new();
-    for (fault, class) in planned(context.input.plan, &mechanism.variant) {
-        let own: Vec<&FaultResult> = trials
-            .iter()
-            .copied()
-            .filter(|t| t.fault == fault)
-            .collect();
-        rows.push(row(
-            context,
-            mechanism,
-            (&fault, &class),
-            &own,
-            doubt.as_deref(),
-        ));
-    }
     // No fault contained is L0; some contained and others not is L1 for the axis (`scoring-v1`).
     let any_contained = rows
         .iter()
@@ -57,17 +40,89 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
     rows.into_iter().map(Row::finish).collect()
 }
 
-/// Each planned fault with its class, in order, without the controls.
-fn planned(plan: &Plan, variant: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+/// The tallies of one mechanism, the controls first.
+pub(super) fn tallies(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<FaultTally> {
+    let sources = Sources::of(context, &mechanism.variant);
+    let of = |planned: Planned| FaultTally {
+        doubt: sources.doubt.clone(),
+        ..tally(&sources.of_fault(&planned.fault))
+    };
+    let tallies = planned(context.input.plan, &mechanism.variant);
+    let tallies = tallies.into_iter().map(of);
+    tallies.filter(|tally| !tally.fault.is_empty()).collect()
+}
+
+/// One fault that was planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Planned {
+    fault: String,
+    class: String,
+    trials: usize,
+}
+
+/// Each planned fault, in order.
+fn planned(plan: &Plan, variant: &str) -> Vec<Planned> {
+    let mut found: Vec<Planned> = Vec::new();
     let trials = plan.fault_trials.iter();
     for trial in trials.filter(|trial| trial.cell.variant == variant) {
-        let one = (trial.fault.clone(), trial.class.clone());
-        if trial.class != Class::Control.as_str() && !found.contains(&one) {
-            found.push(one);
+        match found.iter_mut().find(|one| one.fault == trial.fault) {
+            Some(known) => known.trials += 1,
+            None => found.push(Planned {
+                fault: trial.fault.clone(),
+                class: trial.class.clone(),
+                trials: 1,
+            }),
         }
     }
     found
+}
+
+/// The trials of one variant: those of the record, and those of every other one that counts.
+struct Sources<'a> {
+    records: Vec<Vec<&'a FaultResult>>,
+    /// What is wrong with the instrument in this record.
+    doubt: Option<String>,
+    /// What was wrong in others, whose trials do not count.
+    dropped: Vec<String>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(context: &Context<'a>, variant: &str) -> Self {
+        let of_variant = |trials: &'a [FaultResult]| -> Vec<&'a FaultResult> {
+            let own = trials.iter().filter(|trial| trial.variant == variant);
+            own.collect()
+        };
+        let own = of_variant(context.input.fault_trials);
+        let doubt = controls(&own);
+        let mut sources = Self {
+            records: vec![own],
+            doubt,
+            dropped: Vec::new(),
+        };
+        for earlier in context.input.earlier_trials {
+            let trials = of_variant(earlier);
+            if trials.is_empty() {
+                continue;
+            }
+            match controls(&trials) {
+                None => sources.records.push(trials),
+                Some(why) => {
+                    let count = trials.len();
+                    let text = format!("{count} trials of another record do not count: {why}");
+                    sources.dropped.push(text);
+                }
+            }
+        }
+        sources
+    }
+
+    fn of_fault(&self, fault: &str) -> Vec<Vec<&'a FaultResult>> {
+        let own = |record: &Vec<&'a FaultResult>| {
+            let trials = record.iter().copied();
+            trials.filter(|trial| trial.fault == fault).collect()
+        };
+        self.records.iter().map(own).collect()
+    }
 }
 
 /// What is wrong with the instrument, if the controls say so.
@@ -97,46 +152,48 @@ fn controls(trials: &[&FaultResult]) -> Option<String> {
 fn row(
     context: &Context<'_>,
     mechanism: &MechanismRow,
-    (fault, class): (&str, &str),
-    trials: &[&FaultResult],
-    doubt: Option<&str>,
+    planned: &Planned,
+    sources: &Sources<'_>,
 ) -> Row {
     let mut row = Row::of_mechanism(context, mechanism, Axis::Fault, None);
-    row.matrix.sub_axis = Some(class.to_owned());
-    row.matrix.aggressor = Some(fault.to_owned());
+    row.matrix.sub_axis = Some(planned.class.clone());
+    row.matrix.aggressor = Some(planned.fault.clone());
     if !row.matrix.outcome.is_measured() {
         return row;
     }
-    if let Some(doubt) = doubt {
-        row.doubt(doubt);
+    if let Some(doubt) = &sources.doubt {
+        row.doubt(doubt.clone());
     }
-    let counting: Vec<&FaultResult> = trials
-        .iter()
-        .copied()
-        .filter(|trial| trial.outcome.is_measured())
-        .collect();
-    if let Some(left_out) = trials.iter().find(|trial| !trial.outcome.is_measured()) {
-        let count = trials.len() - counting.len();
-        let reason = left_out.outcome.reason.as_deref().unwrap_or("no reason");
+    let records = sources.of_fault(&planned.fault);
+    let held = records.first().map_or(0, Vec::len);
+    if held < planned.trials {
+        let why = context.input.fault_stop.unwrap_or("the run ended before");
         row.warn(format!(
-            "leaves out {count} of {} trials: {reason}",
-            trials.len()
+            "{held} of {} planned trials were held: {why}",
+            planned.trials
         ));
     }
-    if counting.is_empty() {
-        row.doubt(format!("none of {} trials counts", trials.len()));
-        return row;
+    let mut all = records.iter().flatten();
+    if let Some(left_out) = all.find(|trial| !trial.outcome.is_measured()) {
+        let tally = tally(&records);
+        let reason = left_out.outcome.reason.as_deref().unwrap_or("no reason");
+        row.warn(format!(
+            "leaves out {} of {} trials: {reason}",
+            tally.left_out,
+            tally.left_out + tally.trials
+        ));
     }
-    let n = u32::try_from(counting.len()).unwrap_or(u32::MAX);
-    let contained = counting.iter().filter(|trial| trial.is_contained()).count();
-    let k = u32::try_from(contained).unwrap_or(u32::MAX);
-    row.warn(in_words(&counting));
-    let Some((survival, range)) = row_level(k, n) else {
-        row.doubt(format!("no interval for {k} of {n} trials"));
+    for dropped in &sources.dropped {
+        row.warn(dropped.clone());
+    }
+    let tally = tally(&records);
+    let (Some(survival), Some(range)) = (tally.survival.clone(), range(&tally)) else {
+        row.doubt(format!("none of {} trials counts", tally.left_out));
         return row;
     };
+    row.warn(in_words(&tally));
     row.matrix.survival = Some(survival);
-    row.set_range(range, vec![more_trials(k, n)]);
+    row.set_range(range, vec![more_trials(&tally)]);
     if row.is_doubtful() {
         return row;
     }
@@ -147,11 +204,9 @@ fn row(
     row
 }
 
-/// The proportion with its bound, and the levels that it leaves open.
-fn row_level(k: u32, n: u32) -> Option<(Estimate, LevelRange)> {
-    let lo = lower_bound(k, n, Confidence::P95).ok()?.lo;
-    // By symmetry, what is not contained has the lower bound that is 1 less the upper one.
-    let hi = 1.0 - lower_bound(n - k, n, Confidence::P95).ok()?.lo;
+/// The levels that the bounds leave open.
+fn range(tally: &FaultTally) -> Option<LevelRange> {
+    let survival = tally.survival.as_ref()?;
     let level = |p: f64| {
         if p >= L3 {
             Level::L3
@@ -161,116 +216,32 @@ fn row_level(k: u32, n: u32) -> Option<(Estimate, LevelRange)> {
             Level::L1
         }
     };
-    let range = if k == 0 {
+    Some(if tally.contained == 0 {
         LevelRange::at(Level::L0)
     } else {
         LevelRange {
-            worst: level(lo),
-            best: level(hi),
+            worst: level(survival.lo),
+            best: level(survival.hi),
         }
-    };
-    let survival = Estimate {
-        value: f64::from(k) / f64::from(n),
-        lo,
-        hi,
-        n,
-        unit: "proportion".to_owned(),
-    };
-    Some((survival, range))
-}
-
-/// How many more trials would decide, if all of them went as well.
-fn more_trials(k: u32, n: u32) -> String {
-    let need = |bound: f64| trials_for_lower_bound(bound, Confidence::P95).unwrap_or(u32::MAX);
-    let (two, three) = (need(L2), need(L3));
-    if k < n {
-        return format!("{k} of {n} trials contained");
-    }
-    if n < two {
-        format!("{k} of {n} trials contained, {} more for L2", two - n)
-    } else {
-        format!(
-            "L2 or better, {} more trials for L3",
-            three.saturating_sub(n)
-        )
-    }
-}
-
-/// What became of the victims, how long it took, and what the driver said.
-fn in_words(trials: &[&FaultResult]) -> String {
-    let mut parts = Vec::new();
-    let victims: Vec<_> = trials.iter().flat_map(|trial| &trial.victims).collect();
-    for fate in [Fate::Unharmed, Fate::Slowed, Fate::Stalled, Fate::Dead] {
-        let of: Vec<_> = victims
-            .iter()
-            .filter(|victim| victim.fate == fate)
-            .collect();
-        if of.is_empty() {
-            continue;
-        }
-        let codes = list(of.iter().filter_map(|victim| victim.code));
-        let codes = codes.map_or(String::new(), |codes| format!(" with CUresult {codes}"));
-        parts.push(format!(
-            "{} of {} victims {}{codes}",
-            of.len(),
-            victims.len(),
-            fate.as_str()
-        ));
-    }
-    let own = list(trials.iter().filter_map(|trial| trial.seen.struck.code));
-    parts.extend(own.map(|codes| format!("itself CUresult {codes}")));
-    let xids = trials.iter().filter_map(|trial| trial.seen.xids.as_ref());
-    parts.extend(list(xids.flatten().map(|&xid| xid as i32)).map(|xids| format!("Xid {xids}")));
-    let most = |times: Vec<u64>| times.into_iter().max();
-    let of = |pick: fn(&FaultResult) -> Option<u64>| {
-        most(trials.iter().filter_map(|t| pick(t)).collect())
-    };
-    let mut took = |what: &str, ns: Option<u64>| {
-        parts.extend(ns.map(|ns| format!("{what} after at most {:.1} ms", ns as f64 / 1e6)));
-    };
-    took("detected", of(|trial| trial.detected_after_ns));
-    let next = victims.iter().filter_map(|victim| victim.next_good_ns);
-    took("next good request", most(next.collect()));
-    took(
-        "new client",
-        of(|trial| trial.seen.new_client?.accepted_after_ns),
-    );
-    let refused = |trial: &&&FaultResult| {
-        trial
-            .seen
-            .new_client
-            .is_some_and(|client| client.accepted_after_ns.is_none())
-    };
-    let refused = trials.iter().filter(refused).count();
-    if refused > 0 {
-        parts.push(format!("no new client accepted in {refused} trials"));
-    }
-    let left = |trial: &&&FaultResult| {
-        trial
-            .seen
-            .left_behind
-            .as_ref()
-            .is_some_and(|l| !l.is_empty())
-    };
-    let left = trials.iter().filter(left).count();
-    if left > 0 {
-        parts.push(format!("processes left on the device in {left} trials"));
-    }
-    parts.join(", ")
-}
-
-/// Distinct numbers in order; none if there are none.
-fn list(numbers: impl Iterator<Item = i32>) -> Option<String> {
-    let mut all: Vec<i32> = numbers.collect();
-    all.sort_unstable();
-    all.dedup();
-    let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
-    (!texts.is_empty()).then(|| texts.join(" "))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `k` of `n` trials in each of several records.
+    fn pooled(records: &[(u32, u32)]) -> FaultTally {
+        let trials: Vec<Vec<FaultResult>> = records
+            .iter()
+            .map(|&(k, n)| {
+                let fate = |i| if i < k { Fate::Unharmed } else { Fate::Dead };
+                (0..n).map(|i| trial("trap", &[fate(i)], true)).collect()
+            })
+            .collect();
+        let sources: Vec<Vec<&FaultResult>> = trials.iter().map(|t| t.iter().collect()).collect();
+        tally(&sources)
+    }
 
     #[test]
     fn levels_follow_from_the_bounds_and_zero_is_none() {
@@ -285,7 +256,9 @@ mod tests {
             (1, 14, "L1"),
             (10, 14, "L1..L2"),
         ] {
-            let (survival, range) = row_level(k, n).expect("a bound");
+            let tally = pooled(&[(k, n)]);
+            let range = range(&tally).expect("a bound");
+            let survival = tally.survival.expect("a bound");
             assert_eq!(range.to_string(), want, "{k}/{n}: {survival:?}");
             assert!(survival.lo <= survival.value && survival.value <= survival.hi);
         }
@@ -293,9 +266,33 @@ mod tests {
 
     #[test]
     fn a_night_of_trials_says_how_many_more_are_needed() {
-        assert_eq!(more_trials(14, 14), "L2 or better, 45 more trials for L3");
-        assert_eq!(more_trials(3, 3), "3 of 3 trials contained, 11 more for L2");
-        assert_eq!(more_trials(2, 3), "2 of 3 trials contained");
+        for (records, want) in [
+            (&[(14, 14)][..], "L2 or better, 45 more trials for L3"),
+            (&[(3, 3)], "3 of 3 trials contained, 11 more for L2"),
+            (&[(2, 3)], "2 of 3 trials contained"),
+            (&[(14, 14), (14, 14)], "L2 or better, 31 more trials for L3"),
+        ] {
+            assert_eq!(more_trials(&pooled(records)), want);
+        }
+    }
+
+    #[test]
+    fn five_nights_show_what_one_cannot() {
+        let night = (14, 14);
+        let nights = pooled(&[night, night, night, night, (3, 3)]);
+        assert_eq!((nights.trials, nights.records), (59, 5));
+        assert_eq!(range(&nights).map(|r| r.to_string()).as_deref(), Some("L3"));
+        let words = in_words(&nights);
+        assert!(
+            words.starts_with("59 of 59 trials of 5 records contained: at least 0.950 of them"),
+            "{words}"
+        );
+        let one_bad = pooled(&[night, night, night, night, (2, 3)]);
+        assert_eq!(
+            range(&one_bad).map(|r| r.to_string()).as_deref(),
+            Some("L2..L3")
+        );
+        assert_eq!((one_bad.more_for_l2, one_bad.more_for_l3), (None, None));
     }
 
     fn trial(fault: &str, fates: &[Fate], counts: bool) -> FaultResult {

@@ -25,10 +25,12 @@ mod jitter;
 mod level;
 mod memory;
 mod overall;
+mod pool;
 mod probe_figures;
 mod reference;
 mod resource;
 mod row;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -36,12 +38,13 @@ mod word;
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Calibration, CellResult, FaultResult, MatrixRow, MechanismRow, OverallRow, Plan, ProbeFigure,
-    ProbeResult,
+    Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow, Plan,
+    ProbeFigure, ProbeResult,
 };
 
 use cells::{Cells, Pair};
 use claimed::Claimed;
+pub use pool::{MACHINE_HASH, Pooled, pool};
 use row::Row;
 
 /// The version of the rules, as records name it.
@@ -62,6 +65,10 @@ pub struct ScoreInput<'a> {
     pub cells: &'a [CellResult],
     /// The fault trials, judged.
     pub fault_trials: &'a [FaultResult],
+    /// Those of other records that are to be counted with them, each record by itself.
+    pub earlier_trials: &'a [Vec<FaultResult>],
+    /// Why no further trial was held, if the device was in no state for more.
+    pub fault_stop: Option<&'a str>,
     /// Each mechanism with outcome and proofs.
     pub mechanisms: &'a [MechanismRow],
     /// By aggressor: what it reaches alone on the native GPU over its resource's measured peak.
@@ -84,6 +91,8 @@ pub struct Scored {
     pub overall: Vec<OverallRow>,
     /// Figures of probes that are no scores.
     pub probe_figures: Vec<ProbeFigure>,
+    /// What the trials of each fault come to.
+    pub fault_tallies: Vec<FaultTally>,
 }
 
 /// A record that contradicts itself.
@@ -126,6 +135,11 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
         overall,
         probe_figures: probe_figures::figures(input.probes),
+        fault_tallies: context
+            .contestants()
+            .into_iter()
+            .flat_map(|mechanism| fault::tallies(&context, mechanism))
+            .collect(),
     })
 }
 

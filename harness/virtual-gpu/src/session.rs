@@ -17,7 +17,8 @@ pub const STATE_FILE: &str = "state";
 /// The contents of device memory, sparse.
 pub const MEMORY_FILE: &str = "memory";
 const SESSION_FILE: &str = "session.toml";
-const MACHINE_FILE: &str = "machine.toml";
+/// The machine, as it was loaded.
+pub const MACHINE_FILE: &str = "machine.toml";
 
 /// How time passes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 use gpubench_record::{DeviceKind, Estimate, OutcomeKind, RunRecord};
 
 use super::figures::MISSING_TEXT;
-use super::{RenderOptions, VIRTUAL_TITLE, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, faults, tables};
 
 /// A report as text and tables, not yet drawn.
 #[derive(Debug)]
@@ -166,6 +166,7 @@ impl Document {
             tables::matrix(record, &mut notes),
             tables::more_figures(record),
             tables::mechanisms(record, &mut notes),
+            faults::faults(record),
             tables::probe_figures(record),
             tables::skips(record),
             tables::cells(record),
@@ -196,6 +197,9 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
             .as_deref()
             .unwrap_or("the record does not say why");
         notices.push(format!("INCOMPLETE: {}", clean(reason)));
+    }
+    if let Some(reason) = &record.fault_trials_stopped {
+        notices.push(format!("FAULT TRIALS STOPPED: {}", clean(reason)));
     }
     if !record.plan.decides {
         notices.push(format!(

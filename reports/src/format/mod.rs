@@ -5,6 +5,7 @@
 
 mod csv;
 mod document;
+mod faults;
 mod figures;
 mod html;
 mod html_charts;

@@ -115,6 +115,8 @@ fn unscored(
         probes: Vec::new(),
         probe_figures: Vec::new(),
         fault_trials: Vec::new(),
+        fault_trials_stopped: None,
+        fault_tallies: Vec::new(),
         claims: Vec::new(),
     }
 }

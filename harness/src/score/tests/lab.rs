@@ -153,6 +153,8 @@ impl Lab {
             plan: &self.plan,
             cells: &self.cells,
             fault_trials: &[],
+            earlier_trials: &[],
+            fault_stop: None,
             mechanisms: &self.mechanisms,
             aggressor_peaks: &self.peaks,
             calibration: &self.calibration,

@@ -4,6 +4,7 @@ mod lab;
 mod memory;
 mod monte_carlo;
 mod pairs;
+mod pool;
 mod properties;
 mod resources;
 mod tails;

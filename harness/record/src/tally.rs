@@ -1,0 +1,129 @@
+//! What all trials of one fault under one variant come to, from one record or from several.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fate;
+use crate::matrix::Estimate;
+
+/// The same time measured in several trials, or by several victims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Times {
+    /// How many.
+    pub n: u32,
+    /// The lower median.
+    pub median_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Times {
+    /// Of these; none of nothing.
+    #[must_use]
+    pub fn of(times_ns: impl IntoIterator<Item = u64>) -> Option<Self> {
+        let mut sorted: Vec<u64> = times_ns.into_iter().collect();
+        sorted.sort_unstable();
+        Some(Self {
+            n: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+            median_ns: *sorted.get(sorted.len().saturating_sub(1) / 2)?,
+            max_ns: *sorted.last()?,
+        })
+    }
+}
+
+/// How often each of several numbers was seen.
+pub type Counts<K> = BTreeMap<K, u32>;
+
+/// The trials of one fault under one variant.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultTally {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The fault.
+    pub fault: String,
+    /// Its class.
+    pub class: String,
+    /// Records that the trials stand in.
+    pub records: u32,
+    /// Trials that count. Every other figure is of these alone.
+    pub trials: u32,
+    /// Trials that were held and do not count.
+    pub left_out: u32,
+    /// Trials in which no victim noticed.
+    pub contained: u32,
+    /// That part of the trials, with its one-sided Clopper-Pearson bounds, each at 95 %; absent
+    /// without trials.
+    pub survival: Option<Estimate>,
+    /// How many more trials that are contained would show L2; absent where one was not contained.
+    pub more_for_l2: Option<u32>,
+    /// The same for L3.
+    pub more_for_l3: Option<u32>,
+    /// What became of the victims.
+    pub victims: Counts<Fate>,
+    /// `CUresult` of a victim's first failed request, with the number of victims.
+    pub victim_codes: Counts<i32>,
+    /// `CUresult` in the process that caused it, with the number of trials.
+    pub own_codes: Counts<i32>,
+    /// Xids, with the number of trials that had them.
+    pub xids: Counts<u32>,
+    /// Trials in which nobody listened to Xids.
+    pub xids_unheard: u32,
+    /// From the fault to its answer in the process that caused it.
+    pub detected: Option<Times>,
+    /// From the fault to the next good request of each victim that had one.
+    pub next_good: Option<Times>,
+    /// From the end of whoever was harmed until a new client's first kernel had run.
+    pub new_client: Option<Times>,
+    /// `CUresult` of the last refusal of a new client, with the number of trials.
+    pub refused_with: Counts<i32>,
+    /// Trials after which no new client was accepted.
+    pub no_new_client: u32,
+    /// Trials after which the mechanism's service was gone.
+    pub service_gone: u32,
+    /// What NVML said must be done to the GPU before, with the number of trials; 0 is nothing.
+    pub recovery_before: Counts<u32>,
+    /// The same afterwards.
+    pub recovery_after: Counts<u32>,
+    /// Trials after which the device was as found: nothing to be done to it, and no process on it
+    /// that was none of the mechanism's.
+    pub left_as_found: u32,
+    /// Trials of which that cannot be told, since NVML does not say.
+    pub unknown_if_left: u32,
+    /// Why none of it is to be trusted, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FaultTally, Times};
+    use crate::fault::Fate;
+
+    #[test]
+    fn the_median_is_a_time_that_was_measured() {
+        assert_eq!(Times::of([]), None);
+        for (times_ns, median_ns) in [(&[7][..], 7), (&[9, 1], 1), (&[5, 1, 9], 5)] {
+            let times = Times::of(times_ns.iter().copied());
+            assert_eq!(times.map(|t| t.median_ns), Some(median_ns));
+            assert_eq!(times.map(|t| t.max_ns), times_ns.iter().max().copied());
+        }
+    }
+
+    #[test]
+    fn counts_keep_their_keys_in_json() -> Result<(), serde_json::Error> {
+        let tally = FaultTally {
+            victims: [(Fate::Dead, 2)].into(),
+            victim_codes: [(719, 2)].into(),
+            xids: [(13, 1)].into(),
+            ..FaultTally::default()
+        };
+        let text = serde_json::to_string(&tally)?;
+        assert!(text.contains(r#""victims":{"dead":2},"victim_codes":{"719":2}"#));
+        assert_eq!(serde_json::from_str::<FaultTally>(&text)?, tally);
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! All trials of one fault under one variant, counted: how many victims noticed and how, what the
+//! driver said, how long everything took, and how the device was left.
+
+use gpubench_record::tally::{Counts, Times};
+use gpubench_record::{Estimate, Fate, FaultResult, FaultTally};
+use gpubench_stats::Confidence;
+use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
+
+use super::fault::{L2, L3};
+
+/// Counts the trials that stand in `sources`, of which each is a record.
+pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
+    let all: Vec<&FaultResult> = sources.iter().flatten().copied().collect();
+    let trials: Vec<&FaultResult> = all.iter().copied().filter(|t| counts(t)).collect();
+    let Some(first) = all.first() else {
+        return FaultTally::default();
+    };
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let of = |holds: &dyn Fn(&FaultResult) -> bool| {
+        number(trials.iter().filter(|trial| holds(trial)).count())
+    };
+    let (n, k) = (of(&|_| true), of(&FaultResult::is_contained));
+    let victims = || trials.iter().flat_map(|trial| &trial.victims);
+    let seen = || trials.iter().map(|trial| &trial.seen);
+    let client = |pick: fn(&gpubench_record::NewClient) -> bool| {
+        number(seen().filter_map(|s| s.new_client).filter(pick).count())
+    };
+    let more = |bound: f64| (k == n).then(|| needed(bound).saturating_sub(n));
+    let records = |source: &&Vec<&FaultResult>| source.iter().any(|trial| counts(trial));
+    FaultTally {
+        mechanism: first.mechanism.clone(),
+        variant: first.variant.clone(),
+        fault: first.fault.clone(),
+        class: first.class.clone(),
+        records: number(sources.iter().filter(records).count()),
+        trials: n,
+        left_out: number(all.len() - trials.len()),
+        contained: k,
+        survival: survival(k, n),
+        more_for_l2: more(L2),
+        more_for_l3: more(L3),
+        victims: count(victims().map(|victim| victim.fate)),
+        victim_codes: count(victims().filter_map(|victim| victim.code)),
+        own_codes: count(seen().filter_map(|seen| seen.struck.code)),
+        xids: count(seen().flat_map(|seen| {
+            let mut xids = seen.xids.clone().unwrap_or_default();
+            xids.sort_unstable();
+            xids.dedup();
+            xids
+        })),
+        xids_unheard: of(&|trial| trial.seen.xids.is_none()),
+        detected: Times::of(trials.iter().filter_map(|trial| trial.detected_after_ns)),
+        next_good: Times::of(victims().filter_map(|victim| victim.next_good_ns)),
+        new_client: Times::of(seen().filter_map(|s| s.new_client?.accepted_after_ns)),
+        refused_with: count(seen().filter_map(|s| s.new_client?.refused_with)),
+        no_new_client: client(|client| client.accepted_after_ns.is_none()),
+        service_gone: of(&|trial| trial.seen.service_gone == Some(true)),
+        recovery_before: count(seen().filter_map(|seen| seen.recovery_action[0])),
+        recovery_after: count(seen().filter_map(|seen| seen.recovery_action[1])),
+        left_as_found: of(&|trial| left_as_found(trial) == Some(true)),
+        unknown_if_left: of(&|trial| left_as_found(trial).is_none()),
+        doubt: None,
+    }
+}
+
+fn counts(trial: &FaultResult) -> bool {
+    trial.outcome.is_measured()
+}
+
+/// Whether the device was left as it was found; none where nobody can tell.
+fn left_as_found(trial: &FaultResult) -> Option<bool> {
+    let [before, after] = trial.seen.recovery_action;
+    let left = trial.seen.left_behind.as_ref()?;
+    Some(left.is_empty() && before? == after?)
+}
+
+fn count<K: Ord>(all: impl Iterator<Item = K>) -> Counts<K> {
+    let mut counts = Counts::new();
+    for one in all {
+        *counts.entry(one).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// The proportion with its bounds, each of which holds with 95 % by itself.
+pub(super) fn survival(k: u32, n: u32) -> Option<Estimate> {
+    let lo = lower_bound(k, n, Confidence::P95).ok()?.lo;
+    // By symmetry, what is not contained has the lower bound that is 1 less the upper one.
+    let hi = 1.0 - lower_bound(n - k, n, Confidence::P95).ok()?.lo;
+    Some(Estimate {
+        value: f64::from(k) / f64::from(n),
+        lo,
+        hi,
+        n,
+        unit: "proportion".to_owned(),
+    })
+}
+
+/// Trials that show a bound if all of them are contained.
+fn needed(bound: f64) -> u32 {
+    trials_for_lower_bound(bound, Confidence::P95).unwrap_or(u32::MAX)
+}
+
+/// How many more trials would decide, if all of them went as well.
+pub(super) fn more_trials(tally: &FaultTally) -> String {
+    let (k, n) = (tally.contained, tally.trials);
+    match (tally.more_for_l2, tally.more_for_l3) {
+        (Some(0), Some(more)) => format!("L2 or better, {more} more trials for L3"),
+        (Some(more), _) => format!("{k} of {n} trials contained, {more} more for L2"),
+        (None, _) => format!("{k} of {n} trials contained"),
+    }
+}
+
+/// The bound, what became of the victims, how long it took, and what the driver said.
+pub(super) fn in_words(tally: &FaultTally) -> String {
+    let (k, n) = (tally.contained, tally.trials);
+    let mut parts = Vec::new();
+    if let Some(survival) = &tally.survival {
+        let nights = match tally.records {
+            0 | 1 => String::new(),
+            records => format!(" of {records} records"),
+        };
+        // Rounded down, so that what is printed is never more than what is shown.
+        let at_least = (survival.lo * 1e3).floor() / 1e3;
+        parts.push(format!(
+            "{k} of {n} trials{nights} contained: at least {at_least:.3} of them with 95 % confidence"
+        ));
+    }
+    let victims: u32 = tally.victims.values().sum();
+    for fate in [Fate::Unharmed, Fate::Slowed, Fate::Stalled, Fate::Dead] {
+        let Some(of) = tally.victims.get(&fate) else {
+            continue;
+        };
+        parts.push(format!("{of} of {victims} victims {}", fate.as_str()));
+    }
+    let mut numbers = |what: &str, counts: Vec<String>| {
+        if !counts.is_empty() {
+            parts.push(format!("{what} {}", counts.join(" ")));
+        }
+    };
+    numbers("victims' CUresult", times(&tally.victim_codes));
+    numbers("own CUresult", times(&tally.own_codes));
+    numbers("Xid", times(&tally.xids));
+    numbers("new client refused with", times(&tally.refused_with));
+    let acted: Counts<u32> = tally.recovery_after.clone();
+    numbers(
+        "recovery action afterwards",
+        times(
+            &acted
+                .into_iter()
+                .filter(|(action, _)| *action != 0)
+                .collect(),
+        ),
+    );
+    for (what, times) in [
+        ("detected", tally.detected),
+        ("next good request", tally.next_good),
+        ("new client", tally.new_client),
+    ] {
+        parts.extend(times.map(|times| {
+            let ms = times.max_ns as f64 / 1e6;
+            format!("{what} after at most {ms:.1} ms")
+        }));
+    }
+    for (what, trials) in [
+        ("no new client accepted", tally.no_new_client),
+        ("the mechanism's service gone", tally.service_gone),
+        (
+            "device not left as found",
+            n - tally.left_as_found - tally.unknown_if_left,
+        ),
+    ] {
+        if trials > 0 {
+            parts.push(format!("{what} in {trials} trials"));
+        }
+    }
+    parts.join(", ")
+}
+
+/// Each number, with how often it was seen if more than once.
+fn times<K: std::fmt::Display>(counts: &Counts<K>) -> Vec<String> {
+    let text = |(number, count): (&K, &u32)| match count {
+        1 => number.to_string(),
+        count => format!("{number} ({count} times)"),
+    };
+    counts.iter().map(text).collect()
+}

@@ -1,0 +1,120 @@
+//! The table of faults: what each did to victims, and how long everything took to be well again.
+
+use gpubench_record::tally::{Counts, Times};
+use gpubench_record::{Fate, FaultTally, RunRecord};
+
+use super::document::{Cell, Table};
+use super::figures::MISSING_TEXT;
+
+/// Columns of the table.
+const COLUMNS: [&str; 10] = [
+    "mechanism",
+    "fault",
+    "contained (one-sided 95 % bounds)",
+    "victims",
+    "own CUresult",
+    "Xid",
+    "detected",
+    "next good request",
+    "new client",
+    "left as found",
+];
+
+/// Each fault of each mechanism, the controls first. Times are `median / longest`.
+pub(super) fn faults(record: &RunRecord) -> Table {
+    let rows = record.fault_tallies.iter().map(|tally| {
+        vec![
+            Cell::text(&tally.variant),
+            Cell::lines([tally.fault.as_str(), tally.class.as_str()]),
+            contained(tally),
+            victims(tally),
+            Cell::text(numbers(&tally.own_codes, tally.trials)),
+            Cell::text(numbers(&tally.xids, tally.trials)),
+            Cell::text(times(tally.detected)),
+            Cell::text(times(tally.next_good)),
+            new_client(tally),
+            left(tally),
+        ]
+    });
+    let columns = COLUMNS.map(str::to_owned).into();
+    Table::new(
+        "faults",
+        "Faults: trials, and times as median / longest",
+        columns,
+        rows,
+    )
+    .in_detail()
+}
+
+fn contained(tally: &FaultTally) -> Cell {
+    let of = format!("{} of {}", tally.contained, tally.trials);
+    let bounds = tally.survival.as_ref().map(super::figures::interval);
+    let records = (tally.records > 1).then(|| format!("{} records", tally.records));
+    let left_out = (tally.left_out > 0).then(|| format!("{} left out", tally.left_out));
+    let doubt = tally.doubt.as_ref().map(|_| "not to be trusted".to_owned());
+    Cell::lines(
+        [Some(of), bounds, records, left_out, doubt]
+            .into_iter()
+            .flatten(),
+    )
+}
+
+fn victims(tally: &FaultTally) -> Cell {
+    let victims: u32 = tally.victims.values().sum();
+    let fates = [Fate::Unharmed, Fate::Slowed, Fate::Stalled, Fate::Dead];
+    let lines = fates.into_iter().filter_map(|fate| {
+        let count = tally.victims.get(&fate)?;
+        Some(format!("{count} of {victims} {}", fate.as_str()))
+    });
+    let codes = (!tally.victim_codes.is_empty())
+        .then(|| format!("CUresult {}", numbers(&tally.victim_codes, victims)));
+    Cell::lines(lines.chain(codes))
+}
+
+fn new_client(tally: &FaultTally) -> Cell {
+    let refused = (!tally.refused_with.is_empty()).then(|| {
+        let codes = numbers(&tally.refused_with, tally.trials);
+        format!("refused with {codes}")
+    });
+    let never = (tally.no_new_client > 0).then(|| format!("never in {}", tally.no_new_client));
+    let gone = (tally.service_gone > 0).then(|| "without the mechanism".to_owned());
+    let lines = [Some(times(tally.new_client)), refused, never, gone];
+    Cell::lines(lines.into_iter().flatten())
+}
+
+/// Whether the device was left as it was found, and what NVML says must be done to it.
+fn left(tally: &FaultTally) -> Cell {
+    let told = tally.trials - tally.unknown_if_left;
+    let found = (told > 0).then(|| format!("{} of {told}", tally.left_as_found));
+    let unknown = (tally.unknown_if_left > 0).then(|| format!("{} untold", tally.unknown_if_left));
+    let actions: Counts<u32> = tally
+        .recovery_after
+        .iter()
+        .filter(|(action, _)| **action != 0)
+        .map(|(action, count)| (*action, *count))
+        .collect();
+    let action = (!actions.is_empty())
+        .then(|| format!("recovery action {}", numbers(&actions, tally.trials)));
+    Cell::lines([found, unknown, action].into_iter().flatten())
+}
+
+/// Each number, with how often it was seen where that is not every time.
+fn numbers<K: std::fmt::Display>(counts: &Counts<K>, of: u32) -> String {
+    let text = |(number, count): (&K, &u32)| {
+        if *count == of {
+            number.to_string()
+        } else {
+            format!("{number} ({count}x)")
+        }
+    };
+    let texts: Vec<String> = counts.iter().map(text).collect();
+    texts.join(" ")
+}
+
+fn times(times: Option<Times>) -> String {
+    let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+    times.map_or_else(
+        || MISSING_TEXT.to_owned(),
+        |times| format!("{} / {} ms", ms(times.median_ns), ms(times.max_ns)),
+    )
+}
