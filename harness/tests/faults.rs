@@ -304,6 +304,38 @@ fn every_fault_reaches_whom_it_should_where_the_device_is_cut() -> Result<(), Er
 }
 
 #[test]
+fn a_planted_death_reaches_every_client_of_every_form_of_mps() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let machine = planted(HOPPER, &[("mps_kill_reaches_peers", true.into())])?;
+    let more = [
+        "--mechanism=exclusive,mps-quota,mig-mps",
+        "--allow-reconfigure",
+        "--faults=bad-launch,sigkill,mps-terminate-client,trap,illegal-address,mps-server-kill",
+    ];
+    let record = matrix(dir.path(), "served", &machine, &more)?;
+    for mechanism in ["mps-quota", "mig-mps"] {
+        let trials = trials(&record, mechanism)?;
+        for (fault, victim) in [
+            ("placebo", WELL),
+            ("bad-launch", WELL),
+            ("sigkill", (Fate::Dead, Some(719))),
+            // A client that the daemon ends is no client that dies at work.
+            ("mps-terminate-client", WELL),
+            ("trap", (Fate::Dead, Some(719))),
+            ("illegal-address", (Fate::Dead, Some(700))),
+            ("mps-server-kill", (Fate::Dead, Some(806))),
+        ] {
+            assert_eq!(
+                told(trials[fault]).0,
+                [victim; 2],
+                "{fault} under {mechanism}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let machine = planted(TURING, &[("fault_crosses_contexts", true.into())])?;

@@ -276,6 +276,13 @@ mod tests {
         let early = rows(|ms| ms > 45);
         let early = judge_trial(&trial("trap"), &seen(None, Some(719)), &[early]);
         let other = judge_trial(&trial("placebo"), &seen(None, Some(719)), &[rows(|_| true)]);
+        // What the death of the canary does to its process is no part of its answer.
+        let canary = judge_trial(
+            &trial("canary"),
+            &seen(Some("killed by signal 9"), Some(719)),
+            &[rows(|_| true)],
+        );
+        assert!(canary.outcome.is_measured(), "{:?}", canary.outcome);
         let ends = judge_trial(&trial("sigkill"), &seen(None, None), &[rows(|_| true)]);
         for (result, why) in [
             (quiet, "trap raised no error"),

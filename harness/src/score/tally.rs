@@ -123,7 +123,8 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         // Rounded down, so that what is printed is never more than what is shown.
         let at_least = (survival.lo * 1e3).floor() / 1e3;
         parts.push(format!(
-            "{k} of {n} trials{nights} contained: at least {at_least:.3} of them with 95 % confidence"
+            "{k} of {n} trials{nights} contained: at least {at_least:.3} of them with 95 % \
+             confidence"
         ));
     }
     let victims: u32 = tally.victims.values().sum();

@@ -20,7 +20,8 @@ pub(super) const PLACEBO: Fault = Fault {
     ..FAULT
 };
 
-/// Must always be seen.
+/// Must always be seen. The victim's death may reach this process too: under MPS it is undefined
+/// what a client's death at work does to the others (MPS documentation, "When to use MPS").
 pub(super) const CANARY: Fault = Fault {
     name: super::CANARY,
     severity: Severity::Control,
@@ -29,6 +30,7 @@ pub(super) const CANARY: Fault = Fault {
     class: Class::Control,
     summary: "the coordinator kills the first victim: must always be seen",
     act: HostAct::KillVictim,
+    answer: Answer::Open(&[]),
     ..FAULT
 };
 

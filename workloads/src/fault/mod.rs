@@ -127,7 +127,7 @@ pub enum Answer {
     Well,
     /// One of these `CUresult`s.
     Codes(&'static [i32]),
-    /// None, or one of these `CUresult`s: the documents leave it open.
+    /// None, or one of these `CUresult`s, or any if none is named: the documents leave it open.
     Open(&'static [i32]),
     /// It ends before any.
     Ends,
@@ -383,11 +383,7 @@ mod tests {
     fn the_controls_come_first() {
         assert_eq!((CATALOGUE[0].name, CATALOGUE[1].name), (PLACEBO, CANARY));
         assert_eq!(CATALOGUE[1].act, HostAct::KillVictim);
-        for control in &CATALOGUE[..2] {
-            assert_eq!(
-                (control.class, control.answer),
-                (Class::Control, Answer::Well)
-            );
-        }
+        let answers = CATALOGUE[..2].iter().map(|control| control.answer);
+        assert!(answers.eq([Answer::Well, Answer::Open(&[])]));
     }
 }
