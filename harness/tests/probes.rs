@@ -111,6 +111,18 @@ fn time_slicing_shows_stale_pages_no_reservation_and_the_planted_turns() -> Resu
     }
     assert_eq!(figure(&record, "overlap")?.value, 0.0);
 
+    // Who runs out of memory is told so, goes on, and harms nobody.
+    let refusal = figure(&record, "out of memory: refused with 2, after")?;
+    assert!(refusal.value > 0.0 && refusal.n == 6, "{refusal:?}");
+    for name in [
+        "the context still",
+        "memory can be",
+        "the neighbour goes on",
+    ] {
+        let share = figure(&record, &format!("out of memory: {name}"))?;
+        assert_eq!((share.value, share.n), (1.0, 6), "{name}: {share:?}");
+    }
+
     // Who is alone has the device; beside another its turns, and launches wait for the other's.
     let near = |name: &str, planted: f64, part: f64| -> Result<(), Error> {
         let found = figure(&record, name)?;

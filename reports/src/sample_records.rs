@@ -81,6 +81,7 @@ pub(crate) fn real() -> RunRecord {
                 variant: slicing.to_owned(),
                 figure: "SM share over 10 ms, alone".to_owned(),
                 explains: Some("compute/sm".to_owned()),
+                verdict: None,
                 estimate,
             })
             .into_iter()
@@ -152,6 +153,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         load: 0.25,
         service_ns: 1_000_000,
         telemetry_period_ns: 100_000_000,
+        foreign: None,
         axes: ["compute", "bandwidth", "jitter", "fault"]
             .map(str::to_owned)
             .into(),

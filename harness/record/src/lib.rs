@@ -34,8 +34,9 @@ pub use mechanism::{MechanismRow, Proof};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
 pub use probe::{
-    CallTimes, CallTrials, CapCall, CensusPair, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure,
-    ProbeFound, ProbeResult, ProbeTold, TracePair, WorkSeries, Worked,
+    CallTimes, CallTrials, CapCall, CensusPair, EscapeGot, EscapeWay, ExhaustTrial, Exhausted,
+    LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay,
+    Rushed, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};

@@ -2,6 +2,8 @@
 //! and what a whole probe found.
 
 mod compute;
+mod escape;
+mod exhaust;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,8 @@ use crate::workload::WorkloadSpec;
 pub use compute::{
     CallTimes, CallTrials, CensusPair, LaunchStamp, LaunchTrials, WorkSeries, Worked,
 };
+pub use escape::{EscapeGot, EscapeWay, RushWay, Rushed};
+pub use exhaust::{ExhaustTrial, Exhausted};
 
 /// One step of a probe, from the coordinator to a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +52,12 @@ pub enum ProbeAsk {
         /// Pieces in which it is taken; what remains is taken in one smaller piece.
         pieces: u32,
     },
+    /// Take memory until the driver refuses, see whether the context is still of use, and give it
+    /// back.
+    Exhaust {
+        /// Where to stop if nobody refuses.
+        most_bytes: u64,
+    },
     /// Give everything back that earlier steps kept.
     Release,
     /// Say how much memory `cuMemGetInfo` shows.
@@ -84,6 +94,25 @@ pub enum ProbeAsk {
         /// Seed of the instants.
         seed: u64,
     },
+    /// Submit arithmetic in one way without a pause.
+    Rush {
+        /// The way.
+        way: RushWay,
+        /// The request that it is made from.
+        spec: WorkloadSpec,
+        /// For how long, by the host's clock.
+        watch_ns: u64,
+    },
+    /// Take memory, keep it, and give a handle of it away.
+    Export {
+        /// How much.
+        bytes: u64,
+    },
+    /// Map memory of another tenant, and let go of it.
+    Import {
+        /// Its handle, in hexadecimal.
+        handle: String,
+    },
     /// Time the creation of contexts and the loading of modules.
     Calls {
         /// How many contexts.
@@ -94,7 +123,7 @@ pub enum ProbeAsk {
 }
 
 /// What a tenant found in one step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum ProbeTold {
     /// Pages were marked.
@@ -120,6 +149,8 @@ pub enum ProbeTold {
         /// `CUresult` of the refusal that ended it; absent if nobody refused.
         refused_with: Option<i32>,
     },
+    /// Memory ran out.
+    Exhausted(Exhausted),
     /// Everything was given back.
     Released,
     /// What `cuMemGetInfo` shows.
@@ -154,12 +185,24 @@ pub enum ProbeTold {
         /// Each launch.
         stamps: Vec<LaunchStamp>,
     },
+    /// Work was submitted.
+    Rushed(Rushed),
+    /// Memory was taken, and can be mapped by this handle, in hexadecimal.
+    Exported {
+        /// The handle.
+        handle: String,
+    },
+    /// Memory was mapped, or not.
+    Imported {
+        /// `CUresult` of the refusal; absent if it was mapped.
+        refused_with: Option<i32>,
+    },
     /// Calls were timed.
     Called(CallTimes),
 }
 
 /// What one probe found under one variant of a mechanism.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
     /// Canonical variant.
     pub variant: String,
@@ -169,7 +212,7 @@ pub struct ProbeResult {
 }
 
 /// The findings of a probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "probe")]
 pub enum ProbeFound {
     /// One tenant marked pages and gave them up, another looked for them.
@@ -224,6 +267,11 @@ pub enum ProbeFound {
         /// Whether NVML lists the other's process and memory to whoever asks; absent if not asked.
         seen_in_nvml: Option<bool>,
     },
+    /// A tenant ran out of memory beside a neighbour at work.
+    Exhaust {
+        /// Each time.
+        trials: Vec<ExhaustTrial>,
+    },
     /// Kernels of two tenants watched the device's clock at the same time.
     Turns {
         /// Looks further apart than this were a gap.
@@ -257,6 +305,17 @@ pub enum ProbeFound {
     Launch(LaunchTrials),
     /// A tenant created contexts and loaded modules, alone and beside a busy neighbour.
     Calls(CallTrials),
+    /// A tenant tried ways past its limits.
+    Escape {
+        /// The memory that it may have; absent if there is no limit.
+        limit_bytes: Option<u64>,
+        /// What it had already, as its own view of a limited device tells.
+        in_use_bytes: u64,
+        /// The share of the device that it may have, in millionths; absent if there is no limit.
+        limit_ppm: Option<u32>,
+        /// Each way.
+        ways: Vec<EscapeWay>,
+    },
     /// It could not be done.
     Broken {
         /// Name of the sub-axis, or of the probe where it answers none.
@@ -285,9 +344,23 @@ pub struct ProbeFigure {
     /// The sub-axis whose rows it explains, as `axis/sub-axis`; it moves no level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explains: Option<String>,
+    /// For a way past a limit: `escaped` or `contained`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
     /// The figure.
     #[serde(flatten)]
     pub estimate: Estimate,
+}
+
+impl ProbeFigure {
+    /// Its name, with the verdict where it has one.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match &self.verdict {
+            Some(verdict) => format!("{}: {verdict}", self.figure),
+            None => self.figure.clone(),
+        }
+    }
 }
 
 /// How far one call gets.
@@ -313,10 +386,12 @@ impl ProbeFound {
             Self::Capacity { .. } => "capacity",
             Self::Visibility { .. } => "visibility",
             Self::Turns { .. } => "turns",
+            Self::Exhaust { .. } => "out-of-memory",
             Self::Census { .. } => "census",
             Self::Share { .. } => "share",
             Self::Launch(_) => "launch-latency",
             Self::Calls(_) => "driver-calls",
+            Self::Escape { .. } => "escape",
             Self::Broken { sub_axis, .. } => sub_axis,
         }
     }

@@ -38,6 +38,14 @@ pub const CATALOGUE: &[ProbeEntry] = &[
         flag: PROBES,
     },
     ProbeEntry {
+        name: "out-of-memory",
+        summary: "what does a tenant that runs out of memory get told, does its context still \
+                  serve, and do its neighbours?",
+        sub_axis: "memory/capacity",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
         name: "residue",
         summary: "how many marked pages of the last owner does the next one find?",
         sub_axis: "memory/residue",
@@ -86,6 +94,14 @@ pub const CATALOGUE: &[ProbeEntry] = &[
         sub_axis: "compute/driver",
         scored: false,
         flag: PROBES,
+    },
+    ProbeEntry {
+        name: "escape",
+        summary: "does any other call, any other way to the driver or a dropped environment get \
+                  a tenant past its limits of memory and of compute?",
+        sub_axis: "memory/cap",
+        scored: false,
+        flag: "--escape",
     },
 ];
 

@@ -47,6 +47,13 @@ pub struct Args {
     /// their axis; the others explain the rows of compute and move no level.
     #[arg(long)]
     probes: bool,
+    /// After the cells, try to get past the limits that mechanisms set
+    ///
+    /// By every call that takes memory or launches work, by other ways to the driver's functions,
+    /// by another tenant's memory, and with the tenant's environment dropped. Each way says by how
+    /// much it escaped, or that it was contained. Not for a GPU that other people use.
+    #[arg(long)]
+    escape: bool,
     /// Break things too: all faults, or only these (separate by commas)
     ///
     /// Each fault happens in a process of its own while victims run, from benign to severe, and
@@ -83,12 +90,14 @@ fn fault_names() -> Vec<&'static str> {
 impl Args {
     /// Whether what is asked for goes together.
     fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
-        let wants_more = self.probes || self.faults.is_some();
+        let wants_more = self.probes || self.escape || self.faults.is_some();
         if wants_more && profile.foreign.victim().is_some() {
             return Err(ExpectedError::Usage {
                 problem: "a program of your own is measured, and cannot be probed or broken"
                     .to_owned(),
-                remedy: Some("leave out --probes and --faults, or --victim-cmd".to_owned()),
+                remedy: Some(
+                    "leave out --probes, --escape and --faults, or --victim-cmd".to_owned(),
+                ),
             });
         }
         Ok(())
@@ -164,6 +173,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         })?,
         calibration,
         probes: args.probes,
+        escape: args.escape,
         host: HostSetup {
             profile,
             facts,

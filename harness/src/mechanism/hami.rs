@@ -130,6 +130,10 @@ impl Mechanism for Hami {
         (pct < 100).then(|| f64::from(pct) / 100.0)
     }
 
+    fn limits_time(&self) -> bool {
+        true
+    }
+
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         if seen.condition.is_native() || seen.tenants.is_empty() {
             return Vec::new();

@@ -126,6 +126,11 @@ pub trait Mechanism: Sync {
         None
     }
 
+    /// Whether that share is one of time, in which a tenant may have the whole device.
+    fn limits_time(&self) -> bool {
+        false
+    }
+
     /// Judges what was seen while one of its cells ran. Empty if the cell can show nothing.
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof>;
 }

@@ -154,6 +154,20 @@ impl Crew {
         run.setup.clock.bury()
     }
 
+    /// Starts a fresh tenant in a place with other variables than its terms; `renew` undoes that.
+    pub async fn replace(
+        &mut self,
+        run: &mut Run,
+        place: usize,
+        variables: &TenantEnv,
+    ) -> Result<(), RunError> {
+        self.renew(run, place).await?;
+        let spawner = run.setup.spawner.clone();
+        let who = participants_of(place);
+        let tenant = spawner.spawn(&name_of(place), who, variables).await?;
+        self.settle(run, place, tenant)
+    }
+
     /// Starts one more process than there are places, on the terms of the last of them. Guests that
     /// are there together have different numbers.
     pub async fn guest(

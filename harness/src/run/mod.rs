@@ -59,6 +59,8 @@ pub struct Setup {
     pub calibration: Option<Calibration>,
     /// Whether mechanisms are probed after the cells.
     pub probes: bool,
+    /// Whether tenants try to get past the limits of mechanisms.
+    pub escape: bool,
     /// What mechanisms need to know.
     pub host: HostSetup,
 }
@@ -233,7 +235,7 @@ impl Run {
             };
             observer.cell_ends(&cell, failure.as_deref());
         }
-        if self.setup.probes && !*self.stop.borrow() {
+        if (self.setup.probes || self.setup.escape) && !*self.stop.borrow() {
             probe::campaign(self, standing, observer).await?;
         }
         fault::campaign(self, standing, &calibration, observer).await?;

@@ -7,6 +7,8 @@
 
 mod calls;
 mod census;
+mod escape;
+mod exhaust;
 mod latency;
 mod memory;
 mod pair;
@@ -34,9 +36,10 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
 /// What is asked under each mechanism, in this order.
-const PROBES: [Probe; 10] = [
+const PROBES: [Probe; 12] = [
     Probe::Capacity,
     Probe::Cap,
+    Probe::Exhaust,
     Probe::Residue(GivenUp::Freed),
     Probe::Residue(GivenUp::Context),
     Probe::Visibility,
@@ -45,12 +48,14 @@ const PROBES: [Probe; 10] = [
     Probe::Share,
     Probe::Launch,
     Probe::Calls,
+    Probe::Escape,
 ];
 
 #[derive(Debug, Clone, Copy)]
 enum Probe {
     Capacity,
     Cap,
+    Exhaust,
     Residue(GivenUp),
     Visibility,
     Turns,
@@ -58,6 +63,7 @@ enum Probe {
     Share,
     Launch,
     Calls,
+    Escape,
 }
 
 impl Probe {
@@ -66,6 +72,7 @@ impl Probe {
         match self {
             Self::Capacity => "capacity",
             Self::Cap => "cap",
+            Self::Exhaust => "out-of-memory",
             Self::Residue(_) => "residue",
             Self::Visibility => "visibility",
             Self::Turns => "turns",
@@ -73,6 +80,15 @@ impl Probe {
             Self::Share => "share",
             Self::Launch => "launch-latency",
             Self::Calls => "driver-calls",
+            Self::Escape => "escape",
+        }
+    }
+
+    /// Whether the user asked for it.
+    fn is_wanted(self, run: &Run) -> bool {
+        match self {
+            Self::Escape => run.setup.escape,
+            _ => run.setup.probes,
         }
     }
 }
@@ -93,6 +109,9 @@ pub async fn campaign(
         };
         observer.stage(&format!("probing {}", planned.variant));
         for probe in PROBES {
+            if !probe.is_wanted(run) {
+                continue;
+            }
             if *run.stop.borrow() {
                 return Err(RunError::Interrupted);
             }
@@ -168,6 +187,7 @@ async fn one(
     match (probe, yardstick) {
         (Probe::Capacity, _) => memory::capacity(run, crew).await,
         (Probe::Cap, _) => memory::cap(run, crew).await,
+        (Probe::Exhaust, _) => exhaust::exhaust(run, crew).await,
         (Probe::Residue(given_up), _) => memory::residue(run, crew, given_up).await,
         (Probe::Visibility, _) => memory::visibility(run, crew).await,
         (Probe::Turns, _) => turns::turns(run, crew).await,
@@ -175,7 +195,8 @@ async fn one(
         (Probe::Share, Ok(yardstick)) => share::share(run, crew, yardstick).await,
         (Probe::Launch, Ok(yardstick)) => latency::launches(run, crew, yardstick).await,
         (Probe::Calls, Ok(yardstick)) => calls::calls(run, crew, yardstick).await,
-        (Probe::Share | Probe::Launch | Probe::Calls, Err(reason)) => with(reason),
+        (Probe::Escape, Ok(yardstick)) => escape::escape(run, crew, yardstick).await,
+        (_, Err(reason)) => with(reason),
     }
 }
 

@@ -10,8 +10,9 @@ use gpubench_stats::{Confidence, NoEstimate, proportion};
 use super::Context;
 use super::figures::printed;
 use super::level::{Level, LevelRange};
+use super::probe_figures::bypass;
 use super::row::Row;
-use super::word::{BYPASS_NOT_TRIED, Evidence, of_resource, rests_on_no_bypass};
+use super::word::{Evidence, with_bypass};
 
 /// Lower bounds of the proportion for L3 and L2.
 const SHARE_L3: f64 = 0.95;
@@ -65,9 +66,10 @@ fn row(
     if let Some(range) = range.filter(|_| !row.is_doubtful()) {
         row.set_range(range, vec!["more trials would tell".to_owned()]);
         if let Some(level) = range.decided() {
-            let word = of_resource(level, Evidence::of(mechanism));
-            if rests_on_no_bypass(word) {
-                row.warn(BYPASS_NOT_TRIED);
+            let tried = bypass(context.input.probes, &mechanism.variant, "memory");
+            let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
+            if let Some(told) = told {
+                row.warn(told);
             }
             row.matrix.word = Some(word.to_owned());
         }

@@ -6,12 +6,16 @@
 
 mod calls;
 mod census;
+mod escape;
+mod exhaust;
 mod launch;
 mod share;
 mod turns;
 
 use gpubench_record::{ProbeFigure, ProbeFound, ProbeResult};
 use gpubench_stats::{Confidence, Sorted};
+
+pub(super) use escape::bypass;
 
 use super::EXCLUSIVE;
 use super::figures::printed;
@@ -30,6 +34,7 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
         };
         match &probe.found {
             ProbeFound::Turns { traces, .. } => turns::figures(&mut out, traces),
+            ProbeFound::Exhaust { trials } => exhaust::figures(&mut out, trials),
             ProbeFound::Census { rounds, .. } => census::figures(&mut out, rounds),
             // The yardstick itself is no share of anything.
             ProbeFound::Share { .. } if probe.variant == EXCLUSIVE => {}
@@ -45,6 +50,12 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
             }
             ProbeFound::Launch(trials) => launch::figures(&mut out, trials),
             ProbeFound::Calls(trials) => calls::figures(&mut out, trials),
+            ProbeFound::Escape {
+                limit_bytes,
+                in_use_bytes,
+                limit_ppm,
+                ways,
+            } => escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways),
             _ => {}
         }
     }
@@ -75,6 +86,7 @@ impl Out<'_> {
             variant: self.variant.to_owned(),
             figure: figure.to_owned(),
             explains: Some(explains.to_owned()),
+            verdict: None,
             estimate,
         });
     }

@@ -6,8 +6,9 @@ use gpubench_stats::{Confidence, fieller};
 use super::cells::{Key, Pair, Pairs};
 use super::figures::{Logs, blocks_needed, printed, told};
 use super::level::Resource;
+use super::probe_figures::bypass;
 use super::row::Row;
-use super::word::{BYPASS_NOT_TRIED, Evidence, of_resource, rests_on_no_bypass};
+use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
 use crate::gate::CLOSED_REQUESTS;
 
@@ -238,9 +239,10 @@ fn level(context: &Context<'_>, mechanism: &MechanismRow, measured: &Measured, r
         row.warn("isolated, but capacity forfeited");
     }
     if let Some(level) = range.decided() {
-        let word = of_resource(level, Evidence::of(mechanism));
-        if rests_on_no_bypass(word) {
-            row.warn(BYPASS_NOT_TRIED);
+        let tried = bypass(context.input.probes, &mechanism.variant, &row.matrix.axis);
+        let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
+        if let Some(told) = told {
+            row.warn(told);
         }
         row.matrix.word = Some(word.to_owned());
     }

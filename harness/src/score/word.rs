@@ -7,7 +7,7 @@ use gpubench_record::{MechanismRow, OutcomeKind};
 use super::level::Level;
 
 /// Printed with a word that a bypass probe could take away, since none was run.
-pub(super) const BYPASS_NOT_TRIED: &str = "bypass: not tried";
+const BYPASS_NOT_TRIED: &str = "bypass: not tried";
 
 /// What was seen to enforce the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,22 @@ pub(super) fn of_resource(level: Level, evidence: Evidence) -> &'static str {
     }
 }
 
+/// The word of a resource axis with what is said of bypasses: one that succeeded leaves nothing to
+/// call hardware.
+pub(super) fn with_bypass(
+    level: Level,
+    evidence: Evidence,
+    bypass: Option<(bool, String)>,
+) -> (&'static str, Option<String>) {
+    let word = of_resource(level, evidence);
+    let rests = rests_on_no_bypass(word);
+    match bypass {
+        None => (word, rests.then(|| BYPASS_NOT_TRIED.to_owned())),
+        Some((true, text)) if word == "Hardware" => ("Software", Some(text)),
+        Some((_, text)) => (word, Some(text)),
+    }
+}
+
 /// The word of the jitter axis.
 pub(super) fn of_jitter(level: Level) -> &'static str {
     match level {
@@ -54,7 +70,7 @@ pub(super) fn of_jitter(level: Level) -> &'static str {
 }
 
 /// Whether the word stands only until a bypass probe succeeds.
-pub(super) fn rests_on_no_bypass(word: &str) -> bool {
+fn rests_on_no_bypass(word: &str) -> bool {
     matches!(word, "Hardware" | "Software")
 }
 
@@ -123,6 +139,19 @@ mod tests {
         ] {
             assert_eq!(of_jitter(level), want);
         }
+    }
+
+    #[test]
+    fn a_bypass_that_succeeds_demotes_hardware() {
+        let told = |escaped: bool| Some((escaped, "bypass".to_owned()));
+        let hardware = |bypass| with_bypass(Level::L3, Evidence::Hardware, bypass);
+        assert_eq!(
+            hardware(None),
+            ("Hardware", Some(BYPASS_NOT_TRIED.to_owned()))
+        );
+        assert_eq!(hardware(told(false)).0, "Hardware");
+        assert_eq!(hardware(told(true)).0, "Software");
+        assert_eq!(with_bypass(Level::L0, Evidence::None, None), ("None", None));
     }
 
     #[test]

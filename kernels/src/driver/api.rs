@@ -246,6 +246,19 @@ table! {
         graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
         graph_exec_destroy = "cuGraphExecDestroy"(executable: Handle);
         graph_destroy = "cuGraphDestroy"(graph: Handle);
+        // The same calls by other names, and from a pool that is named: a hook may know only one.
+        launch_kernel_ptsz = "cuLaunchKernel_ptsz"(
+            function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+            block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
+            stream: Handle, params: *mut *mut c_void, extra: *mut *mut c_void
+        );
+        mem_alloc_async_ptsz =
+            "cuMemAllocAsync_ptsz"(pointer: *mut u64, bytes: usize, stream: Handle);
+        device_get_default_mem_pool =
+            "cuDeviceGetDefaultMemPool"(pool: *mut Handle, device: c_int);
+        mem_alloc_from_pool_async = "cuMemAllocFromPoolAsync"(
+            pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle
+        );
     }
 }
 

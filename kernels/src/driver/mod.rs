@@ -16,6 +16,7 @@ mod green;
 mod ipc;
 mod launch;
 mod layout;
+mod lookup;
 mod memory;
 mod module;
 mod origin;
@@ -40,6 +41,7 @@ pub use graph::Graph;
 pub use ipc::IpcMapping;
 pub use launch::{Args, Grid};
 pub use layout::IpcHandle;
+pub use lookup::{LOOKUP_ENV, Lookup};
 pub use memory::{DeviceBuffer, DevicePtr, Pod};
 pub use module::{FuncAttribute, Function, Module};
 pub use other_memory::{AllocKind, OtherMemory};
@@ -74,6 +76,12 @@ impl Driver {
         // panics where there is none.
         if !unsafe { sys::is_culib_present() } {
             return Err(DriverError::NoLibrary);
+        }
+        if let Some(lookup) = Lookup::wanted()? {
+            let find = lookup.finder()?;
+            return Ok(Self {
+                api: Api::fill(|symbol| find.address(symbol))?,
+            });
         }
         // SAFETY: as above, and the library was just found.
         let library = unsafe { sys::culib() };

@@ -231,6 +231,34 @@ impl Function {
         }
     }
 
+    /// Queues a launch by the name that programs with a default stream for each thread call.
+    pub fn launch_per_thread(
+        &self,
+        grid: Grid,
+        stream: &Stream,
+        args: &Args,
+    ) -> Result<(), DriverError> {
+        let mut args = self.fitting(args)?;
+        let mut pointers = args.pointers();
+        let api = self.module.0.context.api();
+        // SAFETY: as in `launch`.
+        unsafe {
+            api.launch_kernel_ptsz(
+                self.handle,
+                grid.blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                grid.shared_bytes,
+                stream.handle(),
+                pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
+    }
+
     /// Queues a launch whose blocks are all resident at once, or none.
     pub fn launch_cooperative(
         &self,

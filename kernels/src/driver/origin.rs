@@ -14,7 +14,7 @@ impl Driver {
     }
 }
 
-fn file_of(address: *const c_void) -> Option<String> {
+pub(super) fn file_of(address: *const c_void) -> Option<String> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: takes any address, and writes one structure.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::error::DriverError;
 use super::layout::ArrayDescriptor;
 use super::memory::DevicePtr;
+use super::module::Module;
 use super::virtual_memory::VirtualMemory;
 
 /// A way to device memory.
@@ -23,6 +24,12 @@ pub enum AllocKind {
     Virtual,
     /// `cuArrayCreate`; it has no address.
     Array,
+    /// `cuMemAllocFromPoolAsync`, from the device's default pool, which is named.
+    FromPool,
+    /// `cuMemAllocAsync` by its name for programs with a default stream for each thread.
+    PerThread,
+    /// A variable of a module, by `cuModuleLoadDataEx`.
+    Global,
 }
 
 /// `CU_MEM_ATTACH_GLOBAL`: any stream may use managed memory.
@@ -36,13 +43,16 @@ const ROW_BYTES: usize = 64 << 10;
 
 impl AllocKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Plain,
         Self::Pitched,
         Self::Managed,
         Self::Pooled,
         Self::Virtual,
         Self::Array,
+        Self::FromPool,
+        Self::PerThread,
+        Self::Global,
     ];
 
     /// The call that asks for the memory, as cuda.h names it.
@@ -54,6 +64,9 @@ impl AllocKind {
             Self::Pooled => "cuMemAllocAsync",
             Self::Virtual => "cuMemCreate",
             Self::Array => "cuArrayCreate",
+            Self::FromPool => "cuMemAllocFromPoolAsync",
+            Self::PerThread => "cuMemAllocAsync_ptsz",
+            Self::Global => "cuModuleLoadDataEx",
         }
     }
 }
@@ -64,6 +77,10 @@ enum Place {
     Pooled(u64),
     Virtual(VirtualMemory),
     Array(Handle),
+    /// The memory goes with its module.
+    Global {
+        _module: Module,
+    },
 }
 
 /// Device memory by one of these ways.
@@ -109,6 +126,28 @@ impl OtherMemory {
             }
             AllocKind::Virtual => Place::Virtual(VirtualMemory::alloc(context, bytes)?),
             AllocKind::Array => Place::Array(array(context, rows)?),
+            AllocKind::FromPool => {
+                let mut pool: Handle = std::ptr::null_mut();
+                let device = context.device().handle;
+                let default = std::ptr::null_mut();
+                // SAFETY: writes one handle.
+                unsafe { api.device_get_default_mem_pool(&raw mut pool, device) }?;
+                // SAFETY: writes one pointer; null is the default stream.
+                unsafe { api.mem_alloc_from_pool_async(&raw mut pointer, bytes, pool, default) }?;
+                Place::Pooled(pointer)
+            }
+            AllocKind::PerThread => {
+                let default = std::ptr::null_mut();
+                // SAFETY: writes one pointer; null is the thread's default stream.
+                unsafe { api.mem_alloc_async_ptsz(&raw mut pointer, bytes, default) }?;
+                // It is given back in the other default stream.
+                // SAFETY: null is the default stream of the current context.
+                unsafe { api.ctx_synchronize() }?;
+                Place::Pooled(pointer)
+            }
+            AllocKind::Global => Place::Global {
+                _module: Module::load(context, RESERVE, &reserve(bytes))?,
+            },
         };
         Ok(Self {
             context: context.clone(),
@@ -127,9 +166,21 @@ impl OtherMemory {
         match &self.place {
             Place::Pointer(pointer) | Place::Pooled(pointer) => Some(DevicePtr(*pointer)),
             Place::Virtual(memory) => Some(DevicePtr(memory.address)),
-            Place::Array(_) => None,
+            Place::Array(_) | Place::Global { .. } => None,
         }
     }
+}
+
+/// Name of the module that has a variable and nothing else.
+const RESERVE: &str = "reserve";
+
+/// The module's text: one variable of that many bytes, in a PTX that every device since Volta
+/// takes.
+fn reserve(bytes: usize) -> String {
+    format!(
+        ".version 7.0\n.target sm_70\n.address_size 64\n\
+         .visible .global .align 16 .b8 {RESERVE}[{bytes}];\n"
+    )
 }
 
 /// An array of 32-bit numbers with that many rows.
@@ -167,6 +218,8 @@ impl Drop for OtherMemory {
             Place::Virtual(memory) => memory.free(api),
             // SAFETY: made by this object, released once.
             Place::Array(handle) => unsafe { api.array_destroy(*handle) },
+            // It unloads itself.
+            Place::Global { .. } => Ok(()),
         });
     }
 }

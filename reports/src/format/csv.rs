@@ -155,7 +155,7 @@ fn probe_fields(record: &RunRecord, one: &ProbeFigure, columns: usize) -> Vec<St
     }
     let figure = flattened(Some(&one.estimate));
     fields.resize(columns - 1 - figure.len(), String::new());
-    fields.push(one.figure.clone());
+    fields.push(one.told());
     fields.extend(figure);
     fields
 }

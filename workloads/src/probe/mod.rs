@@ -5,8 +5,11 @@
 //! closes. Nothing is judged here.
 
 mod calls;
+mod exhaust;
 mod launches;
+mod other;
 mod pages;
+mod rush;
 mod stamp;
 mod take;
 mod turns;
@@ -91,6 +94,7 @@ pub fn step(
         ProbeAsk::Hold { most_bytes, pieces } => {
             take::hold(gpu, &mut kept.pieces, *most_bytes, *pieces)
         }
+        ProbeAsk::Exhaust { most_bytes } => exhaust::exhaust(gpu, time, *most_bytes),
         ProbeAsk::Release => {
             kept.pieces.drain(..).try_for_each(DeviceBuffer::free)?;
             Ok(ProbeTold::Released)
@@ -111,6 +115,13 @@ pub fn step(
             watch_ns,
             seed,
         } => launches::launches(gpu, time, *rate_per_s, *watch_ns, *seed),
+        ProbeAsk::Rush {
+            way,
+            spec,
+            watch_ns,
+        } => rush::rush(gpu, time, *way, spec, *watch_ns),
+        ProbeAsk::Export { bytes } => other::export(gpu, &mut kept.pieces, *bytes),
+        ProbeAsk::Import { handle } => other::import(gpu, handle),
         ProbeAsk::Calls { contexts, modules } => calls::calls(gpu, time, *contexts, *modules),
     }
 }

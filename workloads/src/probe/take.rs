@@ -14,9 +14,9 @@ const PIECE_MAX_BYTES: u64 = 2 << 30;
 const PIECE_MIN_BYTES: u64 = 2 << 20;
 
 /// What was taken, and the refusal that ended it.
-struct Taken<T> {
-    pieces: Vec<T>,
-    bytes: u64,
+pub(super) struct Taken<T> {
+    pub(super) pieces: Vec<T>,
+    pub(super) bytes: u64,
     refused_with: Option<i32>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn hold(
 
 /// Takes piece after piece. A piece that is refused is tried at half its size, so that what is left
 /// at the end is less than the smallest; what is told is the refusal that ended it.
-fn until_refused<T>(
+pub(super) fn until_refused<T>(
     most_bytes: u64,
     pieces: u32,
     mut take: impl FnMut(usize) -> Result<T, DriverError>,

@@ -7,6 +7,7 @@ use super::{NEIGHBOUR, VICTIM, step, unexpected};
 use crate::mechanism::Mechanism;
 use crate::run::crew::Crew;
 use crate::run::{Run, RunError};
+use crate::tenant::TenantError;
 
 /// Times that a reservation is tried: with none refused, the lower bound of the share is 0.95
 /// (Clopper-Pearson, one-sided).
@@ -18,7 +19,7 @@ const LOOK_BYTES: u64 = 256 << 20;
 /// Times that every call is tried against the limit.
 const ROUNDS: u32 = 3;
 /// Pieces in which a neighbour takes everything, and in which a reservation is taken.
-const HOG_PIECES: u32 = 32;
+pub const HOG_PIECES: u32 = 32;
 const RESERVATION_PIECES: u32 = 16;
 /// A tenant that is shown less than this share of the device is under a limit that it can see.
 const LIMITED_VIEW: f64 = 0.95;
@@ -71,44 +72,64 @@ pub async fn capacity(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunE
 /// A tenant alone takes all that it can get, by one call after the other.
 pub async fn cap(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
     crew.open_only(run, VICTIM).await?;
-    let device = device_bytes(run);
+    let (limit_bytes, in_use_bytes) = limit(run, crew).await?;
+    let mut calls = Vec::new();
+    for kind in AllocKind::ALL {
+        calls.push(match grabbed(run, crew, kind).await {
+            // A call that the driver has not gives nothing.
+            Err(RunError::Tenant(TenantError::Refused { code, .. })) => CapCall {
+                call: kind.function().to_owned(),
+                bytes: (0, 0),
+                rounds: ROUNDS,
+                refused_with: code,
+            },
+            call => call?,
+        });
+    }
+    Ok(ProbeFound::Cap {
+        limit_bytes,
+        device_bytes: device_bytes(run),
+        in_use_bytes,
+        calls,
+    })
+}
+
+/// The memory that the victim may have at most, if that is limited, and what it has already.
+pub async fn limit(run: &mut Run, crew: &mut Crew) -> Result<(Option<u64>, u64), RunError> {
     let (total, free) = shown(run, crew, VICTIM).await?;
-    let limited_view = (total as f64) < device as f64 * LIMITED_VIEW;
+    let limited_view = (total as f64) < device_bytes(run) as f64 * LIMITED_VIEW;
     let asked = run.setup.host.asked();
     let set = crew
         .terms()
         .mechanism
         .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
-    let mut calls = Vec::new();
-    for kind in AllocKind::ALL {
-        let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
-        for _ in 0..ROUNDS {
-            let ask = ProbeAsk::Grab {
-                call: kind.function().to_owned(),
-                most_bytes: device,
-            };
-            let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
-            (least, most) = (least.min(bytes), most.max(bytes));
-            refused_with = refused;
-        }
-        calls.push(CapCall {
+    // A part of the device is its own limit. What the whole device has in use is not only this
+    // tenant's.
+    let in_use = if limited_view {
+        total - free.min(total)
+    } else {
+        0
+    };
+    Ok((set.or(limited_view.then_some(total)), in_use))
+}
+
+/// What the victim gets by one call, again and again.
+pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<CapCall, RunError> {
+    let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
+    for _ in 0..ROUNDS {
+        let ask = ProbeAsk::Grab {
             call: kind.function().to_owned(),
-            bytes: (least, most),
-            rounds: ROUNDS,
-            refused_with,
-        });
+            most_bytes: device_bytes(run),
+        };
+        let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
+        (least, most) = (least.min(bytes), most.max(bytes));
+        refused_with = refused;
     }
-    Ok(ProbeFound::Cap {
-        // A part of the device is its own limit.
-        limit_bytes: set.or(limited_view.then_some(total)),
-        device_bytes: device,
-        // What the whole device has in use is not only this tenant's.
-        in_use_bytes: if limited_view {
-            total - free.min(total)
-        } else {
-            0
-        },
-        calls,
+    Ok(CapCall {
+        call: kind.function().to_owned(),
+        bytes: (least, most),
+        rounds: ROUNDS,
+        refused_with,
     })
 }
 
@@ -195,11 +216,11 @@ pub async fn visibility(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, Ru
 }
 
 /// All the memory of the device.
-const fn device_bytes(run: &Run) -> u64 {
+pub const fn device_bytes(run: &Run) -> u64 {
     run.setup.host.facts.memory_mib << 20
 }
 
-const fn hold(most_bytes: u64, pieces: u32) -> ProbeAsk {
+pub const fn hold(most_bytes: u64, pieces: u32) -> ProbeAsk {
     ProbeAsk::Hold { most_bytes, pieces }
 }
 
@@ -224,7 +245,7 @@ async fn mark(
     }
 }
 
-async fn take(
+pub async fn take(
     run: &mut Run,
     crew: &mut Crew,
     place: usize,
@@ -239,7 +260,7 @@ async fn take(
     }
 }
 
-async fn release(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(), RunError> {
+pub async fn release(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(), RunError> {
     match step(run, crew, place, ProbeAsk::Release).await? {
         ProbeTold::Released => Ok(()),
         other => Err(unexpected(crew, place, other)),

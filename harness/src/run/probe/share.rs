@@ -7,9 +7,10 @@
 //! than its SMs could.
 
 use gpubench_record::{
-    Condition, ProbeAsk, ProbeFound, ProbeTold, WorkSeries, Worked, WorkloadSpec,
+    Condition, ProbeAsk, ProbeFound, ProbeTold, RushWay, WorkSeries, Worked, WorkloadSpec,
 };
 
+use super::escape;
 use super::pair::together;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
 use crate::run::calibrate::patiently;
@@ -33,6 +34,8 @@ pub struct Yardstick {
     pub spec: WorkloadSpec,
     /// How long one takes.
     pub service_ns: u64,
+    /// Block iterations in a nanosecond by each way to submit them, where escapes are tried.
+    pub rushes: Vec<(RushWay, f64)>,
 }
 
 impl Yardstick {
@@ -55,10 +58,14 @@ pub async fn yardstick(
     crew.close(run).await?;
     crew.open_only(run, VICTIM).await?;
     let found = patiently(run, crew, VICTIM, WORKLOAD, 1.0).await?;
-    let yardstick = Yardstick {
+    let mut yardstick = Yardstick {
         spec: found.spec,
         service_ns: found.service_ns,
+        rushes: Vec::new(),
     };
+    if run.setup.escape {
+        yardstick.rushes = escape::native(run, crew, &yardstick.spec).await?;
+    }
     let alone = work(run, crew, &yardstick.work(watch_ns(run))).await?;
     let window_ns = finest_ns(run);
     let series = per_window(&alone, window_ns, within(&alone));
@@ -111,7 +118,7 @@ pub async fn work(run: &mut Run, crew: &mut Crew, ask: &ProbeAsk) -> Result<Work
 
 /// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
 /// victim sees.
-fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
+pub fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
     let asked = run.setup.host.asked();
     let set = crew.terms().mechanism.and_then(|m| m.compute_share(&asked));
     let all = run.setup.identity.sm_count;
@@ -144,7 +151,7 @@ fn within(worked: &Worked) -> (u64, u64) {
 }
 
 /// The work of each whole window between two instants of the device, in thousandths of a request.
-fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
+pub fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
     let count = to.saturating_sub(from) / window_ns.max(1);
     let mut done = vec![0.0_f64; count as usize];
     let mut begin = worked.began_ns;

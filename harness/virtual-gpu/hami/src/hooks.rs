@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{limiter, lookup, management, region, say, settings};
+use crate::{closed, limiter, lookup, management, region, say, settings};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY` and `CUDA_ERROR_NOT_INITIALIZED` (cuda.h).
-const OUT_OF_MEMORY: c_int = 2;
-const NOT_INITIALIZED: c_int = 3;
+pub(crate) const OUT_OF_MEMORY: c_int = 2;
+pub(crate) const NOT_INITIALIZED: c_int = 3;
 /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT` and `..._MAX_THREADS_PER_MULTIPROCESSOR` (cuda.h).
 const SM_COUNT: c_int = 16;
 const THREADS_PER_SM: c_int = 39;
@@ -27,31 +27,38 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
                 type Function = unsafe extern "C" fn($($type),*) -> c_int;
-                static DRIVER: OnceLock<Option<Function>> = OnceLock::new();
+                static DRIVER: std::sync::OnceLock<Option<Function>> = std::sync::OnceLock::new();
                 let found = *DRIVER.get_or_init(|| {
                     let name = concat!(stringify!($name), "\0");
                     let name = std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
                     let found = if name.to_bytes().starts_with(b"nvml") {
-                        lookup::nvml(name)
+                        $crate::lookup::nvml(name)
                     } else {
-                        lookup::driver(name)
+                        $crate::lookup::driver(name)
                     };
                     // SAFETY: the driver's function of that name has this signature.
                     unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }
                 });
-                let Some($driver) = found else { return NOT_INITIALIZED };
+                let Some($driver) = found else { return $crate::hooks::NOT_INITIALIZED };
                 $body
             }
         )*
 
-        /// The hook for a name, if it is hooked.
-        pub fn find(name: &[u8]) -> Option<*mut c_void> {
+        /// The hook for a name, if there is one here.
+        fn hook(name: &[u8]) -> Option<*mut c_void> {
             $( if name == stringify!($name).as_bytes() {
                 return Some($name as *const () as *mut c_void);
             } )*
             None
         }
     };
+}
+
+pub(crate) use hooks;
+
+/// The hook for a name, if it is hooked.
+pub fn find(name: &[u8]) -> Option<*mut c_void> {
+    hook(name).or_else(|| closed::find(name))
 }
 
 hooks! {
@@ -190,6 +197,41 @@ fn limited() -> Option<(u64, u64)> {
     (limit != 0).then(|| (limit, region.used()))
 }
 
+/// Charges what a call takes that does not say how much: what is used afterwards and was not
+/// before. Takes it back with `undo` if that is beyond the limit.
+pub(crate) fn measured(driver: impl FnOnce() -> (c_int, u64), undo: impl FnOnce(u64)) -> c_int {
+    let Some(region) = region::get() else {
+        return driver().0;
+    };
+    let before = device_used();
+    let (code, made) = driver();
+    let (Some(before), Some(after)) = (before, device_used()) else {
+        return code;
+    };
+    if code != 0 {
+        return code;
+    }
+    let bytes = after.saturating_sub(before);
+    if !region.charge(bytes, region.memory_limit()) {
+        undo(made);
+        return OUT_OF_MEMORY;
+    }
+    charges().insert(made, bytes);
+    0
+}
+
+/// Charges memory that is there already; whether that stays within the limit.
+pub(crate) fn adopted(pointer: u64, bytes: u64) -> bool {
+    let Some(region) = region::get() else {
+        return true;
+    };
+    if !region.charge(bytes, region.memory_limit()) {
+        return false;
+    }
+    charges().insert(pointer, bytes);
+    true
+}
+
 /// What each pointer or handle was charged.
 fn charges() -> std::sync::MutexGuard<'static, HashMap<u64, u64>> {
     static CHARGES: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
@@ -201,7 +243,11 @@ fn charges() -> std::sync::MutexGuard<'static, HashMap<u64, u64>> {
 ///
 /// # Safety
 /// `place` is where the driver stores what it made.
-unsafe fn counted(place: *mut u64, bytes: usize, driver: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn counted(
+    place: *mut u64,
+    bytes: usize,
+    driver: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(region) = region::get() else {
         return driver();
     };
@@ -225,7 +271,7 @@ unsafe fn counted(place: *mut u64, bytes: usize, driver: impl FnOnce() -> c_int)
     code
 }
 
-fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
     let _held = region::get().map(region::Region::hold);
     let code = driver();
     if code == 0
@@ -262,8 +308,12 @@ fn with_context(driver: impl FnOnce() -> c_int) -> c_int {
 /// Whether the process found itself in the list of processes.
 static LISTED: OnceLock<bool> = OnceLock::new();
 
-/// Waits until the limiter lets a launch go, where there is a limit.
-fn hold_back(blocks: u64) {
+/// Waits until the limiter lets a launch go, where there is a limit. What is recorded in a graph is
+/// counted when that is launched.
+pub(crate) fn hold_back(blocks: u64) {
+    if closed::recorded(blocks) {
+        return;
+    }
     let settings = settings::get();
     let Some(region) = region::get() else { return };
     let limit = region.sm_limit();

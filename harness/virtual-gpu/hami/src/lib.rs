@@ -3,8 +3,8 @@
 //! It is preloaded, takes over `dlsym`, and answers for the driver calls that HAMi-core answers for
 //! (Project-HAMi/HAMi-core at 8f3a89c): allocations are counted against a limit in a file that
 //! all processes of a container share, and launches are held back by a bucket of grid blocks. What
-//! HAMi-core does not count or hold back is let through here too: allocations from pools, arrays,
-//! graphs, cooperative launches and the `_ptsz` forms.
+//! HAMi-core does not count or hold back is let through here too, unless the machine file closes
+//! the hole: `closed` lists them.
 //!
 //! `lookup` is the way in, `hooks` what programs get instead of the driver's functions, `region`
 //! the shared accounting, `limiter` the bucket, `settings` the environment, `clock` the time.
@@ -14,6 +14,7 @@
 )]
 
 mod clock;
+mod closed;
 mod hooks;
 mod limiter;
 mod lookup;

@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock;
+use crate::{clock, settings};
 
 /// Time between two fillings.
 const PERIOD_NS: u64 = 120_000_000;
@@ -28,6 +28,8 @@ pub struct Bucket {
     capacity: i64,
     /// When it was last filled.
     filled_ns: u64,
+    /// Nothing goes before the next filling.
+    over: bool,
 }
 
 impl Bucket {
@@ -39,6 +41,7 @@ impl Bucket {
             share: 0,
             capacity,
             filled_ns: now_ns,
+            over: false,
         }
     }
 
@@ -56,7 +59,7 @@ impl Bucket {
 
     /// Whether a launch may go; it then pays.
     fn take(&mut self, blocks: u64) -> bool {
-        if self.tokens < 0 {
+        if self.tokens < 0 || self.over {
             return false;
         }
         self.tokens -= i64::try_from(blocks).unwrap_or(i64::MAX / 2);
@@ -77,6 +80,8 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
             let due = now_ns.saturating_sub(bucket.filled_ns) / PERIOD_NS;
             if due > 0 {
                 let utilisation = utilisation();
+                // Where long launches are no hole, what they took counts, and not their blocks.
+                bucket.over = settings::get().is_closed("durations") && utilisation > limit;
                 for _ in 0..due.min(100) {
                     bucket.fill(limit, utilisation, shape.0);
                 }

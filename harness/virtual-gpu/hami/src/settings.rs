@@ -20,6 +20,8 @@ pub struct Settings {
     pub log_level: u32,
     /// Planted: the limit lets this share more through.
     pub overshoot: f64,
+    /// Planted: documented holes of the real library that this one has not.
+    pub closed: Vec<String>,
     /// Planted: how long the lock of somebody killed while it allocated is waited for.
     pub lock_stale_ms: u64,
 }
@@ -31,6 +33,7 @@ pub fn get() -> &'static Settings {
         let mut settings = read(&|name| std::env::var(name).ok());
         let planted = planted();
         settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
+        settings.closed = list_in(&planted, "hami_closed");
         settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
         settings
     })
@@ -54,6 +57,14 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
             .unwrap_or(1),
         overshoot: 0.0,
         lock_stale_ms: 0,
+        closed: Vec::new(),
+    }
+}
+
+impl Settings {
+    /// Whether a hole of that name is closed.
+    pub fn is_closed(&self, hole: &str) -> bool {
+        self.closed.iter().any(|closed| closed == hole)
     }
 }
 
@@ -87,9 +98,22 @@ fn figure_in(text: &str, key: &str) -> f64 {
         .unwrap_or(0.0)
 }
 
+/// A list of names in a machine file, on one line; empty where it does not stand there.
+fn list_in(text: &str, key: &str) -> Vec<String> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+    let names = line.unwrap_or_default().trim().trim_matches(['[', ']']);
+    names
+        .split(',')
+        .map(|name| name.trim().trim_matches('"').to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{figure_in, read};
+    use super::{figure_in, list_in, read};
 
     fn with(pairs: &[(&str, &str)]) -> super::Settings {
         read(&|name| {
@@ -108,6 +132,14 @@ mod tests {
         ]);
         assert_eq!((settings.memory_limit, settings.sm_limit), (512 << 20, 30));
         assert!(settings.force && !settings.disabled);
+    }
+
+    #[test]
+    fn closed_holes_are_read_from_one_line() {
+        let text = "[defects]\nhami_closed = [\"arrays\", \"graphs\"]\n";
+        assert_eq!(list_in(text, "hami_closed"), ["arrays", "graphs"]);
+        assert!(list_in("hami_closed = []", "hami_closed").is_empty());
+        assert!(list_in("", "hami_closed").is_empty());
     }
 
     #[test]

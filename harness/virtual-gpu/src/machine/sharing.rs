@@ -61,6 +61,9 @@ pub struct Defects {
     pub illegal_instruction_threads: u32,
     /// The HAMi stand-in's memory cap lets this share more through.
     pub hami_memory_overshoot: f64,
+    /// Documented holes of HAMi-core that the stand-in has not: `arrays`, `pools`, `per-thread`,
+    /// `globals`, `ipc`, `graphs`, `cooperative`, `durations`.
+    pub hami_closed: Vec<String>,
     /// Who allocates in a region of the HAMi stand-in after another one was killed while it
     /// allocated waits so long for the lock of the dead.
     pub hami_lock_stale_ms: u64,
@@ -70,6 +73,18 @@ pub struct Defects {
     /// nothing.
     pub fault_recovery_action: u32,
 }
+
+/// Documented holes of HAMi-core that its stand-in can be without.
+const HOLES: [&str; 8] = [
+    "arrays",
+    "pools",
+    "per-thread",
+    "globals",
+    "ipc",
+    "graphs",
+    "cooperative",
+    "durations",
+];
 
 impl Machine {
     /// Every defect that the machine plants, as its file says it; perfect isolation is one too.
@@ -158,6 +173,13 @@ impl Machine {
         for (key, error) in errors {
             if !(-0.9..=10.0).contains(&error) {
                 return wrong(path, key, error, "-0.9 to 10");
+            }
+        }
+        for hole in &self.defects.hami_closed {
+            if !HOLES.contains(&hole.as_str()) {
+                let accepted =
+                    "arrays, pools, per-thread, globals, ipc, graphs, cooperative, durations";
+                return wrong(path, "defects.hami_closed", hole, accepted);
             }
         }
         let levels = self.scheduler.levels;

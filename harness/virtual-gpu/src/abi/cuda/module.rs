@@ -317,7 +317,11 @@ pub(super) fn load_text(
     for (index, address) in addresses.iter().enumerate() {
         let size = parsed.symbols[index].bytes;
         let target = process.host_address(address - BASE, size).map_err(plain)?;
-        fill(target, size as usize, &program.symbol_bytes(index));
+        let bytes = program.symbol_bytes(index);
+        // Zeros are pages given back, and not pages of the host's disk.
+        let cleared = process.contents.scrub(address - BASE, size);
+        cleared.map_err(|_| plain(code::OUT_OF_MEMORY))?;
+        fill(target, size as usize, &bytes);
     }
     let hash = blake3::hash(text.as_bytes());
     let mut word = [0; 8];
@@ -332,13 +336,12 @@ pub(super) fn load_text(
     process.tables().modules.insert(entry).map_err(plain)
 }
 
-/// Puts a variable's first value in place; what it does not say is zero.
+/// Puts a variable's first value in place; what it does not say is zero already.
 fn fill(target: *mut u8, size: usize, bytes: &[u8]) {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    let said = last.map_or(0, |last| last + 1).min(size);
     // SAFETY: the variable's own allocation, as large as its size.
-    unsafe {
-        std::ptr::write_bytes(target, 0, size);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len().min(size));
-    }
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, said) };
 }
 
 /// Device memory for a module's variable.

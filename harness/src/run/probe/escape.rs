@@ -1,0 +1,329 @@
+//! Ways past the limits that a mechanism sets: other calls, other ways to the driver's functions,
+//! another tenant's memory, and a tenant that drops its environment.
+//!
+//! Each way to submit work begins in a fresh process, so that no limiter remembers the last one,
+//! and counts only once a limiter has had time to act. Nothing is judged here.
+
+use std::time::Duration;
+
+use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
+use gpubench_record::{
+    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, RushWay, Rushed,
+    Worked, WorkloadSpec,
+};
+
+use super::memory::{HOG_PIECES, device_bytes, grabbed, hold, limit, release, take};
+use super::share::{Yardstick, configured_ppm, per_window};
+use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::mechanism::TenantEnv;
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+
+/// How long work is submitted in each way, and from when on it counts: a limiter that lets a burst
+/// through has acted by then (HAMi-core looks every 120 ms at a second's utilisation).
+const WATCH: Duration = Duration::from_millis(2_400);
+const SETTLED: Duration = Duration::from_millis(1_200);
+/// Windows of that time: of six values the least and the greatest bound the median with 97 %.
+const WINDOWS: u64 = 6;
+/// What a neighbour gives away.
+const GIVEN_BYTES: u64 = 1 << 30;
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives.
+const OUT_OF_MEMORY: i32 = 2;
+
+/// What each way reaches on the device alone.
+pub async fn native(
+    run: &mut Run,
+    crew: &mut Crew,
+    spec: &WorkloadSpec,
+) -> Result<Vec<(RushWay, f64)>, RunError> {
+    let mut rates = Vec::new();
+    for way in RushWay::ALL {
+        let windows = rates_per_ns(&rush(run, crew, way, spec).await?);
+        let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
+        rates.push((way, mean));
+    }
+    Ok(rates)
+}
+
+/// Tries every way.
+pub async fn escape(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Yardstick,
+) -> Result<ProbeFound, RunError> {
+    crew.open_only(run, VICTIM).await?;
+    let (limit_bytes, in_use_bytes) = limit(run, crew).await?;
+    let limit_ppm = configured_ppm(run, crew);
+    let mut ways = Vec::new();
+    if limit_bytes.is_some() {
+        for kind in AllocKind::ALL {
+            let got = grabbed(run, crew, kind).await;
+            ways.push(by_call(kind.function().to_owned(), got)?);
+        }
+        ways.push(unless_refused(
+            "cuIpcOpenMemHandle",
+            import(run, crew).await,
+        )?);
+    }
+    if limit_ppm.is_some() {
+        for way in RushWay::ALL {
+            crew.close(run).await?;
+            crew.renew(run, VICTIM).await?;
+            crew.ensure(run).await?;
+            crew.open_only(run, VICTIM).await?;
+            let got = submitted(run, crew, yardstick, way, way.as_str()).await;
+            ways.push(unless_refused(way.as_str(), got)?);
+        }
+    }
+    // Tenants that are threads share their process's environment.
+    if crew.terms().inside.is_empty() && !ways.is_empty() {
+        let terms = crew.terms().environments[VICTIM].clone();
+        for lookup in Lookup::ALL {
+            let mut variables = terms.clone();
+            variables.insert(LOOKUP_ENV.into(), lookup.as_str().into());
+            let how = format!("functions found by {}", lookup.as_str());
+            let limits = (limit_bytes, limit_ppm);
+            ways.extend(elsewhere(run, crew, yardstick, &variables, &how, limits).await?);
+        }
+        if !terms.is_empty() {
+            let none = TenantEnv::new();
+            let how = "environment dropped";
+            let limits = (limit_bytes, limit_ppm);
+            ways.extend(elsewhere(run, crew, yardstick, &none, how, limits).await?);
+        }
+        crew.close(run).await?;
+        crew.renew(run, VICTIM).await?;
+        crew.ensure(run).await?;
+    }
+    Ok(ProbeFound::Escape {
+        limit_bytes,
+        in_use_bytes,
+        limit_ppm,
+        ways,
+    })
+}
+
+/// The usual calls of a fresh tenant that has come by other variables.
+async fn elsewhere(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Yardstick,
+    variables: &TenantEnv,
+    how: &str,
+    (limit_bytes, limit_ppm): (Option<u64>, Option<u32>),
+) -> Result<Vec<EscapeWay>, RunError> {
+    let mut ways = Vec::new();
+    crew.close(run).await?;
+    crew.replace(run, VICTIM, variables).await?;
+    let way = format!("{}, {how}", AllocKind::Plain.function());
+    match crew.open_only(run, VICTIM).await {
+        Ok(()) => {}
+        Err(RunError::Tenant(error)) => {
+            ways.push(untried(&way, error.to_string()));
+            return Ok(ways);
+        }
+        Err(other) => return Err(other),
+    }
+    let told = crew.told();
+    let file = told
+        .first()
+        .and_then(|told| told.facts.get("allocator_file"));
+    let file = file.map_or("an unknown file", String::as_str).to_owned();
+    let answers = |mut way: EscapeWay| {
+        way.evidence = format!("{}; cuMemAlloc_v2 is in {file}", way.evidence);
+        way
+    };
+    if limit_bytes.is_some() {
+        let got = grabbed(run, crew, AllocKind::Plain).await;
+        ways.push(answers(by_call(way, got)?));
+    }
+    if limit_ppm.is_some() {
+        let way = format!("{}, {how}", RushWay::Launches.as_str());
+        let got = submitted(run, crew, yardstick, RushWay::Launches, &way).await;
+        ways.push(answers(unless_refused(&way, got)?));
+    }
+    Ok(ways)
+}
+
+/// The victim takes all that it gets and then maps what the neighbour gives away.
+async fn import(run: &mut Run, crew: &mut Crew) -> Result<EscapeWay, RunError> {
+    crew.arrange(run, Condition::C).await?;
+    let handle = match step(
+        run,
+        crew,
+        NEIGHBOUR,
+        ProbeAsk::Export { bytes: GIVEN_BYTES },
+    )
+    .await?
+    {
+        ProbeTold::Exported { handle } => handle,
+        other => return Err(unexpected(crew, NEIGHBOUR, other)),
+    };
+    let all = device_bytes(run);
+    let (own, _) = take(run, crew, VICTIM, hold(all, HOG_PIECES)).await?;
+    let mapped = match step(run, crew, VICTIM, ProbeAsk::Import { handle }).await? {
+        ProbeTold::Imported { refused_with } => refused_with,
+        other => return Err(unexpected(crew, VICTIM, other)),
+    };
+    for place in [VICTIM, NEIGHBOUR] {
+        release(run, crew, place).await?;
+    }
+    crew.open_only(run, VICTIM).await?;
+    let way = "cuIpcOpenMemHandle";
+    Ok(match mapped {
+        Some(code) if code != OUT_OF_MEMORY => untried(way, format!("refused with {code}")),
+        refused => {
+            let more = if refused.is_none() { GIVEN_BYTES } else { 0 };
+            let what = if refused.is_none() {
+                "mapped"
+            } else {
+                "refused"
+            };
+            EscapeWay {
+                way: way.to_owned(),
+                got: EscapeGot::Memory {
+                    bytes: (own + more, own + more),
+                    rounds: 1,
+                },
+                evidence: format!("{GIVEN_BYTES} bytes of a neighbour were {what}"),
+            }
+        }
+    })
+}
+
+/// What was taken by a call; a call that the driver has not, or refuses for another reason than
+/// want of memory, was not tried.
+fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, RunError> {
+    let call = match got {
+        Ok(call) => call,
+        Err(RunError::Tenant(error)) => return Ok(untried(&way, error.to_string())),
+        Err(other) => return Err(other),
+    };
+    let evidence = match call.refused_with {
+        None => "nobody refused".to_owned(),
+        Some(code) => format!("refused with {code}"),
+    };
+    if call.bytes.1 == 0 && call.refused_with != Some(OUT_OF_MEMORY) {
+        return Ok(untried(&way, evidence));
+    }
+    Ok(EscapeWay {
+        way,
+        got: EscapeGot::Memory {
+            bytes: call.bytes,
+            rounds: call.rounds,
+        },
+        evidence,
+    })
+}
+
+/// The share that a way gets: of the device, or of what the same way gets on the device alone
+/// where the mechanism limits time.
+async fn submitted(
+    run: &mut Run,
+    crew: &mut Crew,
+    yardstick: &Yardstick,
+    way: RushWay,
+    name: &str,
+) -> Result<EscapeWay, RunError> {
+    let limits_time = crew.terms().mechanism.is_some_and(|m| m.limits_time());
+    let reference = if limits_time { way } else { RushWay::Launches };
+    let native = yardstick
+        .rushes
+        .iter()
+        .find(|(known, _)| *known == reference);
+    let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
+        return Ok(untried(name, "the device alone gave no rate".to_owned()));
+    };
+    let rushed = rush(run, crew, way, &yardstick.spec).await?;
+    let shares = rates_per_ns(&rushed);
+    let share_ppm = shares
+        .iter()
+        .map(|rate| (rate / native * 1e6).round() as u32);
+    let of = if limits_time { "time" } else { "arithmetic" };
+    Ok(EscapeWay {
+        way: name.to_owned(),
+        got: EscapeGot::Compute {
+            share_ppm: share_ppm.collect(),
+        },
+        evidence: format!(
+            "{} requests, share of the device's {of}",
+            rushed.ended_ns.len()
+        ),
+    })
+}
+
+async fn rush(
+    run: &mut Run,
+    crew: &mut Crew,
+    way: RushWay,
+    spec: &WorkloadSpec,
+) -> Result<Rushed, RunError> {
+    let ask = ProbeAsk::Rush {
+        way,
+        spec: spec.clone(),
+        watch_ns: WATCH.as_nanos() as u64,
+    };
+    match step(run, crew, VICTIM, ask).await? {
+        ProbeTold::Rushed(rushed) => Ok(rushed),
+        other => Err(unexpected(crew, VICTIM, other)),
+    }
+}
+
+/// Work in a nanosecond, window by window, once a limiter has had time to act.
+fn rates_per_ns(rushed: &Rushed) -> Vec<f64> {
+    let last = rushed.ended_ns.last().copied().unwrap_or(0);
+    let from = SETTLED.as_nanos() as u64;
+    let window_ns = last.saturating_sub(from) / WINDOWS;
+    if window_ns == 0 {
+        return Vec::new();
+    }
+    let worked = Worked {
+        host_ns: (0, last),
+        began_ns: 0,
+        ended_ns: rushed.ended_ns.clone(),
+    };
+    let series = per_window(&worked, window_ns, (from, last));
+    let per_ns = rushed.work_per_request / 1e3 / window_ns as f64;
+    let done = series.milli_requests.iter();
+    done.map(|&milli| f64::from(milli) * per_ns).collect()
+}
+
+fn untried(way: &str, evidence: String) -> EscapeWay {
+    EscapeWay {
+        way: way.to_owned(),
+        got: EscapeGot::Untried,
+        evidence,
+    }
+}
+
+/// What a tenant could not do was not tried.
+fn unless_refused(way: &str, got: Result<EscapeWay, RunError>) -> Result<EscapeWay, RunError> {
+    match got {
+        Err(RunError::Tenant(error)) => Ok(untried(way, error.to_string())),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rushed, WINDOWS, rates_per_ns};
+
+    #[test]
+    fn a_burst_before_the_limiter_acts_does_not_count() {
+        let ms = 1_000_000;
+        // A hundred requests at once, then one every 50 ms.
+        let burst = (1..=100).map(|k| k * ms);
+        let later = (1..=60).map(|k| 100 * ms + k * 50 * ms);
+        let rushed = Rushed {
+            work_per_request: 10.0,
+            from_ns: 7,
+            ended_ns: burst.chain(later).collect(),
+        };
+        let rates = rates_per_ns(&rushed);
+        assert_eq!(rates.len() as u64, WINDOWS);
+        for rate in rates {
+            assert!((rate - 10.0 / 50e6).abs() < 1e-9, "{rate}");
+        }
+        assert!(rates_per_ns(&Rushed::default()).is_empty());
+    }
+}

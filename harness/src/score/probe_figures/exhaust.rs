@@ -1,0 +1,79 @@
+//! What running out of memory comes to: how long the refusal takes, whether the context is of use
+//! afterwards, and whether the neighbour noticed.
+
+use gpubench_record::ExhaustTrial;
+use gpubench_stats::{Confidence, proportion};
+
+use super::super::figures::printed;
+use super::Out;
+
+const EXPLAINS: &str = "memory/capacity";
+
+/// The time of a refusal, and three proportions of the trials.
+pub(super) fn figures(out: &mut Out<'_>, trials: &[ExhaustTrial]) {
+    let told = || trials.iter().filter_map(|trial| trial.tenant);
+    let mut codes: Vec<i32> = told().filter_map(|tenant| tenant.refused_with).collect();
+    let refused = told().filter(|tenant| tenant.refused_with.is_some());
+    let took: Vec<f64> = refused.map(|tenant| tenant.refusal_ns as f64).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let codes: Vec<String> = codes.iter().map(i32::to_string).collect();
+    let refusal = format!("out of memory: refused with {}, after", codes.join(" or "));
+    out.median(EXPLAINS, &refusal, "ns", took);
+    let mut share = |what: &str, good: usize| {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (good, all) = (count(good), count(trials.len()));
+        let interval = if good == all {
+            proportion::lower_bound
+        } else {
+            proportion::clopper_pearson
+        };
+        if let Ok(found) = interval(good, all, Confidence::P95) {
+            let figure = format!("out of memory: {what}");
+            out.put(EXPLAINS, &figure, printed(found, "of the trials"));
+        }
+    };
+    let serves = told().filter(|tenant| tenant.serves_code == 0).count();
+    let recovers = told().filter(|tenant| tenant.recovers_code == 0).count();
+    let unharmed = trials
+        .iter()
+        .filter(|t| t.neighbour_served.is_some_and(|n| n > 0));
+    share("the context still launches and copies", serves);
+    share("memory can be taken again", recovers);
+    share("the neighbour goes on launching", unharmed.count());
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_record::{ExhaustTrial, Exhausted};
+
+    use super::super::Out;
+    use super::figures;
+
+    #[test]
+    fn who_does_not_tell_has_not_served() {
+        let well = ExhaustTrial {
+            tenant: Some(Exhausted {
+                refused_with: Some(2),
+                refusal_ns: 500,
+                ..Exhausted::default()
+            }),
+            neighbour_served: Some(9),
+        };
+        let mut trials = vec![well; 6];
+        trials.push(ExhaustTrial::default());
+        let mut found = Vec::new();
+        let mut out = Out {
+            variant: "v",
+            figures: &mut found,
+        };
+        figures(&mut out, &trials);
+        assert_eq!(found[0].figure, "out of memory: refused with 2, after");
+        assert_eq!((found[0].estimate.value, found[0].estimate.n), (500.0, 6));
+        assert_eq!(found.len(), 4);
+        for one in &found[1..] {
+            assert_eq!(one.estimate.value, 6.0 / 7.0, "{one:?}");
+            assert!(one.estimate.lo < 0.6 && one.estimate.hi < 1.0, "{one:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Escapes from outside: every hole of the HAMi stand-in that is there is found, none that is
+//! closed, and a limit that the device enforces contains them all.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gpubench_record::{ProbeFigure, RunRecord};
+
+type Error = Box<dyn std::error::Error>;
+
+const SHORT: &str = include_str!("short.toml");
+const HOPPER: &str = include_str!("../../profiles/machines/hopper.toml");
+
+/// Has the tenants of a mechanism try to escape.
+fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
+    let at = |what: &str| dir.join(format!("{name}{what}"));
+    let defects = format!("\n[defects]\nhami_closed = [{closed}]\n");
+    std::fs::write(at(".toml"), format!("{HOPPER}{defects}"))?;
+    let quota = "[mps-quota]\nmemory_pct = 50\n";
+    std::fs::write(at("-profile.toml"), format!("{SHORT}{quota}"))?;
+    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        .args(["matrix", "--escape", "--mechanism"])
+        .arg(format!("exclusive,{mechanism}"))
+        .arg("--device")
+        .arg(format!("virtual:{}", at(".toml").display()))
+        .arg("--profile")
+        .arg(at("-profile.toml"))
+        .arg("--out")
+        .arg(at(""))
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .stdin(Stdio::null())
+        .output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
+    }
+    Ok(serde_json::from_slice(&std::fs::read(
+        at("").join("record.json"),
+    )?)?)
+}
+
+/// The ways with that verdict, in order.
+fn with<'a>(record: &'a RunRecord, verdict: &str) -> Vec<&'a str> {
+    let has = |one: &&ProbeFigure| one.verdict.as_deref() == Some(verdict);
+    let all = record.probe_figures.iter().filter(has);
+    all.map(|one| one.figure.as_str()).collect()
+}
+
+/// Ways that no library can close: whoever is not preloaded, or finds its own way, is not held.
+const ALWAYS: [&str; 4] = [
+    "cuMemAlloc, functions found by dlvsym",
+    "cuLaunchKernel, functions found by dlvsym",
+    "cuMemAlloc, environment dropped",
+    "cuLaunchKernel, environment dropped",
+];
+
+#[test]
+fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let record = escapes(dir.path(), "open", "", "hami")?;
+    let escaped = with(&record, "escaped");
+    let documented = [
+        "cuArrayCreate",
+        "cuMemAllocFromPoolAsync",
+        "cuMemAllocAsync_ptsz",
+        "cuModuleLoadDataEx",
+        "cuIpcOpenMemHandle",
+        "cuLaunchKernel_ptsz",
+        "cuGraphLaunch",
+        "cuLaunchCooperativeKernel",
+        "long launches",
+        "long launches of one block",
+    ];
+    let expected: Vec<&str> = documented.into_iter().chain(ALWAYS).collect();
+    assert_eq!(escaped, expected, "{:?}", record.probes);
+    for contained in [
+        "cuMemAlloc",
+        "cuMemCreate",
+        "cuMemAlloc, functions found by path",
+    ] {
+        assert!(
+            with(&record, "contained").contains(&contained),
+            "{contained}"
+        );
+    }
+    let by = |name: &str| {
+        let mut all = record.probe_figures.iter();
+        all.find(|one| one.figure == name)
+            .map(|one| one.estimate.value)
+    };
+    // All of 80 GiB but what the driver and the contexts have, against 40; time without a limit.
+    assert!(by("cuArrayCreate").is_some_and(|over| (0.95..1.0).contains(&over)));
+    assert!(by("cuGraphLaunch").is_some_and(|over| (0.97..1.03).contains(&over)));
+    Ok(())
+}
+
+#[test]
+fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
+                 \"cooperative\", \"durations\"";
+    let record = escapes(dir.path(), "closed", holes, "hami")?;
+    assert_eq!(with(&record, "escaped"), ALWAYS, "{:?}", record.probes);
+
+    // Memory that is given away is its owner's, so that mapping it is no breach of this limit; a
+    // program that is no client of MPS has the whole device.
+    let record = escapes(dir.path(), "quota", "", "mps-quota")?;
+    let expected = [
+        "cuIpcOpenMemHandle",
+        "cuMemAlloc, environment dropped",
+        "cuLaunchKernel, environment dropped",
+    ];
+    assert_eq!(with(&record, "escaped"), expected, "{:?}", record.probes);
+    let cap = record
+        .matrix
+        .iter()
+        .find(|row| row.mechanism == "mps-quota");
+    let told = cap.is_some_and(|row| row.warnings.iter().any(|w| w.contains("bypass: 1 of ")));
+    assert!(told, "{cap:?}");
+    Ok(())
+}

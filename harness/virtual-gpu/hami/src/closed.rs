@@ -1,0 +1,249 @@
+//! Hooks that HAMi-core has not (at 8f3a89c): each closes one of its documented holes, where the
+//! machine file says so, so that tests can tell a hole from what looks like one.
+//!
+//! | hole | calls |
+//! |---|---|
+//! | `arrays` | `cuArrayCreate` |
+//! | `pools` | `cuMemAllocFromPoolAsync` |
+//! | `per-thread` | `cuMemAllocAsync_ptsz`, `cuLaunchKernel_ptsz` |
+//! | `globals` | variables of a module: `cuModuleLoadDataEx` |
+//! | `ipc` | `cuIpcOpenMemHandle` |
+//! | `graphs` | `cuGraphLaunch` |
+//! | `cooperative` | `cuLaunchCooperativeKernel` |
+//! | `durations` | long launches: see `limiter` |
+//!
+//! A program that asks the C library for its own `dlsym`, or that is not preloaded at all, escapes
+//! whatever is hooked.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::hooks::{OUT_OF_MEMORY, adopted, counted, freed, hold_back, hooks, measured};
+use crate::{lookup, settings};
+
+/// `CUDA_ARRAY_DESCRIPTOR` (cuda.h).
+#[repr(C)]
+pub struct ArrayDescriptor {
+    width: usize,
+    height: usize,
+    format: c_int,
+    channels: c_uint,
+}
+
+/// `CUipcMemHandle` (cuda.h).
+#[repr(C)]
+pub struct IpcHandle([c_char; 64]);
+
+/// Which hole a call is.
+fn hole(name: &[u8]) -> &'static str {
+    match name {
+        b"cuArrayCreate_v2" | b"cuArrayDestroy" => "arrays",
+        b"cuMemAllocFromPoolAsync" => "pools",
+        b"cuMemAllocAsync_ptsz" | b"cuLaunchKernel_ptsz" => "per-thread",
+        b"cuModuleLoadDataEx" | b"cuModuleUnload" => "globals",
+        b"cuIpcOpenMemHandle_v2" | b"cuIpcCloseMemHandle" => "ipc",
+        b"cuLaunchCooperativeKernel" => "cooperative",
+        _ => "graphs",
+    }
+}
+
+/// The hook for a name, if there is one and its hole is closed.
+pub fn find(name: &[u8]) -> Option<*mut c_void> {
+    hook(name).filter(|_| settings::get().is_closed(hole(name)))
+}
+
+hooks! {
+    fn cuArrayCreate_v2(array: *mut u64, descriptor: *const ArrayDescriptor) |driver| {
+        if descriptor.is_null() {
+            // SAFETY: the caller's arguments, passed on.
+            return unsafe { driver(array, descriptor) };
+        }
+        // SAFETY: not null, the caller's structure.
+        let shape = unsafe { &*descriptor };
+        let bytes = shape.width * shape.height.max(1) * shape.channels as usize
+            * element_bytes(shape.format);
+        // SAFETY: as above.
+        unsafe { counted(array, bytes, || driver(array, descriptor)) }
+    }
+
+    fn cuArrayDestroy(array: u64) |driver| {
+        // SAFETY: as above.
+        freed(array, || unsafe { driver(array) })
+    }
+
+    fn cuMemAllocFromPoolAsync(
+        pointer: *mut u64, bytes: usize, pool: *mut c_void, stream: *mut c_void,
+    ) |driver| {
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(pointer, bytes, pool, stream)) }
+    }
+
+    fn cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: *mut c_void) |driver| {
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(pointer, bytes, stream)) }
+    }
+
+    fn cuModuleLoadDataEx(
+        module: *mut u64, image: *const c_void, count: c_uint, options: *mut c_int,
+        values: *mut *mut c_void,
+    ) |driver| {
+        measured(
+            || {
+                // SAFETY: as above.
+                let code = unsafe { driver(module, image, count, options, values) };
+                // SAFETY: the driver stored what it made.
+                (code, if code == 0 { unsafe { *module } } else { 0 })
+            },
+            unload,
+        )
+    }
+
+    fn cuModuleUnload(module: u64) |driver| {
+        // SAFETY: as above.
+        freed(module, || unsafe { driver(module) })
+    }
+
+    fn cuIpcOpenMemHandle_v2(pointer: *mut u64, handle: IpcHandle, flags: c_uint) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(pointer, handle, flags) };
+        if code != 0 {
+            return code;
+        }
+        // SAFETY: the driver stored what it made.
+        let at = unsafe { *pointer };
+        if adopted(at, extent(at)) {
+            return 0;
+        }
+        close(at);
+        OUT_OF_MEMORY
+    }
+
+    fn cuIpcCloseMemHandle(pointer: u64) |driver| {
+        // SAFETY: as above.
+        freed(pointer, || unsafe { driver(pointer) })
+    }
+
+    fn cuLaunchKernel_ptsz(
+        function: *mut c_void, x: c_uint, y: c_uint, z: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
+        shared: c_uint, stream: *mut c_void, params: *mut *mut c_void, extra: *mut *mut c_void,
+    ) |driver| {
+        hold_back(u64::from(x) * u64::from(y) * u64::from(z));
+        // SAFETY: as above.
+        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params, extra) }
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: *mut c_void, x: c_uint, y: c_uint, z: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
+        shared: c_uint, stream: *mut c_void, params: *mut *mut c_void,
+    ) |driver| {
+        hold_back(u64::from(x) * u64::from(y) * u64::from(z));
+        // SAFETY: as above.
+        unsafe { driver(function, x, y, z, bx, by, bz, shared, stream, params) }
+    }
+
+    fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) |driver| {
+        RECORDING.set(Some(0));
+        // SAFETY: as above.
+        unsafe { driver(stream, mode) }
+    }
+
+    fn cuStreamEndCapture(stream: *mut c_void, graph: *mut u64) |driver| {
+        let blocks = RECORDING.take().unwrap_or(0);
+        // SAFETY: as above.
+        let code = unsafe { driver(stream, graph) };
+        if code == 0 {
+            // SAFETY: the driver stored what it made.
+            graphs().insert(unsafe { *graph }, blocks);
+        }
+        code
+    }
+
+    fn cuGraphInstantiateWithFlags(executable: *mut u64, graph: u64, flags: u64) |driver| {
+        // SAFETY: as above.
+        let code = unsafe { driver(executable, graph, flags) };
+        if code == 0 {
+            let blocks = graphs().get(&graph).copied().unwrap_or(0);
+            // SAFETY: the driver stored what it made.
+            graphs().insert(unsafe { *executable }, blocks);
+        }
+        code
+    }
+
+    fn cuGraphLaunch(executable: u64, stream: *mut c_void) |driver| {
+        let blocks = graphs().get(&executable).copied().unwrap_or(0);
+        hold_back(blocks);
+        // SAFETY: as above.
+        unsafe { driver(executable, stream) }
+    }
+}
+
+thread_local! {
+    /// Blocks that this thread has recorded, while it records.
+    static RECORDING: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Adds blocks to what is being recorded; whether anything is.
+pub fn recorded(blocks: u64) -> bool {
+    let Some(known) = RECORDING.get() else {
+        return false;
+    };
+    RECORDING.set(Some(known + blocks));
+    true
+}
+
+/// Blocks of each graph, and of each that can be launched.
+fn graphs() -> MutexGuard<'static, HashMap<u64, u64>> {
+    static GRAPHS: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
+    let map = GRAPHS.get_or_init(Mutex::default);
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of an element of an array (`CUarray_format`, cuda.h).
+const fn element_bytes(format: c_int) -> usize {
+    match format {
+        1 | 8 => 1,
+        2 | 9 | 0x10 => 2,
+        _ => 4,
+    }
+}
+
+type OnHandle = unsafe extern "C" fn(u64) -> c_int;
+
+/// Calls a function of the driver's that takes a handle or a pointer and nothing else.
+fn on(name: &std::ffi::CStr, handle: u64) {
+    let found = lookup::driver(name);
+    // SAFETY: the driver's functions of the two names below have this signature.
+    let call = unsafe { std::mem::transmute::<*mut c_void, Option<OnHandle>>(found) };
+    if let Some(call) = call {
+        // SAFETY: a handle that the driver has just made. What it cannot undo nobody can.
+        let _left = unsafe { call(handle) };
+    }
+}
+
+fn unload(module: u64) {
+    on(c"cuModuleUnload", module);
+}
+
+fn close(pointer: u64) {
+    on(c"cuIpcCloseMemHandle", pointer);
+}
+
+/// Bytes of the memory that a pointer lies in; 0 if the driver does not tell.
+fn extent(pointer: u64) -> u64 {
+    type Function = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
+    let found = lookup::driver(c"cuMemGetAddressRange_v2");
+    // SAFETY: the driver's function of that name has this signature.
+    let ask = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) };
+    let (mut base, mut bytes) = (0, 0_usize);
+    // SAFETY: two valid places.
+    let code = ask.map_or(1, |ask| unsafe {
+        ask(&raw mut base, &raw mut bytes, pointer)
+    });
+    if code == 0 { bytes as u64 } else { 0 }
+}

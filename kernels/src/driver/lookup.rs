@@ -1,0 +1,128 @@
+//! Other ways to libcuda's functions than a program usually takes: what a preloaded library that
+//! answers for them may overlook.
+//!
+//! Only tenants that are to find out take them, by a variable; all others load libcuda as usual.
+#![expect(unsafe_code, reason = "asks the dynamic loader for symbols")]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+
+use super::error::DriverError;
+use super::origin::file_of;
+
+/// Environment variable that names the way: `dlvsym` or `path`.
+pub const LOOKUP_ENV: &str = "GPUBENCH_DRIVER_LOOKUP";
+
+/// Versions under which C libraries have carried `dlsym`, the newest first.
+const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.17", c"GLIBC_2.2.5"];
+
+/// A way to the driver's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// By the C library's own `dlsym`, which `dlvsym` finds past any library that has put its own
+    /// in front of it.
+    Dlvsym,
+    /// By `dlsym` on a handle of the driver's file under its absolute path.
+    Path,
+}
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// What addresses are found with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Finder {
+    handle: *mut c_void,
+    dlsym: Dlsym,
+}
+
+impl Lookup {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Dlvsym, Self::Path];
+
+    /// As the variable names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dlvsym => "dlvsym",
+            Self::Path => "path",
+        }
+    }
+
+    /// The way that the environment asks for; none for the usual one.
+    pub(super) fn wanted() -> Result<Option<Self>, DriverError> {
+        let Some(name) = std::env::var_os(LOOKUP_ENV) else {
+            return Ok(None);
+        };
+        let found = Self::ALL.into_iter().find(|way| name == way.as_str());
+        found.map(Some).ok_or(DriverError::NoLibrary)
+    }
+
+    pub(super) fn finder(self) -> Result<Finder, DriverError> {
+        let handle = open(c"libcuda.so.1").or_else(|| open(c"libcuda.so"));
+        let handle = handle.ok_or(DriverError::NoLibrary)?;
+        match self {
+            Self::Dlvsym => Ok(Finder {
+                handle,
+                dlsym: own_dlsym().ok_or(DriverError::MissingSymbol { symbol: "dlvsym" })?,
+            }),
+            Self::Path => Ok(Finder {
+                handle: mapped(handle)
+                    .as_deref()
+                    .and_then(open)
+                    .ok_or(DriverError::NoLibrary)?,
+                dlsym: libc::dlsym,
+            }),
+        }
+    }
+}
+
+impl Finder {
+    /// Where a symbol is; null if it is nowhere.
+    pub(super) fn address(&self, symbol: &str) -> *const c_void {
+        let Ok(name) = CString::new(symbol) else {
+            return std::ptr::null();
+        };
+        // SAFETY: a handle that was opened and is never closed, and a C string.
+        unsafe { (self.dlsym)(self.handle, name.as_ptr()) }
+    }
+}
+
+fn open(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a C string; the library is the one that this program uses anyway.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    (!handle.is_null()).then_some(handle)
+}
+
+/// The C library's own `dlsym`.
+fn own_dlsym() -> Option<Dlsym> {
+    let library = open(c"libc.so.6")?;
+    VERSIONS.iter().find_map(|version| {
+        // SAFETY: an open handle and two C strings.
+        let found = unsafe { libc::dlvsym(library, c"dlsym".as_ptr(), version.as_ptr()) };
+        // SAFETY: a function of that name has this signature; a null pointer is `None`.
+        unsafe { std::mem::transmute::<*mut c_void, Option<Dlsym>>(found) }
+    })
+}
+
+/// The absolute path of libcuda, as the loader knows it.
+fn mapped(handle: *mut c_void) -> Option<CString> {
+    let dlsym = own_dlsym()?;
+    let file = file_of(Finder { handle, dlsym }.address("cuInit"))?;
+    let path = std::fs::canonicalize(file).ok()?;
+    CString::new(path.into_os_string().into_encoded_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Finder, open, own_dlsym};
+
+    #[test]
+    fn the_c_library_s_own_dlsym_finds_what_is_there() {
+        let (Some(handle), Some(dlsym)) = (open(c"libc.so.6"), own_dlsym()) else {
+            panic!("a C library without dlsym");
+        };
+        let finder = Finder { handle, dlsym };
+        assert!(!finder.address("getpid").is_null());
+        assert!(finder.address("no_such_function").is_null());
+        assert!(finder.address("torn\0name").is_null());
+    }
+}

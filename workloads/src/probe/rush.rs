@@ -1,0 +1,121 @@
+//! Arithmetic without a pause, submitted in ways that a limiter may overlook.
+//!
+//! Ends are seen by the host, through events, which no limiter holds back: a stamp by a kernel
+//! would itself be a launch.
+
+use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind, Graph, Grid};
+use gpubench_kernels::kernel::fp32_chain::Fp32Chain;
+use gpubench_kernels::{Kernel, Launcher};
+use gpubench_record::{ProbeTold, RushWay, Rushed, WorkloadSpec};
+
+use super::ProbeError;
+use crate::clock::Time;
+use crate::load::Gpu;
+
+/// Requests that are outstanding.
+const DEPTH: usize = 2;
+/// How much more work a long launch has.
+const LONGER: u64 = 10;
+
+/// One request, and how it is submitted.
+struct Request {
+    way: RushWay,
+    launch: Fp32Chain,
+    graph: Option<Graph>,
+    /// Keeps the memory that the launch writes.
+    _out: DeviceBuffer<f32>,
+}
+
+impl Request {
+    fn new(gpu: &Gpu, way: RushWay, spec: &WorkloadSpec) -> Result<Self, ProbeError> {
+        let param = |name: &str| {
+            let found = spec.params.get(name).copied();
+            found.ok_or_else(|| ProbeError::asked(format!("{} has no {name}", spec.name)))
+        };
+        let (blocks, threads) = (param("blocks")?, param("threads")?);
+        let iterations = param("iterations")?;
+        let word = |value: u64| u32::try_from(value).map_err(ProbeError::asked);
+        let threads = word(threads)?;
+        gpu.kernels.prepare(&[Kernel::Fp32Chain])?;
+        // All blocks of a cooperative launch have to be resident: no more than this tenant's SMs
+        // hold at once.
+        let resident = u64::from(gpu.props.full_grid(threads).blocks);
+        let (blocks, iterations) = match way {
+            RushWay::CooperativeLaunches => (blocks.min(resident), iterations),
+            RushWay::LongLaunches => (blocks, iterations * LONGER),
+            RushWay::OneBlockLaunches => (1, iterations * LONGER),
+            RushWay::Launches | RushWay::PerThreadLaunches | RushWay::Graphs => {
+                (blocks, iterations)
+            }
+        };
+        let grid = Grid::new(word(blocks)?, threads);
+        let out = DeviceBuffer::alloc(&gpu.context, grid.total_threads() as usize)?;
+        let launch = Fp32Chain::bounded(out.device_ptr(), word(iterations)?, grid);
+        let graph = match way {
+            RushWay::Graphs => Some(Graph::capture(&gpu.stream, |stream| {
+                launch.launch(&gpu.kernels, stream)
+            })?),
+            _ => None,
+        };
+        Ok(Self {
+            way,
+            launch,
+            graph,
+            _out: out,
+        })
+    }
+
+    fn submit(&self, gpu: &Gpu) -> Result<(), DriverError> {
+        let Fp32Chain { grid, .. } = self.launch;
+        let (stream, args) = (&gpu.stream, self.launch.args());
+        let function = gpu.kernels.function(Kernel::Fp32Chain)?;
+        match (self.way, &self.graph) {
+            (RushWay::Graphs, Some(graph)) => graph.launch(stream),
+            (RushWay::PerThreadLaunches, _) => function.launch_per_thread(grid, stream, &args),
+            (RushWay::CooperativeLaunches, _) => function.launch_cooperative(grid, stream, &args),
+            _ => function.launch(grid, stream, &args),
+        }
+    }
+}
+
+/// Submits requests for `watch_ns`.
+pub(super) fn rush(
+    gpu: &Gpu,
+    time: &dyn Time,
+    way: RushWay,
+    spec: &WorkloadSpec,
+    watch_ns: u64,
+) -> Result<ProbeTold, ProbeError> {
+    let request = Request::new(gpu, way, spec)?;
+    let kind = if gpu.spin {
+        EventKind::Mark
+    } else {
+        EventKind::MarkBlocking
+    };
+    let mut ends = Vec::with_capacity(DEPTH);
+    for _ in 0..DEPTH {
+        ends.push(Event::new(&gpu.context, kind)?);
+    }
+    gpu.stream.synchronize()?;
+    let from_ns = time.now_ns();
+    let (mut submitted, mut ended_ns) = (0, Vec::new());
+    while time.now_ns() - from_ns < watch_ns {
+        request.submit(gpu)?;
+        ends[submitted % DEPTH].record(&gpu.stream)?;
+        submitted += 1;
+        if submitted >= DEPTH {
+            ends[submitted % DEPTH].synchronize()?;
+            ended_ns.push(time.now_ns() - from_ns);
+        }
+    }
+    gpu.stream.synchronize()?;
+    if submitted > 0 {
+        ended_ns.push(time.now_ns() - from_ns);
+    }
+    let launch = &request.launch;
+    Ok(ProbeTold::Rushed(Rushed {
+        work_per_request: f64::from(launch.grid.blocks) * f64::from(launch.iterations),
+        from_ns,
+        ended_ns,
+    }))
+}
