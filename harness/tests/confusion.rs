@@ -8,7 +8,7 @@
 //!
 //! Left out are loads that mix resources or lean on the same one as another here (`inference`,
 //! `launch`, `dram-read`, `dram-write`, `l2-thrash`, `pcie-d2h`, `pcie-both`), what takes memory
-//! and no time (`reserve`, `memory-hog`), and the tensor pipe, which the interpreter lacks.
+//! and no time (`reserve`, `memory-hog`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -48,12 +48,13 @@ const ALONE: f64 = 0.995;
 /// A victim that uses a resource in passing keeps at least this part beside who exhausts it.
 const PASSING: f64 = 0.75;
 
-const SM_VICTIMS: &[&str] = &["compute", "fp64", "int", "shared", "l1", "issue"];
+const SM_VICTIMS: &[&str] = &["compute", "fp64", "int", "tensor", "shared", "l1", "issue"];
 
 const VICTIMS: &[&str] = &[
     "compute",
     "fp64",
     "int",
+    "tensor",
     "shared",
     "l1",
     "issue",
@@ -97,11 +98,14 @@ const SIDE_BY_SIDE: &[Row] = &[
         &["stream", "l2", "tlb", "atomic", "pcie"],
     ),
     row("fp64-hog", &["fp64"], &[]),
+    row("tensor-hog", &["tensor"], &[]),
     // Everybody counts loops and addresses.
     row(
         "int-hog",
         &["int", "issue"],
-        &["compute", "shared", "l1", "stream", "l2", "atomic"],
+        &[
+            "compute", "tensor", "shared", "l1", "stream", "l2", "atomic",
+        ],
     ),
     // One store, one path to it.
     row("shared-hog", &["shared", "l1"], &[]),
@@ -125,6 +129,7 @@ const SM_AGGRESSORS: &[&str] = &[
     "block-slots",
     "fp64-hog",
     "int-hog",
+    "tensor-hog",
     "shared-hog",
     "l1-hog",
     "issue-hog",

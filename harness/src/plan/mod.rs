@@ -8,6 +8,8 @@ mod budget;
 pub mod capability;
 mod error;
 mod faults;
+#[cfg(test)]
+mod length_tests;
 mod notes;
 mod seed;
 #[cfg(test)]

@@ -62,6 +62,13 @@ pub struct Cost {
 /// Even an empty kernel takes the device this long.
 const LEAST_NS: f64 = 1_000.0;
 
+/// Multiply-adds of one product of matrices, 16 by 16 by 16: the only form there is.
+const TENSOR_MULTIPLY_ADDS: u64 = 16 * 16 * 16;
+
+/// Cycles from the end of a product to a usable sum. Planted: of the order that microbenchmarks
+/// find for a product that waits for the one before.
+const TENSOR_TAIL_CYCLES: u32 = 16;
+
 /// The machine's timing of one warp, for the interpreter.
 #[must_use]
 pub fn cycle_model(machine: &Machine) -> CycleModel {
@@ -76,6 +83,10 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
     let latency = cycles(machine.memory.l2_latency_ns);
     model.latency_cycles[Class::LoadGlobal as usize] = latency;
     model.latency_cycles[Class::Atomic as usize] = latency;
+    let each = u64::from(machine.gpu.tensor_ops_per_clock / machine.gpu.schedulers_per_sm.max(1));
+    let product = u32::try_from(TENSOR_MULTIPLY_ADDS / each.max(1)).unwrap_or(u32::MAX);
+    model.issue_cycles[Class::Tensor as usize] = product;
+    model.latency_cycles[Class::Tensor as usize] = product.saturating_add(TENSOR_TAIL_CYCLES);
     model.l1_hit_cycles = machine.gpu.l1_latency_cycles;
     // One read of the timer every half a microsecond keeps spin loops short.
     model.globaltimer_cycles = cycles(500);
@@ -150,7 +161,7 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
 }
 
 /// For each pipe of an SM: the work of the whole grid and what one SM does per clock.
-fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 6] {
+fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     let gpu = &machine.gpu;
     let lanes = |class: Class| counts.lanes_of(class) as f64;
     let warps: u64 = counts.warp_instructions.iter().sum();
@@ -183,6 +194,11 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 6] {
             f64::from(gpu.sfu_lanes_per_clock),
         ),
         (
+            Resource::Tensor,
+            (counts.warps_of(Class::Tensor) * TENSOR_MULTIPLY_ADDS) as f64,
+            f64::from(gpu.tensor_ops_per_clock),
+        ),
+        (
             Resource::Shared,
             shared_bytes,
             f64::from(gpu.shared_bytes_per_clock),
@@ -199,6 +215,7 @@ fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
         Resource::Fp32,
         Resource::Fp64,
         Resource::Int,
+        Resource::Tensor,
         Resource::L2,
     ];
     let busiest = pipes.into_iter().map(share).fold(0.0, f64::max);

@@ -163,6 +163,42 @@ fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
 }
 
 #[test]
+fn a_large_fill_is_made_good_where_a_kernel_reads_it() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (large, bytes) = (100 << 20, 64 << 10);
+        let (filled, part, to) = (alloc(large)?, 37 << 20, alloc(bytes)?);
+        let mut back = vec![0u32; bytes / 4];
+        let mut copied = |value: u32| -> Result<bool, Error> {
+            let from = filled + part;
+            // SAFETY: valid places, and a buffer of that size.
+            unsafe {
+                ok(cuMemsetD32_v2(filled, value, large / 4))?;
+                ok(launch(copy, 4, 256, &mut [to, from, bytes as u64 / 16]))?;
+                ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes))?;
+            }
+            Ok(back.iter().all(|word| *word == value))
+        };
+        assert!(copied(0x0BAD_CAFE)?);
+        // Filled anew, and not what was made good before.
+        assert!(copied(0x1234_5678)?);
+        // What the host reads, nobody makes good.
+        // SAFETY: a buffer of that size.
+        let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), filled, bytes) };
+        assert_eq!(read, 801);
+        // Something else was written since: it is no fill any more.
+        // SAFETY: as above.
+        unsafe {
+            ok(cuMemcpyHtoD_v2(filled, back.as_ptr().cast(), bytes))?;
+            ok(cuMemsetD32_v2(filled + 4, 7, (large - 4) / 4))?;
+        }
+        let code = launch(copy, 4, 256, &mut [to, filled, bytes as u64 / 16]);
+        assert_eq!(code, 801, "a fill of a part");
+        Ok(())
+    })
+}
+
+#[test]
 fn a_spin_ends_by_the_clock_and_stamps_it() -> Result<(), Error> {
     with_context(|| {
         let spin = function(SPIN, "spin")?;

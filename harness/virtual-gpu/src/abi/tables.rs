@@ -1,10 +1,11 @@
 //! Everything behind the handles of one process, and its ranges of device addresses.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::thread::ThreadId;
 
 use super::addresses::Addresses;
 use super::cuda::backlog::Backlog;
+use super::cuda::fill::Fill;
 use super::cuda::graph::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use super::entries::{
     AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
@@ -47,6 +48,8 @@ pub struct Tables {
     pub pinned: BTreeMap<usize, PinnedEntry>,
     /// The last large copy to each destination: source and length.
     pub copies: HashMap<u64, (u64, u64)>,
+    /// Fills that were skipped, by the allocation that they should have filled.
+    pub fills: HashMap<u64, SkippedFill>,
     /// What launches cost and wrote, by everything that decides it.
     pub launches: crate::launch::Memory,
     /// Next version of an allocation.
@@ -107,6 +110,7 @@ impl Default for Tables {
             allocations: BTreeMap::new(),
             pinned: BTreeMap::new(),
             copies: HashMap::new(),
+            fills: HashMap::new(),
             launches: crate::launch::Memory::default(),
             next_version: 1,
             addresses: Addresses::default(),
@@ -119,6 +123,17 @@ impl Default for Tables {
             next_number: 1,
         }
     }
+}
+
+/// A fill of a whole allocation that was not written when it was made.
+#[derive(Debug, Clone)]
+pub struct SkippedFill {
+    /// The fill.
+    pub fill: Fill,
+    /// Version of the allocation that it made: at any other, something else was written since.
+    pub version: u64,
+    /// Chunks of it that were made good since.
+    pub good: BTreeSet<u64>,
 }
 
 /// A part of a range that lies in one allocation.
@@ -195,6 +210,23 @@ impl Tables {
         if let Some(entry) = self.allocations.get_mut(&start) {
             entry.version = version;
             entry.unwritten = unwritten;
+        }
+    }
+
+    /// Notes a fill that was skipped, if it would have filled the whole allocation.
+    pub fn skipped(&mut self, piece: &Piece, fill: &Fill) {
+        let allocations = &self.allocations;
+        self.fills.retain(|at, _| allocations.contains_key(at));
+        let Some(entry) = allocations.get(&piece.start) else {
+            return;
+        };
+        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) && fill.height == 1 {
+            let skipped = SkippedFill {
+                fill: *fill,
+                version: entry.version,
+                good: BTreeSet::new(),
+            };
+            self.fills.insert(piece.start, skipped);
         }
     }
 

@@ -7,6 +7,7 @@ use super::clocking::Clocking;
 use super::ranges::{Ranges, ranges};
 use super::{Key, blocks_per_sm, kernel_of};
 use crate::abi::code::{self, Code};
+use crate::abi::cuda::fill;
 use crate::abi::process::{FunctionEntry, Process};
 use crate::cost::{self, Cost, Part, Shape};
 use crate::machine::Machine;
@@ -101,20 +102,21 @@ pub fn execute(
     let by_clock = matches!(clocking, Clocking::Ideal)
         && kernel.properties.reads_globaltimer
         && run.ends_by_the_clock()?;
-    let mut clock = clocking.clone();
-    let done = run.all(blocks, &mut clock);
-    let (execution, sampled, fault) = match done {
-        Ok((execution, sampled)) => (execution, sampled, None),
-        Err(fault) => {
-            let (fault, counts) = classify(*fault)?;
-            (
-                Execution {
+    let (execution, sampled, fault) = loop {
+        let done = run.all(blocks, &mut clocking.clone());
+        let (execution, sampled) = match done {
+            Ok(done) => done,
+            Err(fault) => {
+                let (fault, counts) = classify(*fault)?;
+                let execution = Execution {
                     counts,
                     ..Execution::default()
-                },
-                false,
-                Some(fault),
-            )
+                };
+                break (execution, false, Some(fault));
+            }
+        };
+        if sampled || !run.makes_good(&execution)? {
+            break (execution, sampled, None);
         }
     };
     print(&execution.printed);
@@ -124,9 +126,6 @@ pub fn execute(
         extents,
         open,
     } = run.touched(&execution);
-    if !sampled && fault.is_none() {
-        refuse_unwritten(process, &function.name, &reads)?;
-    }
     let shape = Shape {
         blocks,
         blocks_per_sm: per_sm,
@@ -273,6 +272,40 @@ impl Run<'_> {
         }
     }
 
+    /// Has written what a full execution read and a skipped fill had left out; false if that was
+    /// nothing. If it was something, the execution has to be repeated: what it did until then must
+    /// neither depend on what it read nor change that.
+    fn makes_good(&self, execution: &Execution) -> Result<bool, Code> {
+        let footprint = &execution.footprint;
+        let properties = kernel_of(self.function)?.properties;
+        let written = footprint.written_ranges();
+        let mut anything = false;
+        for index in footprint.read_ranges() {
+            let Some(start) = self.ranges.starts[index] else {
+                continue;
+            };
+            let unwritten = {
+                let tables = self.process.tables();
+                let entry = tables.allocations.get(&start);
+                entry.is_some_and(|allocation| allocation.unwritten)
+            };
+            if !unwritten {
+                continue;
+            }
+            let again = !properties.follows_data
+                && execution.counts.atomics == 0
+                && execution.printed.is_empty()
+                && !written.contains(&index);
+            let good = fill::make_good(self.process, start, footprint.extent(index))?;
+            match good {
+                Some(false) => {}
+                Some(true) if again => anything = true,
+                _ => return Err(refuse_unwritten(&self.function.name, start)),
+            }
+        }
+        Ok(anything)
+    }
+
     fn writes_open(&self, execution: &Execution) -> bool {
         let mut written = execution.footprint.written_ranges().into_iter();
         written.any(|index| self.ranges.open[index])
@@ -400,22 +433,10 @@ fn print(lines: &[String]) {
 }
 
 /// A full execution must not compute from what a sampled one never wrote.
-fn refuse_unwritten(process: &Process, kernel: &str, reads: &[u64]) -> Result<(), Code> {
-    let tables = process.tables();
-    let unwritten = reads.iter().find(|start| {
-        tables
-            .allocations
-            .get(start)
-            .is_some_and(|allocation| allocation.unwritten)
-    });
-    match unwritten {
-        None => Ok(()),
-        Some(start) => {
-            crate::abi::say(&format!(
-                "{kernel} reads the allocation at {start:#x}, which the last launch or copy into \
-                 it was only sampled to fill"
-            ));
-            Err(code::NOT_SUPPORTED)
-        }
-    }
+fn refuse_unwritten(kernel: &str, start: u64) -> Code {
+    crate::abi::say(&format!(
+        "{kernel} reads the allocation at {start:#x}, which the last launch or copy into it was \
+         only sampled to fill"
+    ));
+    code::NOT_SUPPORTED
 }

@@ -30,11 +30,13 @@ pub enum Class {
     Convert,
     /// Moves, parameters, constants, special registers, shuffles, votes, fences.
     Other,
+    /// Products of matrices in tensor cores.
+    Tensor,
 }
 
 impl Class {
     /// Number of classes.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
     /// All classes, in the order of their indices.
     pub const ALL: [Class; Class::COUNT] = [
         Class::Fp32,
@@ -50,6 +52,7 @@ impl Class {
         Class::Barrier,
         Class::Convert,
         Class::Other,
+        Class::Tensor,
     ];
 }
 

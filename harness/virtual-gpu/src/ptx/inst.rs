@@ -349,6 +349,11 @@ pub(crate) enum Inst {
         members: Row,
     },
     Bar(Bar),
+    /// `wmma.mma`: an index into `FuncCode::products`, and the row of a full mask of lanes.
+    Wmma {
+        product: u32,
+        members: Row,
+    },
     /// Address of a variable of this call's frame in local memory.
     LocalAddr {
         d: Row,
@@ -382,6 +387,15 @@ pub(crate) enum Inst {
     Call {
         site: u32,
     },
+}
+
+/// Rows of the fragments of `wmma.mma`: `d = a b + c`. Those of `a` and `b` hold pairs of halves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Product {
+    pub d: [Row; 8],
+    pub a: [Row; 8],
+    pub b: [Row; 8],
+    pub c: [Row; 8],
 }
 
 /// What a call goes to.

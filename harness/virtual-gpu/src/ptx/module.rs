@@ -1,7 +1,7 @@
 //! What a loaded text holds: kernels with their properties, symbols to place, decoded code.
 
 use super::counts::Class;
-use super::inst::{CallSite, Inst, ParamWords, PredRef, Row};
+use super::inst::{CallSite, Inst, ParamWords, PredRef, Product, Row};
 use super::types::Space;
 
 /// A parameter of a kernel.
@@ -167,6 +167,7 @@ pub(crate) struct FuncCode {
     pub returns: Vec<ParamWords>,
     pub local_bytes: u32,
     pub calls: Vec<CallSite>,
+    pub products: Vec<Product>,
     pub tables: Vec<Vec<u32>>,
     /// Estimate of 32-bit registers; see [`Kernel::registers`].
     pub registers: u32,

@@ -16,8 +16,8 @@ use crate::abi::process::{Process, process};
 use crate::abi::tables::Piece;
 use crate::launch;
 
-/// In virtual time a larger fill writes nothing: its target counts as unwritten from then on, and
-/// reading it fails.
+/// In virtual time a larger fill writes nothing at first: its target counts as unwritten, and
+/// reading it fails, but for kernels that can have it made good ([`make_good`]).
 const LARGE_FILL_BYTES: u64 = 64 << 20;
 
 /// One fill.
@@ -202,6 +202,9 @@ pub(super) fn run(
     for piece in &pieces {
         tables.wrote(piece.start, skipped);
     }
+    if let ([piece], true) = (&pieces[..], skipped) {
+        tables.skipped(piece, fill);
+    }
     drop(tables);
     charge(process, pace, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
@@ -209,6 +212,43 @@ pub(super) fn run(
         process.device.wait_stream(stream.slot, seq)?;
     }
     Ok(())
+}
+
+/// What is made good at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Writes what a skipped fill should have written to a part of an allocation. Gives whether
+/// anything was left to write; none where the last write to it was no fill of all of it.
+///
+/// # Errors
+/// When the tables contradict each other, which is a bug.
+pub fn make_good(
+    process: &Process,
+    start: u64,
+    (from, to): (u64, u64),
+) -> Result<Option<bool>, Code> {
+    let (fill, offset, bytes, due) = {
+        let mut tables = process.tables();
+        let Some(entry) = tables.allocations.get(&start) else {
+            return Ok(None);
+        };
+        let (version, offset, bytes) = (entry.version, entry.offset, entry.bytes);
+        let Some(skipped) = tables.fills.get_mut(&start) else {
+            return Ok(None);
+        };
+        if skipped.version != version {
+            return Ok(None);
+        }
+        let chunks = from / CHUNK_BYTES..to.min(bytes).div_ceil(CHUNK_BYTES);
+        let due: Vec<u64> = chunks.filter(|chunk| skipped.good.insert(*chunk)).collect();
+        (skipped.fill, offset, bytes, due)
+    };
+    for chunk in &due {
+        let at = chunk * CHUNK_BYTES;
+        let length = CHUNK_BYTES.min(bytes - at);
+        write(process.host_address(offset + at, length)?, length, &fill);
+    }
+    Ok(Some(!due.is_empty()))
 }
 
 /// The pieces that a fill touches, and whether others see what it writes.

@@ -12,7 +12,7 @@ mod copies;
 mod copy;
 mod device;
 mod event;
-mod fill;
+pub mod fill;
 mod function;
 mod global;
 pub mod graph;

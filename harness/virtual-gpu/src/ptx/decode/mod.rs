@@ -76,6 +76,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
             returns: Vec::new(),
             local_bytes: 0,
             calls: Vec::new(),
+            products: Vec::new(),
             tables: Vec::new(),
             registers: 0,
             properties: Properties::default(),
@@ -335,6 +336,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
             "atom" | "red" => self.atom(mods, ops),
             "isspacep" => self.isspacep(mods, ops),
             "shfl" | "vote" | "match" | "activemask" => self.warp_wide(mods, ops),
+            "wmma" => self.wmma(mods, ops),
             "bar" | "barrier" => self.barrier(mods, ops),
             "membar" | "fence" | "prefetch" | "prefetchu" | "discard" | "applypriority" => {
                 self.no_effect(mods, ops)

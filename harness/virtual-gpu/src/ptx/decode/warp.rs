@@ -3,7 +3,7 @@
 use super::super::ast::Operand;
 use super::super::counts::Class;
 use super::super::error::Loaded;
-use super::super::inst::{Bar, BarKind, Inst, NO_ROW, Shfl, ShflMode, VoteMode};
+use super::super::inst::{Bar, BarKind, Inst, NO_ROW, Product, Row, Shfl, ShflMode, VoteMode};
 use super::super::types::Ty;
 use super::Decoder;
 use super::mods::Mods;
@@ -94,6 +94,51 @@ impl<'a> Decoder<'a, '_> {
             },
         );
         Ok(())
+    }
+
+    /// `wmma.mma` of 16 by 16 by 16 with half-precision factors and single-precision sums (PTX
+    /// ISA, "Warp-level Matrix Multiply-and-Accumulate Instruction: wmma.mma"). The words `row`
+    /// and `col` say how the factors were loaded, and change nothing here.
+    pub(crate) fn wmma(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
+        let form = mods.take("mma") && mods.take("sync") && mods.take("aligned");
+        let layouts = [(); 2].map(|()| mods.take_any(&["row", "col"]).is_some());
+        let shape = mods.take("m16n16k16") && mods.ty()? == Ty::F32 && mods.ty()? == Ty::F32;
+        if !form || layouts != [true; 2] || !shape {
+            return mods.unsupported();
+        }
+        let [d, a, b, c] = self.take(mods, ops)?;
+        let (a, b) = (self.fragment(&a, Ty::B32)?, self.fragment(&b, Ty::B32)?);
+        let c = self.fragment(&c, Ty::F32)?;
+        let members = self.const32(u32::MAX)?;
+        let parts = self.eight(&d)?;
+        let mut rows = [NO_ROW; 8];
+        for (row, part) in rows.iter_mut().zip(&parts) {
+            *row = self.write(part, Ty::F32)?;
+        }
+        self.out.products.push(Product { d: rows, a, b, c });
+        let product = self.out.products.len() as u32 - 1;
+        self.emit(Class::Tensor, Inst::Wmma { product, members });
+        Ok(())
+    }
+
+    fn eight(&self, op: &Operand<'a>) -> Loaded<[Operand<'a>; 8]> {
+        let parts = match op {
+            Operand::Vector(parts) => <[Operand<'a>; 8]>::try_from(parts.clone()).ok(),
+            _ => None,
+        };
+        match parts {
+            Some(parts) => Ok(parts),
+            None => self.fail("a fragment is eight registers in braces"),
+        }
+    }
+
+    fn fragment(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<[Row; 8]> {
+        let parts = self.eight(op)?;
+        let mut rows = [NO_ROW; 8];
+        for (row, part) in rows.iter_mut().zip(&parts) {
+            *row = self.read(part, ty)?;
+        }
+        Ok(rows)
     }
 
     fn matching(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {

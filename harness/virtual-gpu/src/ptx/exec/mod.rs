@@ -14,6 +14,7 @@ mod near;
 mod printf;
 mod run;
 mod special;
+mod tensor;
 mod warp_ops;
 
 use super::cost::CycleModel;

@@ -5,7 +5,7 @@ use super::super::inst::{Access, Bar, BarKind, Inst, NO_ROW, Special};
 use super::super::module::{FuncCode, Info};
 use super::access::{LaneFault, Reach};
 use super::frame::{Fragment, Wait, Warp};
-use super::{Machine, Raised, alu, warp_ops};
+use super::{Machine, Raised, alu, tensor, warp_ops};
 
 /// Turns, each up to a jump, that a diverged fragment gets before the others do. Large, because
 /// lanes that run on instead of waiting at the end of a long loop do not meet the others again.
@@ -304,6 +304,17 @@ impl Machine<'_, '_, '_> {
                 warp.cycle = warp
                     .cycle
                     .saturating_add(self.launch.model.ns_to_cycles(ns));
+            }
+            Inst::Wmma { product, .. } => {
+                let frame = &mut warp.frames[frame_at];
+                let module = self.program.module();
+                let product = &module.functions[frame.function].products[product as usize];
+                if !tensor::multiply_add(frame, product, active) {
+                    // The PTX ISA leaves open what happens; a device that computes with lanes that
+                    // are not there would be the worst answer.
+                    let opcode = "wmma.mma of a warp whose lanes are not all there".to_owned();
+                    return Err(FaultKind::IllegalInstruction { opcode });
+                }
             }
             _ => warp_ops::run(&mut warp.frames[frame_at], inst, active),
         }

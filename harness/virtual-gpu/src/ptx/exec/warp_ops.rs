@@ -9,7 +9,7 @@ pub(crate) fn members(inst: &Inst) -> Option<Row> {
     match inst {
         Inst::Shfl(shfl) => Some(shfl.members),
         Inst::Vote { members, .. } | Inst::Match { members, .. } => Some(*members),
-        Inst::BarWarp { members } => Some(*members),
+        Inst::BarWarp { members } | Inst::Wmma { members, .. } => Some(*members),
         _ => None,
     }
 }
