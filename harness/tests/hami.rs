@@ -1,9 +1,11 @@
 //! The stand-in for HAMi-core as a program sees it: what it caps, by how much, and what gets past.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use gpubench::device::VirtualGpu;
+use gpubench_virtual_gpu::crash::{self, Place};
 use gpubench_virtual_gpu::session::TimeMode;
 
 type Error = Box<dyn std::error::Error>;
@@ -105,6 +107,49 @@ fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> Result<(), Error> {
         run(&gpu, &cache, &second, &["total"])?,
         (1024 * MIB).to_string()
     );
+    Ok(())
+}
+
+#[test]
+fn clients_that_die_under_it_leave_nothing_behind() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = ("CUDA_DEVICE_MEMORY_LIMIT", "2048M");
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    // Under the lock of the shared state, and at more and more of what they allocate.
+    let places = [
+        Place::Locked,
+        Place::Copied,
+        Place::Changed,
+        Place::Published,
+        Place::Reading,
+    ];
+    for number in 0..25 {
+        let place = places[number % places.len()];
+        let wish = format!("{}:{}", place.name(), 3 + number);
+        let died = Command::new(client()?)
+            .args(["fill", "16"])
+            .envs(gpu.environment())
+            .env("LD_PRELOAD", &library)
+            .env(
+                "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+                dir.path().join(number.to_string()),
+            )
+            .envs([limit, (crash::ENV, wish.as_str())])
+            .stdout(Stdio::null())
+            .status()?;
+        assert_eq!(died.signal(), Some(9), "{wish}: {died}");
+    }
+    let device = gpu.open()?;
+    device.bury_the_dead()?;
+    let left = device.shared().read(|state| {
+        let processes = state.processes.live().iter().filter(|p| p.pid != 0);
+        let contexts = state.contexts.live().iter().filter(|c| c.live);
+        let memory = state.allocations.live().iter().filter(|a| a.live);
+        (processes.count(), contexts.count(), memory.count())
+    })?;
+    assert_eq!(left, (0, 0, 0));
+    let got: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
+    assert_eq!(got, 1536 * MIB, "the next one has all of its limit");
     Ok(())
 }
 

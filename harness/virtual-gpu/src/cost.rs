@@ -59,6 +59,10 @@ pub struct Cost {
     pub sms: u32,
 }
 
+/// Atomics on one and the same word are carried out one by one, a clock each (NVIDIA, *Kepler GK110
+/// Architecture Whitepaper*, "Atomics": to a common address one operation per clock).
+const WORD_ATOMICS_PER_CLOCK: f64 = 1.0;
+
 /// Even an empty kernel takes the device this long.
 const LEAST_NS: f64 = 1_000.0;
 
@@ -125,6 +129,7 @@ pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> C
     let atomic_rate = f64::from(gpu.atomics_per_clock) * clock_ghz * sms;
     let atomics = counts.device_atomics as f64;
     alone_ns = alone_ns.max(atomics / (atomic_rate * part.bandwidth));
+    alone_ns = alone_ns.max(counts.hot_word.atomics as f64 / (WORD_ATOMICS_PER_CLOCK * clock_ghz));
     // Translations in a nanosecond.
     let (tlb_rate, sm_tlb_rate) = (
         memory.translations_per_us / 1000.0,
@@ -227,7 +232,7 @@ fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
 mod tests {
     use super::{Part, Shape, cost};
     use crate::machine::Machine;
-    use crate::ptx::{Class, Counts};
+    use crate::ptx::{Class, Counts, HotWord};
     use crate::state::{ONE, Resource};
 
     fn share(demand: &[u32], resource: Resource) -> f64 {
@@ -303,6 +308,45 @@ mod tests {
             assert!((share(&got.demand, Resource::Shared) - 1.0).abs() < 1e-5);
             assert_eq!(got.demand[Resource::L2 as usize], 0);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn atomics_on_one_word_take_a_clock_each_and_leave_the_units_to_others()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let shape = Shape {
+            blocks: 40,
+            blocks_per_sm: 4,
+            footprint_bytes: 1 << 20,
+        };
+        let atomics = 1_590_000;
+        let cost_of = |hottest| {
+            let hot_word = HotWord {
+                address: 64,
+                atomics: hottest,
+            };
+            let counts = Counts {
+                device_atomics: atomics,
+                hot_word,
+                ..Counts::default()
+            };
+            cost(&machine, &Part::whole(&machine), &counts, &shape)
+        };
+        let (spread, one_word) = (cost_of(1), cost_of(atomics));
+        // A clock each at 1.59 GHz, where all units together take one each in 40 SMs' clocks.
+        assert!(
+            (one_word.alone_ns - 1e6).abs() < 1.0,
+            "{}",
+            one_word.alone_ns
+        );
+        assert!(
+            (spread.alone_ns - 1e6 / 40.0).abs() < 1.0,
+            "{}",
+            spread.alone_ns
+        );
+        assert!((share(&spread.demand, Resource::Atomics) - 1.0).abs() < 1e-5);
+        assert!((share(&one_word.demand, Resource::Atomics) - 1.0 / 40.0).abs() < 1e-5);
         Ok(())
     }
 

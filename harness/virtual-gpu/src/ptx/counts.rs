@@ -91,6 +91,36 @@ pub struct Counts {
     pub warps: u64,
     /// Cycles of the slowest warp alone on an SM; a maximum, not a sum.
     pub longest_warp_cycles: u64,
+    /// The word of device memory that most atomics went to.
+    pub hot_word: HotWord,
+}
+
+/// A word of device memory, and how many atomics went to it: they are carried out one by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HotWord {
+    /// Its address.
+    pub address: u64,
+    /// Atomics on it.
+    pub atomics: u64,
+}
+
+impl HotWord {
+    /// What several blocks have together: where they have one word it is theirs to share, where
+    /// each has its own the hottest counts.
+    fn join(self, other: Self, times: u64) -> Self {
+        if self.atomics == 0 || self.address == other.address {
+            let more = other.atomics.saturating_mul(times);
+            return Self {
+                address: other.address,
+                atomics: self.atomics.saturating_add(more),
+            };
+        }
+        if other.atomics > self.atomics {
+            other
+        } else {
+            self
+        }
+    }
 }
 
 impl Counts {
@@ -120,6 +150,9 @@ impl Counts {
             *mine = mine.saturating_add(theirs.saturating_mul(times));
         }
         self.longest_warp_cycles = self.longest_warp_cycles.max(other.longest_warp_cycles);
+        if other.hot_word.atomics > 0 {
+            self.hot_word = self.hot_word.join(other.hot_word, times);
+        }
     }
 
     /// Every additive figure, in one fixed order.
@@ -146,6 +179,7 @@ impl Counts {
             blocks,
             warps,
             longest_warp_cycles: _,
+            hot_word: _,
         } = self;
         let mut all: Vec<&mut u64> = lane_instructions.iter_mut().collect();
         all.extend(warp_instructions.iter_mut());
@@ -188,6 +222,28 @@ mod tests {
         a.add_times(&b, 10);
         assert_eq!((a.barriers, a.longest_warp_cycles), (32, 9));
         assert_eq!((a.lanes(), a.lanes_of(Class::Fp32)), (320, 320));
+    }
+
+    #[test]
+    fn atomics_on_one_word_add_up_and_those_on_words_of_their_own_do_not() {
+        let hot = |address, atomics| Counts {
+            hot_word: HotWord { address, atomics },
+            ..Counts::default()
+        };
+        let mut all = Counts::default();
+        all.add(&hot(64, 8));
+        all.add_times(&hot(64, 8), 9);
+        assert_eq!(
+            all.hot_word,
+            HotWord {
+                address: 64,
+                atomics: 80
+            }
+        );
+        all.add_times(&hot(128, 81), 1000);
+        assert_eq!(all.hot_word.atomics, 81, "each block has its own");
+        all.add(&Counts::default());
+        assert_eq!(all.hot_word.atomics, 81);
     }
 
     #[test]

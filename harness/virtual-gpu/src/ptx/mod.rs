@@ -31,7 +31,7 @@ mod sample;
 mod types;
 
 pub use cost::CycleModel;
-pub use counts::{Class, Counts};
+pub use counts::{Class, Counts, HotWord};
 pub use error::PtxError;
 pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute};
 pub use fault::{FaultKind, KernelFault};

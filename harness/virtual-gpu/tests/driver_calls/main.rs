@@ -2,6 +2,7 @@
 //! right results, right codes for wrong use, and gives back what it took.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
+mod contention;
 mod graphs;
 mod host;
 mod memory;

@@ -1,5 +1,6 @@
 //! Atomics and reductions: lanes in order, each a plain read, modify, write.
 
+use super::super::counts::HotWord;
 use super::super::inst::{Atom, AtomOp, NO_ROW};
 use super::super::types::{Space, Ty, window};
 use super::access::{LaneFault, Reach, addresses, lanes, read_value, sector_bytes, write_value};
@@ -30,6 +31,13 @@ impl Reach<'_, '_, '_> {
         self.place_near(&mut places, device);
         let reached = lanes(device).map(|lane| places[lane]);
         self.counts.translations += self.near.translate(reached);
+        for lane in lanes(device) {
+            let address = all[lane];
+            let atomics = self.near.atomic_on(address);
+            if atomics > self.counts.hot_word.atomics {
+                self.counts.hot_word = HotWord { address, atomics };
+            }
+        }
         let wide = atom.ty.is_wide();
         for lane in lanes(active) {
             let b = frame.lane(wide, atom.b, lane);

@@ -4,6 +4,8 @@
 //! the pages that were asked for last, and forgets the one that came first. Both start empty for
 //! every block, which has its part of them to itself.
 
+use std::collections::HashMap;
+
 /// Bytes of an L1 line and of its sectors (Nsight Compute documentation, "Memory Tables": four
 /// sectors of 32 bytes each).
 const LINE_BITS: u32 = 7;
@@ -14,6 +16,9 @@ pub(crate) const PAGE_BITS: u32 = 21;
 
 /// No page and no line has this number: addresses end long before.
 const EMPTY: u64 = u64::MAX;
+
+/// Words of atomics that are followed in a block.
+const WORDS: usize = 4096;
 
 /// One place of the L1.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +40,8 @@ pub(crate) struct Near {
     pages: Vec<u64>,
     next_page: usize,
     last_page: u64,
+    /// Words that atomics went to, and how many.
+    words: HashMap<u64, u64>,
     /// Whether L1 had all of the last load.
     pub hit: bool,
 }
@@ -47,6 +54,7 @@ impl Near {
             pages: vec![EMPTY; tlb_pages as usize],
             next_page: 0,
             last_page: EMPTY,
+            words: HashMap::new(),
             hit: false,
         }
     }
@@ -58,6 +66,19 @@ impl Near {
         }
         self.pages.fill(EMPTY);
         (self.next_page, self.last_page) = (0, EMPTY);
+        self.words.clear();
+    }
+
+    /// Counts an atomic on a word of device memory; how many of the block's there are now.
+    pub(crate) fn atomic_on(&mut self, address: u64) -> u64 {
+        // A word that many wait for is among the first: what comes later than this many others is
+        // not followed.
+        if self.words.len() >= WORDS && !self.words.contains_key(&address) {
+            return 1;
+        }
+        let count = self.words.entry(address).or_default();
+        *count += 1;
+        *count
     }
 
     /// Bytes of the sectors of a warp's load that L1 has; the others are there from now on. Notes
@@ -136,6 +157,20 @@ mod tests {
         assert_eq!((near.load([32, 64].into_iter()), near.hit), (32, false));
         near.reset();
         assert_eq!((near.load([32].into_iter()), near.hit), (0, false));
+    }
+
+    #[test]
+    fn atomics_are_counted_by_word_and_block() {
+        let mut near = Near::new(0, 0);
+        let counts: Vec<u64> = [8, 8, 16, 8].map(|at| near.atomic_on(at)).to_vec();
+        assert_eq!(counts, [1, 2, 1, 3]);
+        near.reset();
+        assert_eq!(near.atomic_on(8), 1, "another block");
+        for at in 1..=WORDS as u64 {
+            near.atomic_on(1 << 20 | at);
+        }
+        assert_eq!((near.atomic_on(8), near.atomic_on(2 << 20)), (2, 1));
+        assert_eq!(near.atomic_on(2 << 20), 1, "too many to follow");
     }
 
     #[test]
