@@ -13,8 +13,9 @@ use std::time::Duration;
 use gpubench_record::{Calibration, FaultSeen, FaultTrial, RunEvent};
 
 use super::crew::Crew;
+use super::sampler::Sampled;
 use super::standing::Standing;
-use super::{Observer, Run, RunError};
+use super::{Observer, Run, RunError, look};
 use strike::Guests;
 
 /// Longest wait for an answer, beside what the trial itself takes.
@@ -109,8 +110,11 @@ async fn one(
     run.drain_xids(id)?;
     let mut guests = Guests::default();
     let ready = strike::prepare(run, crew, calibration, trial, &mut seen, &mut guests).await;
-    match ready {
-        Ok(()) => {
+    let in_force = ready.map(|()| not_in_force(run, crew, trial));
+    match in_force {
+        // Nothing is broken for a trial that would say nothing about its mechanism.
+        Ok(Some(why)) => seen.failure = Some(why),
+        Ok(None) => {
             strike::strike(run, crew, trial, &mut seen, &mut guests).await?;
             // One process for each fault, however well it took it.
             crew.renew(run, last(trial)).await?;
@@ -137,6 +141,23 @@ async fn one(
     seen.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());
     Ok(seen)
+}
+
+/// Why the mechanism is not in force while everybody of a trial has a context, if it is not.
+fn not_in_force(run: &Run, crew: &Crew, trial: &FaultTrial) -> Option<String> {
+    let mechanism = crew.terms().mechanism?;
+    let sampled = Sampled {
+        listed: run.setup.nvml.compute_pids().ok(),
+        mps_clients: run.setup.nvml.mps_client_pids().ok(),
+        ..Sampled::default()
+    };
+    let around = look::seen(run, crew, trial.cell.condition, &sampled);
+    let proofs = mechanism.prove(&run.setup.host.asked(), &around);
+    let broken = proofs.into_iter().find(|proof| !proof.holds)?;
+    Some(format!(
+        "not in force: {}: {}",
+        broken.check, broken.evidence
+    ))
 }
 
 /// The place in which the fault happens.
