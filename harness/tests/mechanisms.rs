@@ -1,135 +1,24 @@
 //! Mechanisms from outside, on the virtual GPU: each is set up, proved and undone again, also when
 //! the run is killed or its daemon dies.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod mechanism_support;
+
 use std::time::{Duration, Instant};
 
-use gpubench_record::{OutcomeKind, RunRecord};
-
-type TestResult = Result<(), Box<dyn std::error::Error>>;
-
-/// The shortest run that goes through everything: six blocks of one resource.
-const SHORT: &str = include_str!("short.toml");
-/// Longest wait for something that a run does on its way.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A run's folders: its own state, its own output.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> std::io::Result<Self> {
-        let dir = tempfile::tempdir()?;
-        std::fs::write(dir.path().join("short.toml"), SHORT)?;
-        Ok(Self(dir))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn gpubench(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpubench"));
-        command
-            .args(args)
-            .env("XDG_STATE_HOME", self.path("state"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    fn matrix(&self, mechanisms: &str, out: &str) -> Command {
-        let (profile, out) = (self.path("short.toml"), self.path(out));
-        let mut command = self.gpubench(&["matrix", "--device", "virtual:hopper"]);
-        command.arg("--profile").arg(profile).arg("--out").arg(out);
-        command.args(["--allow-reconfigure", "--mechanism", mechanisms]);
-        command
-    }
-
-    fn record(&self, out: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
-        let bytes = std::fs::read(self.path(out).join("record.json"))?;
-        Ok(serde_json::from_slice(&bytes)?)
-    }
-
-    /// Everything in the journals.
-    fn journal(&self) -> String {
-        let Ok(entries) = std::fs::read_dir(self.path("state").join("gpubench")) else {
-            return String::new();
-        };
-        let read = entries
-            .flatten()
-            .map(|entry| std::fs::read_to_string(entry.path()));
-        read.filter_map(Result::ok).collect()
-    }
-
-    /// Waits until the journal of a run says this.
-    fn wait_for(&self, run: &mut Child, text: &str) -> TestResult {
-        let begin = Instant::now();
-        while !self.journal().contains(text) {
-            if begin.elapsed() > PATIENCE || run.try_wait()?.is_some() {
-                return Err(format!("no {text} in the journal: {}", self.journal()).into());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn done(output: &Output) -> Result<(), String> {
-    let (code, said) = (output.status.code(), text(&output.stderr));
-    if code == Some(0) {
-        Ok(())
-    } else {
-        Err(format!("{code:?}: {said}"))
-    }
-}
-
-/// Processes of MPS daemons in folders that this text names.
-fn daemons(named_in: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok());
-        let read = |file: &str| text(&std::fs::read(entry.path().join(file)).unwrap_or_default());
-        let environ = read("environ");
-        let pipes = environ
-            .split('\0')
-            .find_map(|variable| variable.strip_prefix("CUDA_MPS_PIPE_DIRECTORY="));
-        let ours = pipes.is_some_and(|pipes| !pipes.is_empty() && named_in.contains(pipes));
-        if ours && read("cmdline").contains("nvidia-cuda-mps") {
-            found.extend(pid);
-        }
-    }
-    found
-}
-
-fn kill(pid: u32) -> std::io::Result<()> {
-    Command::new("kill")
-        .args(["-9", &pid.to_string()])
-        .status()
-        .map(|_| ())
-}
+use gpubench_record::OutcomeKind;
+use mechanism_support::{
+    PATIENCE, Place, TestResult, daemons, done, kill, row, text, wait_for_proof,
+};
 
 #[test]
 fn each_is_proved_and_leaves_nothing() -> TestResult {
-    let place = Place::new()?;
-    let all = ["mps", "mps-quota", "mig", "hami"];
+    let place = Place::new("hopper")?;
+    let all = ["exclusive-process", "mps", "mps-quota", "mig", "hami"];
     let output = place.matrix(&all.join(","), "out").output()?;
     done(&output)?;
     let record = place.record("out")?;
     for name in all {
-        let row = record.mechanisms.iter().find(|row| row.name == name);
-        let row = row.ok_or_else(|| format!("{name} is not in the record"))?;
+        let row = row(&record, name)?;
         assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
         assert!(!row.proof.is_empty(), "{name} is not proved");
         assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
@@ -144,13 +33,33 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
     assert_eq!(evidence("mps-quota"), (false, true));
     assert_eq!(evidence("hami"), (false, true));
     assert_eq!(evidence("mps"), (false, false));
+    assert_eq!(evidence("exclusive-process"), (false, false));
+    let mut alone = record.matrix.iter();
+    let alone = alone.find(|row| row.mechanism == "exclusive-process");
+    let alone = alone.ok_or("exclusive-process has no row")?;
+    assert_eq!(alone.outcome.outcome, OutcomeKind::Waived);
+    let reason = alone.outcome.reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("refused (46"), "{reason}");
+    assert!(
+        alone.level.is_none() && alone.retention.is_none(),
+        "{alone:?}"
+    );
+    let efficiency = alone.efficiency.as_ref().ok_or("no efficiency")?;
+    assert!((efficiency.value - 1.0).abs() < 0.02, "{efficiency:?}");
+    let cells = || {
+        record
+            .cells
+            .iter()
+            .filter(|c| c.mechanism == "exclusive-process")
+    };
+    assert!(cells().all(|cell| cell.tenants.len() == 1 && cell.outcome.is_measured()));
     assert_eq!(place.journal(), "");
     Ok(())
 }
 
 #[test]
 fn a_killed_run_is_cleaned_up_after() -> TestResult {
-    let place = Place::new()?;
+    let place = Place::new("hopper")?;
     let mut run = place.matrix("mig-mps", "killed").spawn()?;
     // The unprotected form has a daemon too, for the whole device, and comes first.
     place.wait_for(&mut run, "\"device\":\"MIG-")?;
@@ -185,18 +94,17 @@ fn a_killed_run_is_cleaned_up_after() -> TestResult {
 
 #[test]
 fn a_daemon_that_dies_is_told_and_nothing_is_scored() -> TestResult {
-    let place = Place::new()?;
+    let place = Place::new("hopper")?;
     let mut run = place.matrix("mps", "out").spawn()?;
     place.wait_for(&mut run, "mps-daemon")?;
     let journal = place.journal();
-    wait_for_cell(&place.path("out"), "\"variant\":\"mps\"")?;
+    wait_for_proof(&place.path("out"), "\"variant\":\"mps\"")?;
     for pid in daemons(&journal) {
         kill(pid)?;
     }
     let output = run.wait_with_output()?;
     let record = place.record("out")?;
-    let row = record.mechanisms.iter().find(|row| row.name == "mps");
-    let row = row.ok_or("mps is not in the record")?;
+    let row = row(&record, "mps")?;
     assert_eq!(
         row.outcome.outcome,
         OutcomeKind::Failed,
@@ -210,20 +118,4 @@ fn a_daemon_that_dies_is_told_and_nothing_is_scored() -> TestResult {
     );
     assert_eq!(place.journal(), "");
     Ok(())
-}
-
-/// Waits until a proof of this variant is written down.
-fn wait_for_cell(out: &Path, wanted: &str) -> TestResult {
-    let begin = Instant::now();
-    loop {
-        let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap_or_default();
-        let proved = |line: &str| line.contains("\"event\":\"proved\"") && line.contains(wanted);
-        if events.lines().any(proved) {
-            return Ok(());
-        }
-        if begin.elapsed() > PATIENCE {
-            return Err(format!("no proof with {wanted}").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

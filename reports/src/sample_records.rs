@@ -166,6 +166,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         },
         thresholds: Thresholds::default(),
         mechanisms: vec![PlannedMechanism {
+            turns_away: false,
             name: "time-slicing".to_owned(),
             variant: "time-slicing[slice=default]".to_owned(),
             host_changes: Vec::new(),

@@ -89,6 +89,17 @@ pub struct PlannedMechanism {
     /// unprotected form cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprotected: Option<String>,
+    /// It lets one tenant in and refuses every other, so that its cells have the victim alone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub turns_away: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Length of the parts of a cell.

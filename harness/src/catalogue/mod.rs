@@ -44,6 +44,13 @@ pub const CATALOGUE: &[MechanismEntry] = &[
         options: &[],
     },
     MechanismEntry {
+        name: "exclusive-process",
+        summary: "compute mode EXCLUSIVE_PROCESS: the first process in keeps every other out",
+        group: "exclusive-process",
+        reconfigures: true,
+        options: &[],
+    },
+    MechanismEntry {
         name: "time-slicing",
         summary: "processes take turns on the whole GPU, scheduled by the driver",
         group: "plain",

@@ -1,8 +1,8 @@
 //! What the verbs need to know about this host before anything runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use gpubench_virtual_gpu::session::{ENV, TimeMode};
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
 use super::bench::{Bench, devices_error, look};
 use super::common::{DeviceFlag, ProfileFlags};
@@ -54,9 +54,24 @@ fn gather(nvml: &Nvml, flags: &ProfileFlags) -> HostFacts {
     let said = Said {
         hami_lib: flags.hami_lib.clone(),
         allow_reconfigure: flags.allow_reconfigure,
+        may_change_settings: may_change_settings(device.as_deref()),
         virtual_folders: virtual_folders.collect(),
     };
     HostFacts::gather(nvml, &said)
+}
+
+/// Whether the driver lets this process change settings of the device: a real one asks for
+/// CAP_SYS_ADMIN (open-gpu-kernel-modules, `NV_IS_SUSER`), a virtual one says so itself.
+fn may_change_settings(virtual_device: Option<&Path>) -> bool {
+    /// Its number (linux/capability.h).
+    const CAP_SYS_ADMIN: u32 = 21;
+    if let Some(device) = virtual_device {
+        return Session::read(device).is_ok_and(|(session, _)| session.privileged);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    effective.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
 }
 
 /// What each mechanism of the catalogue can do on a host.
@@ -105,13 +120,15 @@ fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
         host_changes: mechanism.host_changes(asked),
         needs_native: native_runs(asked.facts),
         separate: stage.is_some_and(|stage| !stage.plain_too),
+        turns_away: mechanism.turns_away(),
         unprotected: None,
     }
 }
 
-/// Whether the whole device can be had: not while MIG cuts it up and nobody may change that.
+/// Whether the whole device can be had: not while MIG cuts it up, nor while its compute mode keeps
+/// everybody out.
 fn native_runs(facts: &HostFacts) -> bool {
-    facts.mig != Some(true)
+    facts.mig != Some(true) && facts.compute_mode.as_deref() != Some("PROHIBITED")
 }
 
 fn missing(entry: &MechanismEntry) -> Capability {
@@ -125,6 +142,7 @@ fn missing(entry: &MechanismEntry) -> Capability {
         host_changes: Vec::new(),
         needs_native: false,
         separate: false,
+        turns_away: false,
         unprotected: None,
     }
 }
@@ -142,7 +160,7 @@ fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option
         "green-context",
         "stream-priority",
     ];
-    if of.variant.mechanism == EXCLUSIVE || !native_runs(asked.facts) {
+    if of.variant.mechanism == EXCLUSIVE || of.turns_away || !native_runs(asked.facts) {
         return None;
     }
     let runs = |name: &str| {
@@ -153,6 +171,10 @@ fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option
     let in_space = IN_SPACE.contains(&of.variant.mechanism.as_str());
     if in_space && let Some(mps) = runs("mps") {
         return Some(mps.variant.clone());
+    }
+    if asked.facts.compute_mode.as_deref() != Some("DEFAULT") && asked.facts.compute_mode.is_some()
+    {
+        return None;
     }
     const TIME_SLICING: &str = "time-slicing";
     let by_default = format!("{TIME_SLICING}[slice=default]");
@@ -222,6 +244,9 @@ mod tests {
         assert!(reason(&found, "time-slicing").contains("device settings"));
         facts.allow_reconfigure = true;
         let found = capabilities(&facts, &profile);
+        assert!(reason(&found, "time-slicing").contains("CAP_SYS_ADMIN"));
+        facts.may_change_settings = true;
+        let found = capabilities(&facts, &profile);
         let slicing = of(&found, "time-slicing");
         assert!(slicing.is_some_and(|slicing| {
             slicing.variant.variant == "time-slicing[slice=short]"
@@ -265,12 +290,24 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_compute_mode_waives_what_shares() -> Result<(), crate::error::ExpectedError> {
+    fn an_exclusive_compute_mode_waives_what_shares_but_not_one_process()
+    -> Result<(), crate::error::ExpectedError> {
         let mut facts = plain_host();
+        facts.mps_control = Some("/usr/bin/nvidia-cuda-mps-control".into());
         facts.compute_mode = Some("EXCLUSIVE_PROCESS".to_owned());
         let found = capabilities(&facts, &profile()?);
         assert!(reason(&found, "time-slicing").contains("EXCLUSIVE_PROCESS"));
-        assert_eq!(reason(&found, "exclusive"), "Some(Available)");
+        assert!(of(&found, "time-slicing").is_some_and(|one| one.unprotected.is_none()));
+        for name in ["exclusive", "exclusive-process", "mps", "green-context"] {
+            assert_eq!(reason(&found, name), "Some(Available)", "{name}");
+        }
+        // The idle server would keep native tenants out.
+        assert!(of(&found, "mps").is_some_and(|mps| mps.separate));
+        facts.compute_mode = Some("PROHIBITED".to_owned());
+        for one in capabilities(&facts, &profile()?).mechanisms {
+            let name = one.variant.mechanism;
+            assert_ne!(one.availability, Availability::Available, "{name}");
+        }
         Ok(())
     }
 

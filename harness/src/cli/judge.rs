@@ -220,7 +220,7 @@ fn one(
             .failure
             .clone()
             .unwrap_or_else(|| "it never started".to_owned());
-        return Ok(not_started(cell, end, reason));
+        return Ok(not_started(run, cell, end, reason));
     }
     let mut rows: Vec<Vec<SampleRow>> = Vec::new();
     for tenant in &end.tenants {
@@ -290,7 +290,15 @@ fn offered_per_s(plan: &Plan, entry: &CalibrationEntry) -> f64 {
     entry.native_rate_per_s * plan.load
 }
 
-fn not_started(cell: &Cell, end: &Ended, reason: String) -> CellResult {
+fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> CellResult {
+    let waived = |row: &&MechanismRow| {
+        row.variant == cell.variant && row.outcome.outcome == OutcomeKind::Waived
+    };
+    // Whoever cannot run here has no cells that failed.
+    let outcome = match run.mechanisms.iter().find(waived) {
+        Some(row) => row.outcome.clone(),
+        None => Outcome::failed(reason),
+    };
     CellResult {
         id: cell.id.clone(),
         block: cell.block,
@@ -303,7 +311,7 @@ fn not_started(cell: &Cell, end: &Ended, reason: String) -> CellResult {
         dose: cell.dose,
         rates: BTreeMap::new(),
         requests: BTreeMap::new(),
-        outcome: Outcome::failed(reason),
+        outcome,
         gates: Vec::new(),
         tenants: end.tenants.clone(),
     }

@@ -23,6 +23,15 @@ const COMPUTE_INSTANCES_MAX: usize = 8;
 /// Longest UUID, the terminating zero included (nvml.h, `NVML_DEVICE_UUID_V2_BUFFER_SIZE`).
 const UUID_BYTES: usize = 96;
 
+/// Whether the device is, and will be, divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigMode {
+    /// Now.
+    pub current: bool,
+    /// After a reset.
+    pub pending: bool,
+}
+
 /// One size of instance that the device offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceProfile {
@@ -107,13 +116,16 @@ impl Nvml {
         Ok(unsafe { self.device()?.handle() })
     }
 
-    /// Whether MIG mode is on; absent where the device has no MIG.
+    /// MIG mode; absent where the device has no MIG.
     ///
     /// # Errors
     /// When NVML does not tell.
-    pub fn mig_enabled(&self) -> Result<Option<bool>, NvmlError> {
+    pub fn mig_mode(&self) -> Result<Option<MigMode>, NvmlError> {
         match self.device()?.mig_mode() {
-            Ok(mode) => Ok(Some(mode.current == sys::NVML_DEVICE_MIG_ENABLE)),
+            Ok(mode) => Ok(Some(MigMode {
+                current: mode.current == sys::NVML_DEVICE_MIG_ENABLE,
+                pending: mode.pending == sys::NVML_DEVICE_MIG_ENABLE,
+            })),
             Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) => Ok(None),
             Err(error) => Err(error),
         }

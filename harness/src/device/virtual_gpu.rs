@@ -81,7 +81,11 @@ impl VirtualGpu {
             path: device.display().to_string(),
             source,
         })?;
-        Session::new(time, seed).create(&device, &gpu.machine)?;
+        let session = Session {
+            privileged: gpu.machine.privileged,
+            ..Session::new(time, seed)
+        };
+        session.create(&device, &gpu.machine)?;
         if let Some(library) = gpu.hami_library() {
             std::fs::write(&library, HAMI).map_err(|source| SessionError::Io {
                 path: library.display().to_string(),

@@ -4,7 +4,8 @@
 
 use gpubench_record::Proof;
 
-use super::{Asked, Mechanism, Seen, during};
+use super::{Asked, Mechanism, Seen, during, prohibited};
+use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
@@ -15,15 +16,21 @@ impl Mechanism for Exclusive {
         crate::catalogue::EXCLUSIVE
     }
 
+    fn availability(&self, asked: &Asked<'_>) -> Availability {
+        prohibited(asked.facts).unwrap_or(Availability::Available)
+    }
+
     fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         prove(seen).into_iter().collect()
     }
 }
 
 fn prove(seen: &Seen) -> Option<Proof> {
-    if !seen.condition.is_native() {
-        return None;
-    }
+    seen.condition.is_native().then(|| alone(seen))
+}
+
+/// Whether NVML lists nobody but the victim.
+pub(super) fn alone(seen: &Seen) -> Proof {
     let (holds, evidence) = match (&seen.listed, seen.foreign()) {
         (None, _) => (
             false,
@@ -47,7 +54,7 @@ fn prove(seen: &Seen) -> Option<Proof> {
         }
         (Some(_), Some(foreign)) => (false, format!("NVML lists other processes: {foreign:?}")),
     };
-    Some(during("processes on the device", holds, evidence))
+    during("processes on the device", holds, evidence)
 }
 
 #[cfg(test)]

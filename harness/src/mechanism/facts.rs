@@ -29,6 +29,8 @@ pub struct HostFacts {
     pub compute_mode: Option<String>,
     /// Whether MIG mode is on; absent where there is no MIG.
     pub mig: Option<bool>,
+    /// Whether it will be on after a reset.
+    pub mig_pending: Option<bool>,
     /// Sizes of MIG instance.
     pub mig_profiles: Vec<InstanceProfile>,
     /// MIG instances that are there.
@@ -45,6 +47,10 @@ pub struct HostFacts {
     pub static_binary: bool,
     /// Whether the user allowed changes of device settings.
     pub allow_reconfigure: bool,
+    /// Whether the driver would let this user change them.
+    pub may_change_settings: bool,
+    /// Processes that had a context on the device when it was looked at.
+    pub holders: Vec<u32>,
     /// Circumstances that mechanisms do not decide and readers must know.
     pub labels: Vec<Label>,
 }
@@ -74,6 +80,8 @@ pub struct Said {
     pub hami_lib: Option<PathBuf>,
     /// `--allow-reconfigure`.
     pub allow_reconfigure: bool,
+    /// Whether the driver would let this user change device settings.
+    pub may_change_settings: bool,
     /// Folders in which the virtual GPU offers what a host would have installed.
     pub virtual_folders: Vec<PathBuf>,
 }
@@ -88,7 +96,8 @@ impl HostFacts {
             .as_ref()
             .and_then(|device| device.cuda_compute_capability().ok());
         let memory = device.as_ref().and_then(|device| device.memory_info().ok());
-        let mig = nvml.mig_enabled().ok().flatten();
+        let mig_mode = nvml.mig_mode().ok().flatten();
+        let mig = mig_mode.map(|mode| mode.current);
         let (mut mig_profiles, mut mig_instances, mut mig_problem) = (Vec::new(), Vec::new(), None);
         if mig.is_some() {
             match nvml.mig_profiles() {
@@ -110,6 +119,7 @@ impl HostFacts {
             memory_mib: memory.map_or(0, |memory| memory.total >> 20),
             compute_mode: nvml.compute_mode().ok().map(str::to_owned),
             mig,
+            mig_pending: mig_mode.map(|mode| mode.pending),
             mig_profiles,
             mig_instances,
             mig_problem,
@@ -118,6 +128,8 @@ impl HostFacts {
             hami: find_hami(said),
             static_binary: cfg!(target_feature = "crt-static"),
             allow_reconfigure: said.allow_reconfigure,
+            may_change_settings: said.may_change_settings,
+            holders: nvml.compute_pids().unwrap_or_default(),
             labels: labels(nvml),
         }
     }
@@ -185,6 +197,17 @@ fn labels(nvml: &Nvml) -> Vec<Label> {
         && !pids.is_empty()
     {
         put("processes", format!("on the device already: {pids:?}"));
+    }
+    if let Ok(Some(mode)) = nvml.mig_mode()
+        && mode.current != mode.pending
+    {
+        let on = |on: bool| if on { "on" } else { "off" };
+        let seen = format!(
+            "{}, and {} after a reset",
+            on(mode.current),
+            on(mode.pending)
+        );
+        put("MIG mode", seen);
     }
     labels
 }

@@ -13,7 +13,7 @@
 use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
 
-use super::{Asked, Mechanism, Questions, Seen, device_is_cut, during, waived};
+use super::{Asked, Mechanism, Questions, Seen, device_is_cut, during, prohibited, waived};
 use crate::plan::Availability;
 
 /// See the module.
@@ -30,7 +30,7 @@ impl Mechanism for GreenContext {
 
     fn availability(&self, asked: &Asked<'_>) -> Availability {
         let facts = asked.facts;
-        if let Some(waived) = device_is_cut(facts) {
+        if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
             return waived;
         }
         if facts.cuda < CUDA_MIN {

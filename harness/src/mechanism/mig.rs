@@ -13,7 +13,8 @@ use gpubench_record::Proof;
 
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
-use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, during, needs_leave, waived};
+use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, TenantEnv};
+use super::{during, held_by_others, needs_leave, prohibited, settings_locked, waived};
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
@@ -134,9 +135,6 @@ fn profiles<'a>(
 /// What to do for a layout, or why nothing can be done.
 pub(super) fn layout(asked: &Asked<'_>, text: &str, count: usize) -> Result<Layout, String> {
     let facts = asked.facts;
-    if let Some(problem) = &facts.mig_problem {
-        return Err(format!("MIG cannot be looked at: {problem}"));
-    }
     let usable: Vec<&Instance> = facts
         .mig_instances
         .iter()
@@ -201,6 +199,13 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
     if facts.mig.is_none() {
         return waived("the device has no MIG", None);
     }
+    if let Some(problem) = &facts.mig_problem {
+        let remedy = "run as root, or with /proc/driver/nvidia/capabilities/mig/config readable";
+        return waived(format!("MIG cannot be looked at: {problem}"), Some(remedy));
+    }
+    if let Some(waived) = prohibited(facts) {
+        return waived;
+    }
     let layout = match layout(asked, text, count) {
         Ok(layout) => layout,
         Err(reason) => return waived(reason, Some("another layout, or the instances destroyed")),
@@ -216,7 +221,22 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
     if is_made && !facts.allow_reconfigure {
         return needs_leave("MIG");
     }
+    if facts.mig == Some(false) {
+        return switched_on(facts).unwrap_or(Availability::Available);
+    }
     Availability::Available
+}
+
+/// Why MIG mode cannot be switched on now; nothing if it can.
+fn switched_on(facts: &HostFacts) -> Option<Availability> {
+    if facts.mig_pending == Some(true) {
+        return Some(waived(
+            "MIG mode is off, and on is pending: the GPU must be reset",
+            Some("nvidia-smi --gpu-reset, once no process uses the GPU"),
+        ));
+    }
+    settings_locked(facts, "MIG mode")
+        .or_else(|| held_by_others(facts, "MIG mode cannot be switched"))
 }
 
 /// Why the victim cannot abide by its share in an instance of this profile.

@@ -24,6 +24,7 @@ fn facts() -> HostFacts {
     HostFacts {
         mig: Some(false),
         allow_reconfigure: true,
+        may_change_settings: true,
         mig_profiles: vec![
             profile(19, "1g.10gb", 1, 7, 16, &[0, 1, 2, 3, 4, 5, 6], 1),
             profile(9, "3g.40gb", 3, 2, 60, &[0, 4], 4),
@@ -71,6 +72,19 @@ fn layouts_are_available_or_waived_with_their_reason() {
         "no profile 5g (known: 1g.10gb, 3g.40gb, 7g.80gb)",
     );
     check(&facts, "7g", "mig[7g]", "1 instances for 2 tenants");
+    let with = |change: &dyn Fn(&mut HostFacts)| {
+        let mut facts = facts.clone();
+        change(&mut facts);
+        facts
+    };
+    let busy = with(&|facts| facts.holders = vec![77]);
+    check(&busy, "auto", "mig[3g+3g]", "processes [77] use the device");
+    let pending = with(&|facts| facts.mig_pending = Some(true));
+    check(&pending, "auto", "mig[3g+3g]", "on is pending");
+    let ordinary = with(&|facts| facts.may_change_settings = false);
+    check(&ordinary, "auto", "mig[3g+3g]", "CAP_SYS_ADMIN");
+    let blind = with(&|facts| facts.mig_problem = Some("no permission".to_owned()));
+    check(&blind, "auto", "mig[3g+3g]", "no permission");
     facts.allow_reconfigure = false;
     check(&facts, "auto", "mig[3g+3g]", "device settings");
     facts.mig = None;

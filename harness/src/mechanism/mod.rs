@@ -5,6 +5,7 @@
 //! its `mod` line and its line in [`CATALOGUE`].
 
 mod exclusive;
+mod exclusive_process;
 pub mod facts;
 mod green_context;
 mod hami;
@@ -110,6 +111,12 @@ pub trait Mechanism: Sync {
         Vec::new()
     }
 
+    /// Whether it lets one tenant in and turns every other away. Its cells have the victim alone,
+    /// and each neighbour asks for a context in vain.
+    fn turns_away(&self) -> bool {
+        false
+    }
+
     /// What its tenants shall tell.
     fn questions(&self, _asked: &Asked<'_>) -> Questions {
         Questions::default()
@@ -138,6 +145,7 @@ pub trait Mechanism: Sync {
 /// Every mechanism, in the order of `catalogue`.
 pub const CATALOGUE: &[&dyn Mechanism] = &[
     &exclusive::Exclusive,
+    &exclusive_process::ExclusiveProcess,
     &time_slicing::TimeSlicing,
     &mps::Mps,
     &mps_quota::MpsQuota,
@@ -174,19 +182,57 @@ fn needs_leave(what: &str) -> Availability {
     )
 }
 
-/// Why nothing that shares the device can run; nothing if sharing works.
-fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
-    let mode = facts.compute_mode.as_deref()?;
-    if matches!(
-        mode,
-        "EXCLUSIVE_PROCESS" | "PROHIBITED" | "EXCLUSIVE_THREAD"
-    ) {
-        return Some(waived(
-            format!("compute mode {mode} keeps a second process out"),
-            Some("nvidia-smi -c DEFAULT"),
-        ));
+/// Why a setting of the device may not or cannot be changed; nothing if it can.
+fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availability> {
+    if !facts.allow_reconfigure {
+        return Some(needs_leave(what));
     }
-    None
+    (!facts.may_change_settings).then(|| {
+        waived(
+            format!("changing the {what} takes CAP_SYS_ADMIN, which this user does not have"),
+            Some("run as root"),
+        )
+    })
+}
+
+/// Why nothing can be done that needs a device which nobody uses; nothing if nobody does.
+fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> {
+    (!facts.holders.is_empty()).then(|| {
+        waived(
+            format!(
+                "processes {:?} use the device: {consequence}",
+                facts.holders
+            ),
+            Some("end them (nvidia-smi lists them)"),
+        )
+    })
+}
+
+/// The remedy for a compute mode.
+const DEFAULT_MODE: &str = "nvidia-smi -c DEFAULT";
+
+/// Why nobody can have a context; nothing if somebody can.
+fn prohibited(facts: &HostFacts) -> Option<Availability> {
+    (facts.compute_mode.as_deref() == Some("PROHIBITED")).then(|| {
+        waived(
+            "compute mode PROHIBITED keeps every process out",
+            Some(DEFAULT_MODE),
+        )
+    })
+}
+
+/// Why no several processes can share the device; nothing if they can.
+fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
+    let prohibited = prohibited(facts);
+    let mode = facts.compute_mode.as_deref()?;
+    prohibited.or_else(|| {
+        matches!(mode, exclusive_process::MODE | "EXCLUSIVE_THREAD").then(|| {
+            waived(
+                format!("compute mode {mode} keeps a second process out"),
+                Some(DEFAULT_MODE),
+            )
+        })
+    })
 }
 
 /// Why nothing can run on the whole device; nothing if it is whole.

@@ -13,7 +13,7 @@ use gpubench_record::Proof;
 
 use super::host::{Change, DaemonPlace, Guard, HostError};
 use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, during};
-use super::{device_is_cut, private, sharing_is_off, waived};
+use super::{device_is_cut, exclusive_process, private, prohibited, waived};
 use crate::mechanism::host::ControlError;
 use crate::plan::Availability;
 
@@ -41,8 +41,8 @@ impl Mechanism for Mps {
         vec!["an MPS daemon of its own, in a private folder".to_owned()]
     }
 
-    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
-        Some(stage())
+    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
+        Some(stage(asked))
     }
 
     fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
@@ -63,17 +63,20 @@ impl Mechanism for Mps {
 }
 
 /// The stage of every mechanism that runs under a plain daemon.
-pub(super) fn stage() -> Stage {
+pub(super) fn stage(asked: &Asked<'_>) -> Stage {
+    // Where one process alone is let in, a server that waits keeps native tenants out.
+    let mode = asked.facts.compute_mode.as_deref();
     Stage {
         key: "mps".to_owned(),
-        plain_too: true,
+        plain_too: mode != Some(exclusive_process::MODE),
     }
 }
 
 /// Whether a daemon can serve the whole device here.
 pub(super) fn availability(asked: &Asked<'_>) -> Availability {
     let facts = asked.facts;
-    if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
+    // EXCLUSIVE_PROCESS is not in the way: the server is one process, whoever its clients are.
+    if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
         return waived;
     }
     daemon_available(asked).unwrap_or(Availability::Available)

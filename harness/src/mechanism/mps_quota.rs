@@ -51,8 +51,8 @@ impl Mechanism for MpsQuota {
         mps::Mps.host_changes(asked)
     }
 
-    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
-        Some(mps::stage())
+    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
+        Some(mps::stage(asked))
     }
 
     fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {

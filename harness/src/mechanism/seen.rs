@@ -23,7 +23,10 @@ pub struct Seen {
     /// Clients of our MPS daemon, as it lists them itself, or why it did not; absent where there is
     /// no daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
-    /// Compute mode of the device, as NVML names it; absent if it did not tell.
+    /// Neighbours that asked for a context which their mechanism denies them, by name, with the
+    /// `CUresult` of the refusal; none for one that got it.
+    pub knocks: Vec<(String, Option<i32>)>,
+    /// Compute mode of the device in the middle of the cell; absent if NVML did not tell.
     pub compute_mode: Option<String>,
     /// Files that the processes of the user's own program have mapped; absent where the victim is
     /// none, empty where the system does not tell.
@@ -70,6 +73,7 @@ impl Seen {
             listed: None,
             mps_clients: None,
             daemon_clients: None,
+            knocks: Vec::new(),
             compute_mode: None,
             program_mapped: None,
             native_sm_count: None,

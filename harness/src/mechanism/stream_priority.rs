@@ -12,7 +12,7 @@ use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
 
 use super::green_context::one_process;
-use super::{Asked, Mechanism, Seen, device_is_cut};
+use super::{Asked, Mechanism, Seen, device_is_cut, prohibited};
 use crate::plan::Availability;
 
 /// See the module.
@@ -25,7 +25,8 @@ impl Mechanism for StreamPriority {
     }
 
     fn availability(&self, asked: &Asked<'_>) -> Availability {
-        device_is_cut(asked.facts).unwrap_or(Availability::Available)
+        let waived = device_is_cut(asked.facts).or_else(|| prohibited(asked.facts));
+        waived.unwrap_or(Availability::Available)
     }
 
     fn inside(&self, places: usize) -> Vec<Inside> {

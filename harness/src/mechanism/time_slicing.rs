@@ -19,7 +19,7 @@ use gpubench_record::Proof;
 
 use super::host::{Change, Guard, HostError};
 use super::{Asked, InForce, Mechanism, Seen, Stage, during};
-use super::{device_is_cut, needs_leave, sharing_is_off, waived};
+use super::{device_is_cut, settings_locked, sharing_is_off, waived};
 use crate::plan::Availability;
 use crate::profile::options::Slice;
 
@@ -50,10 +50,7 @@ impl Mechanism for TimeSlicing {
                 Some("[time-slicing] slice = \"default\""),
             );
         }
-        if !facts.allow_reconfigure {
-            return needs_leave("time slice");
-        }
-        Availability::Available
+        settings_locked(facts, "time slice").unwrap_or(Availability::Available)
     }
 
     fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {

@@ -27,6 +27,8 @@ pub(super) struct Draft {
     pair: &'static Pair,
     condition: Condition,
     dose: f64,
+    /// Whether neighbours are kept out.
+    alone: bool,
 }
 
 impl Draft {
@@ -66,14 +68,16 @@ impl<'a> Group<'a> {
             if pairs[..number].iter().any(|pair| same(pair)) {
                 continue;
             }
-            let mut push = |variant: &VariantRef, pair, condition, dose| {
+            let mut push = |variant: &VariantRef, pair, condition: Condition, dose| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
+                let alone = condition.is_native() || self.turns_away(&variant);
                 drafts.push(Draft {
                     variant,
                     group,
                     pair,
                     condition,
                     dose,
+                    alone,
                 });
             };
             if self.members.iter().any(|member| member.needs_native) {
@@ -90,6 +94,9 @@ impl<'a> Group<'a> {
             for member in self.contestants() {
                 push(&member.variant, first, Condition::S, 0.0);
                 push(&member.variant, first, Condition::SAgain, 0.0);
+                if member.turns_away {
+                    continue;
+                }
                 beside().for_each(|(pair, dose)| push(&member.variant, pair, Condition::C, dose));
             }
             for form in self.unprotected_forms() {
@@ -106,6 +113,12 @@ impl<'a> Group<'a> {
             .iter()
             .find(|member| member.variant == *variant)?;
         member.separate.then_some(&member.variant)
+    }
+
+    /// Whether this variant lets nobody in beside the victim.
+    fn turns_away(&self, variant: &VariantRef) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| member.variant == *variant && member.turns_away)
     }
 
     fn contestants(&self) -> impl Iterator<Item = &&'a Capability> {
@@ -199,11 +212,7 @@ impl Layout<'_> {
             role: Role::Victim,
             workload: Some(draft.pair.victim.to_owned()),
         };
-        let neighbours = if draft.condition.is_native() {
-            0
-        } else {
-            self.tenants - 1
-        };
+        let neighbours = if draft.alone { 0 } else { self.tenants - 1 };
         let neighbour = |number| CellTenant {
             tenant: format!("neighbour-{number}"),
             role: if aggressor.is_some() {

@@ -29,6 +29,9 @@ pub struct Capability {
     /// mechanism. Within a block its cells then follow one another.
     #[serde(default)]
     pub separate: bool,
+    /// Whether it lets one tenant in and turns every other away.
+    #[serde(default)]
+    pub turns_away: bool,
     /// The form whose contended cells show how the aggressor bites unprotected, in the same group.
     /// Where that form is planned anyway its cells serve; where it is this variant itself, it is
     /// unprotected by identity.

@@ -33,13 +33,18 @@ const REQUESTS_WALL: u64 = 400;
 
 /// Plans the trials into a plan.
 pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
-    let variants: Vec<(String, String)> = plan
+    let variants: Vec<(String, String, bool)> = plan
         .mechanisms
         .iter()
         .filter(|one| one.name != EXCLUSIVE)
-        .map(|one| (one.name.clone(), one.variant.clone()))
+        .map(|one| (one.name.clone(), one.variant.clone(), one.turns_away))
         .collect();
-    for (name, variant) in variants {
+    for (name, variant, turns_away) in variants {
+        if turns_away {
+            let reason = "a second tenant is refused: no fault has a victim beside it";
+            plan.skips.push(skip(&variant, None, reason));
+            continue;
+        }
         if plan.tenants < 2 {
             let reason = "a fault needs a victim beside it: tenants is 1";
             plan.skips.push(skip(&variant, None, reason));

@@ -176,6 +176,7 @@ fn planned(capability: &Capability) -> PlannedMechanism {
             .unprotected
             .as_ref()
             .map(|form| form.variant.clone()),
+        turns_away: capability.turns_away,
     }
 }
 

@@ -24,6 +24,7 @@ fn capability(mechanism: &str, group: &str) -> Capability {
         host_changes: Vec::new(),
         needs_native: true,
         separate: false,
+        turns_away: false,
         unprotected: None,
     }
 }

@@ -65,7 +65,7 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami, \
+         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami, \
          green-context, stream-priority)",
     ),
     (

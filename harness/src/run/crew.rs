@@ -28,6 +28,8 @@ pub struct Crew {
     places: Vec<Option<Tenant>>,
     /// What each of them told since it was started.
     told: Vec<TenantSeen>,
+    /// Who asked in vain beside the victim's context, and what the answer was.
+    knocks: Vec<(String, Option<i32>)>,
     terms: Terms,
 }
 
@@ -43,6 +45,8 @@ pub struct Terms {
     pub questions: Questions,
     /// What each has of the one process that they are threads of; empty for a process each.
     pub inside: Vec<Inside>,
+    /// Whether the victim alone gets a context and everybody else asks for one in vain.
+    pub turns_away: bool,
 }
 
 /// Name of the tenant in a place, as plans name it.
@@ -71,6 +75,7 @@ impl Crew {
         Self {
             places: (0..count).map(|_| None).collect(),
             told: vec![TenantSeen::default(); count],
+            knocks: Vec::new(),
             terms,
         }
     }
@@ -190,11 +195,38 @@ impl Crew {
     /// Opens and closes contexts as a condition wants them: native cells have the victim's alone.
     pub async fn arrange(&mut self, run: &mut Run, condition: Condition) -> Result<(), RunError> {
         self.ensure(run).await?;
+        if self.terms.turns_away {
+            return self.knock(run).await;
+        }
         for place in 0..self.places.len() {
             let wanted = place == 0 || !condition.is_native();
             self.set_open(run, place, wanted).await?;
         }
         Ok(())
+    }
+
+    /// Opens the victim's context, and has everybody else ask for one. Whoever gets it gives it
+    /// back, so that the victim is alone whatever the answer.
+    async fn knock(&mut self, run: &mut Run) -> Result<(), RunError> {
+        self.open_only(run, 0).await?;
+        self.knocks.clear();
+        for place in 1..self.places.len() {
+            let answer = match self.set_open(run, place, true).await {
+                Ok(()) => None,
+                Err(RunError::Tenant(TenantError::Refused {
+                    code: Some(code), ..
+                })) => Some(code),
+                Err(error) => return Err(error),
+            };
+            self.set_open(run, place, false).await?;
+            self.knocks.push((name_of(place), answer));
+        }
+        Ok(())
+    }
+
+    /// Who asked in vain for a context beside the victim's, and what the answer was.
+    pub fn knocks(&self) -> Vec<(String, Option<i32>)> {
+        self.knocks.clone()
     }
 
     /// Opens exactly one place's context.

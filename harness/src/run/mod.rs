@@ -124,7 +124,7 @@ struct Run {
     events: EventLog,
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
-    /// Variants that are written down as failed.
+    /// Variants that are written down as failed or waived.
     failed: BTreeSet<String>,
 }
 
@@ -297,14 +297,25 @@ impl Run {
 
     /// Writes down that a mechanism failed, once.
     fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
+        self.ended_as(name, variant, &Outcome::failed(reason), None)
+    }
+
+    /// Writes down that a mechanism failed or cannot be, once.
+    fn ended_as(
+        &mut self,
+        name: &str,
+        variant: &str,
+        outcome: &Outcome,
+        remedy: Option<&str>,
+    ) -> Result<(), RunError> {
         if !self.failed.insert(variant.to_owned()) {
             return Ok(());
         }
         let row = MechanismRow {
             name: name.to_owned(),
             variant: variant.to_owned(),
-            outcome: Outcome::failed(reason),
-            remedy: None,
+            outcome: outcome.clone(),
+            remedy: remedy.map(str::to_owned),
             proof: Vec::new(),
         };
         Ok(self.events.append(&RunEvent::Mechanism { row })?)

@@ -93,7 +93,7 @@ impl Probe {
     }
 }
 
-/// Probes every mechanism of the plan. The reference has no neighbour: it gives the yardstick.
+/// Probes every mechanism of the plan that has neighbours. The reference gives the yardstick.
 pub async fn campaign(
     run: &mut Run,
     standing: &mut Standing,
@@ -102,8 +102,11 @@ pub async fn campaign(
     observer.stage("probing the device alone");
     let yardstick = yardstick(run, standing).await?;
     for planned in run.setup.plan.mechanisms.clone() {
+        if planned.name == EXCLUSIVE || planned.turns_away {
+            continue;
+        }
         let cells = &run.setup.plan.cells;
-        let own = |cell: &&Cell| cell.variant == planned.variant && cell.variant != EXCLUSIVE;
+        let own = |cell: &&Cell| cell.variant == planned.variant;
         let Some(cell) = cells.iter().find(own).cloned() else {
             continue;
         };

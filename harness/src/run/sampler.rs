@@ -22,6 +22,8 @@ pub struct Sampled {
     pub listed: Option<Vec<u32>>,
     /// MPS clients half-way through, by process id; absent if NVML did not tell.
     pub mps_clients: Option<Vec<u32>>,
+    /// Compute mode half-way through; absent if NVML did not tell.
+    pub compute_mode: Option<String>,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
@@ -112,6 +114,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         if at_ns == middle_ns {
             out.listed = nvml.compute_pids().ok();
             out.mps_clients = nvml.mps_client_pids().ok();
+            out.compute_mode = nvml.compute_mode().ok().map(str::to_owned);
         }
     }
     if let RunClock::Virtual(device) = clock

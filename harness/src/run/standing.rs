@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpubench_record::{Cell, RunEvent};
+use gpubench_record::{Cell, Outcome, RunEvent};
 
 use super::crew::{Crew, Terms};
 use super::{Run, RunError};
@@ -154,19 +154,36 @@ impl Standing {
             Err(error @ HostError::Journal(_)) => return Err(error.into()),
             Err(error) => {
                 self.guard.restore()?;
-                self.refuse(run, stage, format!("it could not be set up: {error}"))?;
+                let remedy = match &error {
+                    HostError::Refused(refused) => refused.remedy,
+                    HostError::Journal(_) | HostError::NotRestored(_) => None,
+                };
+                let reason = format!("it could not be set up: {error}");
+                let outcome = match remedy {
+                    // The host says that it cannot be, and what would make it possible.
+                    Some(_) => Outcome::waived(reason),
+                    None => Outcome::failed(reason),
+                };
+                self.refuse(run, stage, &outcome, remedy)?;
             }
         }
         Ok(())
     }
 
     /// Remembers that a state cannot be entered, and writes it down for every mechanism in it.
-    fn refuse(&mut self, run: &mut Run, stage: Stage, reason: String) -> Result<(), RunError> {
+    fn refuse(
+        &mut self,
+        run: &mut Run,
+        stage: Stage,
+        outcome: &Outcome,
+        remedy: Option<&str>,
+    ) -> Result<(), RunError> {
+        let reason = outcome.reason.clone().unwrap_or_default();
         let mut variants = BTreeSet::new();
         for planned in run.setup.plan.mechanisms.clone() {
             let own = stage_of(run.setup.host.asked(), &planned.name);
             if own.as_ref() == Some(&stage) && variants.insert(planned.variant.clone()) {
-                run.failed(&planned.name, &planned.variant, &reason)?;
+                run.ended_as(&planned.name, &planned.variant, outcome, remedy)?;
             }
         }
         run.events.append(&RunEvent::Warning {
@@ -207,5 +224,6 @@ fn terms(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce)
         environments: (0..places).map(environment).collect(),
         questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
         inside: mechanism.map_or_else(Vec::new, |m| m.inside(places)),
+        turns_away: mechanism.is_some_and(Mechanism::turns_away),
     }
 }

@@ -139,6 +139,14 @@ impl<'a> Cells<'a> {
         Some(self.by_key.keys().find(contended)?.group.as_str())
     }
 
+    /// The group in which this variant has the victim alone.
+    pub(super) fn solo_group_of(&self, variant: &str, pair: &Pair) -> Option<&str> {
+        let solo = |key: &&Key| {
+            key.variant == variant && key.pair.has_victim_of(pair) && key.condition == Condition::S
+        };
+        Some(self.by_key.keys().find(solo)?.group.as_str())
+    }
+
     /// Where the unprotected cells of a form are: cells planned for that purpose, else the
     /// contended cells of the form itself, which are the same thing; those of `group` first.
     pub(super) fn unprotected(&self, form: &str, pair: &Pair, group: &str) -> Option<&Key> {

@@ -17,6 +17,7 @@
 //! Intervals are t intervals on block logarithms (Kalibera and Jones, arXiv 2007.10899), of I by
 //! Fieller, of J on the blocks' values. Levels follow from interval ends, never from estimates.
 
+mod alone;
 mod cells;
 mod claimed;
 mod fault;
@@ -165,6 +166,10 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     let asked = Asked::of(context);
     let mut rows = reference::rows(context);
     for mechanism in context.contestants() {
+        if alone::turns_away(context, mechanism) {
+            rows.extend(alone::rows(context, mechanism, &asked));
+            continue;
+        }
         for pair in &asked.pairs {
             rows.push(resource::row(context, mechanism, pair));
         }

@@ -6,6 +6,7 @@
 //! programs that do so on a user's behalf. `ptx` executes kernels. `abi` is what programs see.
 
 pub mod abi;
+pub mod compute_mode;
 pub mod contents;
 pub mod cost;
 pub mod crash;

@@ -1,6 +1,7 @@
 //! Dividing the device into instances and putting it together again: placement rules and what an
 //! instance gets. The rules are those of the vendor's MIG user guide ("Concepts", "Partitioning").
 
+use crate::compute_mode::ComputeMode;
 use crate::machine::{Machine, Mig, Profile};
 use crate::state::{ComputeEngine, Context, GpuInstance, ONE, State, WHOLE};
 
@@ -63,9 +64,52 @@ pub fn set_mode(state: &mut State, machine: &Machine, on: bool) {
     state.mig.current = on;
     state.mig.pending = on;
     if on {
+        // Of the modes, MIG knows the default alone (MPS documentation, "When to use MPS").
+        state.compute_mode = ComputeMode::Default;
         state.instances.rows[WHOLE as usize].live = false;
         state.engines.rows[WHOLE as usize].live = false;
     }
+}
+
+/// What becomes of a wish for MIG mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// It is in force.
+    Done,
+    /// It is pending, since somebody uses the device.
+    InUse,
+    /// It is pending until the device is reset.
+    ResetRequired,
+}
+
+/// Asks for MIG mode on or off: what is asked is pending until it can be in force.
+pub fn ask(state: &mut State, machine: &Machine, on: bool) -> Activation {
+    state.mig.pending = on;
+    if state.mig.current == on {
+        Activation::Done
+    } else if in_use(state) {
+        Activation::InUse
+    } else if machine.mig.as_ref().is_none_or(|mig| !mig.resetless) {
+        Activation::ResetRequired
+    } else {
+        set_mode(state, machine, on);
+        Activation::Done
+    }
+}
+
+/// Resets the device, which brings what is pending into force.
+///
+/// # Errors
+/// While anybody uses it.
+pub fn reset(state: &mut State, machine: &Machine) -> Result<(), MigError> {
+    if in_use(state) {
+        return Err(MigError::InUse);
+    }
+    if state.mig.pending != state.mig.current {
+        let on = state.mig.pending;
+        set_mode(state, machine, on);
+    }
+    Ok(())
 }
 
 /// Where an instance of a profile could begin now.

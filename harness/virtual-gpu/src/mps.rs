@@ -4,6 +4,7 @@
 //! pipe directory. The server's context founds the group in which its clients run at the same time.
 //! The rules are those of the vendor's documentation of MPS (release 615).
 
+use crate::compute_mode;
 use crate::machine::Machine;
 use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
 
@@ -54,7 +55,7 @@ pub fn add_daemon(state: &mut State, daemon: MpsDaemon) -> Option<u32> {
 }
 
 /// Enters a server of a daemon, with the context that its clients join. `None` when a table is
-/// full or there is no room for the context.
+/// full, there is no room for the context, or the compute mode keeps it out.
 pub fn add_server(
     state: &mut State,
     machine: &Machine,
@@ -62,6 +63,9 @@ pub fn add_server(
     process: u32,
     uid: u32,
 ) -> Option<u32> {
+    if !compute_mode::admits(state, process, None) {
+        return None;
+    }
     let parent = state.daemons.rows[daemon as usize];
     let instance = state.engines.rows[parent.engine as usize].instance;
     let bytes = machine.memory.context_mib << 20;

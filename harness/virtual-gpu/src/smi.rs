@@ -1,8 +1,11 @@
-//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets.
+//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets, and the
+//! settings that a harness names as a remedy.
 //!
 //! Exit codes are those of the vendor's manual page. Its texts are not documented; what programs
 //! look for is the line that names the time slice. Everything else is refused, so that nobody takes
 //! this for the vendor's command.
+
+mod settings;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,6 +13,7 @@ use std::path::Path;
 
 use crate::device::{Device, DeviceError};
 use crate::session;
+use settings::Setting;
 
 /// Name of the command.
 pub const NAME: &str = "nvidia-smi";
@@ -39,6 +43,7 @@ pub struct Answer {
 enum Wish {
     List,
     Set(u32),
+    Change(Setting),
 }
 
 /// Runs the command on the device that the environment names, and returns its exit code.
@@ -78,6 +83,7 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
     match wish {
         Wish::List => list(device),
         Wish::Set(level) => set(device, level),
+        Wish::Change(setting) => settings::answer(setting, device),
     }
 }
 
@@ -87,7 +93,8 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
         return Err(refusal(NOT_SUPPORTED, NOT_HERE));
     };
     if *first != "compute-policy" {
-        return Err(refusal(NOT_SUPPORTED, NOT_HERE));
+        let (setting, id) = settings::parse(args)?;
+        return Ok((Wish::Change(setting), id));
     }
     let (mut wish, mut id) = (None, None);
     let mut rest = rest.iter();
@@ -112,8 +119,8 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
 }
 
 /// What the refusal of everything else says.
-const NOT_HERE: &str =
-    "Not Supported: the virtual GPU has nvidia-smi compute-policy only (-l, --set-timeslice)";
+const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has compute-policy (-l, \
+                        --set-timeslice), -c, -mig and -r";
 
 fn invalid(option: &str) -> Answer {
     let text = format!("Invalid combination of input arguments at {option}");
@@ -187,7 +194,7 @@ mod tests {
 
     type Error = Box<dyn std::error::Error>;
 
-    fn on(
+    pub(super) fn on(
         machine: &Machine,
         privileged: bool,
         body: impl FnOnce(&dyn Fn(&str) -> Result<Answer, Error>, &Device) -> Result<(), Error>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
-use crate::device::mig::{Instance, Placement};
+use crate::device::mig::{Instance, MigMode, Placement};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,10 @@ impl Change {
                 put_back("time slice", &now, found, set, || host.set_timeslice(found))
             }
             Self::MigMode { found, set } => {
-                if host.mig_enabled()? == Some(*set) && found != set {
+                // One that waits for a reset is taken back too.
+                let mode = host.mig_mode()?;
+                let made = |mode: MigMode| mode.current == *set || mode.pending == *set;
+                if mode.is_some_and(made) && found != set {
                     host.set_mig(*found)?;
                 }
                 Ok(())
@@ -140,7 +143,7 @@ impl Change {
                 ..
             } => {
                 // With MIG mode off there are none.
-                if host.mig_enabled()? != Some(true) {
+                if !host.mig_mode()?.is_some_and(|mode| mode.current) {
                     return Ok(());
                 }
                 let ours = |instance: &&Instance| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::change::DaemonPlace;
-use crate::device::mig::{Instance, Placement};
+use crate::device::mig::{Instance, MigMode, Placement};
 
 /// The host refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +13,9 @@ pub struct ControlError {
     pub doing: String,
     /// What went wrong, in one line.
     pub what: String,
+    /// What would make it possible, where the host says that it cannot be rather than that it
+    /// failed.
+    pub remedy: Option<&'static str>,
 }
 
 impl ControlError {
@@ -21,7 +24,15 @@ impl ControlError {
         Self {
             doing: doing.into(),
             what: what.to_string().replace('\n', " "),
+            remedy: None,
         }
+    }
+
+    /// What would make it possible.
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: Option<&'static str>) -> Self {
+        self.remedy = remedy;
+        self
     }
 }
 
@@ -39,8 +50,8 @@ pub trait Control: Send + Sync {
     fn timeslice(&self) -> Result<String, ControlError>;
     /// Sets it.
     fn set_timeslice(&self, word: &str) -> Result<(), ControlError>;
-    /// Whether MIG mode is on; absent where there is no MIG.
-    fn mig_enabled(&self) -> Result<Option<bool>, ControlError>;
+    /// MIG mode; absent where there is no MIG.
+    fn mig_mode(&self) -> Result<Option<MigMode>, ControlError>;
     /// Sets it.
     fn set_mig(&self, on: bool) -> Result<(), ControlError>;
     /// The GPU instances that are there.

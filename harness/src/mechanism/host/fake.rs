@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::DaemonPlace;
 use super::control::{Control, ControlError};
-use crate::device::mig::{ComputeInstance, Instance, Placement};
+use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
 /// Everything that can be different about a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub struct State {
     pub compute_mode: String,
     pub slice: String,
     pub mig: bool,
+    pub mig_needs_reset: bool,
+    pub mig_pending: Option<bool>,
     pub instances: Vec<Instance>,
     pub daemons: Vec<PathBuf>,
     pub folders: Vec<PathBuf>,
@@ -99,8 +101,13 @@ impl Control for FakeHost {
         })
     }
 
-    fn mig_enabled(&self) -> Result<Option<bool>, ControlError> {
-        Ok(Some(self.state().mig))
+    fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
+        let state = self.state();
+        let pending = state.mig_pending.unwrap_or(state.mig);
+        Ok(Some(MigMode {
+            current: state.mig,
+            pending,
+        }))
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
@@ -108,9 +115,17 @@ impl Control for FakeHost {
             if !state.instances.is_empty() {
                 return Err(ControlError::new("switching MIG mode", "in use"));
             }
-            state.mig = on;
+            if state.mig == on || !state.mig_needs_reset {
+                (state.mig, state.mig_pending) = (on, None);
+            } else {
+                state.mig_pending = Some(on);
+            }
             Ok(())
-        })
+        })?;
+        if self.state().mig == on {
+            return Ok(());
+        }
+        Err(ControlError::new("switching MIG mode", "reset required"))
     }
 
     fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {

@@ -14,6 +14,9 @@ pub struct Found {
     /// Whether MIG mode is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<bool>,
+    /// Whether it will be on after a reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig_pending: Option<bool>,
     /// The GPU instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<FoundInstance>,
@@ -37,7 +40,8 @@ impl Found {
     /// # Errors
     /// When instances may be there and cannot be listed: what is not known cannot be restored.
     pub fn take(host: &dyn Control) -> Result<Self, ControlError> {
-        let mig = host.mig_enabled()?;
+        let mode = host.mig_mode()?;
+        let mig = mode.map(|mode| mode.current);
         let mut instances = Vec::new();
         if mig == Some(true) {
             for instance in host.mig_instances()? {
@@ -56,6 +60,7 @@ impl Found {
             // Some virtual machines do not tell their guests.
             compute_mode: host.compute_mode().ok(),
             mig,
+            mig_pending: mode.map(|mode| mode.pending),
             instances,
         })
     }
@@ -73,6 +78,12 @@ impl Found {
         }
         if self.mig != now.mig {
             parts.push(format!("MIG mode was {:?} and is {:?}", self.mig, now.mig));
+        }
+        if self.mig_pending != now.mig_pending {
+            parts.push(format!(
+                "MIG mode after a reset was {:?} and is {:?}",
+                self.mig_pending, now.mig_pending
+            ));
         }
         if self.instances != now.instances {
             parts.push(format!(

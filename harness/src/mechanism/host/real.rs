@@ -13,7 +13,7 @@ use super::control::{Control, ControlError};
 use super::mps_control;
 use super::process::end_processes;
 use crate::device::Nvml;
-use crate::device::mig::{Instance, Placement};
+use crate::device::mig::{Instance, MigMode, Placement};
 
 /// How long a daemon may take to end, each time it is asked more firmly.
 const DAEMON_GRACE: Duration = Duration::from_secs(3);
@@ -49,7 +49,10 @@ impl RealHost {
         doing: &str,
         question: impl FnOnce(&Nvml) -> Result<T, NvmlError>,
     ) -> Result<T, ControlError> {
-        question(self.nvml(doing)?).map_err(|error| ControlError::new(doing, error))
+        question(self.nvml(doing)?).map_err(|error| {
+            let remedy = remedy_for(&error);
+            ControlError::new(doing, error).with_remedy(remedy)
+        })
     }
 
     fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
@@ -93,8 +96,8 @@ impl Control for RealHost {
             .map(|_| ())
     }
 
-    fn mig_enabled(&self) -> Result<Option<bool>, ControlError> {
-        self.ask("asking the MIG mode", Nvml::mig_enabled)
+    fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
+        self.ask("asking the MIG mode", Nvml::mig_mode)
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
@@ -145,6 +148,18 @@ impl Control for RealHost {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+/// What can be done where the driver says why it does not do something; nothing where it failed.
+const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
+    match error {
+        NvmlError::NoPermission => Some("run as root"),
+        NvmlError::InUse => Some("end the processes that use the GPU (nvidia-smi lists them)"),
+        NvmlError::ResetRequired => {
+            Some("nvidia-smi --gpu-reset, once no process uses the GPU; then run again")
+        }
+        _ => None,
     }
 }
 

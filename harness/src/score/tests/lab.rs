@@ -66,6 +66,7 @@ impl Lab {
         ];
         for (variant, form) in variants {
             planned.push(PlannedMechanism {
+                turns_away: false,
                 name: name(variant).to_owned(),
                 variant: (*variant).to_owned(),
                 host_changes: Vec::new(),

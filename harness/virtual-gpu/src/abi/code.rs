@@ -21,6 +21,7 @@ codes! {
     OUT_OF_MEMORY = 2, "out of memory";
     NOT_INITIALIZED = 3, "initialization error";
     DEINITIALIZED = 4, "driver shutting down";
+    DEVICE_UNAVAILABLE = 46, "the device is unavailable: its compute mode keeps the process out";
     NO_DEVICE = 100, "no CUDA-capable device is detected";
     INVALID_DEVICE = 101, "invalid device ordinal";
     INVALID_IMAGE = 200, "device kernel image is invalid";

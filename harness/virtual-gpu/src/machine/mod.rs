@@ -54,6 +54,9 @@ pub struct Machine {
     /// A stand-in for HAMi-core is found on it as if it were installed.
     #[serde(default)]
     pub hami: bool,
+    /// Programs may change the device's settings, as root may on a real one.
+    #[serde(default = "yes")]
+    pub privileged: bool,
     /// The chip.
     pub gpu: Gpu,
     /// Device memory and caches.
@@ -77,6 +80,11 @@ pub struct Machine {
     /// Planted defects.
     #[serde(default)]
     pub defects: Defects,
+}
+
+/// Machines that say nothing about it may be changed: they are the caller's own.
+const fn yes() -> bool {
+    true
 }
 
 /// The host link.

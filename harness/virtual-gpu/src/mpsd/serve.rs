@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{MpsdError, SERVER, act, open_device, take_name};
+use crate::compute_mode;
 use crate::device::Device;
 use crate::mps;
 
@@ -55,6 +56,12 @@ pub fn run() -> Result<(), MpsdError> {
 fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsdError> {
     let device = open_device()?;
     let process = device.process()?;
+    // A process that is no more keeps nobody out.
+    device.bury_the_dead()?;
+    if !act(&device, |state| compute_mode::admits(state, process, None))? {
+        let why = "the compute mode of the device keeps the server out".to_owned();
+        return Err(MpsdError::Refused(why));
+    }
     let row = act(&device, |state| {
         mps::add_server(state, device.machine(), daemon, process, uid)
     })?;

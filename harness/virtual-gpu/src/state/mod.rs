@@ -11,6 +11,7 @@ mod participant;
 mod parts;
 mod resource;
 
+use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
@@ -337,6 +338,8 @@ pub struct State {
     pub clock: u64,
     /// Time during which the power cap held the clock down.
     pub capped_ns: u64,
+    /// Who may have a context.
+    pub compute_mode: ComputeMode,
     /// MIG mode.
     pub mig: MigMode,
     /// Parts of the device with memory of their own.
@@ -398,6 +401,7 @@ impl State {
             busy_ns: 0,
             clock: ONE,
             capped_ns: 0,
+            compute_mode: ComputeMode::Default,
             mig: MigMode::default(),
             instances: whole_instance(),
             engines: whole_engine(),
@@ -436,6 +440,7 @@ impl State {
         self.busy_ns = from.busy_ns;
         self.clock = from.clock;
         self.capped_ns = from.capped_ns;
+        self.compute_mode = from.compute_mode;
         self.mig = from.mig;
         self.instances.copy_used(&from.instances);
         self.engines.copy_used(&from.engines);

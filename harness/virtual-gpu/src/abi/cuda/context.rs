@@ -15,7 +15,9 @@ use crate::abi::process::{
     ContextEntry, Process, current_handle, pop_current, process, push_current, set_current,
 };
 use crate::abi::{placement, put};
+use crate::compute_mode::{self, ComputeMode};
 use crate::cost::Part;
+use crate::device::DeviceError;
 use crate::life;
 use crate::machine::Machine;
 use crate::memory;
@@ -27,6 +29,11 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     drop(process.ready()?);
     let owner = device.process()?;
     let server = placement::server(process)?;
+    let mode = device.shared().read(|state| state.compute_mode);
+    if mode.map_err(DeviceError::State)? != ComputeMode::Default {
+        // A process that is no more keeps nobody out.
+        device.bury_the_dead()?;
+    }
     let made = device.transact(|state, _| enter(state, device.machine(), owner, server))??;
     // Whoever is refused is refused at once; making a context is what takes long.
     device.charge_locked(device.machine().host.context_ns)?;
@@ -53,6 +60,9 @@ fn enter(
     owner: u32,
     server: Option<u32>,
 ) -> Result<(u32, u32, Part), Code> {
+    if !compute_mode::admits(state, owner, server) {
+        return Err(code::DEVICE_UNAVAILABLE);
+    }
     let slot = state
         .contexts
         .claim(|c| !c.live)

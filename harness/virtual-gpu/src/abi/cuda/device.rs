@@ -10,6 +10,7 @@ use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::process::{Process, process};
 use crate::abi::{placement, put, put_text};
+use crate::compute_mode::ComputeMode;
 use crate::cost::Part;
 use crate::machine::Machine;
 use crate::mig;
@@ -115,6 +116,7 @@ entries! {
         let machine = process.device.machine();
         let found = match attribute {
             MULTIPROCESSOR_COUNT => c_int::try_from(shown(process)?.part.sm_count).ok(),
+            COMPUTE_MODE => Some(compute_mode(process)? as c_int),
             L2_CACHE_SIZE => c_int::try_from(shown(process)?.part.l2_bytes).ok(),
             _ => attribute_of(machine, attribute),
         };
@@ -147,8 +149,15 @@ entries! {
     }
 }
 
-/// `CUdevice_attribute` (cuda.h) of what depends on the part that the process sees.
+/// Who may have a context.
+fn compute_mode(process: &Process) -> Result<ComputeMode, Code> {
+    let mode = process.device.shared().read(|state| state.compute_mode);
+    Ok(mode.map_err(crate::device::DeviceError::State)?)
+}
+
+/// `CUdevice_attribute` (cuda.h) of what depends on settings or on the part that the process sees.
 const MULTIPROCESSOR_COUNT: c_int = 16;
+const COMPUTE_MODE: c_int = 20;
 const L2_CACHE_SIZE: c_int = 38;
 
 fn uuid_bytes(uuid: &str) -> [u8; 16] {

@@ -31,22 +31,15 @@ entries! {
             1 => true,
             _ => return Err(returns::INVALID_ARGUMENT),
         };
-        let resetless = supported(&device)?.resetless;
+        supported(&device)?;
         privileged(&device)?;
         catch_up_with_the_living(&device)?;
-        let found = device.transact(|state, _| {
-            state.mig.pending = on;
-            if state.mig.current == on {
-                0
-            } else if mig::in_use(state) {
-                returns::IN_USE.0
-            } else if !resetless {
-                returns::RESET_REQUIRED.0
-            } else {
-                mig::set_mode(state, device.machine(), on);
-                0
-            }
-        })?;
+        let asked = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
+        let found = match asked {
+            mig::Activation::Done => 0,
+            mig::Activation::InUse => returns::IN_USE.0,
+            mig::Activation::ResetRequired => returns::RESET_REQUIRED.0,
+        };
         // SAFETY: the caller's place, checked for null.
         unsafe { put(status, found) }
     }

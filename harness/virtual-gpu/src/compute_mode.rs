@@ -1,0 +1,123 @@
+//! Who may have a context at all: the compute mode of the device (nvml.h, `nvmlComputeMode_t`).
+//!
+//! Under EXCLUSIVE_PROCESS the first process with a context keeps every other out. An MPS server is
+//! one process, whoever its clients are, which is why the vendor recommends the mode for MPS. The
+//! mode holds for contexts to come: those that are open when it is set stay.
+
+use crate::state::{Context, NONE, State};
+
+/// The mode by its number in both headers, without the one whose support was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum ComputeMode {
+    /// Any number of processes.
+    #[default]
+    Default = 0,
+    /// Nobody.
+    Prohibited = 2,
+    /// One process.
+    ExclusiveProcess = 3,
+}
+
+impl ComputeMode {
+    /// The mode of that number; none for a number that is none or has lost its support.
+    #[must_use]
+    pub const fn of_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Default,
+            2 => Self::Prohibited,
+            3 => Self::ExclusiveProcess,
+            _ => return None,
+        })
+    }
+}
+
+/// Whether a process may have another context: as a client of this MPS server, or on its own.
+#[must_use]
+pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
+    match state.compute_mode {
+        ComputeMode::Default => true,
+        ComputeMode::Prohibited => false,
+        ComputeMode::ExclusiveProcess => {
+            let newcomer = Context {
+                process,
+                server: server.unwrap_or(NONE),
+                ..Context::default()
+            };
+            let who = holder(state, &newcomer);
+            let there = state.contexts.live().iter().filter(|c| c.live);
+            there
+                .into_iter()
+                .all(|context| holder(state, context) == who)
+        }
+    }
+}
+
+/// The process that the driver sees behind a context: that of the MPS server, for a client.
+fn holder(state: &State, context: &Context) -> u32 {
+    let server = state.servers.rows.get(context.server as usize);
+    server.map_or(context.process, |server| server.process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ComputeMode, admits};
+    use crate::state::{Context, MpsServer, State};
+
+    /// A device in a mode, with a process that has a context and a server that has another.
+    fn state(mode: ComputeMode, process: Option<u32>, server: Option<u32>) -> Box<State> {
+        let mut state = State::new(1, 0);
+        state.compute_mode = mode;
+        for owner in [process, server].into_iter().flatten() {
+            if let Some(row) = state.contexts.claim(|c| !c.live) {
+                state.contexts.rows[row] = Context {
+                    live: true,
+                    process: owner,
+                    ..Context::default()
+                };
+            }
+        }
+        if let Some(process) = server {
+            state.servers.used = 1;
+            state.servers.rows[0] = MpsServer {
+                live: true,
+                process,
+                ..MpsServer::default()
+            };
+        }
+        state
+    }
+
+    #[test]
+    fn only_the_process_that_is_there_gets_in_again() {
+        use ComputeMode::{Default, ExclusiveProcess, Prohibited};
+        for (mode, there, newcomer, expected) in [
+            (Default, Some(1), 2, true),
+            (ExclusiveProcess, None, 2, true),
+            (ExclusiveProcess, Some(1), 2, false),
+            (ExclusiveProcess, Some(1), 1, true),
+            (Prohibited, None, 1, false),
+            (Prohibited, Some(1), 1, false),
+        ] {
+            let state = state(mode, there, None);
+            assert_eq!(
+                admits(&state, newcomer, None),
+                expected,
+                "{mode:?} {there:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_clients_of_a_server_count_as_the_server() {
+        let state = state(ComputeMode::ExclusiveProcess, None, Some(7));
+        assert!(admits(&state, 2, Some(0)), "a client");
+        assert!(!admits(&state, 2, None), "a process of its own");
+        let state = state_of_stranger();
+        assert!(!admits(&state, 2, Some(0)), "somebody else has the device");
+    }
+
+    fn state_of_stranger() -> Box<State> {
+        state(ComputeMode::ExclusiveProcess, Some(1), Some(7))
+    }
+}
