@@ -3,11 +3,12 @@
 //!
 //! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got;
 //! `driver_client total` prints the memory it is shown; `driver_client where SYMBOL` prints the
-//! library in which the symbol is found.
+//! library in which the symbol is found; `driver_client hold` has a context until its input ends.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 #![allow(clippy::print_stdout, reason = "a program talks to its user")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
+use std::io::Read;
 use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
@@ -71,6 +72,14 @@ fn fill(step: usize) -> Result<u64, Error> {
     }
 }
 
+/// Has a context until its standard input ends.
+fn hold() -> Result<(), Error> {
+    open()?;
+    println!("holding");
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
 fn total() -> Result<usize, Error> {
     open()?;
     let (mut free, mut total) = (0usize, 0usize);
@@ -105,7 +114,8 @@ fn run() -> Result<String, Error> {
         ["fill", step] => Ok(fill(step.parse::<usize>()? << 20)?.to_string()),
         ["total"] => Ok(total()?.to_string()),
         ["where", symbol] => place(symbol),
-        _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL".into()),
+        ["hold"] => hold().map(|()| "let go".to_owned()),
+        _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL | hold".into()),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod pack;
 pub mod panic_report;
 pub mod plan;
 mod predicting;
+mod rehearse;
 pub mod report;
 pub mod simulate;
 mod simulate_event;

@@ -1,12 +1,12 @@
 //! `gpubench plan`: what a run would do, in what order, for how long, and what it would change on
-//! the host. Runs nothing.
+//! the host. Runs nothing; with `--rehearse`, sets up and undoes what it would change.
 
 use gpubench_record::{Cell, ExitCode, Plan};
 use serde_json::json;
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
-use super::host;
 use super::ui::{Ui, table};
+use super::{host, rehearse};
 use crate::catalogue::EXCLUSIVE;
 use crate::error::ExpectedError;
 use crate::plan::{self, notes};
@@ -16,13 +16,19 @@ use crate::profile::units::Span;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit_codes_help(&[
     ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
-    ExitCode::OutputFailed,
+    ExitCode::TrialFailed, ExitCode::OutputFailed, ExitCode::NotRestored,
 ]))]
 pub struct Args {
     #[command(flatten)]
     device: DeviceFlag,
     #[command(flatten)]
     profile: ProfileFlags,
+    /// Set each mechanism up on the host and undo it again, and measure nothing
+    ///
+    /// Shows before a night's run what the driver refuses. Device settings change only with
+    /// --allow-reconfigure.
+    #[arg(long)]
+    rehearse: bool,
     /// How to print it
     #[arg(long, value_enum, default_value = "table")]
     format: TextFormat,
@@ -34,6 +40,9 @@ pub struct Args {
 /// When the profile is wrong, no mechanism can run, or stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
+    if args.rehearse {
+        return rehearse::run(&args.device, &args.profile, profile, args.format, ui);
+    }
     let facts = host::look_at(&args.device, &args.profile, profile.seed)?;
     let capabilities = host::capabilities(&facts, &profile);
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;

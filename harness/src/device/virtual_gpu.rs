@@ -86,6 +86,15 @@ impl VirtualGpu {
             ..Session::new(time, seed)
         };
         session.create(&device, &gpu.machine)?;
+        if gpu.machine.mps.is_none() {
+            for name in [mpsd::CONTROL, mpsd::SERVER] {
+                let link = gpu.command_dir().join(name);
+                std::fs::remove_file(&link).map_err(|source| SessionError::Io {
+                    path: link.display().to_string(),
+                    source,
+                })?;
+            }
+        }
         if let Some(library) = gpu.hami_library() {
             std::fs::write(&library, HAMI).map_err(|source| SessionError::Io {
                 path: library.display().to_string(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::elf;
 use super::host::command::on_path;
 use super::host::mps_control;
 use crate::device::Nvml;
@@ -43,6 +44,8 @@ pub struct HostFacts {
     pub nvidia_smi: Option<PathBuf>,
     /// HAMi's library, with its hash.
     pub hami: Option<HamiLibrary>,
+    /// `--hami-lib`, whether it is there or not.
+    pub hami_asked: Option<PathBuf>,
     /// Whether tenants are a static binary, into which nothing can be preloaded.
     pub static_binary: bool,
     /// Whether the user allowed changes of device settings.
@@ -62,6 +65,8 @@ pub struct HamiLibrary {
     pub path: PathBuf,
     /// BLAKE3 of it: its build flags change what tenants see, and it carries no version.
     pub hash: String,
+    /// Why it would limit nothing, as far as its file tells.
+    pub problem: Option<String>,
 }
 
 /// Something detected and named, and not set up.
@@ -126,6 +131,7 @@ impl HostFacts {
             mps_control: on_path(mps_control::PROGRAM),
             nvidia_smi: on_path("nvidia-smi"),
             hami: find_hami(said),
+            hami_asked: said.hami_lib.clone(),
             static_binary: cfg!(target_feature = "crt-static"),
             allow_reconfigure: said.allow_reconfigure,
             may_change_settings: said.may_change_settings,
@@ -148,14 +154,34 @@ fn find_hami(said: &Said) -> Option<HamiLibrary> {
     };
     candidates.iter().find_map(|path| {
         let path = path.canonicalize().ok()?;
-        let hash = hash_of(&path)?;
-        Some(HamiLibrary { path, hash })
+        let bytes = std::fs::read(&path).ok()?;
+        Some(HamiLibrary {
+            hash: blake3::hash(&bytes).to_hex().to_string(),
+            problem: limits_nothing(&path, &bytes),
+            path,
+        })
     })
 }
 
-fn hash_of(path: &Path) -> Option<String> {
-    let bytes = std::fs::read(path).ok()?;
-    Some(blake3::hash(&bytes).to_hex().to_string())
+/// Names that HAMi-core answers for: the way in for programs that look symbols up, and the first
+/// calls that it counts and holds back (HAMi-core, `libvgpu.c`, `memory.c`).
+const HOOKS: [&str; 3] = ["dlsym", "cuMemAlloc_v2", "cuLaunchKernel"];
+
+/// Why a library would limit nothing if it were preloaded.
+fn limits_nothing(path: &Path, bytes: &[u8]) -> Option<String> {
+    let separates = |c: char| c == ':' || c.is_whitespace();
+    if path.to_string_lossy().contains(separates) {
+        return Some("its path has a space or a colon, where LD_PRELOAD ends a name".to_owned());
+    }
+    let names = match elf::exports(bytes) {
+        Ok(names) => names,
+        Err(error) => return Some(error.to_string()),
+    };
+    let missing: Vec<&str> = HOOKS
+        .into_iter()
+        .filter(|hook| !names.contains(*hook))
+        .collect();
+    (!missing.is_empty()).then(|| format!("it does not hook {}", missing.join(", ")))
 }
 
 /// Agents that hold a GPU open for its counters, by the name of their process. They keep MIG

@@ -13,19 +13,26 @@
 //!
 //! A static program escapes, and so does one that looks symbols up in another way. The proof is
 //! therefore taken in the tenant: the library is mapped, `cuMemAlloc_v2` resolves into it, the
-//! memory that the tenant sees is its limit, and an allocation beyond it is refused.
+//! memory that the tenant sees is its limit, an allocation beyond it is refused, and the library
+//! does not complain that it fails to find its process, which turns its SM limiter off silently.
 
 use gpubench_record::Proof;
 
 use super::host::{Change, ControlError, Guard, HostError};
 use super::mps_quota::over_limit;
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during};
+use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, TenantSeen, during};
 use super::{device_is_cut, private, sharing_is_off, waived};
 use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Hami;
+
+/// From this percentage on the library limits no launches.
+const NO_LIMIT_PCT: u32 = 100;
+/// What the library says when it does not find its process on the device, after which it neither
+/// charges the context nor holds a launch back (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
+const NOT_FOUND: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
 
 /// How much more than its limit a tenant asks for: more than any granularity of allocation.
 const BEYOND_MIB: u64 = 64;
@@ -51,8 +58,20 @@ impl Mechanism for Hami {
                 Some("a build for a dynamic target"),
             );
         }
-        if facts.hami.is_none() {
-            return waived("libvgpu.so was not found", Some("--hami-lib PATH"));
+        match (&facts.hami, &facts.hami_asked) {
+            (Some(library), _) => {
+                if let Some(problem) = &library.problem {
+                    let reason = format!("{}: {problem}", library.path.display());
+                    return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
+                }
+            }
+            (None, Some(asked)) => {
+                let reason = format!("{} cannot be read", asked.display());
+                return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
+            }
+            (None, None) => {
+                return waived("libvgpu.so was not found", Some("--hami-lib PATH"));
+            }
         }
         let share = asked.profile.share.value();
         let options = &asked.profile.hami;
@@ -109,8 +128,8 @@ impl Mechanism for Hami {
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
         let cache = folder.join(format!("tenant-{place}.cache"));
         put("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.into());
-        // Its messages go where the tenant's own go; errors alone are worth reading.
-        put("LIBCUDA_LOG_LEVEL", "0".into());
+        // Warnings too: one of them says that the limiter is off.
+        put("LIBCUDA_LOG_LEVEL", "2".into());
         env
     }
 
@@ -146,6 +165,9 @@ impl Mechanism for Hami {
             hooked(&path, &library.hash, seen),
             memory(limit_mib(asked), seen),
         ];
+        if asked.profile.hami.sm_pct < NO_LIMIT_PCT {
+            proofs.push(limiter(seen));
+        }
         proofs.extend(over_limit(seen));
         proofs
     }
@@ -189,6 +211,22 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
     }
 }
 
+/// Whether the library found every tenant's process, without which its SM limiter is off.
+fn limiter(seen: &Seen) -> Proof {
+    let complaint = |tenant: &TenantSeen| {
+        let mut lines = tenant.said.lines();
+        let line = lines.find(|line| NOT_FOUND.iter().any(|text| line.contains(text)))?;
+        Some(format!("{}: {}", tenant.name(), line.trim()))
+    };
+    let off: Vec<String> = seen.tenants.iter().filter_map(complaint).collect();
+    let evidence = if off.is_empty() {
+        "no tenant's library says that it does not find its process".to_owned()
+    } else {
+        format!("the SM limiter is off: {}", off.join(", "))
+    };
+    during("the SM limiter finds its process", off.is_empty(), evidence)
+}
+
 /// Whether the memory that every tenant sees is its limit.
 fn memory(limit_mib: u64, seen: &Seen) -> Proof {
     let told: Vec<Option<u64>> = seen
@@ -207,7 +245,7 @@ fn memory(limit_mib: u64, seen: &Seen) -> Proof {
 
 #[cfg(test)]
 mod tests {
-    use super::{hooked, memory};
+    use super::{hooked, limiter, memory};
     use crate::mechanism::{Seen, TenantSeen};
     use gpubench_record::Condition;
 
@@ -250,6 +288,23 @@ mod tests {
                 (expected, expected),
                 "{proof:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_limiter_that_does_not_know_its_process_is_off() {
+        for (said, expected) in [
+            ("", true),
+            ("[HAMI-core Warn(7:1:utils.c:9)]: something else\n", true),
+            (
+                "x\n[HAMI-core ERROR (7:1:utils.c:9)]: host pid is error!\n",
+                false,
+            ),
+            ("[vgpu stand-in 7] SET_TASK_PID FAILED.\n", false),
+        ] {
+            let mut seen = seen(None, None, None);
+            seen.tenants[0].said = said.to_owned();
+            assert_eq!(limiter(&seen).holds, expected, "{said}");
         }
     }
 

@@ -92,6 +92,7 @@ impl Mechanism for Mig {
                     format!("instances: {uuids:?}"),
                 )
             },
+            given(seen),
             sizes(asked, &asked.profile.mig.layout, tenants(asked), seen),
         ]
     }
@@ -328,6 +329,24 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
 /// The instance that a tenant was given: nothing but it is in its environment.
 fn instance_uuid(tenant: &super::TenantSeen) -> String {
     tenant.facts.get("uuid").cloned().unwrap_or_default()
+}
+
+/// Whether each tenant is in the very instance that it was handed.
+pub(super) fn given(seen: &Seen) -> Proof {
+    // A tenant tells the bare digits.
+    let digits = |uuid: &str| uuid.trim_start_matches("MIG-").to_owned();
+    let mut holds = !seen.tenants.is_empty();
+    let mut told = Vec::new();
+    for tenant in &seen.tenants {
+        let (handed, sees) = (tenant.given.as_deref().unwrap_or(""), instance_uuid(tenant));
+        holds &= !handed.is_empty() && digits(handed) == digits(&sees);
+        told.push(format!(
+            "{} was handed {handed} and sees {sees}",
+            tenant.name()
+        ));
+    }
+    let check = "each tenant sees the instance that it was handed";
+    during(check, holds, told.join(", "))
 }
 
 /// Whether each tenant sees the SMs and no more than the memory of its instance.

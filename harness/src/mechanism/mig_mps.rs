@@ -72,6 +72,7 @@ impl Mechanism for MigMps {
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
         let mut proofs = mps::clients(seen);
         if !proofs.is_empty() {
+            proofs.push(mig::given(seen));
             // A wall around all of them is none between them.
             proofs.push(Proof {
                 hardware: false,

@@ -1,6 +1,6 @@
 //! Layouts on hosts with and without leave, and what proves that tenants are apart.
 
-use super::mig::{Mig, instance_env};
+use super::mig::{Mig, given, instance_env};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
 use crate::mechanism::{Asked, HostFacts, Mechanism, Seen, TenantSeen};
 use crate::plan::Availability;
@@ -185,11 +185,35 @@ fn tenants_of_one_instance_are_not_apart() {
             ..Seen::new(Condition::C, vec![7, 8])
         };
         let proofs = Mig.prove(&asked, &seen);
-        let holds: Vec<bool> = proofs.iter().map(|proof| proof.holds).collect();
+        let holds = [&proofs[0], &proofs[2]].map(|proof| proof.holds);
         assert_eq!(holds, expected, "{proofs:?}");
-        assert_eq!(
-            proofs.iter().map(|p| p.hardware).collect::<Vec<_>>(),
-            expected
-        );
+        let hardware = [&proofs[0], &proofs[2]].map(|proof| proof.hardware);
+        assert_eq!(hardware, expected);
+    }
+}
+
+#[test]
+fn a_tenant_in_another_s_instance_is_not_in_its_own() {
+    let tenant = |place, given: Option<&str>, sees: &str| TenantSeen {
+        place,
+        given: given.map(str::to_owned),
+        facts: [("uuid".to_owned(), sees.to_owned())].into_iter().collect(),
+        ..TenantSeen::default()
+    };
+    for (first, second, expected) in [
+        ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), "aa-2"), true),
+        (
+            (Some("MIG-aa-1"), "aa-2"),
+            (Some("MIG-aa-2"), "aa-1"),
+            false,
+        ),
+        ((Some("MIG-aa-1"), "aa-1"), (None, "aa-2"), false),
+        ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), ""), false),
+    ] {
+        let seen = Seen {
+            tenants: vec![tenant(0, first.0, first.1), tenant(1, second.0, second.1)],
+            ..Seen::new(Condition::C, vec![7, 8])
+        };
+        assert_eq!(given(&seen).holds, expected, "{seen:?}");
     }
 }

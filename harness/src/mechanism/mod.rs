@@ -4,6 +4,7 @@
 //! What can be told of a mechanism without a host stands in `catalogue`. To add one, add its file,
 //! its `mod` line and its line in [`CATALOGUE`].
 
+mod elf;
 mod exclusive;
 mod exclusive_process;
 pub mod facts;
@@ -20,6 +21,7 @@ mod mps;
 mod mps_quota;
 mod mps_static;
 mod private;
+pub mod refusal;
 mod seen;
 mod stream_priority;
 mod time_slicing;

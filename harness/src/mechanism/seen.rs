@@ -50,6 +50,10 @@ pub struct TenantSeen {
     pub over_limit: Option<OverLimit>,
     /// Files mapped into its process; absent if the system did not tell.
     pub mapped: Option<Vec<String>>,
+    /// What it wrote to its standard error, as far as that was kept.
+    pub said: String,
+    /// Value of `CUDA_VISIBLE_DEVICES` that it was given; absent if none was.
+    pub given: Option<String>,
 }
 
 /// An allocation beyond the limit.

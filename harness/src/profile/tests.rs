@@ -65,8 +65,8 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mig, mig-mps, hami, \
-         green-context, stream-priority)",
+         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mig, \
+         mig-mps, hami, green-context, stream-priority)",
     ),
     (
         "version = 1\naxes = []\n",

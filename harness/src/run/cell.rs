@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, LoadSpec, Role, RunEvent, TenantResult, ToTenant,
+    Calibration, Cell, FromTenant, LoadSpec, Outcome, Role, RunEvent, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
 use gpubench_workloads::log::NO_SPACE;
@@ -53,7 +53,10 @@ pub async fn run(
             return Err(RunError::DiskFull);
         }
         // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.
-        Err(RunError::Tenant(error)) => Some(error.to_string()),
+        Err(RunError::Tenant(error)) => {
+            shut_out(run, cell, &error)?;
+            Some(error.to_string())
+        }
         Err(other) => return Err(other),
     };
     let (sampled, failure) = match ready {
@@ -68,7 +71,9 @@ pub async fn run(
     {
         // A cell that failed proves nothing, but a daemon that is gone says why it failed.
         let reason = format!("not in force: {error}");
-        run.failed(&cell.mechanism, &cell.variant, &reason)?;
+        let again = Some("run again: a new daemon is started");
+        let outcome = Outcome::failed(reason);
+        run.ended_as(&cell.mechanism, &cell.variant, &outcome, again)?;
     }
     for row in &sampled.rows {
         run.telemetry.append(row)?;
@@ -89,6 +94,23 @@ pub async fn run(
         cpu_steal_ratio: sampled.cpu_steal_ratio,
     })?;
     Ok(failure)
+}
+
+/// Writes down that the mechanism lets no further tenant in, if that is what the driver says.
+fn shut_out(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunError> {
+    let TenantError::Refused {
+        code: Some(code), ..
+    } = error
+    else {
+        return Ok(());
+    };
+    match mechanism::refusal::of_code(*code) {
+        Some((why, remedy)) if !cell.condition.is_native() => {
+            let outcome = Outcome::waived(format!("{why}: {error}"));
+            run.ended_as(&cell.mechanism, &cell.variant, &outcome, Some(remedy))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes down what speaks for and against the mechanism having been in force.

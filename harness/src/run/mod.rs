@@ -18,13 +18,13 @@ mod standing;
 mod steal;
 mod xids;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpubench_record::{
-    Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, Plan, Provenance,
-    RunEvent,
+    Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, OutcomeKind, Plan,
+    Provenance, RunEvent,
 };
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
 use tokio::sync::watch;
@@ -125,7 +125,7 @@ struct Run {
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
     /// Variants that are written down as failed or waived.
-    failed: BTreeSet<String>,
+    ended: BTreeMap<String, Outcome>,
 }
 
 /// Runs the plan.
@@ -160,7 +160,7 @@ pub async fn run(
         events,
         telemetry,
         stop,
-        failed: BTreeSet::new(),
+        ended: BTreeMap::new(),
     };
     let mut standing = Standing::new(&run);
     let end = match run.all(&mut standing, observer).await {
@@ -229,6 +229,11 @@ impl Run {
                 return Ok(RunEnd::Interrupted);
             }
             observer.cell_begins(&cell);
+            if let Some(reason) = self.waived(&cell.variant) {
+                self.not_run(&cell, reason)?;
+                observer.cell_ends(&cell, None);
+                continue;
+            }
             let failure = match standing.ready(self, &cell).await? {
                 Ok(crew) => cell::run(self, crew, &calibration, &cell).await?,
                 Err(reason) => Some(self.not_run(&cell, reason)?),
@@ -295,6 +300,13 @@ impl Run {
         }
     }
 
+    /// Why no cell of this variant can run, once that has been found out.
+    fn waived(&self, variant: &str) -> Option<String> {
+        let outcome = self.ended.get(variant)?;
+        let is_waived = outcome.outcome == OutcomeKind::Waived;
+        is_waived.then(|| outcome.reason.clone().unwrap_or_default())
+    }
+
     /// Writes down that a mechanism failed, once.
     fn failed(&mut self, name: &str, variant: &str, reason: &str) -> Result<(), RunError> {
         self.ended_as(name, variant, &Outcome::failed(reason), None)
@@ -308,9 +320,10 @@ impl Run {
         outcome: &Outcome,
         remedy: Option<&str>,
     ) -> Result<(), RunError> {
-        if !self.failed.insert(variant.to_owned()) {
+        if self.ended.contains_key(variant) {
             return Ok(());
         }
+        self.ended.insert(variant.to_owned(), outcome.clone());
         let row = MechanismRow {
             name: name.to_owned(),
             variant: variant.to_owned(),

@@ -98,21 +98,33 @@ impl Standing {
         } else {
             cell.variant.as_str()
         };
-        self.crew(run, key, &cell.mechanism).await.map(Ok)
+        match (self.start(run, key, &cell.mechanism).await, wanted) {
+            (Ok(()), _) => {}
+            // What its mechanism does to a tenant's process concerns nobody else's.
+            (Err(RunError::Spawn(error)), Some(stage)) if !native => {
+                let outcome = Outcome::failed(format!("no tenant could be started: {error}"));
+                self.refuse(run, stage, &outcome, None)?;
+                return Ok(Err(outcome.reason.unwrap_or_default()));
+            }
+            (Err(error), _) => return Err(error),
+        }
+        self.of(key).map(Ok)
     }
 
     /// The tenants that have the device as it is, before any cell.
     pub async fn plain(&mut self, run: &mut Run) -> Result<&mut Crew, RunError> {
-        self.crew(run, PLAIN, "").await
+        self.start(run, PLAIN, "").await?;
+        self.of(PLAIN)
     }
 
-    /// A crew, the only one with open contexts.
-    async fn crew(
-        &mut self,
-        run: &mut Run,
-        key: &str,
-        mechanism: &str,
-    ) -> Result<&mut Crew, RunError> {
+    /// A crew that was started.
+    fn of(&mut self, key: &str) -> Result<&mut Crew, RunError> {
+        let missing = || RunError::Clock(format!("tenants {key:?} were never started"));
+        self.crews.get_mut(key).ok_or_else(missing)
+    }
+
+    /// Starts a crew, the only one with open contexts.
+    async fn start(&mut self, run: &mut Run, key: &str, mechanism: &str) -> Result<(), RunError> {
         for (other, crew) in &mut self.crews {
             if other != key {
                 crew.close(run).await?;
@@ -122,8 +134,7 @@ impl Standing {
             let mechanism = mechanism::find(mechanism).filter(|_| key != PLAIN);
             Crew::new(terms(run, mechanism, &self.set_up))
         });
-        crew.ensure(run).await?;
-        Ok(crew)
+        crew.ensure(run).await
     }
 
     async fn switch(

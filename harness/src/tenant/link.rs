@@ -8,6 +8,8 @@ use gpubench_record::{FromTenant, ToTenant};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
+use super::said::Said;
+
 /// The line to a tenant is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -73,6 +75,7 @@ pub struct Link {
     farewell: Option<Farewell>,
     /// A program that the tenant started, in a process group of its own.
     program: Option<u32>,
+    said: Option<Said>,
 }
 
 impl std::fmt::Debug for Link {
@@ -113,7 +116,18 @@ impl Link {
             partial: Vec::new(),
             farewell: None,
             program: None,
+            said: None,
         }
+    }
+
+    /// Keeps what comes on the process's standard error.
+    pub fn listen(&mut self, said: Said) {
+        self.said = Some(said);
+    }
+
+    /// What came on it so far; nothing for a thread of another tenant's process.
+    pub fn said(&self) -> String {
+        self.said.as_ref().map_or_else(String::new, Said::text)
     }
 
     pub fn pid(&self) -> Option<u32> {

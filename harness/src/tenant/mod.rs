@@ -5,6 +5,7 @@
 
 mod group;
 mod link;
+mod said;
 pub mod signal;
 mod spawn;
 
@@ -93,6 +94,12 @@ impl Tenant {
     #[must_use]
     pub const fn program(&self) -> Option<u32> {
         self.link.program()
+    }
+
+    /// What it wrote to its standard error, as far as that is kept.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.link.said()
     }
 
     /// The numbers under which its threads join the clock.

@@ -18,6 +18,7 @@ use tokio::net::UnixListener;
 use tokio::process::Command;
 
 use super::link::Link;
+use super::said::Said;
 use super::{Tenant, TenantError};
 
 /// First argument of a tenant process.
@@ -151,7 +152,7 @@ impl Spawner {
             .envs(extra)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
         if arguments.first().is_some_and(|verb| verb == FOREIGN_ARG) {
@@ -171,7 +172,11 @@ impl Spawner {
         let missing = || start(std::io::Error::other("it has no pipes"));
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
-        Ok(Link::new(child, input, output))
+        let errors = child.stderr.take().ok_or_else(missing)?;
+        let said = errors.into_owned_fd().and_then(Said::keep).map_err(start)?;
+        let mut link = Link::new(child, input, output);
+        link.listen(said);
+        Ok(link)
     }
 }
 

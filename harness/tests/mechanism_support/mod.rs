@@ -32,9 +32,9 @@ impl Place {
         })
     }
 
-    /// On a built-in machine with changes to its file: each text is replaced by another, which must
-    /// be there.
-    pub fn bent(machine: &str, changes: &[(&str, &str)]) -> Result<Self, String> {
+    /// On a built-in machine with changes to its file: each text, which must be there, is replaced
+    /// by another, and one is put at the end.
+    pub fn bent(machine: &str, changes: &[(&str, &str)], end: &str) -> Result<Self, String> {
         let mut place = Self::new(machine).map_err(|error| error.to_string())?;
         let built_in = gpubench_virtual_gpu::machine::BUILT_IN.iter();
         let known = built_in.clone().find(|(name, _)| *name == machine);
@@ -45,6 +45,7 @@ impl Place {
             }
             text = text.replacen(from, to, 1);
         }
+        text.push_str(end);
         let file = place.path("machine.toml");
         std::fs::write(&file, text).map_err(|error| error.to_string())?;
         place.machine = file.display().to_string();

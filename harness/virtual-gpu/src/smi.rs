@@ -1,5 +1,5 @@
-//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets, and the
-//! settings that a harness names as a remedy.
+//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets, and
+//! the settings that a harness names as a remedy.
 //!
 //! Exit codes are those of the vendor's manual page. Its texts are not documented; what programs
 //! look for is the line that names the time slice. Everything else is refused, so that nobody takes

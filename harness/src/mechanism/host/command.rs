@@ -68,7 +68,7 @@ pub fn run(mut command: Command, input: &str, doing: &str) -> Result<String, Con
     } else {
         complained
     };
-    Err(refused(&format!("{status}: {}", said.trim())))
+    Err(refused(&format!("{status}: {}", said.trim())).with_status(status.code()))
 }
 
 /// What a pipe brings, read beside the command so that it never fills up. A daemon may keep the

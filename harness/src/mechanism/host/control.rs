@@ -13,6 +13,8 @@ pub struct ControlError {
     pub doing: String,
     /// What went wrong, in one line.
     pub what: String,
+    /// The status with which a command of the vendor's ended, where one did.
+    pub status: Option<i32>,
     /// What would make it possible, where the host says that it cannot be rather than that it
     /// failed.
     pub remedy: Option<&'static str>,
@@ -24,8 +26,16 @@ impl ControlError {
         Self {
             doing: doing.into(),
             what: what.to_string().replace('\n', " "),
+            status: None,
             remedy: None,
         }
+    }
+
+    /// The status with which a command ended.
+    #[must_use]
+    pub fn with_status(mut self, status: Option<i32>) -> Self {
+        self.status = status;
+        self
     }
 
     /// What would make it possible.

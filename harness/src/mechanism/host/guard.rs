@@ -1,4 +1,7 @@
 //! Makes changes, journal first, and undoes them: on request, when dropped, and after a death.
+//!
+//! On a virtual device the process can be told to die on the way, so that tests see for every step
+//! what a death leaves behind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +10,7 @@ use super::change::{Change, Made};
 use super::control::{Control, ControlError};
 use super::found::Found;
 use super::journal::{Journal, JournalError, Left};
+use super::process::die;
 
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,29 @@ pub struct Guard {
     host: Arc<dyn Control>,
     place: JournalPlace,
     open: Option<Open>,
+    steps: Steps,
+}
+
+/// Steps until this process kills itself: after each line of a journal, and after each change and
+/// each undoing.
+struct Steps(Option<u32>);
+
+/// How many steps; read where the device is a virtual one and nowhere else.
+const DIE_AFTER_STEPS: &str = "GPUBENCH_DIE_AFTER_STEPS";
+
+impl Steps {
+    fn of(virtual_device: Option<&Path>) -> Self {
+        let told = virtual_device.and_then(|_| std::env::var(DIE_AFTER_STEPS).ok());
+        Self(told.and_then(|steps| steps.parse().ok()))
+    }
+
+    fn done(&mut self) {
+        match &mut self.0 {
+            Some(0) => die(),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+    }
 }
 
 /// Where the journal of a GPU is kept.
@@ -50,10 +77,12 @@ struct Open {
 impl Guard {
     /// One that has changed nothing yet.
     pub fn new(host: Arc<dyn Control>, place: JournalPlace) -> Self {
+        let steps = Steps::of(place.virtual_device.as_deref());
         Self {
             host,
             place,
             open: None,
+            steps,
         }
     }
 
@@ -85,7 +114,10 @@ impl Guard {
         };
         let number = open.journal.write(&change)?;
         open.changes.push((number, change.clone()));
-        Ok(change.make(&*self.host)?)
+        self.steps.done();
+        let made = change.make(&*self.host)?;
+        self.steps.done();
+        Ok(made)
     }
 
     /// Undoes everything, last first, and holds the host against what was found.
@@ -96,7 +128,8 @@ impl Guard {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        undo_all(&*self.host, open.journal, &open.changes, Some(&open.found))
+        let (host, steps) = (&*self.host, &mut self.steps);
+        undo_all(host, open.journal, &open.changes, Some(&open.found), steps)
     }
 }
 
@@ -127,8 +160,9 @@ pub fn recover(
     left: &Left,
     recovery: Recovery,
 ) -> Result<(), HostError> {
+    let mut steps = Steps::of(left.virtual_device.as_deref());
     if recovery == Recovery::Whole {
-        return undo_all(host, journal, &left.changes, Some(&left.found));
+        return undo_all(host, journal, &left.changes, Some(&left.found), &mut steps);
     }
     let mut journal = journal;
     let (gone, stay): (Vec<_>, Vec<_>) = left
@@ -139,7 +173,7 @@ pub fn recover(
     for (number, _) in gone {
         journal.mark(number)?;
     }
-    undo_all(host, journal, &stay, None)
+    undo_all(host, journal, &stay, None, &mut steps)
 }
 
 fn undo_all(
@@ -147,11 +181,16 @@ fn undo_all(
     mut journal: Journal,
     changes: &[(u64, Change)],
     found: Option<&Found>,
+    steps: &mut Steps,
 ) -> Result<(), HostError> {
     let mut wrong = Vec::new();
     for (number, change) in changes.iter().rev() {
         match change.undo(host) {
-            Ok(()) => journal.mark(*number)?,
+            Ok(()) => {
+                steps.done();
+                journal.mark(*number)?;
+                steps.done();
+            }
             Err(error) => wrong.push(format!("{}: {error}", change.describe())),
         }
     }

@@ -82,6 +82,12 @@ fn gone_within(pipes: &Path, patience: Duration) -> bool {
     false
 }
 
+/// Ends this process as somebody else's SIGKILL does: nothing of it runs any more.
+pub(super) fn die() {
+    // SAFETY: plain calls without pointers.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
 fn kill(pid: u32, signal: libc::c_int) {
     if let Ok(pid) = libc::pid_t::try_from(pid)
         && pid > 1

@@ -62,7 +62,10 @@ impl RealHost {
         smi.arg("compute-policy")
             .args(["-i", self.nvml(doing)?.uuid()])
             .args(arguments);
-        run(smi, "", doing)
+        run(smi, "", doing).map_err(|error| {
+            let remedy = error.status.and_then(slice_remedy);
+            error.with_remedy(remedy)
+        })
     }
 }
 
@@ -159,6 +162,16 @@ const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
         NvmlError::ResetRequired => {
             Some("nvidia-smi --gpu-reset, once no process uses the GPU; then run again")
         }
+        _ => None,
+    }
+}
+
+/// What can be done where nvidia-smi does not set a slice, by its status (nvidia-smi(1), "Return
+/// value": 3 is not supported, 4 is no permission).
+const fn slice_remedy(status: i32) -> Option<&'static str> {
+    match status {
+        3 => Some("[time-slicing] slice = \"default\""),
+        4 => Some("run as root"),
         _ => None,
     }
 }

@@ -300,7 +300,7 @@ fn with_context(driver: impl FnOnce() -> c_int) -> c_int {
     if found {
         say(3, &format!("hostPid={}", std::process::id()));
     } else {
-        say(1, "SET_TASK_PID FAILED: the SM limiter is off");
+        say(1, "SET_TASK_PID FAILED.");
     }
     0
 }
@@ -369,7 +369,8 @@ fn device_used() -> Option<u64> {
 }
 
 fn listed() -> bool {
-    management::processes().is_some_and(|list| list.contains(&std::process::id()))
+    let own = std::process::id();
+    !settings::get().hidden && management::processes().is_some_and(|list| list.contains(&own))
 }
 
 /// Utilisation of this process since it last asked, in percent.

@@ -251,6 +251,7 @@ mod tests {
             overshoot: 0.0,
             closed: Vec::new(),
             lock_stale_ms: 0,
+            hidden: false,
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Settings {
     pub closed: Vec<String>,
     /// Planted: how long the lock of somebody killed while it allocated is waited for.
     pub lock_stale_ms: u64,
+    /// Planted: the process is not found on the device.
+    pub hidden: bool,
 }
 
 /// The settings of this process.
@@ -35,6 +37,7 @@ pub fn get() -> &'static Settings {
         settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
         settings.closed = list_in(&planted, "hami_closed");
         settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
+        settings.hidden = planted.lines().any(|line| line == "hami_pid_hidden = true");
         settings
     })
 }
@@ -58,6 +61,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
         overshoot: 0.0,
         lock_stale_ms: 0,
         closed: Vec::new(),
+        hidden: false,
     }
 }
 

@@ -37,7 +37,23 @@ pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
     let first = shown
         .as_ref()
         .map(|list| list.split(',').next().unwrap_or("").trim());
-    find(state, machine, first)
+    let found = find(state, machine, first)?;
+    Some(if machine.defects.mig_instances_swapped {
+        another(state, found)
+    } else {
+        found
+    })
+}
+
+/// The next compute instance after this one; itself if there is no other.
+fn another(state: &State, engine: u32) -> u32 {
+    let rows = state.engines.live().iter().enumerate().skip(1);
+    let parts: Vec<u32> = rows
+        .filter(|(_, row)| row.live)
+        .map(|(row, _)| row as u32)
+        .collect();
+    let at = parts.iter().position(|&row| row == engine);
+    at.map_or(engine, |at| parts[(at + 1) % parts.len()])
 }
 
 /// The compute engine that the first entry of a list of visible devices names.
@@ -132,7 +148,8 @@ pub fn place(
 /// # Errors
 /// When a daemon answers and has no server for it.
 pub fn server(process: &Process) -> Result<Option<u32>, Code> {
-    if process.device.machine().mps.is_none() {
+    let machine = process.device.machine();
+    if machine.mps.is_none() || machine.defects.mps_unreachable {
         return Ok(None);
     }
     *SERVER.get_or_init(|| connect(process))

@@ -55,6 +55,12 @@ pub struct Defects {
     pub mps_percentage_error: f64,
     /// MPS does not apply percentages at all.
     pub mps_percentage_ignored: bool,
+    /// Clients of MPS do not reach their daemon, and silently take turns.
+    pub mps_unreachable: bool,
+    /// A process that names a MIG instance is shown another.
+    pub mig_instances_swapped: bool,
+    /// Green contexts run on every SM of their context.
+    pub green_contexts_whole: bool,
     /// Memory limits of MPS let this share more through.
     pub mps_memory_overshoot: f64,
     /// Launches of more threads than this end in an illegal instruction; 0 for none.
@@ -72,6 +78,8 @@ pub struct Defects {
     /// What NVML says must be done to the device once there was a fatal fault (field 230); 0 is
     /// nothing.
     pub fault_recovery_action: u32,
+    /// The HAMi stand-in does not find its process on the device, and leaves launches alone.
+    pub hami_pid_hidden: bool,
 }
 
 /// Documented holes of HAMi-core that its stand-in can be without.

@@ -1,0 +1,75 @@
+//! What a tenant's process writes to its standard error: passed on to ours, and its beginning kept,
+//! because some libraries say nowhere else that they do not do what they were told.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes that are kept of one process.
+const KEPT_BYTES: usize = 64 << 10;
+/// Longest line that is read as one.
+const LINE_BYTES: u64 = 4096;
+/// Marks lines of HAMi-core and of its stand-in, of which it writes many: evidence, and no news.
+const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
+
+/// What came so far.
+#[derive(Debug, Clone)]
+pub struct Said(Arc<Mutex<String>>);
+
+impl Said {
+    /// Reads the other end of a process's standard error until it is closed.
+    ///
+    /// # Errors
+    /// When the system gives no thread for it.
+    pub fn keep(pipe: OwnedFd) -> std::io::Result<Self> {
+        let kept = Self(Arc::default());
+        let into = kept.clone();
+        let named = std::thread::Builder::new().name("tenant stderr".to_owned());
+        named.spawn(move || into.read(BufReader::new(File::from(pipe))))?;
+        Ok(kept)
+    }
+
+    /// What was kept.
+    pub fn text(&self) -> String {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn read(&self, mut from: impl BufRead) {
+        loop {
+            let mut line = Vec::new();
+            let read = from.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+            if !matches!(read, Ok(1..)) {
+                return;
+            }
+            let text = String::from_utf8_lossy(&line);
+            if !MARKS.iter().any(|mark| text.starts_with(mark)) {
+                // Whoever closed our own standard error does not want it.
+                let _ = std::io::stderr().write_all(&line);
+            }
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < KEPT_BYTES {
+                kept.push_str(&text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT_BYTES, Said};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_beginning_is_kept_and_the_rest_is_read_on() {
+        let said = Said(Arc::default());
+        let line = format!("[HAMI-core {}\n", "x".repeat(1000));
+        said.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());
+        let text = said.text();
+        assert!(text.starts_with("[HAMI-core first\n"));
+        assert!((KEPT_BYTES..KEPT_BYTES + 4096).contains(&text.len()));
+    }
+}
