@@ -172,7 +172,6 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             host_changes: Vec::new(),
             unprotected: Some("time-slicing[slice=default]".to_owned()),
         }],
-        foreign: None,
         cells: ["b00-c000", "b00-c001", "b00-c002", "b01-c003"]
             .map(cell)
             .into(),
