@@ -33,6 +33,16 @@ impl Times {
     }
 }
 
+/// A time as people read it: in microseconds below a millisecond.
+#[must_use]
+pub fn in_words(ns: u64) -> String {
+    if ns < 1_000_000 {
+        format!("{:.1} us", ns as f64 / 1e3)
+    } else {
+        format!("{:.1} ms", ns as f64 / 1e6)
+    }
+}
+
 /// How often each of several numbers was seen.
 pub type Counts<K> = BTreeMap<K, u32>;
 
@@ -100,7 +110,7 @@ pub struct FaultTally {
 
 #[cfg(test)]
 mod tests {
-    use super::{FaultTally, Times};
+    use super::{FaultTally, Times, in_words};
     use crate::fault::Fate;
 
     #[test]
@@ -111,6 +121,13 @@ mod tests {
             assert_eq!(times.map(|t| t.median_ns), Some(median_ns));
             assert_eq!(times.map(|t| t.max_ns), times_ns.iter().max().copied());
         }
+    }
+
+    #[test]
+    fn short_times_keep_their_digits() {
+        assert_eq!(in_words(1_600), "1.6 us");
+        assert_eq!(in_words(999_949), "999.9 us");
+        assert_eq!(in_words(120_245_000), "120.2 ms");
     }
 
     #[test]

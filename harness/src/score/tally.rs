@@ -1,7 +1,7 @@
 //! All trials of one fault under one variant, counted: how many victims noticed and how, what the
 //! driver said, how long everything took, and how the device was left.
 
-use gpubench_record::tally::{Counts, Times};
+use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::{Estimate, Fate, FaultResult, FaultTally};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
@@ -158,10 +158,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         ("next good request", tally.next_good),
         ("new client", tally.new_client),
     ] {
-        parts.extend(times.map(|times| {
-            let ms = times.max_ns as f64 / 1e6;
-            format!("{what} after at most {ms:.1} ms")
-        }));
+        parts.extend(times.map(|times| format!("{what} after at most {}", duration(times.max_ns))));
     }
     for (what, trials) in [
         ("no new client accepted", tally.no_new_client),

@@ -1,6 +1,6 @@
 //! The table of faults: what each did to victims, and how long everything took to be well again.
 
-use gpubench_record::tally::{Counts, Times};
+use gpubench_record::tally::{Counts, Times, in_words};
 use gpubench_record::{Fate, FaultTally, RunRecord};
 
 use super::document::{Cell, Table};
@@ -112,9 +112,8 @@ fn numbers<K: std::fmt::Display>(counts: &Counts<K>, of: u32) -> String {
 }
 
 fn times(times: Option<Times>) -> String {
-    let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
     times.map_or_else(
         || MISSING_TEXT.to_owned(),
-        |times| format!("{} / {} ms", ms(times.median_ns), ms(times.max_ns)),
+        |times| format!("{} / {}", in_words(times.median_ns), in_words(times.max_ns)),
     )
 }
