@@ -17,6 +17,8 @@ use gpubench_virtual_gpu::session::TimeMode;
 
 type Error = Box<dyn std::error::Error>;
 type Checked = Result<(), Error>;
+/// Where a copy goes to, and where it comes from.
+type Ends = [DeviceBuffer<u32>; 2];
 
 /// Marks the program that is run again.
 const AGAIN: &str = "GPUBENCH_TEST_DRIVER_LAYER";
@@ -267,9 +269,7 @@ fn other_memory(context: &Context) -> Checked {
 }
 
 /// The copy kernel, and a launch of it over so many vectors.
-fn copy(
-    context: &Context,
-) -> Result<(Function, impl Fn(u64) -> Args, [DeviceBuffer<u32>; 2]), Error> {
+fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Error> {
     let module = Module::load(context, "stream_copy", COPY)?;
     let (to, from) = (
         DeviceBuffer::<u32>::alloc(context, 256)?,

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Arc;
 
-use super::api::Handle;
+use super::api::{Api, Handle};
 use super::codes;
 use super::context::Context;
 use super::error::DriverError;
@@ -169,6 +169,15 @@ unsafe impl Send for Function {}
 // SAFETY: see `Inner`.
 unsafe impl Sync for Function {}
 
+/// By which of its two names a launch is called.
+#[derive(Debug, Clone, Copy)]
+enum Name {
+    /// `cuLaunchKernel`.
+    Plain,
+    /// `cuLaunchKernel_ptsz`.
+    PerThread,
+}
+
 impl Function {
     /// Its name in the PTX.
     pub fn name(&self) -> &str {
@@ -209,26 +218,7 @@ impl Function {
 
     /// Queues a launch.
     pub fn launch(&self, grid: Grid, stream: &Stream, args: &Args) -> Result<(), DriverError> {
-        let mut args = self.fitting(args)?;
-        let mut pointers = args.pointers();
-        let api = self.module.0.context.api();
-        // SAFETY: as many pointers as the kernel has parameters, each to a value of the parameter's
-        // size, copied by the driver before the call returns; handles are alive.
-        unsafe {
-            api.launch_kernel(
-                self.handle,
-                grid.blocks,
-                1,
-                1,
-                grid.threads,
-                1,
-                1,
-                grid.shared_bytes,
-                stream.handle(),
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
+        self.queue(Name::Plain, grid, stream, args)
     }
 
     /// Queues a launch by the name that programs with a default stream for each thread call.
@@ -238,12 +228,28 @@ impl Function {
         stream: &Stream,
         args: &Args,
     ) -> Result<(), DriverError> {
+        self.queue(Name::PerThread, grid, stream, args)
+    }
+
+    fn queue(
+        &self,
+        name: Name,
+        grid: Grid,
+        stream: &Stream,
+        args: &Args,
+    ) -> Result<(), DriverError> {
         let mut args = self.fitting(args)?;
         let mut pointers = args.pointers();
         let api = self.module.0.context.api();
-        // SAFETY: as in `launch`.
+        let launch = match name {
+            Name::Plain => Api::launch_kernel,
+            Name::PerThread => Api::launch_kernel_ptsz,
+        };
+        // SAFETY: as many pointers as the kernel has parameters, each to a value of the parameter's
+        // size, copied by the driver before the call returns; handles are alive.
         unsafe {
-            api.launch_kernel_ptsz(
+            launch(
+                api,
                 self.handle,
                 grid.blocks,
                 1,
