@@ -66,7 +66,10 @@ fn row(
     if let Some(range) = range.filter(|_| !row.is_doubtful()) {
         row.set_range(range, vec!["more trials would tell".to_owned()]);
         if let Some(level) = range.decided() {
-            let tried = bypass(context.input.probes, &mechanism.variant, "memory");
+            // Ways past a limit say nothing of what can be found in memory.
+            let tried = matches!(sub_axis, "capacity" | "cap")
+                .then(|| bypass(context.input.probes, &mechanism.variant, "memory"))
+                .flatten();
             let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
             if let Some(told) = told {
                 row.warn(told);

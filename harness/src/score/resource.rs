@@ -239,7 +239,10 @@ fn level(context: &Context<'_>, mechanism: &MechanismRow, measured: &Measured, r
         row.warn("isolated, but capacity forfeited");
     }
     if let Some(level) = range.decided() {
-        let tried = bypass(context.input.probes, &mechanism.variant, &row.matrix.axis);
+        // Ways past a limit of SMs say nothing of other resources.
+        let tried = (row.matrix.sub_axis.as_deref() == Some("sm"))
+            .then(|| bypass(context.input.probes, &mechanism.variant, "compute"))
+            .flatten();
         let (word, told) = with_bypass(level, Evidence::of(mechanism), tried);
         if let Some(told) = told {
             row.warn(told);

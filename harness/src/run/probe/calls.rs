@@ -15,7 +15,7 @@ const CONTEXTS: u32 = 8;
 /// Modules load fast.
 const MODULES: u32 = 30;
 /// The neighbour's kernels go on for longer than the calls took alone, which may be held up.
-const LONGER: u64 = 3;
+const LONGER: u64 = 6;
 
 /// Times the calls in the three situations.
 pub async fn calls(

@@ -27,8 +27,10 @@ const SETTLED: Duration = Duration::from_millis(1_200);
 const WINDOWS: u64 = 6;
 /// What a neighbour gives away.
 const GIVEN_BYTES: u64 = 1 << 30;
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives.
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives; and the two that say that nobody may
+/// do this here, whatever the limit: `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`.
 const OUT_OF_MEMORY: i32 = 2;
+const FOR_NOBODY: [i32; 2] = [800, 801];
 
 /// What each way reaches on the device alone.
 pub async fn native(
@@ -171,14 +173,13 @@ async fn import(run: &mut Run, crew: &mut Crew) -> Result<EscapeWay, RunError> {
     crew.open_only(run, VICTIM).await?;
     let way = "cuIpcOpenMemHandle";
     Ok(match mapped {
-        Some(code) if code != OUT_OF_MEMORY => untried(way, format!("refused with {code}")),
+        Some(code) if FOR_NOBODY.contains(&code) => untried(way, format!("refused with {code}")),
         refused => {
             let more = if refused.is_none() { GIVEN_BYTES } else { 0 };
-            let what = if refused.is_none() {
-                "mapped"
-            } else {
-                "refused"
-            };
+            let what = refused.map_or_else(
+                || "mapped".to_owned(),
+                |code| format!("refused with {code}"),
+            );
             EscapeWay {
                 way: way.to_owned(),
                 got: EscapeGot::Memory {

@@ -23,7 +23,8 @@ const WORKLOAD: &str = "fma-hog";
 /// the median with 97 %.
 const WINDOWS: u64 = 6;
 /// The two tenants never begin at the same instant; what is lost so must not cost a window.
-const SLACK: f64 = 1.02;
+const SLACK: f64 = 1.1;
+const SLACK_NS: u64 = 50_000_000;
 /// A request may be this much shorter than it was calibrated to.
 const SHORTER: f64 = 1.25;
 
@@ -117,13 +118,18 @@ pub async fn work(run: &mut Run, crew: &mut Crew, ask: &ProbeAsk) -> Result<Work
 }
 
 /// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
-/// victim sees.
+/// victim sees, or on which its blocks were found when its context was opened.
 pub fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
     let asked = run.setup.host.asked();
     let set = crew.terms().mechanism.and_then(|m| m.compute_share(&asked));
     let all = run.setup.identity.sm_count;
-    let seen = crew.told().first().and_then(|told| told.number("sm_count"));
-    let part = seen.filter(|&seen| seen < u64::from(all));
+    let told = crew.told();
+    let victim = told.first();
+    let seen = victim.and_then(|told| told.number("sm_count"));
+    let found = victim.and_then(|told| told.census.as_ref());
+    let found = found.map(|sms| sms.len() as u64).filter(|&count| count > 0);
+    let part = [seen, found].into_iter().flatten().min();
+    let part = part.filter(|&part| part < u64::from(all));
     let part = part.map(|seen| seen as f64 / f64::from(all));
     set.or(part).map(|share| (share * 1e6).round() as u32)
 }
@@ -141,7 +147,7 @@ fn finest_ns(run: &Run) -> u64 {
 
 fn watch_ns(run: &Run) -> u64 {
     let longest_ns = windows_ns(run).last().copied().unwrap_or(0);
-    ((longest_ns * WINDOWS) as f64 * SLACK) as u64
+    ((longest_ns * WINDOWS) as f64 * SLACK) as u64 + SLACK_NS
 }
 
 /// From the first stamp to the last.

@@ -150,6 +150,9 @@ entries! {
         if !is_there(process, &ticket.owner, ticket.bytes)? {
             return Err(code::INVALID_VALUE);
         }
+        if !is_in_reach(process, context.slot, &ticket.owner)? {
+            return Err(code::INVALID_VALUE);
+        }
         let address = open(process, context.slot, &ticket)?;
         // SAFETY: the caller's place, checked for null above.
         unsafe { put(pointer, address) }
@@ -378,6 +381,18 @@ fn is_there(process: &Process, owner: &Owner, bytes: u64) -> Result<bool, Code> 
         })
     });
     Ok(read.map_err(DeviceError::State)? && owner_lives(process, owner)?)
+}
+
+/// Whether memory lies in the GPU instance of a context: CUDA IPC goes from one compute instance to
+/// another of the same GPU instance, and no further (MIG user guide, "CUDA IPC").
+fn is_in_reach(process: &Process, context: u32, owner: &Owner) -> Result<bool, Code> {
+    let read = process.device.shared().read(|state| {
+        let mut rows = state.allocations.live().iter();
+        let found = rows.find(|a| a.live && a.process == owner.process && a.number == owner.number);
+        let of = |context| crate::memory::instance_of(state, context);
+        found.is_some_and(|a| of(a.context) == of(context))
+    });
+    Ok(read.map_err(DeviceError::State)?)
 }
 
 /// Whether memory of another process may still be used here. Of one's own it may.
