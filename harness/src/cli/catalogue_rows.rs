@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
-use crate::mechanism;
+use crate::mechanism::{self, Mechanism};
 use crate::plan;
 use crate::profile::built_in;
 
@@ -91,7 +91,8 @@ pub fn faults() -> Vec<Row> {
     // Where its tenants are threads of one process, that process ends as a whole.
     let processes = |name: &&str| {
         let mechanism = mechanism::find(name);
-        *name != catalogue::EXCLUSIVE && mechanism.is_some_and(|m| m.inside(2).is_empty())
+        let has_victims = |m: &dyn Mechanism| m.inside(2).is_empty() && !m.turns_away();
+        *name != catalogue::EXCLUSIVE && mechanism.is_some_and(has_victims)
     };
     let names = catalogue::names();
     let row = |fault: &gpubench_workloads::fault::Fault| Row {
@@ -211,6 +212,7 @@ pub fn formats() -> Vec<Row> {
 mod tests {
     use gpubench_record::Role;
     use gpubench_workloads::load;
+    use serde_json::json;
 
     use crate::axis;
 
@@ -223,6 +225,44 @@ mod tests {
             assert_eq!(aggressor.sub_axis(), pair.sub_axis, "{pair:?}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn every_fault_says_what_should_come_of_it_and_where() {
+        let told = |name: &str, key: &str| {
+            let row = super::faults().into_iter().find(|row| row.name == name);
+            let details = row.map_or_else(Vec::new, |row| row.details);
+            let found = details.into_iter().find(|(known, _)| *known == key);
+            found.map(|(_, value)| value)
+        };
+        for (name, key, want) in [
+            ("trap", "severity", json!("fatal")),
+            ("trap", "codes", json!([719, 715])),
+            ("trap", "xids", json!([13])),
+            ("trap", "resource", json!("exceptions of the SMs")),
+            ("trap", "unit", json!("trials contained")),
+            (
+                "trap",
+                "mechanisms",
+                json!([
+                    "time-slicing",
+                    "mps",
+                    "mps-quota",
+                    "mps-static",
+                    "mig",
+                    "mig-mps",
+                    "hami"
+                ]),
+            ),
+            (
+                "mps-server-kill",
+                "mechanisms",
+                json!(["mps", "mps-quota", "mps-static", "mig-mps"]),
+            ),
+            ("hami-lock-holder-kill", "mechanisms", json!(["hami"])),
+        ] {
+            assert_eq!(told(name, key), Some(want), "{name} {key}");
+        }
     }
 
     #[test]
