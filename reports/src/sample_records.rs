@@ -76,6 +76,7 @@ pub(crate) fn real() -> RunRecord {
         ],
         cells: cells(),
         probes: Vec::new(),
+        service: Vec::new(),
         probe_figures: estimate(0.497, 0.49, 0.503, 24, "of the device")
             .map(|estimate| ProbeFigure {
                 variant: slicing.to_owned(),
@@ -151,6 +152,10 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         tenants: 2,
         share: 3.0 / 7.0,
         load: 0.25,
+        bursts: None,
+        slo_ns: None,
+        neighbours: Vec::new(),
+        sweep: Vec::new(),
         service_ns: 1_000_000,
         telemetry_period_ns: 100_000_000,
         foreign: None,

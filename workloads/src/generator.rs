@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gpubench_record::LoadSpec;
+use gpubench_record::{Bursts, LoadSpec};
 
 use crate::clock::{ClockError, Seat, Time};
 use crate::log::LogWriter;
@@ -37,6 +37,15 @@ const POLL_NS: u64 = 1_000_000;
 
 /// Requests that may fail one after the other before the cell is given up.
 pub const ERRORS_IN_A_ROW_MAX: u32 = 16;
+
+/// How arrivals bunch, as schedules are made of it.
+#[must_use]
+pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
+    gpubench_stats::Bursts {
+        requests: bursts.requests,
+        peak: bursts.peak,
+    }
+}
 
 /// The driver refused or reported an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -198,6 +198,7 @@ fn issuing_allocates_nothing_between_the_first_request_and_the_last() -> Checked
             open_start_ns: 3 * MS,
             open_end_ns: 15 * MS,
             rate_per_s: 10_000.0,
+            bursts: None,
             seed: 1,
             outstanding_max: 64,
         },

@@ -186,6 +186,8 @@ pub enum Role {
     Victim,
     /// Stresses one resource.
     Aggressor,
+    /// Does beside the victim what the victim does, at the same load, and is not measured.
+    Peer,
     /// Holds an open context and does nothing.
     Idle,
 }

@@ -18,6 +18,7 @@ pub mod probe;
 pub mod provenance;
 pub mod run;
 pub mod sample;
+pub mod service;
 pub mod tally;
 pub mod telemetry;
 pub mod version;
@@ -41,8 +42,9 @@ pub use probe::{
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
+pub use service::ServiceRow;
 pub use tally::FaultTally;
 pub use telemetry::TelemetryRow;
 pub use version::{FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};
-pub use workload::{LoadSpec, WorkloadSpec};
+pub use workload::{Bursts, LoadSpec, WorkloadSpec};

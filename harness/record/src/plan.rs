@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::{Condition, Role, SubAxis};
 use crate::fault::FaultTrial;
 use crate::foreign::ForeignVictim;
+use crate::workload::Bursts;
 
 /// The resolved plan of a run: what the profile asked for on the host at hand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,19 @@ pub struct Plan {
     /// Open-loop arrivals of one victim over its native rate.
     #[serde(default)]
     pub load: f64,
+    /// How these arrivals bunch, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Bursts>,
+    /// The latency that an open-loop request may take at most, where one is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo_ns: Option<u64>,
+    /// What the neighbours of a contended cell do, in order, the last word for all that follow;
+    /// empty where all run the aggressor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<String>,
+    /// Numbers of tenants, fewer than `tenants`, that contended cells are run with too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<u32>,
     /// Native service time that victims' requests are calibrated to.
     #[serde(default)]
     pub service_ns: u64,

@@ -12,6 +12,7 @@ use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
+use crate::service::ServiceRow;
 use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
@@ -46,6 +47,10 @@ pub struct RunRecord {
     pub matrix: Vec<MatrixRow>,
     /// The overall levels.
     pub overall: Vec<OverallRow>,
+    /// What victims got of a promised latency and at several numbers of tenants, where the profile
+    /// asks for either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service: Vec<ServiceRow>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
     /// What probes found, where they were asked for.

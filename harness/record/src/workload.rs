@@ -15,6 +15,15 @@ pub struct WorkloadSpec {
     pub params: BTreeMap<String, u64>,
 }
 
+/// How the requests of an open loop bunch: bursts, and pauses for thought between them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bursts {
+    /// Mean requests of a burst.
+    pub requests: f64,
+    /// Rate within a burst over the mean rate.
+    pub peak: f64,
+}
+
 /// How requests are offered. All instants are nanoseconds since the cell's common start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
@@ -29,8 +38,11 @@ pub enum LoadSpec {
         open_start_ns: u64,
         /// End of the open loop.
         open_end_ns: u64,
-        /// Poisson arrivals per second.
+        /// Arrivals per second, Poisson unless they bunch.
         rate_per_s: f64,
+        /// How they bunch, if they do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bursts: Option<Bursts>,
         /// Seed of the arrival schedule, shared by all cells of a block.
         seed: u64,
         /// Most requests outstanding before the cell counts as overloaded.

@@ -247,6 +247,7 @@ impl Probe {
             open_start_ns: closed_end_ns,
             open_end_ns: closed_end_ns,
             rate_per_s: found.rate_per_s,
+            bursts: None,
             seed: 1,
             outstanding_max: 1,
         };

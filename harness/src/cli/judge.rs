@@ -121,6 +121,7 @@ pub fn score_again(
     run.overall = scored.overall;
     run.probe_figures = scored.probe_figures;
     run.fault_tallies = scored.fault_tallies;
+    run.service = scored.service;
     Ok(())
 }
 
@@ -275,6 +276,8 @@ fn one(
         offered_per_s: entry(&cell.victim)
             .filter(|_| has_schedule)
             .map(|entry| offered_per_s(&run.plan, entry)),
+        bursts: run.plan.bursts,
+        slo_ns: run.plan.slo_ns,
         aggressor_peak_per_s: cell
             .aggressor
             .as_ref()

@@ -45,8 +45,10 @@ pub(super) fn judge(
 /// What the aggressors achieved. Throttling them is good isolation, not a weak test, so this is
 /// told and not judged.
 fn rates(seen: &Observed<'_>, aggressors: &[&Tenant<'_>], window: Span, found: &mut Findings) {
+    // Of the aggressor that the cell is about: others beside it do work of another kind.
     let rates: Option<Vec<f64>> = aggressors
         .iter()
+        .filter(|tenant| tenant.workload == seen.cell.aggressor.as_deref())
         .map(|tenant| completions_per_s(tenant, window))
         .collect();
     let Some(total) = rates.map(|rates| rates.iter().sum::<f64>()) else {

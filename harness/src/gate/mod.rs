@@ -25,7 +25,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Cell, CellResult, Durations, GateResult, GateState, Outcome, Proof, Role, SampleRow,
+    Bursts, Cell, CellResult, Durations, GateResult, GateState, Outcome, Proof, Role, SampleRow,
     TenantResult, Thresholds,
 };
 
@@ -54,6 +54,10 @@ pub mod figure {
 pub const CLOSED_REQUESTS: &str = "closed";
 /// Name of the count of open-loop requests in `CellResult::requests`.
 pub const OPEN_REQUESTS: &str = "open";
+/// Name of the count of requests that the schedule brought, where a latency was promised.
+pub const OFFERED_REQUESTS: &str = "offered";
+/// Name of the count of those that ended well within the promised latency.
+pub const WITHIN_SLO_REQUESTS: &str = "within_slo";
 
 /// Which clock the tenants were stamped with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +81,12 @@ pub struct Observed<'a> {
     pub clock: ClockKind,
     /// Its tenants, the victim first.
     pub tenants: &'a [Tenant<'a>],
-    /// Rate of the Poisson schedule; absent if nobody wrote it down.
+    /// Rate of the schedule; absent if nobody wrote it down.
     pub offered_per_s: Option<f64>,
+    /// How its arrivals bunch, if they do.
+    pub bursts: Option<Bursts>,
+    /// The latency that was promised, if one was.
+    pub slo_ns: Option<u64>,
     /// Native peak rate of one aggressor alone, from calibration.
     pub aggressor_peak_per_s: Option<f64>,
     /// Why the cell was given up, if it was.

@@ -7,11 +7,14 @@
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Condition, GateState, Phase, SampleRow, SampleStatus};
-use gpubench_stats::poisson_schedule_ns;
+use gpubench_stats::schedule_ns;
 
 use super::quantiles::{lateness_p99_ns, put, quantile_ns};
 use super::spans::{Span, Windows};
-use super::{Findings, OPEN_REQUESTS, Observed, Tenant, figure, samples};
+use super::{
+    Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Observed, Tenant, WITHIN_SLO_REQUESTS, figure,
+    samples,
+};
 
 /// Name of the gate. In a contended cell that overloads it stands as not evaluated, since whether
 /// that is a finding depends on N and S of the same block; scoring reads it there.
@@ -40,6 +43,9 @@ pub(super) fn judge(
         Some(planned_ns) => planned_ns.clone(),
         None => rows.iter().map(|row| row.t_sched_ns).collect(),
     };
+    if let Some(slo_ns) = seen.slo_ns {
+        within(slo_ns, offered_ns.len(), &rows, found);
+    }
     let backlog = Backlog::of(&offered_ns, &rows, windows.open);
     figures(&backlog, &offered_ns, windows.open, found);
     let why = backlog.overload(victim.overloaded);
@@ -62,13 +68,27 @@ pub(super) fn judge(
 fn planned_arrivals(seen: &Observed<'_>, open: Span) -> Option<Vec<u64>> {
     let rate_per_s = seen.offered_per_s?;
     let seed = seen.cell.schedule_seed;
-    let offsets_ns = poisson_schedule_ns(rate_per_s, open.length_ns(), seed).ok()?;
+    let bursts = seen.bursts.map(gpubench_workloads::generator::shape);
+    let offsets_ns = schedule_ns(rate_per_s, open.length_ns(), seed, bursts).ok()?;
     Some(
         offsets_ns
             .iter()
             .map(|offset_ns| open.start_ns + offset_ns)
             .collect(),
     )
+}
+
+/// How many of the offered requests kept the promise. One that failed, never ended or was never
+/// issued did not.
+fn within(slo_ns: u64, offered: usize, rows: &[SampleRow], found: &mut Findings) {
+    let kept = |row: &&SampleRow| {
+        let latency_ns = row.latency_ns().filter(|_| row.status == SampleStatus::Ok);
+        latency_ns.is_some_and(|latency_ns| latency_ns <= slo_ns)
+    };
+    let kept = rows.iter().filter(kept).count();
+    for (name, count) in [(OFFERED_REQUESTS, offered), (WITHIN_SLO_REQUESTS, kept)] {
+        found.requests.insert(name.to_owned(), count as u64);
+    }
 }
 
 /// The victim was offered exactly the arrivals that every cell of its block is offered.

@@ -186,6 +186,8 @@ fn a_neighbour_too_many_is_not_the_planned_cell() {
             clock: ClockKind::Virtual,
             tenants,
             offered_per_s: None,
+            bursts: None,
+            slo_ns: None,
             aggressor_peak_per_s: None,
             failure: None,
             host: Host::default(),

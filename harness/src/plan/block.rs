@@ -29,6 +29,8 @@ pub(super) struct Draft {
     dose: f64,
     /// Whether neighbours are kept out.
     alone: bool,
+    /// Tenants, if fewer than the plan has.
+    fewer: Option<u32>,
 }
 
 impl Draft {
@@ -61,14 +63,15 @@ impl<'a> Group<'a> {
 
     /// Every cell of one block of this group, in report order. The aggressors of one victim on one
     /// sub-axis share its cells without an aggressor.
-    pub(super) fn cells(&self, pairs: &[&'static Pair], doses: &[f64]) -> Vec<Draft> {
+    pub(super) fn cells(&self, plan: &Layout<'_>) -> Vec<Draft> {
+        let (pairs, doses) = (plan.pairs, plan.doses);
         let mut drafts = Vec::new();
         for (number, &first) in pairs.iter().enumerate() {
             let same = |pair: &Pair| (pair.sub_axis, pair.victim) == (first.sub_axis, first.victim);
             if pairs[..number].iter().any(|pair| same(pair)) {
                 continue;
             }
-            let mut push = |variant: &VariantRef, pair, condition: Condition, dose| {
+            let mut push_with = |variant: &VariantRef, pair, condition: Condition, dose, fewer| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
                 let alone = condition.is_native() || self.turns_away(&variant);
                 drafts.push(Draft {
@@ -78,7 +81,11 @@ impl<'a> Group<'a> {
                     condition,
                     dose,
                     alone,
+                    fewer,
                 });
+            };
+            let mut push = |variant: &VariantRef, pair, condition, dose| {
+                push_with(variant, pair, condition, dose, None);
             };
             if self.members.iter().any(|member| member.needs_native) {
                 let native = VariantRef::new(EXCLUSIVE, EXCLUSIVE);
@@ -101,6 +108,14 @@ impl<'a> Group<'a> {
             }
             for form in self.unprotected_forms() {
                 beside().for_each(|(pair, dose)| push(form, pair, Condition::U, dose));
+            }
+            for member in self.contestants().filter(|member| !member.turns_away) {
+                for (&pair, &tenants) in aggressors
+                    .iter()
+                    .flat_map(|pair| plan.sweep.iter().map(move |tenants| (pair, tenants)))
+                {
+                    push_with(&member.variant, pair, Condition::C, 1.0, Some(tenants));
+                }
             }
         }
         drafts
@@ -152,7 +167,7 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             groups.iter().collect()
         };
         for group in visit {
-            let mut drafts = group.cells(plan.pairs, plan.doses);
+            let mut drafts = group.cells(plan);
             let purpose = format!("order {}", group.name);
             ScheduleRng::new(derive(plan.seed, &purpose, first)).shuffle(&mut drafts);
             // Stable: within each state of the host the order stays random.
@@ -163,7 +178,7 @@ pub(super) fn in_order(groups: &[Group<'_>], plan: &Layout<'_>) -> Vec<Cell> {
             }
         }
     }
-    number(&mut cells, plan.blocks);
+    number(&mut cells, plan);
     cells
 }
 
@@ -175,6 +190,10 @@ pub(super) struct Layout<'a> {
     pub blocks: u32,
     /// Tenants in a contended cell.
     pub tenants: u32,
+    /// What the neighbours of a contended cell do.
+    pub neighbours: &'a [String],
+    /// Smaller numbers of tenants for contended cells.
+    pub sweep: &'a [u32],
     /// Pairs of victim and aggressor to run.
     pub pairs: &'a [&'static Pair],
     /// Doses of the aggressor.
@@ -212,15 +231,26 @@ impl Layout<'_> {
             role: Role::Victim,
             workload: Some(draft.pair.victim.to_owned()),
         };
-        let neighbours = if draft.alone { 0 } else { self.tenants - 1 };
-        let neighbour = |number| CellTenant {
-            tenant: format!("neighbour-{number}"),
-            role: if aggressor.is_some() {
-                Role::Aggressor
-            } else {
-                Role::Idle
-            },
-            workload: aggressor.map(str::to_owned),
+        let neighbours = if draft.alone {
+            0
+        } else {
+            draft.fewer.unwrap_or(self.tenants) - 1
+        };
+        let neighbour = |number: u32| {
+            let words = self.neighbours;
+            let last = words.len().saturating_sub(1);
+            let word = words.get((number as usize - 1).min(last));
+            let (role, workload) = match (aggressor, word.map(String::as_str)) {
+                (None, _) => (Role::Idle, None),
+                (Some(_), Some("peer")) => (Role::Peer, Some(draft.pair.victim)),
+                (Some(aggressor), None | Some("aggressor")) => (Role::Aggressor, Some(aggressor)),
+                (Some(_), Some(other)) => (Role::Aggressor, Some(other)),
+            };
+            CellTenant {
+                tenant: format!("neighbour-{number}"),
+                role,
+                workload: workload.map(str::to_owned),
+            }
         };
         std::iter::once(victim)
             .chain((1..=neighbours).map(neighbour))
@@ -229,7 +259,8 @@ impl Layout<'_> {
 }
 
 /// Gives every cell its id: a number that sorts in run order, then what it is.
-fn number(cells: &mut [Cell], blocks: u32) {
+fn number(cells: &mut [Cell], plan: &Layout<'_>) {
+    let blocks = plan.blocks;
     let digits = |count: usize| count.saturating_sub(1).to_string().len();
     let number_width = digits(cells.len()).max(4);
     let block_width = digits(blocks as usize).max(2);
@@ -243,7 +274,11 @@ fn number(cells: &mut [Cell], blocks: u32) {
             cell.condition.as_str().replace('\'', "2"),
         ];
         let dose = (cell.dose > 0.0 && cell.dose < 1.0).then(|| format!("dose{}", cell.dose));
-        let parts = what.into_iter().chain(cell.aggressor.clone()).chain(dose);
+        let tenants = cell.tenants.len();
+        let fewer = cell.condition.has_aggressor() && tenants < plan.tenants as usize;
+        let fewer = fewer.then(|| format!("tenants{tenants}"));
+        let parts = what.into_iter().chain(cell.aggressor.clone());
+        let parts = parts.chain(dose).chain(fewer);
         cell.id = parts.collect::<Vec<_>>().join("-");
     }
 }

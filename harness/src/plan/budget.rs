@@ -77,7 +77,9 @@ pub(super) fn fit(profile: &Profile, per_block: PerBlock) -> Result<Fit, PlanErr
         });
     }
     let durations = shrink(&full, &enough_arrivals(profile, least, cell_ns), cell_ns);
-    if durations.open_ns < open_ns_for_p99(profile)
+    // A promised latency is held against the open loop of every cell.
+    if profile.slo.ns == 0
+        && durations.open_ns < open_ns_for_p99(profile)
         && let Some(durations) = few_open_loops(profile, &full, least, per_block)
     {
         return Ok(Fit {

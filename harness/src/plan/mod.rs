@@ -3,6 +3,8 @@
 //!
 //! Pure: no device, no clock, no files. Equal inputs give equal plans.
 
+#[cfg(test)]
+mod archetypes;
 mod block;
 mod budget;
 pub mod capability;
@@ -49,9 +51,17 @@ pub fn plan(
         });
     }
     let groups = Group::sort(&runnable);
-    let drafts = groups
-        .iter()
-        .flat_map(|group| group.cells(&pairs, &profile.doses));
+    let layout = Layout {
+        seed: profile.seed,
+        blocks: 0,
+        tenants: profile.tenants,
+        neighbours: &profile.neighbours,
+        sweep: &profile.sweep,
+        pairs: &pairs,
+        doses: &profile.doses,
+        open_everywhere: true,
+    };
+    let drafts = groups.iter().flat_map(|group| group.cells(&layout));
     let per_block = PerBlock::of(drafts, asks_for_jitter(profile));
     if per_block.cells == 0 {
         let reasons = skips
@@ -67,12 +77,9 @@ pub fn plan(
         open_everywhere,
     } = budget::fit(profile, per_block)?;
     let layout = Layout {
-        seed: profile.seed,
         blocks,
-        tenants: profile.tenants,
-        pairs: &pairs,
-        doses: &profile.doses,
         open_everywhere,
+        ..layout
     };
     Ok(Plan {
         profile: profile.name.clone(),
@@ -82,6 +89,10 @@ pub fn plan(
         tenants: profile.tenants,
         share: profile.share.value(),
         load: profile.load_of_one(),
+        bursts: profile.bursts.shape(),
+        slo_ns: Some(profile.slo.ns).filter(|&slo_ns| slo_ns > 0),
+        neighbours: profile.neighbours.clone(),
+        sweep: profile.sweep.clone(),
         service_ns: profile.service.ns,
         telemetry_period_ns: profile.telemetry_period.ns,
         axes: asked_axes(profile),

@@ -39,6 +39,30 @@ pub const CATALOGUE: &[BuiltIn] = &[
         name: "nightly",
         text: include_str!("../../../profiles/nightly.toml"),
     },
+    BuiltIn {
+        name: "online-inference",
+        text: include_str!("../../../profiles/online-inference.toml"),
+    },
+    BuiltIn {
+        name: "notebooks",
+        text: include_str!("../../../profiles/notebooks.toml"),
+    },
+    BuiltIn {
+        name: "batch-training",
+        text: include_str!("../../../profiles/batch-training.toml"),
+    },
+    BuiltIn {
+        name: "student-lab",
+        text: include_str!("../../../profiles/student-lab.toml"),
+    },
+    BuiltIn {
+        name: "saas-hostile",
+        text: include_str!("../../../profiles/saas-hostile.toml"),
+    },
+    BuiltIn {
+        name: "oversubscription",
+        text: include_str!("../../../profiles/oversubscription.toml"),
+    },
 ];
 
 /// Every name.

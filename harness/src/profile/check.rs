@@ -35,6 +35,9 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
         &axis::aggressors(),
     )?;
     numbers(profile)?;
+    neighbours(profile)?;
+    sweep(profile)?;
+    bursts(profile)?;
     within("faults.trials", profile.faults.trials, 1, TRIALS_MAX)?;
     doses(&profile.doses)?;
     blocks(profile)?;
@@ -112,6 +115,7 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
         Span::from_ns(10_000),
         Span::from_s(1),
     )?;
+    within("slo", profile.slo, Span::from_ns(0), Span::from_s(60))?;
     within(
         "device_time",
         profile.device_time,
@@ -149,6 +153,70 @@ fn windows(windows: &[Span]) -> Result<(), Fault> {
             let fault = Fault::at(KEY, format!("{window} is no window here"), ACCEPTED);
             return Err(fault.element(index));
         }
+    }
+    Ok(())
+}
+
+/// What a neighbour does that is none of the catalogue's.
+const AGGRESSOR: &str = "aggressor";
+const PEER: &str = "peer";
+
+fn neighbours(profile: &Profile) -> Result<(), Fault> {
+    const KEY: &str = "neighbours";
+    let words = &profile.neighbours;
+    if words.first().is_none_or(|first| first != AGGRESSOR) {
+        let problem = "the first neighbour runs the aggressor that a cell is about";
+        let accepted = "a list that begins with \"aggressor\"";
+        return Err(Fault::at(KEY, problem, accepted));
+    }
+    let others = profile.tenants.saturating_sub(1) as usize;
+    if words.len() > others {
+        let problem = format!("{} words for {others} neighbours", words.len());
+        return Err(Fault::at(KEY, problem, format!("at most {others}")));
+    }
+    let aggressors = axis::aggressors();
+    for (index, word) in words.iter().enumerate() {
+        let problem = if word == PEER && profile.foreign.victim().is_some() {
+            "a program of one's own has no peers".to_owned()
+        } else if [AGGRESSOR, PEER].contains(&word.as_str()) || aggressors.contains(&word.as_str())
+        {
+            continue;
+        } else {
+            format!("no neighbour does \"{word}\"")
+        };
+        let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
+        return Err(Fault::at(KEY, problem, accepted).element(index));
+    }
+    Ok(())
+}
+
+fn sweep(profile: &Profile) -> Result<(), Fault> {
+    let most = profile.tenants.saturating_sub(1);
+    let mut before = 1;
+    for (index, &tenants) in profile.sweep.iter().enumerate() {
+        if tenants <= before || tenants > most {
+            let problem = format!("{tenants} tenants");
+            let accepted = format!("rising numbers from 2 to {most}, below tenants");
+            return Err(Fault::at("sweep", problem, accepted).element(index));
+        }
+        before = tenants;
+    }
+    Ok(())
+}
+
+fn bursts(profile: &Profile) -> Result<(), Fault> {
+    let bursts = profile.bursts;
+    if !(0.0..=10_000.0).contains(&bursts.requests) {
+        let problem = format!("{} is no size of a burst", bursts.requests);
+        return Err(Fault::at("bursts.requests", problem, "0 to 10000"));
+    }
+    if bursts.requests > 0.0 && !(bursts.peak > 1.0 && bursts.peak <= 1_000.0) {
+        let problem = format!("{} is no peak", bursts.peak);
+        return Err(Fault::at(
+            "bursts.peak",
+            problem,
+            "above 1 and at most 1000",
+        ));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ mod thresholds;
 pub mod units;
 mod wanted;
 
-use gpubench_record::Thresholds;
+use gpubench_record::{Bursts, Thresholds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,12 @@ pub struct Profile {
     pub aggressors: Wanted,
     /// Tenants on the GPU in a contended cell: one victim, and neighbours with the aggressor.
     pub tenants: u32,
+    /// What the neighbours of a contended cell do, in order, the last word for all that follow:
+    /// `aggressor`, which the first does; the name of one more aggressor; or `peer`, which does
+    /// what the victim does, at its load.
+    pub neighbours: Vec<String>,
+    /// Smaller numbers of tenants that contended cells are run with too.
+    pub sweep: Vec<u32>,
     /// Share of every resource that the victim abides by.
     pub share: Share,
     /// Seed of the order of cells and of the arrival schedules.
@@ -63,6 +69,10 @@ pub struct Profile {
     pub service: Span,
     /// Open-loop load as a fraction of the native rate, divided by the number of tenants.
     pub load: f64,
+    /// Latency that an open-loop request may take at most; 0 promises nothing.
+    pub slo: Span,
+    /// How open-loop arrivals bunch.
+    pub bursts: BurstOptions,
     /// Fractions of its native peak that the aggressor offers; scores are taken at 1.
     pub doses: Vec<f64>,
     /// Most time that the cells may keep the device busy.
@@ -100,6 +110,28 @@ pub struct Profile {
     pub mig_mps: MigMpsOptions,
     /// Options of the mechanism `hami`.
     pub hami: HamiOptions,
+}
+
+/// How open-loop arrivals bunch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BurstOptions {
+    /// Mean requests of a burst; 0 for arrivals that do not bunch.
+    pub requests: f64,
+    /// Rate within a burst over the mean rate: above 1; pauses for thought take the rest of the
+    /// time.
+    pub peak: f64,
+}
+
+impl BurstOptions {
+    /// The bursts, if there are any.
+    #[must_use]
+    pub fn shape(self) -> Option<Bursts> {
+        (self.requests > 0.0).then_some(Bursts {
+            requests: self.requests,
+            peak: self.peak,
+        })
+    }
 }
 
 /// Bounds of the number of blocks.

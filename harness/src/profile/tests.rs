@@ -31,9 +31,10 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
-         mechanisms, axes, victims, aggressors, tenants, share, seed, service, load, doses, \
-         device_time, telemetry_period, probe_windows, blocks, cell, cell_min, faults, \
-         thresholds, foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, hami)",
+         mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
+         load, slo, bursts, doses, device_time, telemetry_period, probe_windows, blocks, cell, \
+         cell_min, faults, thresholds, foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, \
+         hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -56,6 +57,29 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nprobe_windows = [\"10ms\", \"25ms\"]\n",
         "profile mine.toml:2: key `probe_windows`: 25ms is no window here (accepted: \"5ms\" to \
          \"10s\", each once, all multiples of the shortest)",
+    ),
+    (
+        "version = 1\nneighbours = [\"peer\"]\n",
+        "profile mine.toml:2: key `neighbours`: the first neighbour runs the aggressor that a cell \
+         is about (accepted: a list that begins with \"aggressor\")",
+    ),
+    (
+        "version = 1\nneighbours = [\"aggressor\", \"peer\"]\n",
+        "profile mine.toml:2: key `neighbours`: 2 words for 1 neighbours (accepted: at most 1)",
+    ),
+    (
+        "version = 1\ntenants = 4\nsweep = [2, 4]\n",
+        "profile mine.toml:3: key `sweep`: 4 tenants (accepted: rising numbers from 2 to 3, below \
+         tenants)",
+    ),
+    (
+        "version = 1\n[bursts]\nrequests = 5.0\npeak = 1.0\n",
+        "profile mine.toml:4: key `bursts.peak`: 1 is no peak (accepted: above 1 and at most 1000)",
+    ),
+    (
+        "version = 1\n[foreign]\ncommand = \"  \"\n",
+        "profile mine.toml:3: key `foreign.command`: no command (accepted: a shell command; \"\" \
+         for no program of one's own)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",
@@ -214,7 +238,9 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
     let missing = load("no/such.toml", &Overrides::default());
     assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
     let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
-    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, or the path of a \
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, \
+                online-inference, notebooks, batch-training, student-lab, saas-hostile, \
+                oversubscription, or the path of a \
                 .toml file)";
     assert_eq!(unknown, Err(line.to_owned()));
     Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpubench_record::foreign::FOREIGN;
 use gpubench_record::wire::WAIVED;
-use gpubench_record::{Calibration, CalibrationEntry, FromTenant, RunEvent, ToTenant};
+use gpubench_record::{Calibration, CalibrationEntry, FromTenant, Role, RunEvent, ToTenant};
 
 use super::crew::Crew;
 use super::{Run, RunError, peaks};
@@ -30,7 +30,9 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
         .collect();
     let aggressors: BTreeSet<String> = cells
         .iter()
-        .filter_map(|cell| cell.aggressor.clone())
+        .flat_map(|cell| &cell.tenants)
+        .filter(|tenant| tenant.role == Role::Aggressor)
+        .filter_map(|tenant| tenant.workload.clone())
         .collect();
     let share = run.setup.plan.share;
     let mut entries = BTreeMap::new();

@@ -150,7 +150,7 @@ async fn prepare(
             .workload
             .as_ref()
             .and_then(|name| calibration.entries.get(name));
-        let load = load(run, calibration, cell, tenant.role);
+        let load = load(run, calibration, cell, place);
         let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
         let message = ToTenant::Prepare {
             cell: cell.id.clone(),
@@ -263,10 +263,21 @@ fn abandon_all(run: &Run, cell: &Cell) -> Result<(), RunError> {
 }
 
 /// How a tenant of a cell is loaded.
-fn load(run: &Run, calibration: &Calibration, cell: &Cell, role: Role) -> LoadSpec {
-    let durations = run.setup.plan.durations_of(cell);
+fn load(run: &Run, calibration: &Calibration, cell: &Cell, place: usize) -> LoadSpec {
+    let plan = &run.setup.plan;
+    let durations = plan.durations_of(cell);
     let end_ns = durations.cell_ns();
-    match role {
+    let native = calibration
+        .entries
+        .get(&cell.victim)
+        .map_or(0.0, |entry| entry.native_rate_per_s);
+    let rate_per_s = native * plan.load;
+    // No more can be outstanding than arrive; twice that leaves room for the draw.
+    let outstanding_max = |length_ns: u64| {
+        let arrivals = rate_per_s * length_ns as f64 / 1e9;
+        ((arrivals * 2.0) as u32 + 64).min(OUTSTANDING_MAX)
+    };
+    match cell.tenants[place].role {
         Role::Idle => LoadSpec::Idle { end_ns },
         Role::Aggressor => LoadSpec::Aggressor {
             end_ns,
@@ -274,23 +285,28 @@ fn load(run: &Run, calibration: &Calibration, cell: &Cell, role: Role) -> LoadSp
             period_ns: PERIOD_NS,
             depth: DEPTH,
         },
+        // At its load from the beginning to the end, with arrivals of its own.
+        Role::Peer => LoadSpec::Victim {
+            warmup_end_ns: 0,
+            closed_end_ns: 0,
+            open_start_ns: 0,
+            open_end_ns: end_ns,
+            rate_per_s,
+            bursts: plan.bursts,
+            seed: cell.schedule_seed ^ place as u64,
+            outstanding_max: outstanding_max(end_ns),
+        },
         Role::Victim => {
-            let native = calibration
-                .entries
-                .get(&cell.victim)
-                .map_or(0.0, |e| e.native_rate_per_s);
             let closed_end_ns = durations.warmup_ns + durations.closed_ns;
-            let rate_per_s = native * run.setup.plan.load;
-            let arrivals = rate_per_s * durations.open_ns as f64 / 1e9;
             LoadSpec::Victim {
                 warmup_end_ns: durations.warmup_ns,
                 closed_end_ns,
                 open_start_ns: closed_end_ns + durations.gap_ns,
                 open_end_ns: end_ns,
                 rate_per_s,
+                bursts: plan.bursts,
                 seed: cell.schedule_seed,
-                // No more can be outstanding than arrive; twice that leaves room for the draw.
-                outstanding_max: ((arrivals * 2.0) as u32 + 64).min(OUTSTANDING_MAX),
+                outstanding_max: outstanding_max(durations.open_ns),
             }
         }
     }

@@ -75,7 +75,9 @@ impl<'a> Cells<'a> {
         let mut by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>> = BTreeMap::new();
         for cell in &plan.cells {
             let result = results.remove(cell.id.as_str());
-            if cell.condition.has_aggressor() && cell.dose < FULL_DOSE {
+            // Scores are taken with everybody at work, at full dose.
+            let few = !plan.sweep.is_empty() && cell.tenants.len() < plan.tenants as usize;
+            if cell.condition.has_aggressor() && (cell.dose < FULL_DOSE || few) {
                 continue;
             }
             let key = Key {

@@ -31,6 +31,7 @@ mod probe_figures;
 mod reference;
 mod resource;
 mod row;
+mod service;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{
     Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow, Plan,
-    ProbeFigure, ProbeResult,
+    ProbeFigure, ProbeResult, ServiceRow,
 };
 
 use cells::{Cells, Pair};
@@ -94,6 +95,8 @@ pub struct Scored {
     pub probe_figures: Vec<ProbeFigure>,
     /// What the trials of each fault come to.
     pub fault_tallies: Vec<FaultTally>,
+    /// What victims got of a promised latency, and at several numbers of tenants.
+    pub service: Vec<ServiceRow>,
 }
 
 /// A record that contradicts itself.
@@ -141,6 +144,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
             .into_iter()
             .flat_map(|mechanism| fault::tallies(&context, mechanism))
             .collect(),
+        service: service::rows(&context),
     })
 }
 
@@ -178,6 +182,12 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             rows.push(jitter::row(context, mechanism, pair));
         }
         rows.extend(fault::rows(context, mechanism));
+    }
+    let neighbours = &context.input.plan.neighbours;
+    if neighbours.len() > 1 {
+        for row in rows.iter_mut().filter(|row| row.matrix.aggressor.is_some()) {
+            row.warn(format!("neighbours: {}", neighbours.join(", ")));
+        }
     }
     if context.input.plan.foreign.is_some() {
         for row in &mut rows {

@@ -36,4 +36,4 @@ pub use estimate::{Estimate, NoEstimate};
 pub use log_ratio::LogRatio;
 pub use quantile::Sorted;
 pub use rng::ScheduleRng;
-pub use schedule::{ScheduleError, poisson_schedule_ns, schedule_hash};
+pub use schedule::{Bursts, ScheduleError, poisson_schedule_ns, schedule_hash, schedule_ns};

@@ -164,6 +164,7 @@ impl Document {
         let mut notes = Notes::default();
         let mut tables = vec![
             tables::matrix(record, &mut notes),
+            tables::service(record, &mut notes),
             tables::more_figures(record),
             tables::mechanisms(record, &mut notes),
             faults::faults(record),

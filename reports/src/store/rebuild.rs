@@ -113,6 +113,7 @@ fn unscored(
         overall: Vec::new(),
         cells: Vec::new(),
         probes: Vec::new(),
+        service: Vec::new(),
         probe_figures: Vec::new(),
         fault_trials: Vec::new(),
         fault_trials_stopped: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpubench_kernels::driver;
 use gpubench_record::wire::{FaultPart, Inside, Participants, WAIVED};
 use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
-use gpubench_stats::{poisson_schedule_ns, schedule_hash};
+use gpubench_stats::{schedule_hash, schedule_ns};
 
 use super::breaking;
 use super::evidence;
@@ -17,7 +17,7 @@ use crate::clock::thread::Cores;
 use crate::clock::{Clock, Seat, Time};
 use crate::device::{NoDevice, Requests};
 use crate::fault::{Armed, Arming};
-use crate::generator::{Outcome, Part, Reap, play};
+use crate::generator::{Outcome, Part, Reap, play, shape};
 use crate::load;
 use crate::log::LogWriter;
 
@@ -430,11 +430,13 @@ fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
             open_start_ns,
             open_end_ns,
             rate_per_s,
+            bursts,
             seed,
             ..
         } => {
             let duration_ns = open_end_ns.saturating_sub(*open_start_ns);
-            poisson_schedule_ns(*rate_per_s, duration_ns, *seed).doing("preparing a cell")
+            let bursts = bursts.map(shape);
+            schedule_ns(*rate_per_s, duration_ns, *seed, bursts).doing("preparing a cell")
         }
         LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => Ok(Vec::new()),
     }

@@ -16,7 +16,7 @@ use gpubench_record::foreign::{
     ACCEPTED, DESCRIPTOR_ENV, FOREIGN, FromProgram, Reports, Request, RunOrder, ToProgram,
 };
 use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
-use gpubench_stats::{poisson_schedule_ns, schedule_hash};
+use gpubench_stats::{schedule_hash, schedule_ns};
 
 use crate::child::{self, Failure};
 use crate::clock::{Clock, Time};
@@ -215,6 +215,7 @@ impl Foreign {
             open_start_ns,
             open_end_ns,
             rate_per_s,
+            bursts,
             seed,
             ..
         } = load
@@ -224,7 +225,8 @@ impl Foreign {
         let mut arrivals_ns = Vec::new();
         if open.follows {
             let length_ns = open_end_ns.saturating_sub(open_start_ns);
-            arrivals_ns = poisson_schedule_ns(rate_per_s, length_ns, seed)
+            let bursts = bursts.map(crate::generator::shape);
+            arrivals_ns = schedule_ns(rate_per_s, length_ns, seed, bursts)
                 .map_err(|error| fail(error.to_string()))?;
         }
         let hash = open

@@ -135,6 +135,7 @@ mod tests {
         open_start_ns: 40,
         open_end_ns: 100,
         rate_per_s: 1.0,
+        bursts: None,
         seed: 1,
         outstanding_max: 4,
     };

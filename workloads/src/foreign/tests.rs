@@ -51,6 +51,7 @@ fn cell(log: &Path) -> [ToTenant; 2] {
             open_start_ns: 30_000_000,
             open_end_ns: 60_000_000,
             rate_per_s: 100.0,
+            bursts: None,
             seed: 1,
             outstanding_max: 10,
         },

@@ -65,6 +65,7 @@ fn victim(outstanding_max: u32) -> LoadSpec {
         open_start_ns: 30 * MS,
         open_end_ns: 60 * MS,
         rate_per_s: 250.0,
+        bursts: None,
         seed: 1,
         outstanding_max,
     }
@@ -77,6 +78,7 @@ fn open_only(outstanding_max: u32) -> LoadSpec {
             open_start_ns,
             open_end_ns,
             rate_per_s,
+            bursts,
             seed,
             ..
         } => LoadSpec::Victim {
@@ -85,6 +87,7 @@ fn open_only(outstanding_max: u32) -> LoadSpec {
             open_start_ns,
             open_end_ns,
             rate_per_s,
+            bursts,
             seed,
             outstanding_max,
         },

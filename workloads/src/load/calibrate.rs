@@ -130,7 +130,7 @@ fn calibrate_with(
     let requests = workload.knob().map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
     let rate_per_s = match workload.role() {
         Role::Aggressor => bench.peak_rate_per_s(&spec, requests)?,
-        Role::Victim | Role::Idle => found.rate_per_s,
+        Role::Victim | Role::Peer | Role::Idle => found.rate_per_s,
     };
     let (service_ns, work_per_request) = (found.service_ns, found.work_per_request);
     Ok(Calibrated {
@@ -300,7 +300,7 @@ impl Search<'_> {
     fn tolerance(&self) -> f64 {
         match self.workload.role() {
             Role::Aggressor => TOLERANCE_AGGRESSOR,
-            Role::Victim | Role::Idle => TOLERANCE,
+            Role::Victim | Role::Peer | Role::Idle => TOLERANCE,
         }
     }
 

@@ -66,7 +66,7 @@ fn each_sub_axis_has_its_victim_and_its_aggressor() {
         let other = match workload.role() {
             Role::Victim => Role::Aggressor,
             Role::Aggressor => Role::Victim,
-            Role::Idle => panic!("{} is idle", workload.name()),
+            Role::Peer | Role::Idle => panic!("{} is idle", workload.name()),
         };
         // Power is drawn by everybody, and any victim may feel that there is less.
         if workload.sub_axis() == SubAxis::Power {

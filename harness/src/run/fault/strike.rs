@@ -102,6 +102,7 @@ fn prepare_victim(
             open_start_ns: window_ns,
             open_end_ns: window_ns,
             rate_per_s,
+            bursts: None,
             seed: trial.cell.schedule_seed,
             outstanding_max: OUTSTANDING,
         },

@@ -55,6 +55,7 @@ fn record() -> RunRecord {
         fault_trials: Vec::new(),
         fault_trials_stopped: None,
         fault_tallies: Vec::new(),
+        service: Vec::new(),
         claims: Vec::new(),
     }
 }

@@ -1,0 +1,226 @@
+//! What a victim got natively, solo and beside so many tenants: the share of its open-loop requests
+//! that kept the promised latency, and its rate over that of the same blocks solo.
+//!
+//! Only where the profile promises a latency or asks for several numbers of tenants. No level
+//! follows from these rows.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::{Cell, CellResult, Condition, Estimate, Outcome, Plan, ServiceRow, SubAxis};
+use gpubench_stats::Confidence;
+use gpubench_stats::effect::Effect;
+use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
+
+use super::figures::Logs;
+use super::{Context, EXCLUSIVE};
+use crate::gate::figure::CLOSED_RATE_PER_S;
+use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS};
+
+const UNIT: &str = "ratio";
+
+/// What one row is about, in the order of the rows.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    /// Of the mechanism in the plan; the reference comes first.
+    place: usize,
+    variant: &'a str,
+    sub_axis: SubAxis,
+    victim: &'a str,
+    condition: Condition,
+    aggressor: Option<&'a str>,
+    /// Tenants at work.
+    tenants: usize,
+}
+
+/// A block of a row: the cell, its result if its gates let it take part, and the solo one.
+struct Block<'a> {
+    number: u32,
+    result: Option<&'a CellResult>,
+    solo: Option<&'a CellResult>,
+    doubt: Option<&'a str>,
+}
+
+/// The rows, in report order; none where the profile asks for neither.
+pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
+    let plan = context.input.plan;
+    if plan.slo_ns.is_none() && plan.sweep.is_empty() {
+        return Vec::new();
+    }
+    let results = context.input.cells.iter();
+    let results: BTreeMap<&str, &CellResult> =
+        results.map(|result| (result.id.as_str(), result)).collect();
+    let mut solos: BTreeMap<Solo<'_>, &CellResult> = BTreeMap::new();
+    for cell in plan
+        .cells
+        .iter()
+        .filter(|cell| cell.condition == Condition::S)
+    {
+        let result = results.get(cell.id.as_str()).copied();
+        if let Some(result) = result.filter(|result| result.outcome.is_measured()) {
+            solos.insert(solo_of(cell), result);
+        }
+    }
+    let mut blocks: BTreeMap<Key<'_>, Vec<Block<'_>>> = BTreeMap::new();
+    for cell in &plan.cells {
+        let Some(key) = key(plan, cell) else { continue };
+        let result = results.get(cell.id.as_str()).copied();
+        blocks.entry(key).or_default().push(Block {
+            number: cell.block,
+            result: result.filter(|result| result.outcome.is_measured()),
+            solo: solos.get(&solo_of(cell)).copied(),
+            doubt: result.and_then(|result| result.outcome.reason.as_deref()),
+        });
+    }
+    blocks
+        .into_iter()
+        .map(|(key, blocks)| row(context, &key, &blocks))
+        .collect()
+}
+
+/// Which solo cell a cell is held against.
+type Solo<'a> = (&'a str, &'a str, SubAxis, &'a str, u32);
+
+fn solo_of(cell: &Cell) -> Solo<'_> {
+    (
+        &cell.group,
+        &cell.variant,
+        cell.sub_axis,
+        &cell.victim,
+        cell.block,
+    )
+}
+
+/// None for a cell that no row is made of: repetitions, unprotected forms, partial doses.
+fn key<'a>(plan: &Plan, cell: &'a Cell) -> Option<Key<'a>> {
+    let busy = match cell.condition {
+        Condition::N | Condition::S => 1,
+        Condition::C if cell.dose >= 1.0 => cell.tenants.len(),
+        _ => return None,
+    };
+    let mut planned = plan.mechanisms.iter();
+    let place = planned.position(|one| one.variant == cell.variant);
+    Some(Key {
+        place: match place {
+            _ if cell.variant == EXCLUSIVE => 0,
+            Some(place) => place + 1,
+            None => usize::MAX,
+        },
+        variant: &cell.variant,
+        sub_axis: cell.sub_axis,
+        victim: &cell.victim,
+        condition: cell.condition,
+        aggressor: cell.aggressor.as_deref(),
+        tenants: busy,
+    })
+}
+
+fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow {
+    let measured: Vec<(u32, &CellResult, Option<&CellResult>)> = blocks
+        .iter()
+        .filter_map(|block| Some((block.number, block.result?, block.solo)))
+        .collect();
+    let count = |result: &CellResult, name: &str| result.requests.get(name).copied();
+    let kept: Vec<(u64, u64)> = measured
+        .iter()
+        .filter_map(|(_, result, _)| {
+            let offered = count(result, OFFERED_REQUESTS).filter(|&offered| offered > 0)?;
+            Some((count(result, WITHIN_SLO_REQUESTS)?, offered))
+        })
+        .collect();
+    let mut mechanisms = context.input.mechanisms.iter();
+    let mechanism = mechanisms.find(|row| row.variant == key.variant);
+    let (have, need) = (measured.len(), context.blocks_min as usize);
+    let outcome = match mechanism {
+        Some(mechanism) if !mechanism.outcome.is_measured() => mechanism.outcome.clone(),
+        _ if have < need => {
+            let why = blocks.iter().find_map(|block| block.doubt);
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            Outcome::inconclusive(format!("rests on {have} blocks, {need} are needed{why}"))
+        }
+        _ => Outcome::measured(),
+    };
+    let name = key.variant.split('[').next().unwrap_or(key.variant);
+    ServiceRow {
+        mechanism: mechanism.map_or(name, |row| &row.name).to_owned(),
+        variant: key.variant.to_owned(),
+        sub_axis: key.sub_axis,
+        victim: key.victim.to_owned(),
+        condition: key.condition,
+        aggressor: key.aggressor.map(str::to_owned),
+        tenants: u32::try_from(key.tenants).unwrap_or(u32::MAX),
+        outcome,
+        retention: (key.condition == Condition::C)
+            .then(|| retention(&measured))
+            .flatten(),
+        within_slo: within(&kept),
+        requests: kept.iter().map(|(_, offered)| offered).sum(),
+    }
+}
+
+/// Closed-loop rates over those of the same blocks solo.
+fn retention(measured: &[(u32, &CellResult, Option<&CellResult>)]) -> Option<Estimate> {
+    let rate = |cell: &CellResult| cell.rates.get(CLOSED_RATE_PER_S).copied();
+    let per_block = measured.iter().filter_map(|&(block, beside, solo)| {
+        let log = rate(beside)?.ln() - rate(solo?)?.ln();
+        log.is_finite().then_some((block, log))
+    });
+    let (blocks, logs) = per_block.unzip();
+    Logs { blocks, logs }.ratio().ok()
+}
+
+/// The mean share over blocks. Its interval is the wider of two: by the spread of the blocks, which
+/// is nothing where every block kept all, and by Clopper and Pearson over all requests, which takes
+/// requests for independent and is therefore not enough where they queue.
+fn within(blocks: &[(u64, u64)]) -> Option<Estimate> {
+    let shares: Vec<f64> = blocks
+        .iter()
+        .map(|&(kept, offered)| kept as f64 / offered as f64)
+        .collect();
+    let spread = Effect::of_mean(&shares)
+        .ok()?
+        .interval(Confidence::P95)
+        .ok()?;
+    let (kept, offered) = blocks
+        .iter()
+        .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    let (kept, offered) = (u32::try_from(kept).ok()?, u32::try_from(offered).ok()?);
+    // Beyond so many the interval of the counts is far narrower than that of the blocks.
+    let pooled = (offered <= TRIALS_MAX)
+        .then(|| clopper_pearson(kept, offered, Confidence::P95).ok())
+        .flatten();
+    let (lo, hi) = pooled.map_or((spread.lo, spread.hi), |pooled| {
+        (spread.lo.min(pooled.lo), spread.hi.max(pooled.hi))
+    });
+    Some(Estimate {
+        value: spread.value,
+        lo: lo.max(0.0),
+        hi: hi.min(1.0),
+        n: spread.n,
+        unit: UNIT.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn blocks_that_kept_all_leave_the_doubt_of_so_many_requests() {
+        let found = within(&[(100, 100); 8]).expect("a share");
+        assert_eq!((found.value, found.hi, found.n), (1.0, 1.0, 8));
+        // 1 - (0.025)^(1/800), by Clopper and Pearson.
+        assert!((found.lo - 0.995_399).abs() < 1e-5, "{found:?}");
+    }
+
+    #[test]
+    fn blocks_that_differ_widen_it_beyond_their_requests() {
+        let blocks = [(100, 100), (100, 100), (60, 100), (20, 100)];
+        let found = within(&blocks).expect("a share");
+        assert!((found.value - 0.7).abs() < 1e-12);
+        // Mean 0.7, deviation 0.3830, t of 3 degrees 3.1824: 0.7 +/- 0.6094, cut at 1.
+        assert!((found.lo - 0.0906).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.hi, 1.0);
+        assert_eq!(within(&blocks[..1]), None, "one block has no spread");
+        assert_eq!(within(&[]), None);
+    }
+}
