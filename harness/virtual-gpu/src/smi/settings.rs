@@ -140,13 +140,13 @@ mod tests {
             assert_eq!(mode()?, (false, true));
             let slot = device.transact(|state, _| {
                 let row = state.contexts.claim(|c| !c.live);
-                row.map(|row| {
+                if let Some(row) = row {
                     state.contexts.rows[row] = Context {
                         live: true,
                         ..Context::default()
                     };
-                    row
-                })
+                }
+                row
             })?;
             assert_eq!(run("-r")?.code, 255, "somebody uses it");
             assert_eq!(mode()?, (false, true));
