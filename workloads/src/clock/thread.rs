@@ -6,6 +6,8 @@
     reason = "prctl, sched_setscheduler and sched_setaffinity"
 )]
 
+use std::io::Read;
+
 use super::ClockError;
 
 /// Real-time priority asked for: above every ordinary thread, and no higher than the kernel's own
@@ -139,11 +141,14 @@ fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
     }
 }
 
-/// Whether real-time threads may use a whole core for as long as they like.
+/// Whether real-time threads may use a whole core for as long as they like. Asked between two loops
+/// of a measurement, and therefore without allocating.
 #[must_use]
 pub fn fifo_is_unthrottled() -> bool {
-    std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us")
-        .is_ok_and(|text| text.trim() == "-1")
+    let mut text = [0; 16];
+    let read = std::fs::File::open("/proc/sys/kernel/sched_rt_runtime_us")
+        .and_then(|mut file| file.read(&mut text));
+    read.is_ok_and(|length| text[..length].trim_ascii() == b"-1")
 }
 
 /// Moves the calling thread off that core where it may use another one.
