@@ -52,7 +52,7 @@ pub struct ProfileFlags {
     /// It is started under each mechanism as any tenant is, and reports its requests on the
     /// descriptor that GPUBENCH_VICTIM_FD names (workloads/examples/README.md). Time is the wall
     /// clock's, also on the virtual GPU.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub victim_cmd: Option<String>,
     /// How that program's work is seen: requests that it reports, or lines that it prints
     #[arg(long, value_name = "HOW", value_parser = reports)]
@@ -80,6 +80,14 @@ impl ProfileFlags {
         };
         profile::load(&self.profile, &overrides)
     }
+}
+
+/// Of a profile, no text means no program; who gives the flag wants one.
+fn command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty, and a shell command is accepted".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn reports(word: &str) -> Result<Reports, String> {

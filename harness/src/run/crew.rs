@@ -151,13 +151,7 @@ impl Crew {
         let Some(mut tenant) = self.places[place].take() else {
             return Ok(());
         };
-        let (name, pid) = (tenant.name().to_owned(), tenant.pid());
-        let reason = tenant.stop().await;
-        run.events.append(&RunEvent::TenantEnded {
-            tenant: name,
-            pid,
-            reason,
-        })?;
+        stop(run, &mut tenant).await?;
         run.setup.clock.bury()
     }
 
@@ -411,17 +405,23 @@ impl Crew {
     pub async fn dismiss(&mut self, run: &mut Run) -> Result<(), RunError> {
         for place in 0..self.places.len() {
             if let Some(mut tenant) = self.places[place].take() {
-                let (name, pid) = (tenant.name().to_owned(), tenant.pid());
-                let reason = tenant.stop().await;
-                run.events.append(&RunEvent::TenantEnded {
-                    tenant: name,
-                    pid,
-                    reason,
-                })?;
+                stop(run, &mut tenant).await?;
             }
         }
         run.setup.clock.bury()
     }
+}
+
+/// Stops a tenant and writes down how it ended.
+pub(super) async fn stop(run: &mut Run, tenant: &mut Tenant) -> Result<(), RunError> {
+    let (name, pid) = (tenant.name().to_owned(), tenant.pid());
+    let reason = tenant.stop().await;
+    run.events.append(&RunEvent::TenantEnded {
+        tenant: name,
+        pid,
+        reason,
+    })?;
+    Ok(())
 }
 
 /// The program of the user's that is to be started in a place.

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use gpubench_record::wire::FaultPart;
-use gpubench_record::{FaultSeen, FromTenant, NewClient, RunEvent, ToTenant};
+use gpubench_record::{FaultSeen, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
+use crate::run::crew::stop;
 use crate::run::{Run, RunError};
 use crate::tenant::{Tenant, TenantError};
 
@@ -85,13 +86,7 @@ pub async fn arrive(
 
 /// Ends a guest and writes down how.
 pub async fn end(run: &mut Run, mut tenant: Tenant) -> Result<(), RunError> {
-    let (name, pid) = (tenant.name().to_owned(), tenant.pid());
-    let reason = tenant.stop().await;
-    run.events.append(&RunEvent::TenantEnded {
-        tenant: name,
-        pid,
-        reason,
-    })?;
+    stop(run, &mut tenant).await?;
     run.setup.clock.abandon(tenant.participants())?;
     run.setup.clock.bury()
 }
