@@ -25,6 +25,15 @@ finish() {
 }
 trap finish EXIT
 
+# Runs a command for so long at most: what hangs has to fail, and to say where.
+bounded() {
+    local limit=$1 status=0
+    shift
+    timeout --kill-after=30 "$limit" "$@" || status=$?
+    [ "$status" != 124 ] || say "ended after $limit: $*"
+    return "$status"
+}
+
 task() { cargo run --locked --quiet -p gpubench-ci -- "$@"; }
 
 # Runs a script of this repository; a script that should be there and is not fails the step.
@@ -58,9 +67,10 @@ step_tests() {
     if cargo nextest --version >/dev/null 2>&1; then
         cargo nextest run "${packages[@]}"
         # nextest does not run the examples in documentation.
-        cargo test "${packages[@]}" --doc
+        bounded 20m cargo test "${packages[@]}" --doc
     else
-        cargo test "${packages[@]}"
+        # Unlike nextest it ends no single test that hangs.
+        bounded 60m cargo test "${packages[@]}"
     fi
 }
 
@@ -82,7 +92,8 @@ step_smoke() {
     local out="$scratch/smoke"
     # The check of the report is checked first, and costs nothing.
     python3 -m doctest ci/check_smoke.py
-    cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
+    cargo build --locked --release
+    bounded 10m cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
     cargo run --locked --release --quiet -- report "$out" --format json >"$scratch/smoke.json"
     python3 ci/check_smoke.py "$scratch/smoke.json"
 }
@@ -91,24 +102,31 @@ step_smoke() {
 step_clients() {
     script ci/install-clients.sh
     cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
+    cargo build --locked --release --quiet
     local machine
     for machine in turing hopper; do
-        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
-            target/clients/bin/python ci/conformance_nvml.py
-        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
-            target/clients/bin/python ci/conformance_cuda.py
-        cargo run --locked --release --quiet -- virtual-gpu exec --machine "$machine" -- \
-            "$scratch/driver" kernels/ptx/pattern_fill.ptx
+        on_virtual "$machine" target/clients/bin/python ci/conformance_nvml.py
+        on_virtual "$machine" target/clients/bin/python ci/conformance_cuda.py
+        on_virtual "$machine" "$scratch/driver" kernels/ptx/pattern_fill.ptx
     done
     victim
+}
+
+# Runs a program on a virtual GPU of its own.
+on_virtual() {
+    local machine=$1
+    shift
+    bounded 10m cargo run --locked --release --quiet -- \
+        virtual-gpu exec --machine "$machine" -- "$@"
 }
 
 # A program of somebody else's as the victim, end to end.
 victim() {
     local command="target/clients/bin/python workloads/examples/victim.py"
     python3 -m doctest ci/check_victim.py
-    cargo run --locked --release --quiet -- matrix --device virtual --victim-cmd "$command" \
-        --profile harness/tests/foreign.toml --out "$scratch/victim" >/dev/null
+    bounded 10m cargo run --locked --release --quiet -- matrix --device virtual \
+        --victim-cmd "$command" --profile harness/tests/foreign.toml \
+        --out "$scratch/victim" >/dev/null
     python3 ci/check_victim.py "$scratch/victim/record.json"
 }
 

@@ -262,7 +262,8 @@ impl Shared {
         self.layout().words_wanted.load(Ordering::Acquire) != 0
     }
 
-    /// Notes whether somebody may wait for a word in memory.
+    /// Notes whether somebody may wait for a word in memory: only under the lock, where waits are
+    /// entered and ended.
     pub fn set_words_wanted(&self, wanted: bool) {
         let word = &self.layout().words_wanted;
         word.store(u32::from(wanted), Ordering::Release);

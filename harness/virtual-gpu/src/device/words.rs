@@ -20,8 +20,8 @@ impl Device {
     /// When there is no room, or the lock cannot be had.
     pub fn arm(&self, hold: Hold) -> Result<HoldId, DeviceError> {
         let process = self.process()?;
-        self.shared.set_words_wanted(true);
         self.shared.transact(|state, _| {
+            self.shared.set_words_wanted(true);
             let row = state.holds.claim(|hold| !hold.live);
             let row = row.ok_or(DeviceError::Full("wait for a word"))?;
             state.holds_made += 1;
@@ -72,14 +72,16 @@ impl Device {
             None if self.is_virtual_time() => 0,
             None => self.session.wall_now_ns(),
         };
-        let (met, left) = self.shared.transact(|state, _| {
-            let (mut met, mut left) = (0, 0);
+        let met = self.shared.transact(|state, _| {
+            let mut met = 0;
+            let mut none_waits = true;
             for hold in state
                 .holds
                 .live_mut()
                 .iter_mut()
                 .filter(|h| h.live && !h.met)
             {
+                none_waits = false;
                 let place = match hold.process == own {
                     true => Some(hold.host as *const u8),
                     false if hold.offset == NEVER => None,
@@ -93,15 +95,16 @@ impl Device {
                     hold.met_ns = at_ns;
                     (hold.by, hold.by_seq) = by.unwrap_or((NONE, 0));
                     met += 1;
-                } else {
-                    left += 1;
                 }
             }
-            (met, left)
+            // Under the lock, or a wait that somebody enters now would never be looked at. And only
+            // where nothing waited to begin with: who dies before this is published leaves the
+            // waits as they were, and the mark must still stand for them.
+            if none_waits {
+                self.shared.set_words_wanted(false);
+            }
+            met
         })?;
-        if left == 0 {
-            self.shared.set_words_wanted(false);
-        }
         if met > 0 && !self.is_virtual_time() {
             self.shared.notify_change();
         }

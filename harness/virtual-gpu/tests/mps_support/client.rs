@@ -42,6 +42,13 @@ const TRAP: (&str, &str) = (
 const CHAIN_BLOCK: u32 = 256;
 const CHAIN_ITERATIONS: u64 = 200;
 
+/// Ends this process after so long, however it waits: a part that never comes to its end must fail
+/// the test, not hang it.
+pub fn live_at_most(limit: std::time::Duration) {
+    // SAFETY: plain call; the signal's default action ends the process.
+    unsafe { libc::alarm(limit.as_secs() as u32) };
+}
+
 /// Follows the script of this process.
 pub fn follow() -> Result<(), Error> {
     let id: u32 = std::env::var(ID)?.parse()?;

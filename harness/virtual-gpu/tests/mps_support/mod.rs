@@ -27,6 +27,9 @@ const FLAGS: &str = "MPS_TEST_FLAGS";
 /// How long anything here is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a part may last: many times what the longest one takes.
+const LIFE: Duration = Duration::from_secs(300);
+
 const PROGRAMS: Programs = Programs {
     control: || part(&std::env::var(TEST).unwrap_or_default(), "daemon"),
     server: || part(&std::env::var(TEST).unwrap_or_default(), "server"),
@@ -52,7 +55,11 @@ pub fn scenes(
     play: impl Fn(&Stage, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let flags = std::env::var(FLAGS).unwrap_or_default();
-    match std::env::var(ROLE).as_deref() {
+    let role = std::env::var(ROLE);
+    if role.is_ok() {
+        client::live_at_most(LIFE);
+    }
+    match role.as_deref() {
         Ok("daemon") => {
             let argv = ["nvidia-cuda-mps-control", "-f"].into_iter();
             let argv: Vec<OsString> = argv
