@@ -9,6 +9,10 @@ use gpubench_stats::{ScheduleError, poisson_schedule_ns};
 
 use crate::clock::{ClockError, Time, WallClock, thread};
 
+mod stops;
+
+pub use stops::{OVER_NS, Stops};
+
 /// Wake-ups a second.
 pub const RATE_PER_S: f64 = 1_000.0;
 
@@ -41,6 +45,13 @@ pub struct Punctuality {
     pub p999_ns: u64,
     /// The latest.
     pub max_ns: u64,
+    /// Wake-ups later than [`OVER_NS`] that came out of their sleep after the instant: the guard
+    /// was too short for them.
+    pub overslept: u64,
+    /// Wake-ups later than [`OVER_NS`] that were awake in time and stopped while they spun.
+    pub stopped: u64,
+    /// What the host takes from a thread that only spins, in the same class.
+    pub stops: Stops,
 }
 
 /// Why punctuality could not be measured.
@@ -92,13 +103,23 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
         thread::set_fifo().map_err(SelfTestError::Class)?;
     }
     let guard_ns = clock.measure_guard()?;
+    let stops = stops::look(&clock);
     let mut late_ns = Vec::with_capacity(arrivals_ns.len());
+    let (mut overslept, mut stopped) = (0, 0);
     let t0_ns = clock.now_ns() + HEAD_START_NS;
     for arrival_ns in arrivals_ns {
         let due_ns = t0_ns + arrival_ns;
         // One that has passed already is late as well, as a request of the open loop would be.
-        clock.sleep_until(due_ns)?;
-        late_ns.push(clock.now_ns().saturating_sub(due_ns));
+        clock.doze(due_ns)?;
+        let awake_ns = clock.now_ns();
+        clock.spin_until(due_ns);
+        let by_ns = clock.now_ns().saturating_sub(due_ns);
+        if by_ns > OVER_NS && awake_ns > due_ns {
+            overslept += 1;
+        } else if by_ns > OVER_NS {
+            stopped += 1;
+        }
+        late_ns.push(by_ns);
     }
     late_ns.sort_unstable();
     Ok(Punctuality {
@@ -109,6 +130,9 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
         p99_ns: nearest_rank(&late_ns, 990),
         p999_ns: nearest_rank(&late_ns, 999),
         max_ns: nearest_rank(&late_ns, 1_000),
+        overslept,
+        stopped,
+        stops,
     })
 }
 
@@ -141,6 +165,10 @@ mod tests {
         let begun_ns = clock.now_ns();
         let found = punctuality(Duration::from_millis(60), Class::Other, 3)?;
         let took_ns = clock.now_ns() - begun_ns;
+        let late = found.overslept + found.stopped;
+        assert!(late <= found.wakes, "{found:?}");
+        assert_eq!(late == 0, found.max_ns <= OVER_NS, "{found:?}");
+        assert!(found.stops.span_ns >= 400_000_000, "{found:?}");
         let arrivals_ns = poisson_schedule_ns(RATE_PER_S, 60_000_000, 3).unwrap_or_default();
         assert_eq!(found.wakes, arrivals_ns.len() as u64);
         // Whoever does not wait is never late.

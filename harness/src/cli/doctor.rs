@@ -7,7 +7,7 @@ use gpubench_record::{DeviceIdentity, ExitCode};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
 use gpubench_virtual_gpu::session::TimeMode;
-use gpubench_workloads::timer_selftest::{Punctuality, punctuality};
+use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, punctuality};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -135,6 +135,11 @@ fn as_json(findings: &Findings) -> Value {
             Ok(p) => json!({
                 "scheduling": class, "wakes": p.wakes, "guard_ns": p.guard_ns, "p50_ns": p.p50_ns,
                 "p99_ns": p.p99_ns, "p999_ns": p.p999_ns, "max_ns": p.max_ns,
+                "late": { "over_ns": OVER_NS, "overslept": p.overslept, "stopped": p.stopped },
+                "spinning": {
+                    "stops_per_s": p.stops.per_s(), "stopped_share": p.stops.share(),
+                    "longest_stop_ns": p.stops.longest_ns,
+                },
             }),
             Err(reason) => json!({ "scheduling": class, "outcome": "waived", "reason": reason }),
         })
@@ -229,6 +234,11 @@ fn as_text(findings: &Findings) -> String {
         "wakes",
     ];
     out.push_str(&table(header, &rows));
+    for (class, tested) in &findings.timer {
+        if let Ok(found) = tested {
+            out.push_str(&stops_line(class, found));
+        }
+    }
     let rows: Vec<[String; 4]> = findings.achieved.iter().map(achieved_row).collect();
     if !rows.is_empty() {
         let header = [
@@ -289,6 +299,23 @@ fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [
             ]
         }
     }
+}
+
+/// Whose doing lateness is: a thread that is stopped while it spins is late whatever it does.
+fn stops_line(class: &str, found: &Punctuality) -> String {
+    format!(
+        "{class}: woken {:.0} us ahead; of {} wakes {} overslept and {} were stopped while they \
+         spun, for more than {} us; this host stops a thread that only spins {:.0} times a second, \
+         {:.2} % of the time, {:.0} us at most\n",
+        found.guard_ns as f64 / 1e3,
+        found.wakes,
+        found.overslept,
+        found.stopped,
+        OVER_NS / 1_000,
+        found.stops.per_s(),
+        100.0 * found.stops.share(),
+        found.stops.longest_ns as f64 / 1e3,
+    )
 }
 
 /// The smallest change of a rate that the profile's blocks find with 80 % power, as a logarithm.

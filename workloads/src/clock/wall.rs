@@ -47,14 +47,33 @@ impl WallClock {
     pub fn measure_guard(&self) -> Result<u64, ClockError> {
         thread::set_timer_slack_ns(1)?;
         let mut late_ns = Vec::with_capacity(guard::WAKES);
-        for _ in 0..guard::WAKES {
-            let due_ns = monotonic_ns() + guard::WAKE_AHEAD_NS;
+        for ahead_ns in guard::WAKES_AHEAD_NS.into_iter().cycle().take(guard::WAKES) {
+            let due_ns = monotonic_ns() + ahead_ns;
             nanosleep_until(due_ns)?;
             late_ns.push(monotonic_ns().saturating_sub(due_ns));
         }
         let guard_ns = guard::guard_ns(&mut late_ns);
         self.guard_ns.store(guard_ns, Ordering::Relaxed);
         Ok(guard_ns)
+    }
+
+    /// Sleeps to the guard before an instant.
+    ///
+    /// # Errors
+    /// When the kernel refuses the sleep.
+    pub fn doze(&self, t_ns: u64) -> Result<(), ClockError> {
+        let sleep_to_ns = t_ns.saturating_sub(self.guard_ns());
+        if monotonic_ns() < sleep_to_ns {
+            nanosleep_until(sleep_to_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Spins until an instant.
+    pub fn spin_until(&self, t_ns: u64) {
+        while monotonic_ns() < t_ns {
+            std::hint::spin_loop();
+        }
     }
 
     fn token(&self, id: u32) -> Arc<Token> {
@@ -75,13 +94,8 @@ impl Time for WallClock {
     }
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
-        let sleep_to_ns = t_ns.saturating_sub(self.guard_ns());
-        if monotonic_ns() < sleep_to_ns {
-            nanosleep_until(sleep_to_ns)?;
-        }
-        while monotonic_ns() < t_ns {
-            std::hint::spin_loop();
-        }
+        self.doze(t_ns)?;
+        self.spin_until(t_ns);
         Ok(())
     }
 
