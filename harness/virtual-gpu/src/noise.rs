@@ -24,35 +24,83 @@ fn normal(key: u64) -> f64 {
     sum - 6.0
 }
 
+/// What is drawn for: each kind has draws of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The work of one operation on the device.
+    Request = 1,
+    /// All work of an epoch.
+    Epoch = 2,
+    /// All work there is.
+    Session = 3,
+    /// What one driver call costs the host.
+    Call = 4,
+    /// How long one turn lasts.
+    Turn = 5,
+    /// The pause before one turn.
+    Gap = 6,
+    /// How long one recovery takes.
+    Recovery = 7,
+    /// Whether one fault reaches one context.
+    Escape = 8,
+}
+
+/// What decides a draw of that kind.
+const fn key(seed: u64, kind: Kind, what: u64) -> u64 {
+    mix(seed ^ mix(kind as u64)) ^ mix(what)
+}
+
+/// A normal draw with that standard deviation.
+fn draw(sd: f64, seed: u64, kind: Kind, what: u64) -> f64 {
+    if sd == 0.0 {
+        0.0
+    } else {
+        sd * normal(key(seed, kind, what))
+    }
+}
+
+/// Work never takes less than a tenth of its time, however unlikely the draw.
+fn at_least(factor: f64) -> f64 {
+    factor.max(0.1)
+}
+
 /// The factor by which one operation takes longer than it should.
 #[must_use]
 pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
-    let draw = |salt: u64, what: u64, sd: f64| {
-        if sd == 0.0 {
-            0.0
-        } else {
-            sd * normal(mix(seed ^ mix(salt)) ^ mix(what))
-        }
-    };
     let epoch = stamp_ns / (noise.epoch_ms.max(1) * 1_000_000);
-    let sum =
-        draw(1, operation, noise.request) + draw(2, epoch, noise.epoch) + draw(3, 0, noise.session);
-    // Work never takes less than a tenth of its time, however unlikely the draw.
-    (1.0 + sum).max(0.1)
+    let sum = draw(noise.request, seed, Kind::Request, operation)
+        + draw(noise.epoch, seed, Kind::Epoch, epoch)
+        + draw(noise.session, seed, Kind::Session, 0);
+    at_least(1.0 + sum)
+}
+
+/// A time that is drawn anew for every `what` of that kind.
+#[must_use]
+pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64 {
+    if sd == 0.0 {
+        return mean_ns;
+    }
+    let factor = at_least(1.0 + draw(sd, seed, kind, what));
+    (mean_ns as f64 * factor).round() as u64
+}
+
+/// Whether something happens that happens with this chance, for that `what`.
+#[must_use]
+pub fn happens(chance: f64, seed: u64, kind: Kind, what: u64) -> bool {
+    let drawn = (mix(key(seed, kind, what)) >> 11) as f64 / (1u64 << 53) as f64;
+    drawn < chance
 }
 
 #[cfg(test)]
 mod tests {
-    use super::factor;
+    use super::{Kind, factor, happens, spread_ns};
     use crate::machine::Noise;
 
     #[test]
     fn the_spread_is_the_planted_one() {
         let noise = Noise {
             request: 0.02,
-            epoch: 0.0,
-            epoch_ms: 1,
-            session: 0.0,
+            ..Noise::default()
         };
         let draws: Vec<f64> = (0..20_000).map(|i| factor(&noise, 9, 0, i) - 1.0).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
@@ -67,21 +115,40 @@ mod tests {
 
     #[test]
     fn no_noise_is_exactly_one_and_epochs_are_shared() {
-        let none = Noise {
-            request: 0.0,
-            epoch: 0.0,
-            epoch_ms: 1,
-            session: 0.0,
-        };
+        let none = Noise::default();
         assert_eq!(factor(&none, 1, 2, 3).to_bits(), 1.0f64.to_bits());
         let epochs = Noise {
-            request: 0.0,
             epoch: 0.1,
             epoch_ms: 1,
-            session: 0.0,
+            ..Noise::default()
         };
         let at = |ns| factor(&epochs, 1, ns, ns).to_bits();
         assert_eq!(at(10), at(999_999));
         assert_ne!(at(10), at(1_000_000));
+    }
+
+    #[test]
+    fn times_spread_by_kind_and_chances_happen_as_often_as_they_say() {
+        let time = |kind, what| spread_ns(1_000_000, 0.05, 4, kind, what) as f64;
+        let times: Vec<f64> = (0..10_000).map(|what| time(Kind::Turn, what)).collect();
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let variance = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / times.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.002, "{mean}");
+        assert!(
+            (variance.sqrt() / 5e4 - 1.0).abs() < 0.05,
+            "{}",
+            variance.sqrt()
+        );
+        assert_ne!(time(Kind::Turn, 1), time(Kind::Gap, 1));
+        assert_eq!(
+            spread_ns(7, 0.0, 1, Kind::Turn, 1),
+            7,
+            "no noise, no change"
+        );
+        let often = (0..10_000)
+            .filter(|&what| happens(0.3, 4, Kind::Escape, what))
+            .count();
+        assert!((2_850..=3_150).contains(&often), "{often}");
+        assert!(!happens(0.0, 4, Kind::Escape, 1) && happens(1.0, 4, Kind::Escape, 1));
     }
 }

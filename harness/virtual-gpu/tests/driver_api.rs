@@ -27,12 +27,7 @@ fn turn() -> std::sync::MutexGuard<'static, Option<tempfile::TempDir>> {
     if held.is_none() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut machine = Machine::load("turing").expect("built in");
-        machine.noise = gpubench_virtual_gpu::machine::Noise {
-            request: 0.0,
-            epoch: 0.0,
-            epoch_ms: 1,
-            session: 0.0,
-        };
+        machine.noise = gpubench_virtual_gpu::machine::Noise::default();
         let session = Session::new(TimeMode::Virtual, 1);
         session.create(dir.path(), &machine).expect("a device");
         // SAFETY: under the lock, before any other thread of this binary reads the environment.

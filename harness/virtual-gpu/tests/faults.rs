@@ -27,12 +27,7 @@ fn turn() -> MutexGuard<'static, Option<tempfile::TempDir>> {
     if held.is_none() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut machine = Machine::load("hopper").expect("built in");
-        machine.noise = Noise {
-            request: 0.0,
-            epoch: 0.0,
-            epoch_ms: 1,
-            session: 0.0,
-        };
+        machine.noise = Noise::default();
         machine.defects.illegal_instruction_threads = ILLEGAL_THREADS;
         let session = Session::new(TimeMode::Virtual, 1);
         session.create(dir.path(), &machine).expect("a device");

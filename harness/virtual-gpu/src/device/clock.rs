@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Device, DeviceError};
 use crate::life;
 use crate::model;
+use crate::noise::{self, Kind};
 use crate::pump;
 use crate::state::{Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, Standing};
 
@@ -165,11 +166,46 @@ impl Device {
         }
     }
 
+    /// The time of the calling thread, or else of the device, without asking for it as a program
+    /// does.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub fn present_ns(&self) -> Result<u64, DeviceError> {
+        match ME.get() {
+            _ if !self.is_virtual_time() => Ok(self.session.wall_now_ns()),
+            Some(me) => Ok(me.local_ns),
+            None => Ok(self.shared.read(|state| state.now_ns)?),
+        }
+    }
+
     /// Charges the calling thread for host work; no thread may run too far ahead of the others.
     ///
     /// # Errors
     /// When the clock stalls.
     pub fn charge(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        if ME.get().is_none() {
+            return Ok(());
+        }
+        self.spend(self.noisy(cost_ns)?)
+    }
+
+    /// What a call costs this time.
+    fn noisy(&self, cost_ns: u64) -> Result<u64, DeviceError> {
+        let sd = self.machine.noise.call;
+        if sd == 0.0 {
+            return Ok(cost_ns);
+        }
+        let call = ME.get().map_or_else(
+            || self.session.wall_now_ns(),
+            |me| me.local_ns ^ ((me.participant as u64) << 48),
+        );
+        let seed = self.shared.read(|state| state.seed)?;
+        Ok(noise::spread_ns(cost_ns, sd, seed, Kind::Call, call))
+    }
+
+    /// Lets so much of the calling thread's time pass.
+    fn spend(&self, cost_ns: u64) -> Result<(), DeviceError> {
         let Some(mut me) = ME.get() else {
             return Ok(());
         };
@@ -192,10 +228,11 @@ impl Device {
         if self.is_virtual_time() && ME.get().is_none() {
             return Ok(());
         }
+        let cost_ns = self.noisy(cost_ns)?;
         let mut left_ns = (cost_ns as f64 * self.machine.host.lock_share) as u64;
         let free_ns = cost_ns.saturating_sub(left_ns);
         if free_ns > 0 {
-            self.charge(free_ns)?;
+            self.spend(free_ns)?;
         }
         while left_ns > 0 {
             let piece_ns = left_ns.min(LOCKED_NS);
@@ -205,7 +242,7 @@ impl Device {
                 (state.now_ns, end_ns)
             })?;
             if self.is_virtual_time() {
-                self.charge(end_ns - now_ns)?;
+                self.spend(end_ns - now_ns)?;
             } else {
                 let until_ns = end_ns.saturating_sub(self.session.wall_now_ns());
                 std::thread::sleep(Duration::from_nanos(until_ns));

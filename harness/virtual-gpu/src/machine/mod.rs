@@ -168,18 +168,27 @@ pub struct Power {
     pub cap_w: f64,
 }
 
-/// Relative standard deviations of planted noise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Relative standard deviations of planted noise. The default has none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
-    /// Drawn anew for every operation.
+    /// Of the device's work, drawn anew for every operation.
     pub request: f64,
-    /// Drawn anew for every epoch.
+    /// Of the device's work, drawn anew for every epoch.
     pub epoch: f64,
     /// Length of an epoch.
     pub epoch_ms: u64,
-    /// Drawn once.
+    /// Of the device's work, drawn once.
     pub session: f64,
+    /// Of what driver calls cost the host (`host`), drawn anew for every call.
+    #[serde(default)]
+    pub call: f64,
+    /// Of turns and of the pauses between them (`scheduler`), drawn anew for each.
+    #[serde(default)]
+    pub turn: f64,
+    /// Of the time that an MPS server takes to recover (`mps.recovery_ms`), drawn anew each time.
+    #[serde(default)]
+    pub recovery: f64,
 }
 
 /// A machine file that cannot be used.
@@ -311,6 +320,9 @@ impl Machine {
             ("noise.request", self.noise.request),
             ("noise.epoch", self.noise.epoch),
             ("noise.session", self.noise.session),
+            ("noise.call", self.noise.call),
+            ("noise.turn", self.noise.turn),
+            ("noise.recovery", self.noise.recovery),
         ];
         for (key, sd) in noises {
             if !(0.0..=0.2).contains(&sd) {
@@ -336,6 +348,7 @@ impl Machine {
         Rules {
             slice_ns: self.scheduler.slice_us * 1_000,
             switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
+            turn_noise_ppm: ppm(self.noise.turn),
             isolated: self.scheduler.isolated,
             mig_dram_leak: sharing::fixed(self.defects.mig_dram_leak),
             mig_l2_leak: sharing::fixed(self.defects.mig_l2_leak),
@@ -401,6 +414,11 @@ fn wrong(
         found: found.to_string(),
         accepted,
     })
+}
+
+/// A share in parts of a million: rules are compared, and so hold whole numbers.
+fn ppm(share: f64) -> u32 {
+    (share * 1e6).round() as u32
 }
 
 fn milli(watts: f64) -> u64 {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, MachineError, wrong};
+use super::{Machine, MachineError, ppm, wrong};
 use crate::model::fault::FaultRules;
 use crate::state::ONE;
 
@@ -47,6 +47,8 @@ pub struct Defects {
     pub fault_crosses_compute_instances: bool,
     /// Faults reach every context on the device.
     pub fault_crosses_contexts: bool,
+    /// Chance with which a fault that stays with its context reaches each other one all the same.
+    pub fault_escape: f64,
     /// MPS keeps faults with the client that caused them.
     pub mps_contains_faults: bool,
     /// The death of an MPS client at work is a fault for the others.
@@ -121,9 +123,11 @@ impl Machine {
             partitions_contain_sm_faults: mps.is_some_and(|m| m.partitions_contain_sm_faults),
             cross_compute_instances: self.defects.fault_crosses_compute_instances,
             cross_contexts: self.defects.fault_crosses_contexts,
+            escape_ppm: ppm(self.defects.fault_escape),
             mps_kill_reaches_peers: self.defects.mps_kill_reaches_peers,
             next_xid: self.defects.fault_xid,
             mps_recovery_ns: mps.map_or(0, |m| m.recovery_ms * 1_000_000),
+            recovery_noise_ppm: ppm(self.noise.recovery),
         }
     }
 
@@ -163,6 +167,10 @@ impl Machine {
             if !(0.0..1.0).contains(&share) {
                 return wrong(path, key, share, "0 or more and less than 1");
             }
+        }
+        let escape = self.defects.fault_escape;
+        if !(0.0..=1.0).contains(&escape) {
+            return wrong(path, "defects.fault_escape", escape, "0 to 1");
         }
         let errors = [
             (

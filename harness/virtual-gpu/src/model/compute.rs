@@ -6,6 +6,7 @@
 //! switch gap, during which nothing runs. Preemption is at instruction level: a preempted kernel
 //! goes on later where it was.
 
+use crate::noise::{self, Kind};
 use crate::state::{
     ComputeEngine, FRACTION_BITS, Head, Interval, NEVER, NONE, ONE, OpKind, PROCESSES, Resource,
     State, Stream,
@@ -65,7 +66,7 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
     if own && !state.engines.rows[at].running {
         begin_slice(state, queues, rules, at);
     }
-    let slice = slice_ns(state, rules).max(1);
+    let slice = slice_ns(state, rules, at).max(1);
     let engine = &mut state.engines.rows[at];
     match (own, next) {
         (true, None) => engine.contested = false,
@@ -264,24 +265,33 @@ fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize, g
     engine.group = group;
     engine.contested = false;
     engine.switches += 1;
-    if first || rules.switch_gap_ns == 0 {
+    let gap_ns = spread(state, rules, at, rules.switch_gap_ns, Kind::Gap);
+    if first || gap_ns == 0 {
         begin_slice(state, queues, rules, at);
     } else {
-        engine.switch_end_ns = now + rules.switch_gap_ns;
+        state.engines.rows[at].switch_end_ns = now + gap_ns;
     }
 }
 
-/// How long a turn is now.
-const fn slice_ns(state: &State, rules: &Rules) -> u64 {
-    match state.slice_ns {
+/// How long the turn is that an engine gives now.
+fn slice_ns(state: &State, rules: &Rules, at: usize) -> u64 {
+    let mean_ns = match state.slice_ns {
         0 => rules.slice_ns,
         set_ns => set_ns,
-    }
+    };
+    spread(state, rules, at, mean_ns, Kind::Turn)
+}
+
+/// A time of an engine's present turn: each turn has draws of its own.
+fn spread(state: &State, rules: &Rules, at: usize, mean_ns: u64, kind: Kind) -> u64 {
+    let turn = state.engines.rows[at].switches ^ ((at as u64) << 48);
+    let sd = f64::from(rules.turn_noise_ppm) / 1e6;
+    noise::spread_ns(mean_ns, sd, state.seed, kind, turn)
 }
 
 fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize) {
     let now = state.now_ns;
-    let slice = slice_ns(state, rules);
+    let slice = slice_ns(state, rules, at);
     let engine = &mut state.engines.rows[at];
     engine.running = true;
     engine.slice_end_ns = now + slice;

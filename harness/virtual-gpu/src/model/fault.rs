@@ -3,6 +3,7 @@
 //! The rules are those of the vendor's documents (MPS, "Error containment"; MIG user guide,
 //! "Concepts"), and each can be bent by the machine file, so that a harness can be shown to tell.
 
+use crate::noise::{self, Kind};
 use crate::state::{Context, Op, ServerState, State, XIDS, Xid};
 use crate::state::{NONE, WHOLE};
 
@@ -24,12 +25,17 @@ pub struct FaultRules {
     pub cross_compute_instances: bool,
     /// A fault reaches every context on the device.
     pub cross_contexts: bool,
+    /// Chance with which a fault that stays with its context reaches another one all the same, in
+    /// parts of a million.
+    pub escape_ppm: u32,
     /// The death of an MPS client at work is a fault for the other clients.
     pub mps_kill_reaches_peers: bool,
     /// Xid that follows that of a fatal fault; 0 for none.
     pub next_xid: u32,
     /// How long an MPS server needs after the last client that a fault reached has left.
     pub mps_recovery_ns: u64,
+    /// Relative standard deviation of that time, in parts of a million.
+    pub recovery_noise_ppm: u32,
 }
 
 /// Raises the fault that a stream's operation ended in.
@@ -55,7 +61,9 @@ pub fn reach(state: &mut State, rules: &Rules, culprit: u32, fault: i32, xid: u3
     let source = state.contexts.rows[culprit as usize];
     for other in 0..state.contexts.live().len() {
         let context = state.contexts.rows[other];
-        let hit = other as u32 == culprit || reaches(state, rules, &source, &context, xid);
+        let hit = other as u32 == culprit
+            || reaches(state, rules, &source, &context, xid)
+            || escapes(state, rules, culprit, other as u32);
         if context.live && hit {
             end(state, other as u32, fault);
         }
@@ -85,6 +93,14 @@ fn reaches(state: &State, rules: &Rules, from: &Context, to: &Context, xid: u32)
     let neighbours =
         a != b && engines[a].instance != WHOLE && engines[a].instance == engines[b].instance;
     neighbours && faults.cross_compute_instances
+}
+
+/// Whether a fault reaches a context that it should not.
+fn escapes(state: &State, rules: &Rules, culprit: u32, other: u32) -> bool {
+    let chance = f64::from(rules.faults.escape_ppm) / 1e6;
+    // No two faults of one context happen at one instant.
+    let what = state.now_ns ^ (u64::from(culprit) << 56) ^ (u64::from(other) << 48);
+    noise::happens(chance, state.seed, Kind::Escape, what)
 }
 
 fn partition_contains(rules: &Rules, from: &Context, xid: u32) -> bool {
@@ -136,7 +152,7 @@ pub fn log(state: &mut State, context: u32, number: u32) {
 
 /// After a client has left: a server whose every client of the fault is gone recovers.
 pub fn client_left(state: &mut State, rules: &Rules, server: u32) {
-    let now = state.now_ns;
+    let (now, seed) = (state.now_ns, state.seed);
     let waiting = state
         .contexts
         .live()
@@ -145,6 +161,11 @@ pub fn client_left(state: &mut State, rules: &Rules, server: u32) {
     let row = &mut state.servers.rows[server as usize];
     if row.live && row.state == ServerState::Fault && !waiting {
         row.state = ServerState::Active;
-        row.ready_ns = now + rules.faults.mps_recovery_ns;
+        let (mean_ns, sd) = (
+            rules.faults.mps_recovery_ns,
+            rules.faults.recovery_noise_ppm,
+        );
+        row.ready_ns =
+            now + noise::spread_ns(mean_ns, f64::from(sd) / 1e6, seed, Kind::Recovery, now);
     }
 }

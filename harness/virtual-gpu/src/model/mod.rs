@@ -21,6 +21,8 @@ pub struct Rules {
     pub slice_ns: u64,
     /// How long a switch between groups takes; nothing runs meanwhile.
     pub switch_gap_ns: u64,
+    /// Relative standard deviation of both, in parts of a million.
+    pub turn_noise_ppm: u32,
     /// Every kernel runs as if it were alone, whoever else runs.
     pub isolated: bool,
     /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own,

@@ -13,6 +13,7 @@ use crate::state::{Context, Interval, NEVER, ONE, Op, OpKind, Resource, State, S
 const RULES: Rules = Rules {
     slice_ns: 2_000_000,
     switch_gap_ns: 50_000,
+    turn_noise_ppm: 0,
     isolated: false,
     mig_dram_leak: 0,
     mig_l2_leak: 0,
@@ -31,6 +32,8 @@ const FAULTS: FaultRules = FaultRules {
     mps_kill_reaches_peers: false,
     next_xid: 0,
     mps_recovery_ns: 5_000_000,
+    escape_ppm: 0,
+    recovery_noise_ppm: 0,
 };
 
 #[derive(Default)]

@@ -35,12 +35,7 @@ fn turn() -> std::sync::MutexGuard<'static, Option<tempfile::TempDir>> {
     if held.is_none() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut machine = Machine::load("turing").expect("built in");
-        machine.noise = Noise {
-            request: 0.0,
-            epoch: 0.0,
-            epoch_ms: 1,
-            session: 0.0,
-        };
+        machine.noise = Noise::default();
         let session = Session {
             stall: std::time::Duration::from_secs(2),
             ..Session::new(TimeMode::Virtual, 1)

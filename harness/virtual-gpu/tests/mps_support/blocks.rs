@@ -1,5 +1,6 @@
 //! What a client measures block by block: the device time of a few pieces of work alone, then of
-//! the same beside a client that leans on the device meanwhile.
+//! the same beside a client that leans on the device meanwhile. Every few blocks the noise of the
+//! device is drawn from another seed, as on a device that was started with that seed.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::c_void;
@@ -17,14 +18,57 @@ const L2: (&str, &str) = (
     "l2_stream",
 );
 
-/// A block begins so often; the second phase begins and the leaning lasts so long after that. What
-/// is queued by then goes on for a while: it must be over when the next block begins.
-pub const BLOCK_NS: u64 = 40_000_000;
-const BESIDE_NS: u64 = 16_000_000;
-const LEANING_NS: std::ops::Range<u64> = 15_000_000..28_000_000;
+/// A block begins so often, and its second phase so long after that. What is queued by then goes on
+/// for a while: it must be over when the next block begins.
+pub const BLOCK_NS: u64 = 80_000_000;
+const BESIDE_NS: u64 = 20_000_000;
+/// Whoever leans begins so long before the second phase.
+const AHEAD_NS: u64 = 1_000_000;
 
 /// Pieces of work in a phase; and in the queue of whoever leans, who must never be without.
-const PIECES: usize = 4;
+const PIECES: usize = 2;
+
+/// Which blocks a client plays, and with how many of them to a seed.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks {
+    pub count: u64,
+    pub begin_ms: u64,
+    /// How long somebody leans.
+    pub lean_ms: u64,
+    /// 0 keeps the device's own seed.
+    pub per_seed: u64,
+}
+
+impl Blocks {
+    /// `COUNTxPER_SEED@BEGIN_MS+LEAN_MS`
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (blocks, times) = text.split_once('@').ok_or("no @")?;
+        let (count, per_seed) = blocks.split_once('x').ok_or("no x")?;
+        let (begin_ms, lean_ms) = times.split_once('+').ok_or("no +")?;
+        Ok(Self {
+            count: count.parse()?,
+            per_seed: per_seed.parse()?,
+            begin_ms: begin_ms.parse()?,
+            lean_ms: lean_ms.parse()?,
+        })
+    }
+
+    /// When each block begins.
+    fn begins(self) -> impl Iterator<Item = (u64, u64)> {
+        (0..self.count).map(move |block| (block, self.begin_ms * 1_000_000 + block * BLOCK_NS))
+    }
+
+    /// When somebody leans in the block that begins then.
+    const fn leaning(self, begin_ns: u64) -> std::ops::Range<u64> {
+        let from_ns = begin_ns + BESIDE_NS - AHEAD_NS;
+        from_ns..from_ns + self.lean_ms * 1_000_000
+    }
+}
+
+/// Draws all noise from another seed from now on.
+pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
+    Ok(device.transact(|state, _| state.seed = 1_000 + seed)?)
+}
 
 /// Some work for the null stream, a millisecond or so.
 enum Work {
@@ -123,44 +167,46 @@ pub fn device_ns(submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Erro
     Ok(f64::from(milliseconds) * 1e6)
 }
 
-/// Measures both phases of so many blocks; says their device times in nanoseconds, in order.
-pub fn measure(device: &Device, work: &str, count: u64, begin_ms: u64) -> Result<String, Error> {
-    let mut work = Work::new(work)?;
+/// Pieces one behind the other, or each when the one before is done: then the first, which comes
+/// upon an engine at some moment of the other's copy, is not counted.
+fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
+    if !one_by_one {
+        return device_ns(|| (0..PIECES).try_for_each(|_| work.submit()));
+    }
+    device_ns(|| work.submit())?;
+    (0..PIECES).map(|_| device_ns(|| work.submit())).sum()
+}
+
+/// Measures both phases of every block; says their device times in nanoseconds, in order. Work
+/// whose name ends with `1` is done piece by piece.
+pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let (name, size) = work.split_once(':').ok_or("no size")?;
+    let (name, one_by_one) = name.strip_suffix('1').map_or((name, false), |n| (n, true));
+    let mut work = Work::new(&format!("{name}:{size}"))?;
     let mut said = Vec::new();
-    for block in 0..count {
-        let begin_ns = begin_ms * 1_000_000 + block * BLOCK_NS;
-        for phase_ns in [0, BESIDE_NS] {
-            device.sleep_until(begin_ns + phase_ns)?;
-            let took_ns = device_ns(|| (0..PIECES).try_for_each(|_| work.submit()))?;
-            said.push(format!("{took_ns:.0}"));
+    for (block, begin_ns) in blocks.begins() {
+        device.sleep_until(begin_ns)?;
+        if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
+            reseed(device, block / blocks.per_seed)?;
         }
-        if device.now_ns() > begin_ns + LEANING_NS.end {
+        for phase_ns_after in [0, BESIDE_NS] {
+            device.sleep_until(begin_ns + phase_ns_after)?;
+            said.push(format!("{:.0}", phase_ns(&mut work, one_by_one)?));
+        }
+        if device.now_ns() > blocks.leaning(begin_ns).end {
             return Err(format!("block {block} is longer than the leaning: {said:?}").into());
         }
     }
     Ok(said.join(" "))
 }
 
-/// Keeps the device busy during the second phase of so many blocks.
-pub fn lean(device: &Device, work: &str, count: u64, begin_ms: u64) -> Result<String, Error> {
-    let mut work = Work::new(work)?;
-    let events: Vec<Handle> = (0..PIECES).map(|_| event()).collect::<Result<_, _>>()?;
-    for block in 0..count {
-        let begin_ns = begin_ms * 1_000_000 + block * BLOCK_NS;
-        device.sleep_until(begin_ns + LEANING_NS.start)?;
-        let mut pieces = 0;
-        while pieces < PIECES || device.now_ns() < begin_ns + LEANING_NS.end {
-            let mark = events[pieces % PIECES];
-            // SAFETY: valid handles.
-            unsafe {
-                ok(cuEventSynchronize(mark))?;
-                work.submit()?;
-                ok(cuEventRecord(mark, null_mut()))?;
-            }
-            pieces += 1;
-        }
-        // SAFETY: plain call.
-        ok(unsafe { cuCtxSynchronize() })?;
+/// Keeps the device busy during the second phase of every block.
+pub fn lean(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let mut leaner = Leaner::new(work)?;
+    for (block, begin_ns) in blocks.begins() {
+        let leaning = blocks.leaning(begin_ns);
+        device.sleep_until(leaning.start)?;
+        leaner.lean(device, leaning.end)?;
         if device.now_ns() > begin_ns + BLOCK_NS {
             return Err(format!("block {block}: the leaning lasts into the next one").into());
         }
@@ -168,16 +214,39 @@ pub fn lean(device: &Device, work: &str, count: u64, begin_ms: u64) -> Result<St
     Ok("0".to_owned())
 }
 
-/// What a launch costs the host, in nanoseconds, over so many.
-pub fn launches(device: &Device, count: u64) -> Result<String, Error> {
-    let out = alloc(64).map_err(|code| format!("CUresult {code}"))?;
-    let function = kernel(CHAIN)?;
-    let shoot = || ok(launch(function, 1, 32, &mut [out, 1, 0, 0]));
-    shoot()?;
-    let begun_ns = device.now_ns();
-    for _ in 0..count {
-        shoot()?;
+/// Keeps the device busy until then.
+pub fn keep(device: &Device, work: &str, until_ms: u64) -> Result<i32, Error> {
+    Leaner::new(work)?.lean(device, until_ms * 1_000_000)?;
+    Ok(0)
+}
+
+/// Some work, of which there always is a piece in the queue.
+struct Leaner {
+    work: Work,
+    marks: Vec<Handle>,
+}
+
+impl Leaner {
+    fn new(work: &str) -> Result<Self, Error> {
+        Ok(Self {
+            work: Work::new(work)?,
+            marks: (0..PIECES).map(|_| event()).collect::<Result<_, _>>()?,
+        })
     }
-    let per_launch = (device.now_ns() - begun_ns) as f64 / count as f64;
-    Ok(format!("{per_launch:.1}"))
+
+    fn lean(&mut self, device: &Device, until_ns: u64) -> Result<(), Error> {
+        let mut pieces = 0;
+        while pieces < PIECES || device.now_ns() < until_ns {
+            let mark = self.marks[pieces % PIECES];
+            // SAFETY: valid handles.
+            unsafe {
+                ok(cuEventSynchronize(mark))?;
+                self.work.submit()?;
+                ok(cuEventRecord(mark, null_mut()))?;
+            }
+            pieces += 1;
+        }
+        // SAFETY: plain call.
+        ok(unsafe { cuCtxSynchronize() })
+    }
 }

@@ -36,7 +36,7 @@ impl Streams {
         match kind {
             "plain" => Ok(Self::Plain),
             "priority" => Ok(Self::Priority),
-            "green" => green().map(Self::Green),
+            "green" => green(16).map(Self::Green),
             other => Err(format!("unknown streams {other:?}").into()),
         }
     }
@@ -56,13 +56,14 @@ impl Streams {
     }
 }
 
-/// Two green contexts of a part of the SMs each; the first becomes current.
-fn green() -> Result<[Handle; 2], Error> {
+/// Two green contexts of so many SMs each; the first becomes current.
+pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
     let mut whole = Resource([0; 144]);
     let (mut parts, mut rest, mut count) = ([whole; 2], whole, 2);
     let mut greens = [null_mut(); 2];
     // SAFETY: valid places throughout.
     unsafe {
+        ok(cuInit(0))?;
         ok(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
         let (all, rest) = ((&raw const whole).cast(), (&raw mut rest).cast());
         let parts_at = parts.as_mut_ptr().cast();
@@ -72,7 +73,7 @@ fn green() -> Result<[Handle; 2], Error> {
             all,
             rest,
             0,
-            16,
+            sms,
         ))?;
         for (green, part) in greens.iter_mut().zip(&parts) {
             let mut descriptor = null_mut();

@@ -11,7 +11,8 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::device::Device;
 
-use super::{Error, blocks, churn, peaks};
+use super::blocks::{self, Blocks};
+use super::{Error, churn, peaks, seeds};
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
@@ -29,11 +30,11 @@ const TRACE: (&str, &str) = (
     include_str!("../../../../kernels/ptx/block_trace.ptx"),
     "block_trace",
 );
-const STORE: (&str, &str) = (
+pub(super) const STORE: (&str, &str) = (
     include_str!("../../../../kernels/ptx/fault_illegal_store.ptx"),
     "fault_illegal_store",
 );
-const TRAP: (&str, &str) = (
+pub(super) const TRAP: (&str, &str) = (
     include_str!("../../../../kernels/ptx/fault_trap.ptx"),
     "fault_trap",
 );
@@ -127,20 +128,25 @@ impl Client {
             ["work", grid, until_ms] => {
                 return work(device, grid.parse()?, until_ms.parse()?).map(Some);
             }
-            ["measure", work, count, begin_ms] => {
-                let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
-                return blocks::measure(device, work, count, begin_ms).map(Some);
+            ["measure", work, blocks] => {
+                return blocks::measure(device, work, Blocks::parse(blocks)?).map(Some);
             }
-            ["lean", work, count, begin_ms] => {
-                let (count, begin_ms) = (count.parse()?, begin_ms.parse()?);
-                return blocks::lean(device, work, count, begin_ms).map(Some);
+            ["lean", work, blocks] => {
+                return blocks::lean(device, work, Blocks::parse(blocks)?).map(Some);
             }
             ["stamps", count] => return stamps(device, count.parse()?).map(Some),
             ["peaks", blocks, threads, mib] => {
                 return peaks::peaks(blocks.parse()?, threads.parse()?, mib.parse()?).map(Some);
             }
             ["churn", kind, count] => churn::churn(kind, count.parse()?)?,
-            ["launches", count] => return blocks::launches(device, count.parse()?).map(Some),
+            ["keep", work, until_ms] => blocks::keep(device, work, until_ms.parse()?)?,
+            ["green", sms] => {
+                churn::green(sms.parse()?)?;
+                0
+            }
+            ["seeds", what, count, arguments @ ..] => {
+                return seeds::play(device, what, count.parse()?, arguments).map(Some);
+            }
             ["census", blocks] => return census(blocks.parse()?).map(Some),
             ["gaps", ms] => return gaps(ms.parse()?).map(Some),
             other => return Err(format!("unknown step {other:?}").into()),
@@ -188,7 +194,7 @@ pub(super) fn alloc(mib: u64) -> Result<u64, i32> {
 
 /// All the memory that can be had, in MiB, to two of them: ever smaller pieces until the device
 /// refuses the smallest.
-fn fill() -> u64 {
+pub(super) fn fill() -> u64 {
     let mut total = 0;
     for shift in (1..=12).rev() {
         while alloc(1 << shift).is_ok() {
@@ -247,7 +253,7 @@ fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
 }
 
 /// A kernel that a context with an error cannot even load; then the error is the result.
-fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error> {
+pub(super) fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error> {
     // SAFETY: plain call.
     match unsafe { cuCtxSynchronize() } {
         0 => Ok(run(kernel(which)?, 1, 32, args)),
@@ -324,34 +330,52 @@ fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
     Ok(format!("{count} 0"))
 }
 
-/// Rows of `block_trace`, and the gaps of its first block.
-fn trace(blocks: u32, us: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
-    const GAPS: usize = 64;
-    let function = kernel(TRACE)?;
-    let place = || alloc(2).map_err(|code| format!("CUresult {code}"));
-    let (rows, gaps) = (place()?, place()?);
-    let ns = us * 1_000;
-    let threshold_ns = 100_000;
-    let mut args = [rows, gaps, GAPS as u64, ns, 4 * ns, threshold_ns];
-    ok(run(function, blocks, 32, &mut args))?;
-    let mut seen = vec![0u64; 4 * blocks as usize];
-    let mut found = vec![0u64; 2 * GAPS];
-    // SAFETY: buffers of those sizes.
-    unsafe {
-        let bytes = seen.len() * 8;
-        ok(cuMemcpyDtoH_v2(seen.as_mut_ptr().cast(), rows, bytes))?;
-        ok(cuMemcpyDtoH_v2(
-            found.as_mut_ptr().cast(),
-            gaps,
-            2 * GAPS * 8,
-        ))?;
+/// Gaps that `block_trace` keeps of a block.
+const GAPS: usize = 64;
+
+/// `block_trace`, and where it writes.
+pub(super) struct Tracer {
+    function: usize,
+    rows: u64,
+    gaps: u64,
+}
+
+impl Tracer {
+    pub fn new() -> Result<Self, Error> {
+        let place = || alloc(2).map_err(|code| format!("CUresult {code}"));
+        Ok(Self {
+            function: kernel(TRACE)? as usize,
+            rows: place()?,
+            gaps: place()?,
+        })
     }
-    Ok((seen, found))
+
+    /// Its rows, and the gaps of its first block.
+    pub fn run(&self, blocks: u32, us: u64) -> Result<(Vec<u64>, Vec<u64>), Error> {
+        let ns = us * 1_000;
+        let threshold_ns = 100_000;
+        let (rows, gaps) = (self.rows, self.gaps);
+        let mut args = [rows, gaps, GAPS as u64, ns, 4 * ns, threshold_ns];
+        ok(run(self.function as Handle, blocks, 32, &mut args))?;
+        let mut seen = vec![0u64; 4 * blocks as usize];
+        let mut found = vec![0u64; 2 * GAPS];
+        // SAFETY: buffers of those sizes.
+        unsafe {
+            let bytes = seen.len() * 8;
+            ok(cuMemcpyDtoH_v2(seen.as_mut_ptr().cast(), rows, bytes))?;
+            ok(cuMemcpyDtoH_v2(
+                found.as_mut_ptr().cast(),
+                gaps,
+                2 * GAPS * 8,
+            ))?;
+        }
+        Ok((seen, found))
+    }
 }
 
 /// First and last SM that blocks ran on, and on how many.
 fn census(blocks: u32) -> Result<String, Error> {
-    let (rows, _) = trace(blocks, 100)?;
+    let (rows, _) = Tracer::new()?.run(blocks, 100)?;
     let sms: BTreeSet<u64> = rows.chunks(4).map(|row| row[0]).collect();
     let (first, last) = (sms.first().ok_or("none")?, sms.last().ok_or("none")?);
     Ok(format!("{first} {last} {}", sms.len()))
@@ -360,7 +384,7 @@ fn census(blocks: u32) -> Result<String, Error> {
 /// How often a kernel was interrupted, how long at a time, and how long it ran in between, in
 /// microseconds; medians.
 fn gaps(ms: u64) -> Result<String, Error> {
-    let (rows, gaps) = trace(1, ms * 1_000)?;
+    let (rows, gaps) = Tracer::new()?.run(1, ms * 1_000)?;
     let count = rows[3] as usize;
     let pairs: Vec<(u64, u64)> = gaps
         .chunks(2)

@@ -6,6 +6,7 @@ mod blocks;
 mod churn;
 pub mod client;
 mod peaks;
+mod seeds;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -95,12 +96,7 @@ pub fn scenes(
 /// A machine without noise.
 pub fn quiet(name: &str) -> Result<Machine, Error> {
     let mut machine = Machine::load(name)?;
-    machine.noise = Noise {
-        request: 0.0,
-        epoch: 0.0,
-        epoch_ms: 1,
-        session: 0.0,
-    };
+    machine.noise = Noise::default();
     Ok(machine)
 }
 

@@ -70,12 +70,7 @@ pub fn quiet(name: &str) -> Result<Machine, Error> {
     if let Some(mig) = &mut machine.mig {
         mig.instance_ms = 0;
     }
-    machine.noise = Noise {
-        request: 0.0,
-        epoch: 0.0,
-        epoch_ms: 1,
-        session: 0.0,
-    };
+    machine.noise = Noise::default();
     Ok(machine)
 }
 

@@ -9,6 +9,7 @@ use crate::abi::code::{self, Code};
 use crate::abi::entries::StreamEntry;
 use crate::abi::process::Process;
 use crate::abi::tables::{Piece, Tables};
+use crate::device::DeviceError;
 use crate::launch;
 use crate::noise;
 use crate::state::{ONE, Op, OpKind, Resource};
@@ -440,9 +441,11 @@ pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Re
 /// When the device cannot be asked.
 pub fn noisy(process: &Process, stream: u32, alone_ns: f64) -> Result<u64, Code> {
     let device = &process.device;
-    let at = device.now_ns();
+    let at = device.present_ns()?;
     let seq = super::stream::submitted(stream)?;
     let key = (u64::from(stream) << 40) ^ seq;
-    let factor = noise::factor(&device.machine().noise, device.session().seed, at, key);
+    let seed = device.shared().read(|state| state.seed);
+    let seed = seed.map_err(|error| Code::from(DeviceError::State(error)))?;
+    let factor = noise::factor(&device.machine().noise, seed, at, key);
     Ok((alone_ns * factor).round().max(1.0) as u64)
 }
