@@ -37,6 +37,8 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
         "plan --device virtual --profile no/such/file.toml",
         "report /no/such/folder",
         "report . --format pdf",
+        "virtual-gpu show",
+        "virtual-gpu show no-such-machine",
     ] {
         let (code, stdout, stderr) = run(line)?;
         assert_eq!(
@@ -211,5 +213,20 @@ fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> T
     let (sd, mde) = (sd.ok_or("no sd")?, mde.ok_or("no effect")?);
     assert!(sd > 0.0 && sd < 0.05, "{effect}");
     assert!(((1.0 + mde).ln() / sd - 1.15).abs() < 0.01, "{effect}");
+    Ok(())
+}
+
+#[test]
+fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
+    let program = env!("CARGO_BIN_EXE_gpubench");
+    let line = format!("virtual-gpu exec --machine turing -- {program} virtual-gpu show");
+    let (code, stdout, stderr) = run(&line)?;
+    assert_eq!(code, 0, "{stderr}");
+    let shown: Vec<&str> = stdout.lines().collect();
+    assert_eq!(shown.len(), 3, "{stdout}");
+    assert_eq!(shown[0], "machine     turing");
+    let folder = shown[1].strip_prefix("folder      ").ok_or("a folder")?;
+    let log = format!("kernel log  {folder}/kernel.log (0 lines)");
+    assert_eq!(shown[2], log);
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use gpubench_record::ExitCode;
+use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{self, Machine};
-use gpubench_virtual_gpu::session::TimeMode;
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 use serde_json::json;
 
 use super::bench::virtual_error;
@@ -51,13 +53,17 @@ enum What {
         #[arg(long, value_enum, default_value = "table")]
         format: TextFormat,
     },
-    /// Print a machine file
+    /// Print a machine file, or what there is to see of a running virtual GPU
+    ///
+    /// With a name: the file of that machine. Without one: the virtual GPU that the environment
+    /// names, as inside `virtual-gpu exec` or with the variables of `virtual-gpu env`: its folder,
+    /// its machine, and its part of the kernel's log, which has a line for each Xid.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
     ]))]
     Show {
         /// Name of the machine
-        name: String,
+        name: Option<String>,
     },
 }
 
@@ -99,19 +105,50 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Status, ExpectedError> {
         What::Env(flag) => print_variables(flag, ui).map(Status::Own),
         What::List { format } => list(*format, ui).map(Status::Own),
         What::Show { name } => {
-            let known = machine::BUILT_IN.iter().find(|(known, _)| known == name);
-            let (_, text) = known.ok_or_else(|| ExpectedError::UnknownName {
-                kind: "virtual machine",
-                name: name.clone(),
-                known: machine::BUILT_IN
-                    .iter()
-                    .map(|(name, _)| (*name).to_owned())
-                    .collect(),
-            })?;
-            ui.print(text)?;
+            match name {
+                Some(name) => ui.print(machine_file(name)?)?,
+                None => ui.print(&running()?)?,
+            }
             Ok(Status::Own(ExitCode::Done))
         }
     }
+}
+
+fn machine_file(name: &str) -> Result<&'static str, ExpectedError> {
+    let known = machine::BUILT_IN.iter().find(|(known, _)| *known == name);
+    let (_, text) = known.ok_or_else(|| ExpectedError::UnknownName {
+        kind: "virtual machine",
+        name: name.to_owned(),
+        known: machine::BUILT_IN
+            .iter()
+            .map(|(name, _)| (*name).to_owned())
+            .collect(),
+    })?;
+    Ok(text)
+}
+
+/// The virtual GPU that the environment names: where it is, and what its kernel's log says.
+fn running() -> Result<String, ExpectedError> {
+    let folder = std::env::var_os(ENV).ok_or_else(|| ExpectedError::Usage {
+        problem: "no machine is named, and no virtual GPU runs here".to_owned(),
+        remedy: Some("virtual-gpu show NAME, or virtual-gpu exec -- gpubench ...".to_owned()),
+    })?;
+    let folder = PathBuf::from(folder);
+    let unusable = |problem: String| ExpectedError::Usage {
+        problem,
+        remedy: Some("start one: virtual-gpu exec, virtual-gpu env".to_owned()),
+    };
+    let (_, machine) = Session::read(&folder).map_err(|error| unusable(error.to_string()))?;
+    let log = kernel_log::path(&folder);
+    let lines = std::fs::read_to_string(&log)
+        .map_err(|error| unusable(format!("{}: {error}", log.display())))?;
+    Ok(format!(
+        "machine     {}\nfolder      {}\nkernel log  {} ({} lines)\n{lines}",
+        machine.name,
+        folder.display(),
+        log.display(),
+        lines.lines().count(),
+    ))
 }
 
 fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {

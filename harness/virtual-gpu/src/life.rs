@@ -69,7 +69,7 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
             .any(|s| s.live && s.context == **context && s.head == Head::Started)
     };
     if let Some(&context) = own.iter().find(working) {
-        fault::log(state, context, fault::XID_PREEMPTIVE_REMOVAL);
+        fault::log(state, context, fault::XID_PREEMPTIVE_REMOVAL, 0);
         let client = state.contexts.rows[context as usize].server != NONE;
         if client && rules.faults.mps_kill_reaches_peers {
             fault::reach(state, rules, context, PEER_DIED, 0);

@@ -19,11 +19,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::crash::{self, Place};
+use crate::kernel_log::KernelLog;
 use crate::model::Queues;
 use crate::state::{CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State};
 
 /// First word of a state file; changes with the layout.
-const MAGIC: u64 = 0x4750_4256_4750_5502;
+const MAGIC: u64 = 0x4750_4256_4750_5503;
 
 /// What the file holds. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]
@@ -58,6 +59,7 @@ pub struct Shared {
     base: *mut Layout,
     /// Kept open: the process lock that proves us alive lives on this description.
     file: File,
+    kernel_log: KernelLog,
     /// Where this process looks for its next free event.
     next_event: AtomicU32,
 }
@@ -93,7 +95,7 @@ impl Shared {
         let bytes = size_of::<Layout>();
         // SAFETY: plain call on an open descriptor; it touches no memory of ours.
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
-        let shared = Self::map(file)?;
+        let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
         // SAFETY: nobody else can have the file: its magic number is not written yet, and `open`
         // refuses files without it.
@@ -119,7 +121,7 @@ impl Shared {
                 "not a virtual GPU state file of this version",
             ));
         }
-        let shared = Self::map(file)?;
+        let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
         if layout.magic.load(Ordering::Acquire) != MAGIC
             || layout.bytes.load(Ordering::Relaxed) != length
@@ -131,7 +133,7 @@ impl Shared {
         Ok(shared)
     }
 
-    fn map(file: File) -> io::Result<Self> {
+    fn map(file: File, kernel_log: KernelLog) -> io::Result<Self> {
         // SAFETY: a fresh shared mapping of an open file, checked for failure below.
         let base = unsafe {
             libc::mmap(
@@ -149,6 +151,7 @@ impl Shared {
         Ok(Self {
             base: base.cast(),
             file,
+            kernel_log,
             next_event: AtomicU32::new(0),
         })
     }
@@ -162,7 +165,7 @@ impl Shared {
     /// Runs `body` on a private copy of the state and publishes the copy.
     ///
     /// # Errors
-    /// When the lock cannot be had; the state is then unchanged.
+    /// When the lock cannot be had or the kernel's log not be written; the state is then unchanged.
     pub fn transact<R>(&self, body: impl FnOnce(&mut State, &Side<'_>) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
@@ -179,6 +182,9 @@ impl Shared {
         draft.copy_used(published);
         crash::pass(Place::Copied);
         let result = body(draft, &Side { layout });
+        if draft.xids_raised != published.xids_raised {
+            self.kernel_log.write_news(draft, published.xids_raised)?;
+        }
         crash::pass(Place::Changed);
         layout.active.store(shadow as u32, Ordering::Release);
         crash::pass(Place::Published);

@@ -1,6 +1,7 @@
 //! Every fault kernel on the virtual driver: the code that comes back from the next call that
-//! waits, whether it sticks, and the Xid that the driver logs. The pairs are those of the vendor's
-//! documents (cuda.h, XID catalogue); unarmed, the same kernels leave nothing behind.
+//! waits, whether it sticks, and the Xid that the driver logs, by an event and by a line. The pairs
+//! are those of the vendor's documents (cuda.h, XID catalogue); unarmed, the same kernels leave
+//! nothing behind.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::{CString, c_void};
@@ -9,7 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
+use gpubench_virtual_gpu::abi::nvml::calls::*;
+use gpubench_virtual_gpu::abi::nvml::types::PciInfo;
 use gpubench_virtual_gpu::abi::process::device;
+use gpubench_virtual_gpu::device::Device;
+use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
@@ -46,14 +51,46 @@ fn ok(code: i32) -> Result<(), Error> {
     }
 }
 
-/// Joins the clock, opens a context of its own, runs the body; says which Xids came meanwhile.
+/// The lines that the kernel's log has by now.
+fn kernel_log(device: &Device) -> Result<Vec<String>, Error> {
+    let text = std::fs::read_to_string(kernel_log::path(device.dir()))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// Where NVML finds the device, as the kernel's log names it: without the function.
+fn bus_address() -> Result<String, Error> {
+    // SAFETY: a structure of plain numbers, for which all zero bits are valid.
+    let mut info: PciInfo = unsafe { std::mem::zeroed() };
+    let mut handle = null_mut();
+    // SAFETY: valid places.
+    unsafe {
+        ok(nvmlInit_v2())?;
+        ok(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
+        ok(nvmlDeviceGetPciInfo_v3(handle, (&raw mut info).cast()))?;
+    }
+    let (domain, bus, device) = (info.domain, info.bus, info.device);
+    Ok(format!("{domain:04x}:{bus:02x}:{device:02x}"))
+}
+
+/// What a line of the kernel's log says beside its stamp and its text: each Xid has exactly one.
+fn expected_line(xid: u32) -> Result<String, Error> {
+    let (address, pid) = (bus_address()?, std::process::id());
+    let name = std::fs::read_to_string("/proc/self/comm")?;
+    let name = name.trim();
+    Ok(format!(
+        "NVRM: Xid (PCI:{address}): {xid}, pid={pid}, name={name}, "
+    ))
+}
+
+/// Joins the clock, opens a context of its own, runs the body; says which Xids came meanwhile. Each
+/// of them has left one line in the kernel's log, and nothing else has.
 fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Error> {
     let _turn = turn();
     let device = device().map_err(|code| format!("{code:?}"))?;
     let raised = || device.transact(|state, _| state.xids_raised as usize);
     device.expect(0)?;
     device.join(0)?;
-    let before = raised()?;
+    let (before, logged) = (raised()?, kernel_log(&device)?.len());
     let mut context: Handle = null_mut();
     // SAFETY: valid places.
     unsafe {
@@ -64,13 +101,22 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Er
     // SAFETY: the context made above.
     unsafe { cuCtxDestroy_v2(context) };
     let count = raised()? - before;
-    let xids = device.transact(|state, _| {
+    let xids: Vec<u32> = device.transact(|state, _| {
         let rows = state.xids.live();
         let last = rows.iter().skip(before).take(count);
         last.map(|xid| xid.number).collect()
     })?;
+    let lines = kernel_log(&device)?.split_off(logged);
     device.leave()?;
-    done.map(|()| xids)
+    done?;
+    assert_eq!(lines.len(), xids.len(), "{lines:?}");
+    for (line, xid) in lines.iter().zip(&xids) {
+        let expected = expected_line(*xid)?;
+        let (stamp, rest) = line.split_once("] ").ok_or("a stamp")?;
+        assert!(rest.starts_with(&expected), "{line:?}: {expected:?}");
+        stamp.trim_start_matches(['[', ' ']).parse::<f64>()?;
+    }
+    Ok(xids)
 }
 
 /// One kernel of the crate, by the name of its file.

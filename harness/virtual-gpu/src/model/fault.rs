@@ -44,7 +44,7 @@ pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     reach(state, rules, culprit, op.fault, op.xid);
     for xid in [op.xid, rules.faults.next_xid] {
         if xid != 0 {
-            log(state, culprit, xid);
+            log(state, culprit, xid, op.fault);
         }
     }
 }
@@ -129,10 +129,11 @@ pub fn end(state: &mut State, context: u32, fault: i32) {
     }
 }
 
-/// Puts an Xid that a context caused in the log.
-pub fn log(state: &mut State, context: u32, number: u32) {
+/// Puts an Xid that a context caused in the log, with the `CUresult` behind it.
+pub fn log(state: &mut State, context: u32, number: u32, fault: i32) {
     let source = &state.contexts.rows[context as usize];
-    let pid = state.processes.rows[source.process as usize].pid;
+    let process = &state.processes.rows[source.process as usize];
+    let (pid, name) = (process.pid, process.name);
     let engine = &state.engines.rows[source.engine as usize];
     let instance = (source.engine != WHOLE).then(|| {
         let gpu_instance = &state.instances.rows[engine.instance as usize];
@@ -142,6 +143,8 @@ pub fn log(state: &mut State, context: u32, number: u32) {
     state.xids.rows[at] = Xid {
         number,
         pid,
+        name,
+        fault,
         time_ns: state.now_ns,
         instance,
     };

@@ -11,7 +11,7 @@ use super::log::Which;
 use crate::life::monotonic_ns;
 use crate::mps;
 use crate::session::STATE_FILE;
-use crate::state::{SERVERS, ServerState, State, XIDS, Xid};
+use crate::state::{SERVERS, ServerState};
 
 /// How often it looks. Real time, like everything around processes.
 const TICK: Duration = Duration::from_millis(20);
@@ -100,7 +100,7 @@ impl Seen {
                 (server.process.pid(), row, state.servers.rows[row].state)
             });
             let states: Vec<_> = states.collect();
-            (state.xids_raised, since(state, self.xids), states)
+            (state.xids_raised, state.xids_since(self.xids), states)
         })?;
         self.xids = raised;
         for xid in news.iter().filter(|xid| inside.clients.contains(&xid.pid)) {
@@ -120,38 +120,5 @@ impl Seen {
             }
         }
         Ok(())
-    }
-}
-
-/// The Xids raised since there were `before`, as far as they are kept.
-fn since(state: &State, before: u64) -> Vec<Xid> {
-    let kept = before.max(state.xids_raised.saturating_sub(XIDS as u64));
-    (kept..state.xids_raised)
-        .map(|number| state.xids.rows[(number % XIDS as u64) as usize])
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::since;
-    use crate::model::fault::log;
-    use crate::state::{State, XIDS};
-
-    #[test]
-    fn news_are_those_since_the_last_look_as_far_as_they_are_kept() {
-        let mut state = State::new(0, 0);
-        let numbers = |state: &State, before| -> Vec<u32> {
-            since(state, before).iter().map(|xid| xid.number).collect()
-        };
-        for number in 0..5 {
-            log(&mut state, 0, number);
-        }
-        assert_eq!(numbers(&state, 3), [3, 4]);
-        assert!(numbers(&state, 5).is_empty());
-        for number in 5..XIDS as u32 + 3 {
-            log(&mut state, 0, number);
-        }
-        let all = numbers(&state, 0);
-        assert_eq!((all.len(), all[0]), (XIDS, 3), "the first three are lost");
     }
 }

@@ -10,6 +10,7 @@ pub mod order;
 mod participant;
 mod parts;
 mod resource;
+mod xid;
 
 use crate::compute_mode::ComputeMode;
 use crate::table::Table;
@@ -23,6 +24,7 @@ pub use parts::{
     MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, Usage, WHOLE,
 };
 pub use resource::{Place, RESOURCES, Resource};
+pub use xid::{XIDS, Xid};
 
 /// Clock participants (threads) at most.
 pub const PARTICIPANTS: usize = 192;
@@ -40,8 +42,6 @@ pub const EVENTS: usize = 65_536;
 pub const RING: usize = 1024;
 /// Device allocations at most.
 pub const ALLOCATIONS: usize = 8192;
-/// Xid events kept.
-pub const XIDS: usize = 64;
 /// Active intervals kept for each context, for the timers of its kernels.
 pub const INTERVALS: usize = 512;
 /// Bits after the point in fixed-point work and rates.
@@ -270,20 +270,6 @@ pub struct Allocation {
     pub borrowed: bool,
 }
 
-/// One Xid event.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Xid {
-    /// Number in the vendor's catalogue.
-    pub number: u32,
-    /// Process that caused it.
-    pub pid: u32,
-    /// When.
-    pub time_ns: u64,
-    /// Ids of the GPU instance and of the compute instance that it happened in; none outside MIG.
-    pub instance: Option<(u32, u32)>,
-}
-
 /// A span during which a context's group had the compute engine.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -332,6 +318,8 @@ pub struct State {
     pub dram_busy: u128,
     /// Xids ever raised.
     pub xids_raised: u64,
+    /// How much of the file of the kernel's log counts.
+    pub kernel_log_bytes: u64,
     /// Time with at least one kernel running anywhere.
     pub busy_ns: u64,
     /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
@@ -398,6 +386,7 @@ impl State {
             dram_share: 0,
             dram_busy: 0,
             xids_raised: 0,
+            kernel_log_bytes: 0,
             busy_ns: 0,
             clock: ONE,
             capped_ns: 0,
@@ -437,6 +426,7 @@ impl State {
         self.dram_share = from.dram_share;
         self.dram_busy = from.dram_busy;
         self.xids_raised = from.xids_raised;
+        self.kernel_log_bytes = from.kernel_log_bytes;
         self.busy_ns = from.busy_ns;
         self.clock = from.clock;
         self.capped_ns = from.capped_ns;

@@ -12,6 +12,7 @@ use crate::abi::process::{Process, process};
 use crate::abi::{placement, put, put_text};
 use crate::compute_mode::ComputeMode;
 use crate::cost::Part;
+use crate::kernel_log::PCI_BUS;
 use crate::machine::Machine;
 use crate::mig;
 use crate::state::WHOLE;
@@ -138,7 +139,7 @@ entries! {
         known(device)?;
         let length = usize::try_from(length).map_err(|_| code::INVALID_VALUE)?;
         // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(id, length, "0000:01:00.0") }
+        unsafe { put_text(id, length, &format!("0000:{PCI_BUS:02x}:00.0")) }
     }
 
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
@@ -191,7 +192,7 @@ fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING,
         // STREAM_PRIORITIES, GLOBAL and LOCAL L1, COMPUTE_PREEMPTION, COOPERATIVE_LAUNCH.
         15 | 19 | 31 | 41 | 78 | 79 | 80 | 90 | 95 => 1,
-        33 => 1,
+        33 => PCI_BUS.into(),
         36 => u64::from(gpu.memory_clock_mhz) * 1000,
         37 => gpu.memory_bus_bits.into(),
         39 => gpu.max_threads_per_sm.into(),

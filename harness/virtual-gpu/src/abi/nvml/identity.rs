@@ -7,10 +7,8 @@ use super::library::{Target, device, target};
 use super::returns::{self, Return};
 use super::types::{PciInfo, PciInfoExt, version_of};
 use super::{DeviceHandle, check_place, entries, figures, mig, put, put_text, take};
+use crate::kernel_log::PCI_BUS as BUS;
 
-/// PCI bus on which the device stands; its domain, device and function are 0. libcuda says the
-/// same.
-pub(super) const BUS: u32 = 1;
 /// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
 const PCI_ID: u32 = 0xffff_10de;
 /// PCI class of a 3D controller: base 3, sub-class 2.

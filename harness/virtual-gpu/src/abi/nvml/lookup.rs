@@ -3,13 +3,13 @@
 
 use std::ffi::{CStr, c_char, c_uint};
 
-use super::identity::BUS;
 use super::library::{device_handle, only_device};
 use super::returns::{self, Return};
 use super::types::{Uuid, version_of};
 use super::{DeviceHandle, check_place, entries, mig, put, take};
 use crate::abi::placement;
 use crate::device::Device;
+use crate::kernel_log::PCI_BUS as BUS;
 
 /// `nvmlUUIDType_t`.
 const UUID_ASCII: u32 = 1;

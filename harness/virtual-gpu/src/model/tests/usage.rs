@@ -48,7 +48,7 @@ fn turns_are_as_long_as_their_level_says() {
 #[test]
 fn an_xid_names_the_instance_that_it_happened_in() {
     let (mut state, _) = device(&[0, 1]);
-    log(&mut state, 0, 13);
+    log(&mut state, 0, 13, 719);
     state.instances.rows[1] = GpuInstance {
         live: true,
         id: 5,
@@ -61,7 +61,7 @@ fn an_xid_names_the_instance_that_it_happened_in() {
         ..Default::default()
     };
     state.contexts.rows[1].engine = 1;
-    log(&mut state, 1, 31);
+    log(&mut state, 1, 31, 700);
     let named = |at: usize| (state.xids.rows[at].number, state.xids.rows[at].instance);
     assert_eq!((named(0), named(1)), ((13, None), (31, Some((5, 2)))));
 }
