@@ -13,12 +13,14 @@ mod ledger;
 mod ranges;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use crate::abi::code::{self, Code};
 use crate::abi::cuda::action::{Pace, charge};
 use crate::abi::cuda::noisy;
 use crate::abi::entries::Seat;
 use crate::abi::process::{FunctionEntry, Process, StreamEntry, Tables};
+use crate::abi::tables::Piece;
 use crate::cost::Cost;
 use crate::machine::Machine;
 use crate::ptx;
@@ -26,7 +28,9 @@ use crate::state::{Op, OpKind};
 
 pub use clocking::Clocking;
 use deferred::{Deferred, Work};
-pub use deferred::{finish_deferred, finish_deferred_writes, is_owed, owes, repeat_later};
+pub use deferred::{
+    finish_deferred, finish_deferred_writes, is_owed, owed, owes, repeat_later, store_later,
+};
 
 use execute::{Outcome, execute};
 pub use ledger::Ledger;
@@ -82,6 +86,8 @@ struct Known {
     writes: Vec<(u64, u64)>,
     /// For each of them, the first byte touched and the one after the last.
     extents: Vec<(u64, u64)>,
+    /// Parts of pinned host memory that were written.
+    pinned: Vec<Range<usize>>,
     /// Only some of its blocks were executed.
     sampled: bool,
     /// Executing it again on the same memory would change nothing.
@@ -89,6 +95,31 @@ struct Known {
     /// It wrote nothing, and touched nothing that others read: there are no stamps to be made
     /// true. A kernel that did not write under a clock that began at zero is taken not to write.
     mute: bool,
+}
+
+impl Known {
+    /// Notes what an operation writes that is such a launch.
+    fn note(&self, process: &Process, by: (u32, u64)) -> Result<(), Code> {
+        let pieces: Vec<Piece> = {
+            let tables = process.tables();
+            let parts = self.writes.iter().zip(&self.extents);
+            let piece = |(&(start, _), &(first, last)): (&(u64, u64), &(u64, u64))| {
+                let offset = tables.allocations.get(&start)?.offset + first;
+                let bytes = last - first;
+                Some(Piece {
+                    start,
+                    offset,
+                    bytes,
+                })
+            };
+            parts.filter_map(piece).collect()
+        };
+        process.wrote_pieces(&pieces, by)?;
+        for part in &self.pinned {
+            process.wrote_pinned(part.clone(), by);
+        }
+        Ok(())
+    }
 }
 
 /// What a process remembers of its launches.
@@ -212,6 +243,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         ..Op::default()
     };
     let seq = device.submit(request.stream.slot, op)?;
+    known.note(process, (request.stream.slot, seq))?;
     if timed && fault.is_none() && !known.mute {
         let writes = known.writes.iter().map(|&(start, _)| start).collect();
         process.tables().launches.deferred.push(Deferred {
@@ -364,6 +396,7 @@ fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
         reads: versions(&outcome.reads),
         writes: versions(&outcome.writes),
         extents: outcome.extents.clone(),
+        pinned: outcome.pinned.clone(),
         mute: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
         sampled: outcome.sampled,
         repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,

@@ -22,6 +22,7 @@ pub mod process;
 mod stubs;
 pub mod tables;
 pub mod vt;
+pub mod writers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

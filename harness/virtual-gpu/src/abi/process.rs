@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::code::{self, Code};
-use super::cuda::{default_stream_of_thread, null_stream};
+use super::cuda::{default_stream_of_thread, null_stream, pinned_covering};
 use super::entries::Seat;
 pub use super::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use super::handles::Handle;
+use super::tables::Piece;
 pub use super::tables::Tables;
 use crate::contents::Contents;
 use crate::cost::Part;
@@ -199,6 +200,33 @@ impl Process {
         };
         self.check_sticky(entry.context)?;
         Ok(entry)
+    }
+
+    /// Notes that an operation, a stream and its place there, writes to pieces of device memory.
+    ///
+    /// # Errors
+    /// When they do not lie in device memory, which would be a bug in the tables.
+    pub fn wrote_pieces(&self, pieces: &[Piece], by: (u32, u64)) -> Result<(), Code> {
+        let mut tables = self.tables();
+        for piece in pieces {
+            let Some(entry) = tables.allocations.get(&piece.start) else {
+                continue;
+            };
+            let base = self.host_address(entry.offset, entry.bytes)? as usize;
+            let first = base + (piece.offset - entry.offset) as usize;
+            let part = first..first + piece.bytes as usize;
+            tables.writers.note(base, part, by);
+        }
+        Ok(())
+    }
+
+    /// Notes that an operation writes to a part of pinned host memory; of other host memory, which
+    /// the device does not see, nothing is noted.
+    pub fn wrote_pinned(&self, part: std::ops::Range<usize>, by: (u32, u64)) {
+        let mut tables = self.tables();
+        if let Some((base, _)) = pinned_covering(&tables, part.start, part.len()) {
+            tables.writers.note(base, part, by);
+        }
     }
 
     /// Host address of a place in device memory.

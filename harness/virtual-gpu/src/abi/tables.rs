@@ -12,6 +12,7 @@ use super::entries::{
     LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
 };
 use super::handles::{Handle, Slab};
+use super::writers::Writers;
 
 /// Everything behind handles.
 #[derive(Debug)]
@@ -78,9 +79,8 @@ pub struct Tables {
     pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
     /// What streams hold back, by slot.
     pub backlogs: BTreeMap<u32, Backlog>,
-    /// The last operation that wrote a word, as its stream and place there, by the host's address
-    /// of the word.
-    pub words: HashMap<usize, (u32, u64)>,
+    /// Which operations wrote what last.
+    pub writers: Writers,
     /// Next number of a capture or of an object that is numbered.
     pub next_number: u64,
 }
@@ -119,7 +119,7 @@ impl Default for Tables {
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),
             backlogs: BTreeMap::new(),
-            words: HashMap::new(),
+            writers: Writers::default(),
             next_number: 1,
         }
     }
@@ -256,8 +256,8 @@ impl Tables {
         self.functions.remove_where(|f| f.context == slot);
         self.arrays.remove_where(|a| a.context == slot);
         self.execs.remove_where(|e| e.context == slot);
-        // Words may be written by streams that are gone now: what they wrote stands.
-        self.words.clear();
+        // Streams that wrote something may be gone now: what they wrote stands.
+        self.writers.clear();
         self.backlogs.retain(|_, backlog| {
             let stays = backlog.stream.context != slot;
             if !stays {

@@ -8,10 +8,20 @@
 
 use super::clock::ME;
 use super::{Device, DeviceError};
+use crate::state::hold::{self, Owed};
 use crate::state::{Condition, Hold, NEVER, NONE};
 
 /// A wait for a word: its row and its number there.
 pub type HoldId = (u32, u64);
+
+/// Why a wait for a word has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// The word was met, or nobody waits for it any more.
+    Over,
+    /// Something is done that may have stored to it: look again.
+    Look,
+}
 
 impl Device {
     /// Enters a wait for a word. The word at `hold.host` has to stay readable until it is over.
@@ -41,19 +51,21 @@ impl Device {
     ///
     /// # Errors
     /// When the clock stalls or the lock cannot be had.
-    pub fn wait_for_word(&self, (row, number): HoldId) -> Result<(), DeviceError> {
+    pub fn wait_for_word(&self, (row, number): HoldId) -> Result<Woken, DeviceError> {
         let waited = self.wait_for(Condition::Word, row, number);
-        self.shared.transact(|state, _| {
+        let woken = self.shared.transact(|state, _| {
+            let over = hold::is_met_or_gone(state, row as usize, number);
             let hold = &mut state.holds.rows[row as usize];
             if hold.number == number {
                 hold.live = false;
             }
+            if over { Woken::Over } else { Woken::Look }
         })?;
-        waited
+        waited.map(|()| woken)
     }
 
     /// Marks the waits that are met now: by the operation at that place of a stream, or by the
-    /// host.
+    /// host. Those that are not, and whose word `owed` tells of, look again when that is done.
     /// `elsewhere` gives the address of a place in device memory, for waits of other processes.
     ///
     /// # Errors
@@ -61,6 +73,7 @@ impl Device {
     pub fn notice(
         &self,
         by: Option<(u32, u64)>,
+        owed: &[Owed],
         elsewhere: &dyn Fn(u64, u64) -> Option<*mut u8>,
     ) -> Result<(), DeviceError> {
         if !self.shared.words_wanted() {
@@ -95,6 +108,8 @@ impl Device {
                     hold.met_ns = at_ns;
                     (hold.by, hold.by_seq) = by.unwrap_or((NONE, 0));
                     met += 1;
+                } else if hold.process == own {
+                    hold.look_after(owed);
                 }
             }
             // Under the lock, or a wait that somebody enters now would never be looked at. And only
@@ -113,7 +128,7 @@ impl Device {
 
     /// Notices the host's own stores.
     pub(super) fn notice_stores(&self) -> Result<(), DeviceError> {
-        self.notice(None, &|_, _| None)
+        self.notice(None, &[], &|_, _| None)
     }
 }
 

@@ -6,9 +6,10 @@ use super::clocking::when;
 use super::execute::execute;
 use super::ledger::nameless;
 use crate::abi::code::Code;
-use crate::abi::cuda::{Copy, move_bytes};
+use crate::abi::cuda::{Copy, Store, move_bytes};
 use crate::abi::process::{FunctionEntry, Process, StreamEntry};
 use crate::abi::tables::Piece;
+use crate::state::hold::Owed;
 
 /// Something whose results depend on when it ran.
 #[derive(Debug, Clone)]
@@ -30,6 +31,20 @@ pub(super) enum Work {
         alone_ns: Option<f64>,
     },
     Copy(Copy),
+    Store(Store),
+}
+
+/// Has a word written once more behind a launch that will write to its allocation once more.
+pub fn store_later(process: &Process, stream: &StreamEntry, seq: u64, start: u64, store: Store) {
+    if owes(process, start) {
+        process.tables().launches.deferred.push(Deferred {
+            stream: stream.slot,
+            context: stream.context,
+            seq,
+            writes: vec![start],
+            work: Work::Store(store),
+        });
+    }
 }
 
 /// Whether something that will be done once more writes to an allocation.
@@ -41,6 +56,23 @@ pub fn owes(process: &Process, start: u64) -> bool {
         .deferred
         .iter()
         .any(|deferred| deferred.writes.contains(&start))
+}
+
+/// What will be stored once more, by place in device memory.
+#[must_use]
+pub fn owed(process: &Process) -> Vec<Owed> {
+    let tables = process.tables();
+    let mut out = Vec::new();
+    for deferred in &tables.launches.deferred {
+        for start in &deferred.writes {
+            if let Some(entry) = tables.allocations.get(start) {
+                let part = entry.offset..entry.offset + entry.bytes;
+                let by = (deferred.stream, deferred.seq);
+                out.push(Owed { part, by });
+            }
+        }
+    }
+    out
 }
 
 /// Whether anything of a context will be done once more.
@@ -94,7 +126,7 @@ pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
         let Deferred { stream, seq, .. } = deferred;
         let alone_ns = match &deferred.work {
             Work::Launch { alone_ns, .. } => *alone_ns,
-            Work::Copy(_) => None,
+            Work::Copy(_) | Work::Store(_) => None,
         };
         match (
             when(process, deferred.context, stream, seq, alone_ns)?,
@@ -105,6 +137,7 @@ pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
                 execute(process, function, key, &launch.pointees, &clocking)?;
             }
             (Some(_), Work::Copy(copy)) => move_bytes(process, copy)?,
+            (Some(_), Work::Store(store)) => store.make(),
             (None, _) => waiting.push(deferred),
         }
     }

@@ -1,6 +1,7 @@
 //! Executing a launch on the host: in full, or on a sample of its blocks.
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::clocking::Clocking;
@@ -46,6 +47,8 @@ pub struct Outcome {
     pub writes: Vec<u64>,
     /// For each of them, the first byte touched and the one after the last.
     pub extents: Vec<(u64, u64)>,
+    /// Parts of pinned host memory written, by address.
+    pub pinned: Vec<Range<usize>>,
     /// Only some of its blocks were executed.
     pub sampled: bool,
     /// Atomics ran.
@@ -124,6 +127,7 @@ pub fn execute(
         reads,
         writes,
         extents,
+        pinned,
         open,
     } = run.touched(&execution);
     let shape = Shape {
@@ -140,6 +144,7 @@ pub fn execute(
         reads,
         writes,
         extents,
+        pinned,
         sampled,
         uses_atomics,
         open,
@@ -153,6 +158,7 @@ struct Touched {
     reads: Vec<u64>,
     writes: Vec<u64>,
     extents: Vec<(u64, u64)>,
+    pinned: Vec<Range<usize>>,
     open: bool,
 }
 
@@ -261,9 +267,16 @@ impl Run<'_> {
         let starts = &self.ranges.starts;
         let of = |indices: &[usize]| indices.iter().filter_map(|&index| starts[index]).collect();
         let known = written.iter().filter(|index| starts[**index].is_some());
+        let others = written.iter().filter(|index| starts[**index].is_none());
+        let part = |index: &usize| {
+            let (base, bytes) = (self.ranges.at[*index], self.ranges.bytes[*index]);
+            let (first, last) = footprint.extent(*index);
+            (base + first) as usize..(base + last.min(bytes)) as usize
+        };
         Touched {
             reads: of(&read),
             writes: of(&written),
+            pinned: others.map(part).collect(),
             extents: known.map(|index| footprint.extent(*index)).collect(),
             open: read
                 .iter()

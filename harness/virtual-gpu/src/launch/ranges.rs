@@ -16,6 +16,8 @@ pub struct Ranges<'a> {
     pub memory: DeviceMemory<'a>,
     /// Address of the allocation behind each range; none for pinned host memory.
     pub starts: Vec<Option<u64>>,
+    /// Where each range begins.
+    pub at: Vec<u64>,
     /// Length of each range.
     pub bytes: Vec<u64>,
     /// Whether others than this process's calls may read and write it meanwhile.
@@ -56,6 +58,7 @@ impl Ranges<'_> {
         })?;
         self.memory.place_near(index, near);
         self.starts.push(range.start);
+        self.at.push(at);
         self.bytes.push(bytes);
         self.open.push(range.open);
         Ok(())
@@ -80,6 +83,7 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     let mut out = Ranges {
         memory: DeviceMemory::new(),
         starts: Vec::new(),
+        at: Vec::new(),
         bytes: Vec::new(),
         open: Vec::new(),
     };

@@ -4,6 +4,8 @@
 //! because effects on bytes come early here (see `launch`): the stream goes on when the device has
 //! come to the operation that wrote.
 
+use std::ops::Range;
+
 use super::{NONE, State};
 
 /// Streams that wait for words at most.
@@ -35,6 +37,30 @@ pub struct Hold {
     pub by: u32,
     /// Place of that operation in its stream.
     pub by_seq: u64,
+    /// Stream of an operation whose stores are only known when it is over, and its place there; 0
+    /// as the place if there is none.
+    pub look: (u32, u64),
+}
+
+/// A part of device memory to which an operation will store when it is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owed {
+    /// The part.
+    pub part: Range<u64>,
+    /// Stream of the operation, and its place there.
+    pub by: (u32, u64),
+}
+
+impl Hold {
+    /// Looks again after the first of those that may store to the word.
+    pub fn look_after(&mut self, owed: &[Owed]) {
+        let mut owed = owed.iter().filter(|owed| owed.part.contains(&self.offset));
+        if self.look.1 == 0
+            && let Some(first) = owed.next()
+        {
+            self.look = first.by;
+        }
+    }
 }
 
 /// The condition of a wait (`CUstreamWaitValue_flags`, cuda.h).
@@ -81,10 +107,19 @@ impl Test {
     }
 }
 
+/// Whether whoever waits has to wake: the wait is over, or something is done that may have stored
+/// to the word.
+#[must_use]
+pub fn is_over(state: &State, row: usize, number: u64) -> bool {
+    let (stream, seq) = state.holds.rows[row].look;
+    let done = seq > 0 && state.streams.rows[stream as usize].completed >= seq;
+    done || is_met_or_gone(state, row, number)
+}
+
 /// Whether the wait number `number` in row `row` is over: met by something that has happened, or
 /// given up, or its stream is no more.
 #[must_use]
-pub fn is_over(state: &State, row: usize, number: u64) -> bool {
+pub fn is_met_or_gone(state: &State, row: usize, number: u64) -> bool {
     let hold = &state.holds.rows[row];
     if !hold.live || hold.number != number {
         return true;
@@ -101,7 +136,7 @@ pub fn is_over(state: &State, row: usize, number: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hold, Test, is_over};
+    use super::{Hold, Owed, Test, is_met_or_gone, is_over};
     use crate::state::{NONE, State, Stream};
 
     #[test]
@@ -154,5 +189,19 @@ mod tests {
         state.holds.rows[row].met = false;
         state.contexts.rows[0].sticky = 700;
         assert!(is_over(&state, row, 7), "the context broke");
+        state.contexts.rows[0].sticky = 0;
+        let (part, by) = (64..128, (1, 6));
+        state.holds.rows[row].offset = 128;
+        state.holds.rows[row].look_after(&[Owed {
+            part: part.clone(),
+            by,
+        }]);
+        assert_eq!(state.holds.rows[row].look, (0, 0), "beside it");
+        state.holds.rows[row].offset = 127;
+        state.holds.rows[row].look_after(&[Owed { part, by }]);
+        assert!(!is_over(&state, row, 7));
+        state.streams.rows[1].completed = 6;
+        assert!(is_over(&state, row, 7), "look again");
+        assert!(!is_met_or_gone(&state, row, 7));
     }
 }

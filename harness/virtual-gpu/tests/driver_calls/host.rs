@@ -6,9 +6,8 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::waiting::{STEP_NS, spin, stamps};
 use super::*;
-
-const STEP_NS: u64 = 3_000_000;
 
 /// Sum of what the functions were given.
 static SEEN: AtomicU64 = AtomicU64::new(0);
@@ -35,24 +34,6 @@ unsafe extern "C" fn dawdle(data: *mut c_void) {
         let _ = device.sleep_until(device.now_ns() + STEP_NS);
     }
     note_call(data as u64);
-}
-
-fn spin(stream: Handle, stamps: u64) -> Result<(), Error> {
-    let spin = function(SPIN, "spin")?;
-    ok(launch(
-        spin,
-        1,
-        32,
-        stream,
-        &mut [STEP_NS, 9 * STEP_NS, stamps],
-    ))
-}
-
-fn stamps(at: u64, count: usize) -> Result<Vec<u64>, Error> {
-    let mut out = vec![0_u64; 2 * count];
-    // SAFETY: a buffer of that size.
-    unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), at, 16 * count)) }?;
-    Ok(out)
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! right results, right codes for wrong use, and gives back what it took.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
+mod batches;
 mod contention;
 mod graphs;
 mod host;
@@ -9,6 +10,7 @@ mod memory;
 mod modules;
 mod order;
 mod streams;
+mod waiting;
 mod words;
 
 use std::ffi::{CString, c_void};

@@ -4,11 +4,11 @@
 
 use std::ptr::null_mut;
 
+use super::waiting::STEP_NS;
 use super::*;
 
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
-const STEP_NS: u64 = 2_000_000;
 
 /// A spin of one step in each of the streams, submitted in this order. Gives when each began, from
 /// the start of the first, in whole steps.

@@ -3,45 +3,10 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::waiting::{AND, EQ, GEQ, NOR, STEP_NS, pinned, spin, stamps};
 use super::*;
-
-const GEQ: u32 = 0;
-const EQ: u32 = 1;
-const AND: u32 = 2;
-const NOR: u32 = 3;
-const STEP_NS: u64 = 2_000_000;
-
-/// A spin of one step that stores its start and end at `stamps`.
-fn spin(stream: Handle, stamps: u64) -> Result<(), Error> {
-    let spin = function(SPIN, "spin")?;
-    ok(launch(
-        spin,
-        1,
-        32,
-        stream,
-        &mut [STEP_NS, 9 * STEP_NS, stamps],
-    ))
-}
-
-/// Start and end of the spins whose stamps lie there, two each.
-fn stamps(at: u64, count: usize) -> Result<Vec<u64>, Error> {
-    let mut out = vec![0_u64; 2 * count];
-    // SAFETY: a buffer of that size.
-    unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), at, 16 * count)) }?;
-    Ok(out)
-}
-
-/// A zeroed word that host and device share.
-fn pinned() -> Result<(&'static AtomicU32, u64), Error> {
-    let mut pointer = null_mut();
-    // SAFETY: a valid place; the memory is zeroed, aligned, and never freed.
-    unsafe {
-        ok(cuMemHostAlloc(&raw mut pointer, 4096, 0))?;
-        Ok((&*pointer.cast::<AtomicU32>(), pointer as u64))
-    }
-}
 
 #[test]
 fn words_are_written_and_waits_that_hold_pass() -> Result<(), Error> {
@@ -175,6 +140,115 @@ fn a_kernel_and_a_copy_meet_a_wait_when_they_are_done() -> Result<(), Error> {
                 let times = stamps(at, 2)?;
                 assert!(times[2] >= times[1], "by kernel {by_kernel}: {times:?}");
             }
+        }
+        Ok(())
+    })
+}
+
+/// Work that writes 9 to every word from one place to another of 1024 bytes each.
+#[derive(Debug, Clone, Copy)]
+enum Writer {
+    Kernel,
+    CopyWithin,
+    CopyIn,
+    Fill,
+}
+
+fn write_nines(by: Writer, stream: Handle, to: u64, nines: u64, host: u64) -> Result<(), Error> {
+    // SAFETY: memory of that size on both sides, and valid handles.
+    ok(unsafe {
+        match by {
+            Writer::Kernel => {
+                let copy = function(COPY, "stream_copy")?;
+                launch(copy, 1, 64, stream, &mut [to, nines, 64])
+            }
+            Writer::CopyWithin => cuMemcpyDtoDAsync_v2(to, nines, 1024, stream),
+            Writer::CopyIn => cuMemcpyHtoDAsync_v2(to, host as *const _, 1024, stream),
+            Writer::Fill => cuMemsetD32Async(to, 9, 256, stream),
+        }
+    })
+}
+
+#[test]
+fn a_word_counts_when_the_device_has_come_to_whoever_wrote_it() -> Result<(), Error> {
+    use Writer::{CopyIn, CopyWithin, Fill, Kernel};
+    with_context(|| {
+        let (first, second) = (stream()?, stream()?);
+        let (flag, nines, at) = (alloc(2048)?, alloc(1024)?, alloc(32)?);
+        let (host, host_address) = pinned()?;
+        // SAFETY: memory of that size, and valid handles.
+        unsafe {
+            ok(cuMemsetD32_v2(nines, 9, 256))?;
+            ok(cuMemcpyDtoH_v2(host_address as *mut _, nines, 1024))?;
+            for by in [Kernel, CopyWithin, CopyIn, Fill] {
+                ok(cuMemsetD32_v2(flag, 0, 512))?;
+                spin(first, at)?;
+                write_nines(by, first, flag, nines, host_address)?;
+                // Effects come early: the word passes already. One beside it was not written.
+                ok(cuStreamWaitValue32_v2(second, flag + 4, 9, EQ))?;
+                spin(second, at + 16)?;
+                ok(cuStreamSynchronize(second))?;
+                let times = stamps(at, 2)?;
+                assert!(times[2] >= times[1], "{by:?}: {times:?}");
+                spin(first, at)?;
+                write_nines(by, first, flag, nines, host_address)?;
+                ok(cuStreamWaitValue32_v2(second, flag + 1536, 0, EQ))?;
+                spin(second, at + 16)?;
+                ok(cuCtxSynchronize())?;
+                let times = stamps(at, 2)?;
+                assert!(times[2] < times[1], "beside {by:?}: {times:?}");
+            }
+            // The device writes to memory of the host, too: by a copy and by a kernel.
+            for by in [Kernel, CopyWithin] {
+                host.store(0, Ordering::Relaxed);
+                spin(first, at)?;
+                match by {
+                    Kernel => write_nines(by, first, host_address, nines, 0)?,
+                    _ => ok(cuMemcpyDtoHAsync_v2(
+                        host_address as *mut _,
+                        nines,
+                        4,
+                        first,
+                    ))?,
+                }
+                ok(cuStreamWaitValue32_v2(second, host_address, 9, EQ))?;
+                spin(second, at + 16)?;
+                ok(cuStreamSynchronize(second))?;
+                let times = stamps(at, 2)?;
+                assert!(times[2] >= times[1], "to the host, {by:?}: {times:?}");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_stamp_meets_a_wait_when_its_kernel_is_over() -> Result<(), Error> {
+    with_context(|| {
+        let (first, second) = (stream()?, stream()?);
+        let at = alloc(32)?;
+        for launched_first in [true, false] {
+            // What a kernel stamps before it ran would pass nothing later than this.
+            let wanted = now_ns()? + STEP_NS / 2;
+            // SAFETY: memory of that size, and valid handles.
+            unsafe {
+                ok(cuMemsetD8_v2(at, 0, 32))?;
+                if launched_first {
+                    spin(first, at)?;
+                }
+                ok(cuStreamWaitValue64_v2(second, at + 8, wanted, GEQ))?;
+                spin(second, at + 16)?;
+                if !launched_first {
+                    spin(first, at)?;
+                }
+                // Nobody asks for the stamps of the first stream.
+                ok(cuStreamSynchronize(second))?;
+            }
+            let times = stamps(at, 2)?;
+            assert!(times[1] >= wanted, "{times:?}");
+            let late = times[2].checked_sub(times[1]);
+            let late = late.ok_or_else(|| format!("before the stamp: {times:?}"))?;
+            assert!(late < 100_000, "late by {late} ns");
         }
         Ok(())
     })

@@ -1,6 +1,7 @@
 //! What a stream can be told to do. The same value is carried out at once, or kept in a graph.
 
 use super::graph::capture;
+use super::mem_ops::MemOp;
 use super::{backlog, copy, event, fill, graph, host, pool, stream, values};
 use crate::abi::code::Code;
 use crate::abi::entries::{FunctionEntry, StreamEntry};
@@ -63,6 +64,8 @@ pub enum Action {
     Free(u64),
     /// All of another graph, by its handle.
     Graph(usize),
+    /// A batch of operations on words, of a graph.
+    Batch(Vec<MemOp>),
     /// Writing a word.
     Write(values::Word),
     /// Waiting for a word.
@@ -122,6 +125,7 @@ pub fn run(
         Action::Wait(event) => event::wait(process, stream, *event, pace),
         Action::Allocate(reserved) => pool::place_reserved(process, stream, *reserved),
         Action::Free(address) => pool::free(process, stream, *address, pace),
+        Action::Batch(ops) => values::run_batch(process, stream, ops),
         Action::Write(word) => values::write(process, stream, word, pace),
         Action::Await(word) => values::follow(process, stream, word, pace),
         Action::Launch(graph) => graph::launch(process, graph, stream),
@@ -139,6 +143,21 @@ pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
         ..Op::default()
     };
     Ok(process.device.submit(stream.slot, op)?)
+}
+
+/// Lets a stream wait until another one has come to a place.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
+    let op = Op {
+        kind: OpKind::Wait,
+        target,
+        target_seq,
+        ..Op::default()
+    };
+    process.device.submit(stream, op)?;
+    Ok(())
 }
 
 /// Charges the calling thread for host work, unless a graph has been charged for it already.

@@ -112,7 +112,10 @@ fn carry_out(
 
 /// Looks whether somebody waits for a word that passes now, by the last work of a stream or by the
 /// host.
-fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
     let device = &process.device;
     if !device.shared().words_wanted() {
         return Ok(());
@@ -121,7 +124,8 @@ fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
         Some(slot) => Some((slot, super::stream::submitted(slot)?)),
         None => None,
     };
-    device.notice(by, &|offset, bytes| {
+    let owed = crate::launch::owed(process);
+    device.notice(by, &owed, &|offset, bytes| {
         process.host_address(offset, bytes).ok()
     })?;
     Ok(())
@@ -174,7 +178,9 @@ fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
         Action::Await(word) => !values::passes(process, word)?,
         Action::Launch(graph) => {
             let mut steps = graph.steps.iter();
-            steps.any(|step| step.enabled && matches!(step.action, Action::Host(_)))
+            steps.any(|step| {
+                step.enabled && matches!(step.action, Action::Host(_) | Action::Batch(_))
+            })
         }
         _ => false,
     })
@@ -191,7 +197,7 @@ fn hold(
     let device = &process.device;
     let hold = match &action {
         Action::Await(word) if !values::passes(process, word)? => {
-            Some(device.arm(values::hold(process, stream, word)?)?)
+            Some(values::arm(process, stream, word)?)
         }
         _ => None,
     };
@@ -303,12 +309,7 @@ fn step(
         let seq = mark(process, stream)?;
         process.device.wait_stream(stream.slot, seq)?;
         if item.hold.is_some() || !values::passes(process, word)? {
-            let hold = match item.hold {
-                Some(hold) => hold,
-                None => process.device.arm(values::hold(process, stream, word)?)?,
-            };
-            process.device.wait_for_word(hold)?;
-            return Ok(());
+            return values::wait(process, stream, word, item.hold);
         }
     }
     if given_up.load(Ordering::Acquire) {

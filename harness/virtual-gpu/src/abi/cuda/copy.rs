@@ -170,7 +170,8 @@ fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -
     }
     drop(tables);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
-    transfer(process, stream, (OpKind::ToDevice, rate), copy, pace).map(|_| ())
+    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, pace)?;
+    process.wrote_pieces(&targets, (stream.slot, seq))
 }
 
 /// Whether a large copy has just been made, so that making it again can be left out.
@@ -206,6 +207,11 @@ fn to_host(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> 
         return Err(refuse_unwritten(address));
     }
     move_bytes(process, copy)?;
+    if let (Place::Host(address), false) = (copy.to.place, waited) {
+        let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
+        let part = address as usize..(address + span) as usize;
+        process.wrote_pinned(part, (stream.slot, seq));
+    }
     if !waited {
         launch::repeat_later(process, stream, seq, copy, &sources, &[]);
     }
@@ -239,7 +245,7 @@ fn within_device(
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
     let seq = device_traffic(process, stream, bytes)?;
     launch::repeat_later(process, stream, seq, copy, &sources, &targets);
-    Ok(())
+    process.wrote_pieces(&targets, (stream.slot, seq))
 }
 
 /// Host memory to host memory: the driver does it itself, when the stream gets there.

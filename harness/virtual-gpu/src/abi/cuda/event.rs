@@ -6,7 +6,7 @@
 
 use std::ffi::c_uint;
 
-use super::action::{Action, Pace, charge, perform};
+use super::action::{Action, Pace, charge, perform, wait_for};
 use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::entries::{EventEntry, StreamEntry};
@@ -217,13 +217,7 @@ pub(super) fn wait(
     charge(process, pace, process.device.machine().host.event_ns)?;
     let recorded = last_recorded(process, &entry)?;
     if let Some((target, target_seq)) = recorded.filter(|(slot, _)| *slot != stream.slot) {
-        let op = Op {
-            kind: OpKind::Wait,
-            target,
-            target_seq,
-            ..Op::default()
-        };
-        process.device.submit(stream.slot, op)?;
+        wait_for(process, stream.slot, target, target_seq)?;
     }
     Ok(())
 }

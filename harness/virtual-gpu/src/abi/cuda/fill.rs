@@ -208,6 +208,12 @@ pub(super) fn run(
     drop(tables);
     charge(process, pace, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
+    let by = (stream.slot, seq);
+    process.wrote_pieces(&pieces, by)?;
+    if pieces.is_empty() {
+        let span = fill.span().ok_or(code::INVALID_VALUE)?;
+        process.wrote_pinned(fill.pointer as usize..(fill.pointer + span) as usize, by);
+    }
     if pace == Pace::Now {
         process.device.wait_stream(stream.slot, seq)?;
     }

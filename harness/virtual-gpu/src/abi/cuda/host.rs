@@ -113,7 +113,10 @@ pub(super) fn call_back(
 }
 
 /// Waits until the device has come to this place of the stream, and for the results until there.
-fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+///
+/// # Errors
+/// When the clock stalls.
+pub(super) fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let seq = mark(process, stream)?;
     process.device.wait_stream(stream.slot, seq)?;
     crate::launch::finish_deferred(process, stream.context)

@@ -23,6 +23,7 @@ mod launching;
 pub mod layout;
 mod library;
 pub mod managed;
+pub mod mem_ops;
 mod memory;
 mod module;
 mod per_thread;
@@ -37,6 +38,8 @@ mod virtual_memory;
 pub use copy::{Copy, move_bytes, noisy};
 pub use ipc::is_usable;
 pub use per_thread::{default_stream_of_thread, null_stream};
+pub use pinned::covering as pinned_covering;
+pub use values::Store;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {
@@ -56,6 +59,7 @@ pub mod calls {
     pub use super::launching::*;
     pub use super::library::*;
     pub use super::managed::*;
+    pub use super::mem_ops::*;
     pub use super::memory::*;
     pub use super::module::*;
     pub use super::per_thread::*;
@@ -63,6 +67,5 @@ pub mod calls {
     pub use super::pointer::*;
     pub use super::pool::*;
     pub use super::stream::*;
-    pub use super::values::*;
     pub use super::virtual_memory::*;
 }

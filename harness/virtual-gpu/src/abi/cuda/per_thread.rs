@@ -10,6 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use super::calls::*;
 use super::host::{HostFunction, StreamCallback};
 use super::layout::{Copy2d, Copy3d, InstantiateParams, LaunchConfig, Location};
+use super::mem_ops::MemOp;
 use crate::abi::code::{self, Code};
 use crate::abi::entries::{ContextEntry, StreamEntry};
 use crate::abi::handles::Handle;
@@ -375,6 +376,18 @@ own_stream! {
         count: usize,
         flags: c_uint,
     ) = cuStreamUpdateCaptureDependencies_v2;
+    fn cuStreamBatchMemOp_ptsz(
+        stream: Handle,
+        count: c_uint,
+        ops: *const MemOp,
+        flags: c_uint,
+    ) = cuStreamBatchMemOp;
+    fn cuStreamBatchMemOp_v2_ptsz(
+        stream: Handle,
+        count: c_uint,
+        ops: *const MemOp,
+        flags: c_uint,
+    ) = cuStreamBatchMemOp_v2;
     fn cuStreamWaitEvent_ptsz(stream: Handle, event: Handle, flags: c_uint) = cuStreamWaitEvent;
     fn cuStreamWaitValue32_ptsz(
         stream: Handle,

@@ -126,11 +126,7 @@ entries! {
 
 /// The pinned memory that holds a range.
 #[must_use]
-pub(super) fn covering(
-    tables: &Tables,
-    address: usize,
-    bytes: usize,
-) -> Option<(usize, &PinnedEntry)> {
+pub fn covering(tables: &Tables, address: usize, bytes: usize) -> Option<(usize, &PinnedEntry)> {
     let (&start, entry) = tables.pinned.range(..=address).next_back()?;
     let end = address.checked_add(bytes)?;
     (end <= start + entry.bytes).then_some((start, entry))

@@ -3,25 +3,22 @@
 //! A write changes the word when the call is made, like every effect on bytes; its time is that of
 //! a mark in the stream. A wait whose word does not pass holds back what follows in its stream
 //! (`backlog`) until an operation or the host changes the word. One whose word passes already waits
-//! for the last write of a stream to that word. That a kernel or a copy may have written it which
-//! is still under way, nobody can tell: the wait is over then.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! for the last operation that wrote there: of kernels not the words are known that they write, but
+//! from where to where. What a kernel stamps with the time is written when that is known: a wait
+//! for it looks again when the kernel is over. The stamps of other processes and what they copy to
+//! the host are not looked for.
+#![expect(unsafe_code, reason = "words are written through raw mappings")]
 
-use std::ffi::{c_uint, c_ulonglong};
-
-use super::action::{Action, Pace, charge, mark, perform};
-use super::global::entries;
+use super::action::{Pace, charge, mark, wait_for};
+use super::host::come_to;
+use super::mem_ops::{Form, Meaning, MemOp};
 use crate::abi::code::{self, Code};
 use crate::abi::entries::StreamEntry;
-use crate::abi::handles::Handle;
-use crate::abi::process::{Process, process};
-use crate::device::words::read;
+use crate::abi::process::Process;
+use crate::device::words::{HoldId, Woken, read};
 use crate::launch;
 use crate::state::hold::Test;
-use crate::state::{Hold, NEVER, Op, OpKind};
+use crate::state::{Hold, NEVER};
 
 /// A word, with what is written to it or what it is held against.
 #[derive(Debug, Clone, Copy)]
@@ -32,45 +29,40 @@ pub struct Word {
     pub test: Test,
 }
 
+/// A word with its place, to be written once more behind launches that write around it.
+#[derive(Debug, Clone, Copy)]
+pub struct Store {
+    /// Where the host finds it: a mapping of device memory, which stays, or pinned memory.
+    host: usize,
+    bytes: usize,
+    value: u64,
+}
+
+impl Store {
+    /// Writes the word.
+    pub fn make(&self) {
+        let value = self.value.to_le_bytes();
+        // SAFETY: a word of this process's memory, as `place` found it. Of pinned memory, which
+        // can be freed, nothing is written a second time.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.host as *mut u8, self.bytes) };
+    }
+}
+
 /// Where a word is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     host: *mut u8,
+    /// Host address of the allocation that it lies in.
+    base: usize,
     /// Address of its allocation and place in device memory; none for pinned host memory.
     device: Option<(u64, u64)>,
 }
 
-entries! {
-    fn cuStreamWriteValue32(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
-        queue_write(stream, pointer, value.into(), 4, flags)
-    }
-
-    fn cuStreamWriteValue32_v2(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
-        queue_write(stream, pointer, value.into(), 4, flags)
-    }
-
-    fn cuStreamWriteValue64(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
-        queue_write(stream, pointer, value, 8, flags)
-    }
-
-    fn cuStreamWriteValue64_v2(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
-        queue_write(stream, pointer, value, 8, flags)
-    }
-
-    fn cuStreamWaitValue32(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
-        queue_wait(stream, pointer, value.into(), 4, flags)
-    }
-
-    fn cuStreamWaitValue32_v2(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
-        queue_wait(stream, pointer, value.into(), 4, flags)
-    }
-
-    fn cuStreamWaitValue64(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
-        queue_wait(stream, pointer, value, 8, flags)
-    }
-
-    fn cuStreamWaitValue64_v2(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
-        queue_wait(stream, pointer, value, 8, flags)
+impl Place {
+    /// Host addresses of the word.
+    fn part(&self, word: &Word) -> std::ops::Range<usize> {
+        let first = self.host as usize;
+        first..first + word.test.bytes as usize
     }
 }
 
@@ -87,64 +79,26 @@ fn place(process: &Process, word: &Word) -> Result<Place, Code> {
         .and_then(|p| p.first().copied())
     {
         let host = process.host_address(piece.offset, bytes)?;
+        let offset = tables.allocations.get(&piece.start).map(|a| a.offset);
+        let base = process.host_address(offset.unwrap_or(piece.offset), bytes)? as usize;
         let device = Some((piece.start, piece.offset));
-        return Ok(Place { host, device });
+        return Ok(Place { host, base, device });
     }
     let pinned = super::pinned::covering(&tables, pointer as usize, bytes as usize);
-    let place = Place {
+    let (base, _) = pinned.ok_or(code::INVALID_VALUE)?;
+    Ok(Place {
         host: pointer as *mut u8,
+        base,
         device: None,
-    };
-    pinned.map(|_| place).ok_or(code::INVALID_VALUE)
+    })
 }
 
-fn queue_write(
-    stream: Handle,
-    pointer: u64,
-    value: u64,
-    bytes: u32,
-    flags: c_uint,
-) -> Result<(), Code> {
-    // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is 1 (cuda.h).
-    if flags > 1 {
-        return Err(code::INVALID_VALUE);
-    }
-    let test = Test {
-        bytes,
-        kind: 0,
-        value,
-    };
-    queue(stream, Word { pointer, test }, Action::Write)
-}
-
-fn queue_wait(
-    stream: Handle,
-    pointer: u64,
-    value: u64,
-    bytes: u32,
-    flags: c_uint,
-) -> Result<(), Code> {
-    // CU_STREAM_WAIT_VALUE_FLUSH (cuda.h) needs a device that can flush writes of other devices
-    // (CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES), which this one says it cannot.
-    match flags & !3 {
-        0 => {}
-        0x4000_0000 => return Err(code::NOT_SUPPORTED),
-        _ => return Err(code::INVALID_VALUE),
-    }
-    let test = Test {
-        bytes,
-        kind: flags,
-        value,
-    };
-    queue(stream, Word { pointer, test }, Action::Await)
-}
-
-fn queue(stream: Handle, word: Word, action: fn(Word) -> Action) -> Result<(), Code> {
-    let process = process()?;
-    let stream = process.stream(stream)?;
-    super::graph::capture::forbid(process, &stream)?;
-    place(process, &word)?;
-    perform(process, &stream, action(word), Pace::Later)
+/// Whether a word lies in memory of the program, and where its length demands.
+///
+/// # Errors
+/// When it does not.
+pub(super) fn check(process: &Process, word: &Word) -> Result<(), Code> {
+    place(process, word).map(|_| ())
 }
 
 /// Writes a word.
@@ -157,14 +111,14 @@ pub(super) fn write(
     word: &Word,
     pace: Pace,
 ) -> Result<(), Code> {
-    let Place { host, device } = place(process, word)?;
-    if let Some((start, _)) = device {
-        launch::finish_deferred_writes(process, start)?;
-    }
-    let value = word.test.value.to_le_bytes();
-    // SAFETY: a word of this process's memory, as `place` found it.
-    unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), host, word.test.bytes as usize) };
-    if let Some((start, _)) = device {
+    let at = place(process, word)?;
+    let store = Store {
+        host: at.host as usize,
+        bytes: word.test.bytes as usize,
+        value: word.test.value,
+    };
+    store.make();
+    if let Some((start, _)) = at.device {
         let mut tables = process.tables();
         let unwritten = tables
             .allocations
@@ -174,10 +128,12 @@ pub(super) fn write(
     }
     charge(process, pace, process.device.machine().host.event_ns)?;
     let seq = mark(process, stream)?;
-    process
-        .tables()
-        .words
-        .insert(host as usize, (stream.slot, seq));
+    if let Some((start, _)) = at.device {
+        launch::store_later(process, stream, seq, start, store);
+    }
+    let part = at.part(word);
+    let mut tables = process.tables();
+    tables.writers.note(at.base, part, (stream.slot, seq));
     Ok(())
 }
 
@@ -190,19 +146,47 @@ pub(super) fn passes(process: &Process, word: &Word) -> Result<bool, Code> {
     Ok(word.test.accepts(found))
 }
 
-/// What the stream waits for whose word does not pass yet.
+/// Enters a wait of a stream for a word that does not pass yet.
 ///
 /// # Errors
-/// When its memory is gone.
-pub(super) fn hold(process: &Process, stream: &StreamEntry, word: &Word) -> Result<Hold, Code> {
-    let Place { host, device } = place(process, word)?;
-    Ok(Hold {
+/// When its memory is gone, or there is no room for another wait.
+pub(super) fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<HoldId, Code> {
+    let Place { host, device, .. } = place(process, word)?;
+    let mut hold = Hold {
         stream: stream.slot,
         offset: device.map_or(NEVER, |(_, offset)| offset),
         host: host as u64,
         test: word.test,
         ..Hold::default()
-    })
+    };
+    hold.look_after(&launch::owed(process));
+    Ok(process.device.arm(hold)?)
+}
+
+/// Waits until a word passes, or its stream or context is no more. The wait for it may have been
+/// entered before.
+///
+/// # Errors
+/// When its memory is gone, or the clock stalls.
+pub(super) fn wait(
+    process: &Process,
+    stream: &StreamEntry,
+    word: &Word,
+    mut armed: Option<HoldId>,
+) -> Result<(), Code> {
+    loop {
+        let hold = match armed.take() {
+            Some(hold) => hold,
+            None => arm(process, stream, word)?,
+        };
+        if process.device.wait_for_word(hold)? == Woken::Over {
+            return Ok(());
+        }
+        launch::finish_deferred(process, stream.context)?;
+        if passes(process, word)? {
+            return Ok(());
+        }
+    }
 }
 
 /// Lets a stream go on behind the write that made its word pass.
@@ -215,18 +199,38 @@ pub(super) fn follow(
     word: &Word,
     pace: Pace,
 ) -> Result<(), Code> {
-    let host = place(process, word)?.host;
+    let at = place(process, word)?;
     charge(process, pace, process.device.machine().host.event_ns)?;
-    let writer = process.tables().words.get(&(host as usize)).copied();
+    let writer = process.tables().writers.last(at.base, &at.part(word));
     let Some((target, target_seq)) = writer.filter(|(slot, _)| *slot != stream.slot) else {
         return mark(process, stream).map(|_| ());
     };
-    let op = Op {
-        kind: OpKind::Wait,
-        target,
-        target_seq,
-        ..Op::default()
-    };
-    process.device.submit(stream.slot, op)?;
+    wait_for(process, stream.slot, target, target_seq)
+}
+
+/// Carries out a graph's batch, on a thread that can wait: the launch of a graph that has one is
+/// held back.
+///
+/// # Errors
+/// As the operations, and when the context broke while one of them waited.
+pub(super) fn run_batch(
+    process: &Process,
+    stream: &StreamEntry,
+    ops: &[MemOp],
+) -> Result<(), Code> {
+    for op in ops {
+        match op.meaning(Form::Second)? {
+            Meaning::Barrier => drop(mark(process, stream)?),
+            Meaning::Write(word) => write(process, stream, &word, Pace::Graph)?,
+            Meaning::Await(word) => {
+                come_to(process, stream)?;
+                if !passes(process, &word)? {
+                    wait(process, stream, &word, None)?;
+                    process.check_sticky(stream.context)?;
+                }
+                follow(process, stream, &word, Pace::Graph)?;
+            }
+        }
+    }
     Ok(())
 }

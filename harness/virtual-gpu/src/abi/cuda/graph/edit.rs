@@ -215,7 +215,8 @@ fn kind_of(action: &Action) -> c_int {
         Action::Record(_) => 7,
         Action::Allocate(_) => 10,
         Action::Free(_) => 11,
-        // No node holds these; the type of a batch of words is 12 (cuda.h).
+        Action::Batch(_) => 12,
+        // No node holds these.
         Action::Callback(_)
         | Action::Write(_)
         | Action::Await(_)

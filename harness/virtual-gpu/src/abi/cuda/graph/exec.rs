@@ -10,7 +10,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
-use super::super::action::{Action, Pace, run};
+use super::super::action::{Action, Pace, run, wait_for};
 use super::super::backlog;
 use super::super::copies::read;
 use super::super::global::entries;
@@ -22,7 +22,6 @@ use crate::abi::entries::StreamEntry;
 use crate::abi::handles::Handle;
 use crate::abi::process::{Process, Tables, process};
 use crate::abi::put;
-use crate::state::{Op, OpKind};
 
 /// Streams that one graph may have beside the one it is launched in.
 const LANES: usize = 7;
@@ -303,21 +302,11 @@ pub(in super::super) fn launch(
             &Action::Empty
         };
         run(process, &own, action, Pace::Graph)?;
+        backlog::notice(process, Some(own.slot))?;
         done.push(submitted(own.slot)?);
     }
     for lane in &entry.lanes {
         wait_for(process, stream.slot, *lane, submitted(*lane)?)?;
     }
-    Ok(())
-}
-
-fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
-    let op = Op {
-        kind: OpKind::Wait,
-        target,
-        target_seq,
-        ..Op::default()
-    };
-    process.device.submit(stream, op)?;
     Ok(())
 }

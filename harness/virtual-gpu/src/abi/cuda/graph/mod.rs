@@ -10,6 +10,8 @@ mod nodes;
 mod update;
 
 pub(super) use exec::launch;
+pub(super) use nodes::{enter, known, replace as replace_node};
+pub(super) use update::replace as replace_step;
 
 use std::thread::ThreadId;
 

@@ -241,9 +241,12 @@ entries! {
 
 /// Puts a node into a graph and its handle where the caller wants it.
 ///
+/// # Errors
+/// When the action is none, or graph and nodes are not there.
+///
 /// # Safety
 /// The array is null or has as many entries as given; `node` is null or valid.
-unsafe fn enter(
+pub(in super::super) unsafe fn enter(
     node: *mut Handle,
     graph: Handle,
     (after, count): (*const Handle, usize),
@@ -261,7 +264,10 @@ unsafe fn enter(
 }
 
 /// Gives a node something else to do, of the same kind.
-fn replace(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
+///
+/// # Errors
+/// When the action is none or of another kind, or the node is not there.
+pub(in super::super) fn replace(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     let same = std::mem::discriminant(&tables.nodes.get(node)?.action);
     // The lock is not needed to make the action, but the node has to be there first.
@@ -273,7 +279,11 @@ fn replace(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     Ok(())
 }
 
-fn known(context: Handle) -> Result<(), Code> {
+/// Whether a context is there; null means the present one.
+///
+/// # Errors
+/// When it is not.
+pub(in super::super) fn known(context: Handle) -> Result<(), Code> {
     // Newer callers leave the context to the driver.
     if context.is_null() {
         return process()?.current().map(|_| ());

@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_uint};
 use super::super::action::Action;
 use super::super::global::entries;
 use super::super::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
+use super::super::mem_ops::is_alike;
 use super::Step;
 use super::exec::flatten;
 use super::nodes::{
@@ -135,11 +136,23 @@ fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
     found.ok_or(code::INVALID_VALUE)
 }
 
-fn replace(exec: Handle, node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
+/// Gives a step something else to do, of the same kind.
+///
+/// # Errors
+/// When the action is none or of another kind, or the step is not there.
+pub(in super::super) fn replace(
+    exec: Handle,
+    node: Handle,
+    action: Result<Action, Code>,
+) -> Result<(), Code> {
     let action = action?;
     let mut tables = process()?.ready()?;
     let step = step_of(&mut tables.execs.get_mut(exec)?.steps, node)?;
-    if std::mem::discriminant(&action) != std::mem::discriminant(&step.action) {
+    let alike = match (&step.action, &action) {
+        (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
+        (old, new) => std::mem::discriminant(old) == std::mem::discriminant(new),
+    };
+    if !alike {
         return Err(code::INVALID_VALUE);
     }
     step.action = action;
