@@ -2,9 +2,9 @@
 //!
 //! `state` is what a device is at one instant, `model` what it does as time passes, `pump` whose
 //! turn it is in virtual time, `shm` the file in which several processes share it, `device` one
-//! process's handle on it, `kernel_log` what the host's log would say of it. `mig` divides a
-//! device, `mps` joins processes on it, and `mpsd` are the programs that do so on a user's behalf.
-//! `ptx` executes kernels. `abi` is what programs see.
+//! process's handle on it, `kernel_log` what the host's log would say of it, `exports` what keeps
+//! memory that is passed on. `mig` divides a device, `mps` joins processes on it, and `mpsd` are
+//! the programs that do so on a user's behalf. `ptx` executes kernels. `abi` is what programs see.
 
 pub mod abi;
 pub mod compute_mode;
@@ -12,6 +12,7 @@ pub mod contents;
 pub mod cost;
 pub mod crash;
 pub mod device;
+pub mod exports;
 pub mod kernel_log;
 pub mod launch;
 pub mod life;

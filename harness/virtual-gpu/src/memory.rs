@@ -1,7 +1,8 @@
 //! Who has which part of device memory.
 
+use crate::exports::Export;
 use crate::machine::Machine;
-use crate::state::{Allocation, State};
+use crate::state::{Allocation, NONE, State};
 
 /// Allocations of this size and more take whole large pages.
 const LARGE: u64 = 1 << 20;
@@ -38,7 +39,7 @@ pub fn free_bytes(state: &State, instance: u32) -> u64 {
         .allocations
         .live()
         .iter()
-        .filter(|a| a.live && instance_of(state, a.context) == instance)
+        .filter(|a| a.live && a.instance == instance)
         .map(|a| a.taken)
         .sum();
     let usable = state.instances.rows[instance as usize].memory_bytes;
@@ -149,11 +150,13 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
         live: true,
         context,
         process,
+        instance: instance_of(state, context),
         offset: at,
         bytes,
         taken,
         number: state.allocations_made + 1,
         borrowed: false,
+        export: 0,
     };
     state.allocations_made += 1;
     state.allocations.rows[slot] = allocation;
@@ -197,11 +200,24 @@ pub fn borrow(
         process,
         taken: 0,
         borrowed: true,
+        export: 0,
         ..found
     };
     state.allocations.rows[slot] = held;
     state.allocations.touch();
     Some(held)
+}
+
+/// Lets a descriptor hold memory that somebody has, whatever becomes of those. False when it is
+/// gone already, or there is no room.
+pub fn hold_export(state: &mut State, (number, export): Export, bytes: u64) -> bool {
+    let held = borrow(state, NONE, NONE, number, bytes).is_some();
+    let mut rows = state.allocations.live_mut().iter_mut();
+    let row = rows.find(|a| a.live && a.number == number && a.process == NONE && a.export == 0);
+    row.is_some_and(|row| {
+        row.export = export;
+        held
+    })
 }
 
 /// Ends every allocation for which that holds.
@@ -214,12 +230,14 @@ pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     }
 }
 
-/// Ends one allocation. Whoever still holds its memory has it from then on.
+/// Ends one allocation. Whoever still holds its memory has it from then on, a context before a
+/// descriptor.
 fn end(state: &mut State, at: usize) {
     let gone = state.allocations.rows[at];
     state.allocations.rows[at].live = false;
-    let mut rows = state.allocations.live_mut().iter_mut();
-    let heir = rows.find(|a| a.live && a.borrowed && a.number == gone.number);
+    let rows = state.allocations.live_mut().iter_mut();
+    let holders = rows.filter(|a| a.live && a.borrowed && a.number == gone.number);
+    let heir = holders.min_by_key(|a| a.export);
     if let Some(heir) = heir.filter(|_| !gone.borrowed) {
         (heir.taken, heir.borrowed) = (gone.taken, false);
     }

@@ -3,7 +3,7 @@
 
 use crate::compute_mode::ComputeMode;
 use crate::machine::{Machine, Mig, Profile};
-use crate::state::{ComputeEngine, Context, GpuInstance, ONE, State, WHOLE};
+use crate::state::{Allocation, ComputeEngine, Context, GpuInstance, ONE, State, WHOLE};
 
 /// Why an instance cannot be made or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -52,10 +52,11 @@ pub fn undivided(state: &mut State, machine: &Machine) {
     };
 }
 
-/// Whether anybody has a context anywhere on the device.
+/// Whether anybody has a context anywhere on the device, or a descriptor of its memory.
 #[must_use]
 pub fn in_use(state: &State) -> bool {
-    state.contexts.live().iter().any(|context| context.live)
+    let memory = state.allocations.live().iter().any(|row| row.live);
+    memory || state.contexts.live().iter().any(|context| context.live)
 }
 
 /// Turns MIG mode on or off now. What was divided is gone.
@@ -343,9 +344,12 @@ pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
 /// Ends a GPU instance.
 ///
 /// # Errors
-/// When there is none, or it still has compute instances.
+/// When there is none, or it still has compute instances, or somebody has a descriptor of its
+/// memory.
 pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
-    if engines(state, instance).next().is_some() {
+    let holds = |row: &Allocation| row.live && row.instance == instance;
+    let held = state.allocations.live().iter().any(holds);
+    if held || engines(state, instance).next().is_some() {
         return Err(MigError::InUse);
     }
     let row = state.instances.rows.get_mut(instance as usize);

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::crash::{self, Place};
+use crate::exports;
 use crate::life;
 use crate::machine::Machine;
 use crate::model::{self, Queues, Rules};
@@ -217,11 +218,28 @@ impl Device {
         }
     }
 
+    /// Takes back the memory that only descriptors held which have been closed meanwhile.
+    ///
+    /// # Errors
+    /// When the lock cannot be had, or the kernel does not say who has a descriptor.
+    pub fn drop_closed_exports(&self) -> Result<(), DeviceError> {
+        for export in self
+            .shared
+            .read(|state| exports::closed(&self.dir, state))??
+        {
+            self.shared
+                .transact(|state, _| exports::end(state, export))?;
+            exports::remove(&self.dir, export)?;
+        }
+        Ok(())
+    }
+
     /// Takes back what processes held that are no more, at the standing instant.
     ///
     /// # Errors
     /// When the lock cannot be had.
     pub fn bury_the_dead(&self) -> Result<(), DeviceError> {
+        self.drop_closed_exports()?;
         let own = std::process::id();
         let slots: Vec<(u32, u32)> = self.shared.read(|state| {
             let rows = state.processes.live().iter().enumerate();

@@ -254,10 +254,12 @@ impl Stream {
 pub struct Allocation {
     /// Whether the slot is in use.
     pub live: bool,
-    /// Context slot that owns it.
+    /// Context slot that owns it; [`NONE`] for a descriptor.
     pub context: u32,
-    /// Process slot that owns it.
+    /// Process slot that owns it; [`NONE`] for a descriptor.
     pub process: u32,
+    /// Row of the part of the device that it lies in.
+    pub instance: u32,
     /// Offset in device memory.
     pub offset: u64,
     /// Length as asked for.
@@ -268,6 +270,8 @@ pub struct Allocation {
     pub number: u64,
     /// It holds memory that another row has taken, and inherits it when that row goes.
     pub borrowed: bool,
+    /// Which export of the memory it stands for, counted from 1; 0 if a context has it.
+    pub export: u32,
 }
 
 /// A span during which a context's group had the compute engine.

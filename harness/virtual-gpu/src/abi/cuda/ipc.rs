@@ -4,7 +4,7 @@
 //! by `cuIpcOpenMemHandle` the owner is asked for at every use: when it has freed the memory or is
 //! gone, a copy is refused and a kernel faults. Physical memory that was imported stays for as long
 //! as anybody holds it, whatever its maker does (`cuMemImportFromShareableHandle`); a descriptor
-//! alone holds nothing here, unlike the real driver's.
+//! holds it, too (`exports`).
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -12,7 +12,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::fs::File;
-use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
 use crate::abi::put;
 use crate::device::DeviceError;
-use crate::memory;
+use crate::{exports, memory};
 
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,7 +234,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let ticket = Ticket::new(process, Kind::Physical, physical.offset, physical.bytes)?;
-        let file = ticket_file(&ticket)?;
+        let file = export(process, &ticket)?;
         // SAFETY: the caller's place for a descriptor, checked for null above.
         unsafe { put(shareable.cast::<c_int>(), file.into_raw_fd()) }
     }
@@ -291,15 +291,16 @@ fn open(process: &Process, context: u32, ticket: &Ticket) -> Result<u64, Code> {
 /// Makes physical memory known here that was exported elsewhere, or here.
 fn import(process: &Process, context: u32, ticket: &Ticket) -> Result<usize, Code> {
     process.device.catch_up()?;
-    let own = ticket.owner.pid == std::process::id();
-    if own {
+    if ticket.owner.pid == std::process::id() {
         let mut tables = process.ready()?;
         let same = |entry: &PhysicalEntry| entry.number == ticket.owner.number;
-        let handle = tables.physical.find(same).ok_or(code::INVALID_VALUE)?;
-        let entry = tables.physical.get_mut(handle)?;
-        entry.handles += 1;
-        entry.holders += 1;
-        return Ok(handle as usize);
+        // Where only the descriptor holds it by now, it comes back like another process's.
+        if let Some(handle) = tables.physical.find(same) {
+            let entry = tables.physical.get_mut(handle)?;
+            entry.handles += 1;
+            entry.holders += 1;
+            return Ok(handle as usize);
+        }
     }
     drop(process.ready()?);
     let (slot, number, bytes) = (process.device.process()?, ticket.owner.number, ticket.bytes);
@@ -320,19 +321,22 @@ fn import(process: &Process, context: u32, ticket: &Ticket) -> Result<usize, Cod
     Ok(made as usize)
 }
 
-/// A file without a name that holds a ticket: what goes from process to process.
-fn ticket_file(ticket: &Ticket) -> Result<File, Code> {
-    // SAFETY: plain call with a C string; the descriptor is checked and owned from then on.
-    let file = unsafe {
-        let descriptor = libc::memfd_create(c"gpubench-memory".as_ptr(), libc::MFD_CLOEXEC);
-        if descriptor < 0 {
-            return Err(code::OPERATING_SYSTEM);
-        }
-        File::from_raw_fd(descriptor)
-    };
-    file.write_all_at(&ticket.pack(), 0)
-        .map_err(|_| code::OPERATING_SYSTEM)?;
-    Ok(file)
+/// A file that holds a ticket and, while it is open anywhere, the memory: what goes from process to
+/// process.
+fn export(process: &Process, ticket: &Ticket) -> Result<File, Code> {
+    let (device, number) = (&process.device, ticket.owner.number);
+    let made = exports::make(device.dir(), number, &ticket.pack());
+    let (export, file) = made.map_err(|error| {
+        crate::abi::say(&format!("export of device memory: {error}"));
+        code::OPERATING_SYSTEM
+    })?;
+    let bytes = ticket.bytes;
+    if device.transact(|state, _| memory::hold_export(state, export, bytes))? {
+        return Ok(file);
+    }
+    drop(file);
+    exports::remove(device.dir(), export).map_err(DeviceError::State)?;
+    Err(code::OUT_OF_MEMORY)
 }
 
 /// What is written in such a file. The descriptor stays the caller's.
@@ -389,8 +393,7 @@ fn is_in_reach(process: &Process, context: u32, owner: &Owner) -> Result<bool, C
     let read = process.device.shared().read(|state| {
         let mut rows = state.allocations.live().iter();
         let found = rows.find(|a| a.live && a.process == owner.process && a.number == owner.number);
-        let of = |context| crate::memory::instance_of(state, context);
-        found.is_some_and(|a| of(a.context) == of(context))
+        found.is_some_and(|a| a.instance == memory::instance_of(state, context))
     });
     Ok(read.map_err(DeviceError::State)?)
 }

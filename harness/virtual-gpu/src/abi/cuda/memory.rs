@@ -24,6 +24,7 @@ entries! {
         let context = process.current()?;
         let device = &process.device;
         device.charge(device.machine().host.query_ns)?;
+        device.drop_closed_exports()?;
         let (left, all) = device.transact(|state, _| {
             (memory::free_for(state, context.slot), memory::total_for(state, context.slot))
         })?;
