@@ -11,6 +11,7 @@ mod deferred;
 mod execute;
 mod ledger;
 mod ranges;
+mod shape;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -22,7 +23,6 @@ use crate::abi::entries::Seat;
 use crate::abi::process::{FunctionEntry, Process, StreamEntry, Tables};
 use crate::abi::tables::Piece;
 use crate::cost::Cost;
-use crate::machine::Machine;
 use crate::ptx;
 use crate::state::{Op, OpKind};
 
@@ -34,6 +34,7 @@ pub use deferred::{
 
 use execute::{Outcome, execute};
 pub use ledger::Ledger;
+pub use shape::{Shape, blocks_per_sm, check, check_residence};
 
 /// Environment variable of a process that reads no results of large launches, so that they may be
 /// sampled in wall time too: executing them in full would take real time that no GPU takes.
@@ -50,16 +51,10 @@ pub struct Request<'a> {
     pub function: &'a FunctionEntry,
     /// Where to.
     pub stream: StreamEntry,
-    /// Blocks in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
-    pub block: [u32; 3],
-    /// Dynamic shared memory.
-    pub shared_bytes: u32,
+    /// Its shape.
+    pub shape: Shape,
     /// The arguments, laid out.
     pub params: Vec<u8>,
-    /// All blocks have to be on the device at the same time.
-    pub cooperative: bool,
 }
 
 /// Everything that decides what a launch does, memory contents aside.
@@ -72,6 +67,8 @@ pub struct Key {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
+    /// Its blocks run together, since they may wait for each other.
+    together: bool,
     params: Vec<u8>,
 }
 
@@ -173,28 +170,6 @@ impl Memory {
     }
 }
 
-/// Blocks of a kernel that fit on one SM at the same time; 0 if not even one does.
-#[must_use]
-pub fn blocks_per_sm(
-    machine: &Machine,
-    kernel: &ptx::Kernel,
-    threads: u32,
-    shared_bytes: u64,
-) -> u32 {
-    let gpu = &machine.gpu;
-    let by_threads = gpu.max_threads_per_sm / threads.max(1);
-    let by_registers =
-        gpu.registers_per_sm / kernel.registers.max(1).saturating_mul(threads.max(1));
-    let by_shared = match shared_bytes {
-        0 => u32::MAX,
-        bytes => ((u64::from(gpu.shared_per_sm_kib) << 10) / bytes) as u32,
-    };
-    gpu.max_blocks_per_sm
-        .min(by_threads)
-        .min(by_registers)
-        .min(by_shared)
-}
-
 /// Executes and queues a launch.
 ///
 /// # Errors
@@ -204,9 +179,18 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
     if request.function.context != request.stream.context {
         return Err(code::INVALID_HANDLE);
     }
-    check_shape(device.machine(), request)?;
-    if request.cooperative {
-        check_residence(process, request)?;
+    let shape = &request.shape;
+    shape::check_residence(process, request.function, shape, &request.stream.seat)?;
+    let properties = kernel_of(request.function)?.properties;
+    // What branches on no word of memory cannot wait for other blocks.
+    let together = shape.cooperative && properties.follows_data;
+    if together && properties.reads_globaltimer {
+        crate::abi::say(&format!(
+            "{}: a cooperative kernel that branches on memory and reads %globaltimer would have to \
+             be executed twice, which its blocks could tell",
+            request.function.name
+        ));
+        return Err(code::NOT_SUPPORTED);
     }
     charge(process, pace, device.machine().host.launch_ns)?;
     let key = Key {
@@ -214,9 +198,10 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         name: request.function.name.clone(),
         context: request.stream.context,
         seat: request.stream.seat,
-        grid: request.grid,
-        block: request.block,
-        shared_bytes: request.shared_bytes,
+        grid: shape.grid,
+        block: shape.block,
+        shared_bytes: shape.shared_bytes,
+        together,
         params: request.params.clone(),
     };
     let known = recall(process, &key);
@@ -228,8 +213,8 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
             (remember(process, &key, outcome), fault)
         }
     };
-    let fault = fault.or_else(|| execute::planted(device.machine(), request.grid, request.block));
-    let timed = kernel_of(request.function)?.properties.reads_globaltimer;
+    let fault = fault.or_else(|| execute::planted(device.machine(), shape.grid, shape.block));
+    let timed = properties.reads_globaltimer;
     let alone_ns = noisy(process, request.stream.slot, known.cost.alone_ns)?;
     let op = Op {
         kind: OpKind::Kernel,
@@ -278,56 +263,6 @@ fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
         .module()
         .kernel(&function.name)
         .ok_or(code::NOT_FOUND)
-}
-
-fn check_shape(machine: &Machine, request: &Request<'_>) -> Result<(), Code> {
-    let kernel = kernel_of(request.function)?;
-    let product = |dims: [u32; 3]| dims.iter().map(|&d| u64::from(d)).product::<u64>();
-    // Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
-    const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
-    for (dims, widest) in [request.block, request.grid].iter().zip(WIDEST) {
-        if dims
-            .iter()
-            .zip(widest)
-            .any(|(&side, most)| side == 0 || side > most)
-        {
-            return Err(code::INVALID_VALUE);
-        }
-    }
-    let threads = product(request.block);
-    if threads > u64::from(machine.gpu.max_threads_per_block) {
-        return Err(code::INVALID_VALUE);
-    }
-    if let Some(limit) = kernel.max_threads.map(product)
-        && threads > limit
-    {
-        return Err(code::LAUNCH_OUT_OF_RESOURCES);
-    }
-    let allowed = (machine.gpu.shared_per_block_kib << 10).max(request.function.max_dynamic_shared);
-    let shared = u64::from(kernel.static_shared_bytes) + u64::from(request.shared_bytes);
-    if shared > u64::from(allowed) {
-        return Err(code::INVALID_VALUE);
-    }
-    if blocks_per_sm(machine, kernel, threads as u32, shared) == 0 {
-        return Err(code::LAUNCH_OUT_OF_RESOURCES);
-    }
-    Ok(())
-}
-
-/// A cooperative launch needs all its blocks on the device at the same time.
-fn check_residence(process: &Process, request: &Request<'_>) -> Result<(), Code> {
-    let machine = process.device.machine();
-    let kernel = kernel_of(request.function)?;
-    let threads = request.block.iter().product::<u32>();
-    let shared = u64::from(kernel.static_shared_bytes) + u64::from(request.shared_bytes);
-    let part = process.part(request.stream.context, &request.stream.seat)?;
-    let room =
-        u64::from(blocks_per_sm(machine, kernel, threads, shared)) * u64::from(part.sm_count);
-    let blocks: u64 = request.grid.iter().map(|&side| u64::from(side)).product();
-    if blocks > room {
-        return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);
-    }
-    Ok(())
 }
 
 /// What is known of an equal launch, if executing it again would tell nothing new. Marks what a

@@ -12,7 +12,10 @@ use crate::abi::cuda::fill;
 use crate::abi::process::{FunctionEntry, Process};
 use crate::cost::{self, Cost, Part, Shape};
 use crate::machine::Machine;
-use crate::ptx::{Counts, CycleModel, Execution, FaultKind, KernelFault, Launch, Limits, Timer};
+use crate::ptx::{
+    Counts, CycleModel, DeviceMemory, Execution, FaultKind, KernelFault, Launch, Limits, Program,
+    Timer,
+};
 
 /// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
 /// generator repeats one launch thousands of times and reads nothing; a check is made to stay
@@ -103,6 +106,7 @@ pub fn execute(
         block_ns: 0,
     };
     let by_clock = matches!(clocking, Clocking::Ideal)
+        && !key.together
         && kernel.properties.reads_globaltimer
         && run.ends_by_the_clock()?;
     let (execution, sampled, fault) = loop {
@@ -178,11 +182,28 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Executes some blocks one after the other.
     fn blocks(
         &mut self,
         blocks: impl IntoIterator<Item = u64>,
         timer: &mut dyn Timer,
     ) -> Result<Execution, Box<KernelFault>> {
+        self.with_launch(|program, launch, memory| {
+            crate::ptx::execute(program, launch, blocks, memory, timer)
+        })
+    }
+
+    /// Executes all blocks at the same time.
+    fn together(&mut self, timer: &mut dyn Timer) -> Result<Execution, Box<KernelFault>> {
+        self.with_launch(|program, launch, memory| {
+            crate::ptx::execute_together(program, launch, memory, timer)
+        })
+    }
+
+    fn with_launch<T>(
+        &mut self,
+        execute: impl FnOnce(&Program, &Launch<'_>, &mut DeviceMemory<'static>) -> T,
+    ) -> T {
         let (first, sms) = (self.part.sm_first, u64::from(self.part.sm_count.max(1)));
         let (wave, block_ns) = (sms * self.per_sm, self.block_ns);
         let launch = Launch {
@@ -203,8 +224,7 @@ impl Run<'_> {
             planted_illegal: &[],
             keep_blocks: true,
         };
-        let memory = &mut self.ranges.memory;
-        crate::ptx::execute(&self.function.program, &launch, blocks, memory, timer)
+        execute(&self.function.program, &launch, &mut self.ranges.memory)
     }
 
     /// Whether the first block takes less active time when the clock runs faster.
@@ -225,6 +245,9 @@ impl Run<'_> {
         blocks: u64,
         timer: &mut dyn Timer,
     ) -> Result<(Execution, bool), Box<KernelFault>> {
+        if self.key.together {
+            return Ok((self.together(timer)?, false));
+        }
         let mut first = self.blocks([0], timer)?;
         let lanes = first.counts.lanes().max(1);
         self.block_ns =

@@ -33,7 +33,7 @@ mod types;
 pub use cost::CycleModel;
 pub use counts::{Class, Counts, HotWord};
 pub use error::PtxError;
-pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute};
+pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute, execute_together};
 pub use fault::{FaultKind, KernelFault};
 pub use footprint::{Footprint, LINE_BYTES};
 pub use memory::{DeviceMemory, MapError, Place};

@@ -4,6 +4,7 @@
 
 mod batches;
 mod contention;
+mod cooperative;
 mod graphs;
 mod host;
 mod memory;

@@ -1,10 +1,8 @@
-//! Modules with logs and files, libraries, attributes, occupancy, cooperative launches, look-ups.
+//! Modules with logs and files, libraries, attributes, occupancy, look-ups.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
-
-use gpubench_virtual_gpu::abi::cuda::layout::{LaunchAttribute, LaunchConfig};
 
 use super::*;
 
@@ -112,62 +110,6 @@ fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
             ok(cuLibraryUnload(library))?;
             assert_eq!(cuKernelGetFunction(&raw mut function, kernel), 400);
             assert_eq!(cuLibraryUnload(library), 400);
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
-    with_context(|| {
-        let copy = function(COPY, "stream_copy")?;
-        let (from, to) = (alloc(4096)?, alloc(4096)?);
-        let (mut per_sm, mut sms, mut grid, mut block) = (0, 0, 0, 0);
-        let mut args = [to, from, 16];
-        let mut list = params(&mut args);
-        // SAFETY: valid places and handles, one pointer for each parameter.
-        unsafe {
-            let most = &raw mut per_sm;
-            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                most, copy, 256, 0,
-            ))?;
-            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
-            assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
-            let (grid_at, block_at) = (&raw mut grid, &raw mut block);
-            ok(cuOccupancyMaxPotentialBlockSize(
-                grid_at, block_at, copy, None, 0, 0,
-            ))?;
-            assert_eq!((grid, block), (40, 1024));
-            let room = (per_sm * sms) as u32;
-            for (blocks, expected) in [(room, 0), (room + 1, 720)] {
-                let list = list.as_mut_ptr();
-                let code =
-                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, null_mut(), list);
-                assert_eq!(code, expected, "{blocks} blocks");
-            }
-            // The same by an attribute, and an attribute that cannot be honoured.
-            for (id, value, expected) in
-                [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
-            {
-                let mut attribute = LaunchAttribute {
-                    id,
-                    pad: [0; 4],
-                    value: [0; 16],
-                };
-                attribute.value[..3].fill(value);
-                let config = LaunchConfig {
-                    grid: [room + 1, 1, 1],
-                    block: [256, 1, 1],
-                    shared_bytes: 0,
-                    stream: null_mut(),
-                    attributes: &raw const attribute,
-                    attribute_count: 1,
-                };
-                let list = list.as_mut_ptr();
-                let code = cuLaunchKernelEx(&raw const config, copy, list, null_mut());
-                assert_eq!(code, expected, "attribute {id} = {value}");
-            }
-            ok(cuCtxSynchronize())?;
         }
         Ok(())
     })

@@ -6,7 +6,7 @@ use super::{backlog, copy, event, fill, graph, host, pool, stream, values};
 use crate::abi::code::Code;
 use crate::abi::entries::{FunctionEntry, StreamEntry};
 use crate::abi::process::Process;
-use crate::launch::{self, Request};
+use crate::launch::{self, Request, Shape};
 use crate::state::{Op, OpKind};
 
 /// How the caller goes on.
@@ -27,16 +27,10 @@ pub struct Kernel {
     pub function: FunctionEntry,
     /// Its handle.
     pub handle: usize,
-    /// Blocks in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
-    pub block: [u32; 3],
-    /// Dynamic shared memory.
-    pub shared_bytes: u32,
+    /// Its shape.
+    pub shape: Shape,
     /// The arguments, laid out.
     pub params: Vec<u8>,
-    /// All blocks have to be on the device at the same time.
-    pub cooperative: bool,
 }
 
 /// Work for a stream.
@@ -109,11 +103,8 @@ pub fn run(
             let request = Request {
                 function: &kernel.function,
                 stream: *stream,
-                grid: kernel.grid,
-                block: kernel.block,
-                shared_bytes: kernel.shared_bytes,
+                shape: kernel.shape,
                 params: kernel.params.clone(),
-                cooperative: kernel.cooperative,
             };
             launch::launch(process, &request, pace)
         }

@@ -11,9 +11,12 @@ use super::copies::read;
 use super::global::entries;
 use super::layout::LaunchConfig;
 use crate::abi::code::{self, Code};
-use crate::abi::entries::FunctionEntry;
+use crate::abi::entries::{FunctionEntry, Seat};
 use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
+use crate::abi::put;
+use crate::abi::tables::Tables;
+use crate::launch::{self, Shape};
 
 /// What a launch attribute means here (`CUlaunchAttributeID`, cuda.h).
 enum Meaning {
@@ -63,7 +66,7 @@ entries! {
             cooperative: false,
         };
         // SAFETY: the caller's arrays.
-        unsafe { launch(function, &shape, stream, params, extra) }
+        unsafe { queue(function, &shape, stream, params, extra) }
     }
 
     fn cuLaunchCooperativeKernel(
@@ -85,7 +88,7 @@ entries! {
             cooperative: true,
         };
         // SAFETY: the caller's array.
-        unsafe { launch(function, &shape, stream, params, std::ptr::null_mut()) }
+        unsafe { queue(function, &shape, stream, params, std::ptr::null_mut()) }
     }
 
     fn cuLaunchKernelEx(
@@ -105,35 +108,77 @@ entries! {
         for index in 0..config.attribute_count as usize {
             // SAFETY: an array of that many attributes, checked for null.
             let attribute = unsafe { read(config.attributes.wrapping_add(index)) }?;
-            match meaning(attribute.id) {
-                Meaning::Hint => {}
-                Meaning::Cooperative => shape.cooperative = attribute.value[0] != 0,
-                Meaning::Cluster if attribute.value[..3] == [1, 1, 1] => {}
-                Meaning::Cluster | Meaning::Missing => return Err(code::NOT_SUPPORTED),
-                Meaning::Unknown => return Err(code::INVALID_VALUE),
-            }
+            apply(&mut shape, attribute.id, &attribute.value)?;
         }
         // SAFETY: the caller's arrays.
-        unsafe { launch(function, &shape, config.stream, params, extra) }
+        unsafe { queue(function, &shape, config.stream, params, extra) }
+    }
+
+    fn cuGraphKernelNodeSetAttribute(
+        node: Handle,
+        attribute: c_int,
+        value: *const [c_uint; 16],
+    ) {
+        // SAFETY: the caller's union, checked for null.
+        let value = unsafe { read(value) }?;
+        let process = process()?;
+        let mut kernel = of_node(&*process.ready()?, node)?;
+        apply(&mut kernel.shape, attribute, &value)?;
+        let seat = seat_of(&*process.ready()?, kernel.function.context)?;
+        launch::check_residence(process, &kernel.function, &kernel.shape, &seat)?;
+        process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
+        Ok(())
+    }
+
+    fn cuGraphKernelNodeGetAttribute(
+        node: Handle,
+        attribute: c_int,
+        value: *mut [c_uint; 16],
+    ) {
+        let kernel = of_node(&*process()?.ready()?, node)?;
+        match meaning(attribute) {
+            Meaning::Cooperative => {
+                let mut found = [0; 16];
+                found[0] = kernel.shape.cooperative.into();
+                // SAFETY: the caller's place, checked for null.
+                unsafe { put(value, found) }
+            }
+            Meaning::Unknown => Err(code::INVALID_VALUE),
+            _ => Err(code::NOT_SUPPORTED),
+        }
     }
 }
 
-/// Shape of a launch.
-#[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    /// Blocks in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
-    pub block: [u32; 3],
-    /// Dynamic shared memory.
-    pub shared_bytes: u32,
-    /// All blocks have to be on the device at the same time.
-    pub cooperative: bool,
+/// Gives a shape what an attribute says.
+fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), Code> {
+    match meaning(id) {
+        Meaning::Hint => {}
+        Meaning::Cooperative => shape.cooperative = value[0] != 0,
+        Meaning::Cluster if value[..3] == [1, 1, 1] => {}
+        Meaning::Cluster | Meaning::Missing => return Err(code::NOT_SUPPORTED),
+        Meaning::Unknown => return Err(code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+/// The kernel of a node.
+fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
+    match &tables.nodes.get(node)?.action {
+        Action::Kernel(kernel) => Ok(Kernel::clone(kernel)),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Where kernels of a context run that are in no stream yet.
+fn seat_of(tables: &Tables, context: u32) -> Result<Seat, Code> {
+    let mut contexts = tables.contexts.values();
+    let found = contexts.find(|entry| entry.slot == context);
+    Ok(found.ok_or(code::INVALID_CONTEXT)?.seat)
 }
 
 /// # Safety
 /// As `kernel`.
-unsafe fn launch(
+unsafe fn queue(
     function: Handle,
     shape: &Shape,
     stream: Handle,
@@ -144,6 +189,7 @@ unsafe fn launch(
     // SAFETY: the caller's contract.
     let kernel = unsafe { kernel(process, function, shape, params, extra) }?;
     let stream = process.stream(stream)?;
+    launch::check_residence(process, &kernel.function, shape, &stream.seat)?;
     perform(
         process,
         &stream,
@@ -155,7 +201,7 @@ unsafe fn launch(
 /// A kernel with its arguments, as a launch or a node wants it.
 ///
 /// # Errors
-/// When there is no such kernel, or arguments are missing.
+/// When there is no such kernel, it cannot have that shape, or arguments are missing.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else
@@ -170,21 +216,12 @@ pub(super) unsafe fn kernel(
     let function = super::library::function(process, handle)?;
     // SAFETY: the caller's contract.
     let params = unsafe { gather(&function, params, extra) }?;
-    let Shape {
-        grid,
-        block,
-        shared_bytes,
-        cooperative,
-    } = *shape;
-    let handle = handle as usize;
+    launch::check(process.device.machine(), &function, shape)?;
     Ok(Kernel {
         function,
-        handle,
-        grid,
-        block,
-        shared_bytes,
+        handle: handle as usize,
+        shape: *shape,
         params,
-        cooperative,
     })
 }
 

@@ -61,40 +61,48 @@ impl Machine<'_, '_, '_> {
     ) -> Result<(), Raised> {
         self.start_block(warps, function, linear);
         while self.block.live_threads > 0 {
-            let mut progressed = false;
-            for (index, warp) in warps.iter_mut().enumerate() {
-                let ran = self.run_warp(warp);
-                progressed |= ran.map_err(|raised| Raised {
-                    warp: index,
-                    ..raised
-                })?;
-            }
-            for id in 0..self.block.barriers.len() {
-                progressed |= self.release(warps, id);
-            }
-            if !progressed {
-                let stuck = warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
-                let lane = warps[stuck].live.trailing_zeros() as usize & 31;
-                let Some(fragment) = warps[stuck].fragments.first() else {
-                    return Err(raised(FaultKind::Deadlock));
-                };
-                let function = warps[stuck].frames[fragment.frame].function;
-                let info = &self.program.module().functions[function].info;
-                let line = info.get(fragment.pc as usize).map_or(0, |info| info.line);
-                let kind = FaultKind::Deadlock;
-                return Err(Raised {
-                    kind,
-                    lane,
-                    function,
-                    line,
-                    warp: stuck,
-                });
+            if !self.round(warps)? {
+                return Err(self.stuck(warps));
             }
         }
         Ok(())
     }
 
-    fn start_block(&mut self, warps: &mut Vec<Warp>, function: usize, linear: u64) {
+    /// Gives every warp of the block a turn. False when none could do anything.
+    pub(super) fn round(&mut self, warps: &mut [Warp]) -> Result<bool, Raised> {
+        let mut progressed = false;
+        for (index, warp) in warps.iter_mut().enumerate() {
+            let ran = self.run_warp(warp);
+            progressed |= ran.map_err(|raised| Raised {
+                warp: index,
+                ..raised
+            })?;
+        }
+        for id in 0..self.block.barriers.len() {
+            progressed |= self.release(warps, id);
+        }
+        Ok(progressed)
+    }
+
+    /// The fault of a block in which everybody waits.
+    pub(super) fn stuck(&self, warps: &[Warp]) -> Raised {
+        let stuck = warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
+        let lane = warps[stuck].live.trailing_zeros() as usize & 31;
+        let Some(fragment) = warps[stuck].fragments.first() else {
+            return raised(FaultKind::Deadlock);
+        };
+        let function = warps[stuck].frames[fragment.frame].function;
+        let info = &self.program.module().functions[function].info;
+        Raised {
+            kind: FaultKind::Deadlock,
+            lane,
+            function,
+            line: info.get(fragment.pc as usize).map_or(0, |info| info.line),
+            warp: stuck,
+        }
+    }
+
+    pub(super) fn start_block(&mut self, warps: &mut Vec<Warp>, function: usize, linear: u64) {
         let launch = self.launch;
         let [x, y, _] = launch.grid.map(u64::from);
         let threads = launch.block.iter().product::<u32>();

@@ -15,6 +15,7 @@ mod printf;
 mod run;
 mod special;
 mod tensor;
+mod together;
 mod warp_ops;
 
 use super::cost::CycleModel;
@@ -26,6 +27,7 @@ use super::program::Program;
 use block::Block;
 use frame::Warp;
 use near::Near;
+pub use together::execute_together;
 
 /// Turns modelled active time into what `%globaltimer` shows.
 pub trait Timer {
@@ -165,6 +167,9 @@ pub(crate) fn grid_blocks(launch: &Launch<'_>) -> u64 {
         .fold(1u64, |all, side| all.saturating_mul(u64::from(*side)))
 }
 
+/// Steps that a warp takes before the block's other warps get a turn.
+const WARP_STEPS: u32 = 16 * 1024;
+
 /// CUDA C++ Programming Guide, "Technical Specifications": threads of a block, shared memory.
 const MAX_BLOCK_THREADS: u64 = 1024;
 const MAX_SHARED_BYTES: u64 = 227 * 1024;
@@ -268,6 +273,8 @@ pub(crate) struct Machine<'m, 'a, 'l> {
     planted: Vec<bool>,
     block: Block,
     near: Near,
+    /// Steps that a warp takes before others get a turn.
+    warp_steps: u32,
 }
 
 impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
@@ -299,6 +306,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
             planted,
             block: Block::idle(),
             near: Near::new(launch.limits.l1_bytes, launch.limits.tlb_pages),
+            warp_steps: WARP_STEPS,
         }
     }
 

@@ -10,8 +10,6 @@ use super::{Machine, Raised, alu, tensor, warp_ops};
 /// Turns, each up to a jump, that a diverged fragment gets before the others do. Large, because
 /// lanes that run on instead of waiting at the end of a long loop do not meet the others again.
 const FRAGMENT_PICKS: u32 = 1 << 16;
-/// Steps that a warp takes before the block's other warps get a turn.
-const WARP_STEPS: u32 = 16 * 1024;
 
 /// Splits a warp and the machine into what memory instructions reach and the frame they work on.
 macro_rules! reach {
@@ -34,7 +32,7 @@ pub(super) use reach;
 impl Machine<'_, '_, '_> {
     /// Runs a warp until it waits, ends or had its turn. False when it could do nothing.
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<bool, Raised> {
-        let mut left = WARP_STEPS;
+        let mut left = self.warp_steps;
         let mut progressed = false;
         while left > 0 && !warp.fragments.is_empty() {
             if warp.fragments.len() > 1 {

@@ -11,7 +11,7 @@ use super::super::copies::read;
 use super::super::fill::Fill;
 use super::super::global::entries;
 use super::super::host::HostCall;
-use super::super::launching::{Shape, kernel};
+use super::super::launching::kernel;
 use super::super::layout::{
     AllocNode, Copy3d, HostNode, KernelNode, KernelNode2, Location, MemsetNode,
 };
@@ -22,6 +22,7 @@ use crate::abi::code::{self, Code};
 use crate::abi::handles::Handle;
 use crate::abi::process::process;
 use crate::abi::put;
+use crate::launch::Shape;
 
 entries! {
     fn cuGraphAddEmptyNode(
