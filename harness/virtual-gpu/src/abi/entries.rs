@@ -149,7 +149,7 @@ pub struct EventEntry {
 pub enum Origin {
     /// `cuMemAlloc` and `cuMemAllocPitch`.
     Plain,
-    /// `cuMemAllocAsync`, from the pool with this handle.
+    /// `cuMemAllocAsync` or a graph's allocation node, from the pool with this handle.
     Pool(usize),
     /// `cuMemAllocManaged`.
     Managed,
@@ -159,8 +159,6 @@ pub enum Origin {
     Array,
     /// `cuMemMap`, of the physical memory with this handle.
     Mapped(usize),
-    /// A graph's allocation node.
-    Graph,
     /// `cuIpcOpenMemHandle`, called that often.
     Opened(u32),
 }

@@ -63,6 +63,8 @@ pub struct Tables {
     pub pools: Slab<PoolEntry>,
     /// The device's default pool and its present one.
     pub device_pools: Option<(usize, usize)>,
+    /// What is kept for graphs.
+    pub graph_pool: Option<usize>,
     /// Arrays.
     pub arrays: Slab<ArrayEntry>,
     /// Advice and the last prefetch of managed memory, by address.
@@ -115,6 +117,7 @@ impl Default for Tables {
             next_version: 1,
             addresses: Addresses::default(),
             device_pools: None,
+            graph_pool: None,
             advice: BTreeMap::new(),
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),

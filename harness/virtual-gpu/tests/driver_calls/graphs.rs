@@ -3,27 +3,25 @@
 
 use std::ptr::null_mut;
 
-use gpubench_virtual_gpu::abi::cuda::layout::{
-    AllocNode, KernelNode, Location, MemsetNode, PoolProperties,
-};
+use gpubench_virtual_gpu::abi::cuda::layout::{KernelNode, MemsetNode};
 
 use super::*;
 
-fn new_graph() -> Result<Handle, Error> {
+pub fn new_graph() -> Result<Handle, Error> {
     let mut graph: Handle = null_mut();
     // SAFETY: a valid place.
     unsafe { ok(cuGraphCreate(&raw mut graph, 0)) }?;
     Ok(graph)
 }
 
-fn ready(graph: Handle) -> Result<Handle, Error> {
+pub fn ready(graph: Handle) -> Result<Handle, Error> {
     let mut exec: Handle = null_mut();
     // SAFETY: a valid place and handle.
     unsafe { ok(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)) }?;
     Ok(exec)
 }
 
-fn set(to: u64, value: u32, count: usize) -> MemsetNode {
+pub fn set(to: u64, value: u32, count: usize) -> MemsetNode {
     MemsetNode {
         to,
         pitch: 0,
@@ -35,7 +33,7 @@ fn set(to: u64, value: u32, count: usize) -> MemsetNode {
 }
 
 /// A node after others.
-fn add(
+pub fn add(
     graph: Handle,
     after: &[Handle],
     make: impl FnOnce(*mut Handle, Handle, *const Handle, usize) -> i32,
@@ -179,59 +177,6 @@ fn branches_overlap_and_join() -> Result<(), Error> {
             "the last one waits for all: {times:?}"
         );
         Ok(())
-    })
-}
-
-#[test]
-fn a_graph_allocates_and_frees() -> Result<(), Error> {
-    with_context(|| {
-        let before = free_bytes()?;
-        let graph = new_graph()?;
-        let mut node = AllocNode {
-            pool: PoolProperties {
-                kind: 1,
-                handle_types: 0,
-                location: Location::DEVICE,
-                win32_attributes: null_mut(),
-                max_bytes: 0,
-                reserved: [0; 56],
-            },
-            access: std::ptr::null(),
-            access_count: 0,
-            bytes: 4 << 20,
-            pointer: 0,
-        };
-        // SAFETY: valid structures, places and handles.
-        unsafe {
-            let made = add(graph, &[], |n, g, a, c| {
-                cuGraphAddMemAllocNode(n, g, a, c, &raw mut node)
-            })?;
-            let fill = set(node.pointer, 3, 1 << 20);
-            let filled = add(graph, &[made], |n, g, a, c| {
-                cuGraphAddMemsetNode(n, g, a, c, &raw const fill, null_mut())
-            })?;
-            let exec = ready(graph)?;
-            assert_eq!(free_bytes()?, before, "nothing yet");
-            ok(cuGraphLaunch(exec, null_mut()))?;
-            assert_eq!(before - free_bytes()?, 4 << 20);
-            assert_eq!(words(node.pointer, 2)?, [3, 3]);
-            assert_eq!(cuGraphLaunch(exec, null_mut()), 1, "not freed yet");
-            ok(cuMemFreeAsync(node.pointer, null_mut()))?;
-            ok(cuCtxSynchronize())?;
-            assert_eq!(free_bytes()?, before);
-            ok(cuGraphExecDestroy(exec))?;
-            add(graph, &[filled], |n, g, a, c| {
-                cuGraphAddMemFreeNode(n, g, a, c, node.pointer)
-            })?;
-            let exec = ready(graph)?;
-            for _ in 0..3 {
-                ok(cuGraphLaunch(exec, null_mut()))?;
-            }
-            ok(cuCtxSynchronize())?;
-            assert_eq!(free_bytes()?, before);
-            ok(cuGraphExecDestroy(exec))?;
-            ok(cuGraphDestroy(graph))
-        }
     })
 }
 

@@ -5,6 +5,7 @@
 mod batches;
 mod contention;
 mod cooperative;
+mod graph_memory;
 mod graphs;
 mod host;
 mod memory;

@@ -114,7 +114,7 @@ pub fn run(
         Action::Callback(call) => host::call_back(process, stream, call),
         Action::Record(event) => event::record(process, stream, *event, pace),
         Action::Wait(event) => event::wait(process, stream, *event, pace),
-        Action::Allocate(reserved) => pool::place_reserved(process, stream, *reserved),
+        Action::Allocate(reserved) => graph::place_reserved(process, stream, *reserved),
         Action::Free(address) => pool::free(process, stream, *address, pace),
         Action::Batch(ops) => values::run_batch(process, stream, ops),
         Action::Write(word) => values::write(process, stream, word, pace),

@@ -160,7 +160,8 @@ unsafe fn answer(
             }
         }
         17 => match known.origin {
-            Some(Origin::Pool(pool)) => pool as u64,
+            // What is kept for graphs is no pool to programs.
+            Some(Origin::Pool(pool)) if tables.graph_pool != Some(pool) => pool as u64,
             _ => 0,
         },
         20 => known.start,

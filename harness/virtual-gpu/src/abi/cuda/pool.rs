@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::action::{Action, Pace, charge, perform};
+use super::action::{Action, Pace, charge, mark, perform};
 use super::global::entries;
 use super::layout::{AccessDescriptor, Location, PoolProperties};
 use super::memory::{give_back, take};
@@ -21,7 +21,6 @@ use crate::abi::process::{Process, Tables, process};
 use crate::abi::put;
 use crate::contents::BASE;
 use crate::memory;
-use crate::state::{Op, OpKind};
 
 /// Memory for an address that a graph has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +94,7 @@ entries! {
     }
 
     fn cuMemPoolTrimTo(pool: Handle, keep_bytes: usize) {
-        let process = process()?;
-        let kept = surplus(process.ready()?.pools.get_mut(pool)?, keep_bytes as u64);
-        release(process, &kept)
+        trim(process()?, pool as usize, keep_bytes as u64)
     }
 
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
@@ -265,6 +262,7 @@ fn allocate(
         reserved.address
     } else {
         let address = from_pool(process, &stream, pool, bytes)?;
+        // The place at which the memory changes hands.
         mark(process, &stream)?;
         address
     };
@@ -287,38 +285,26 @@ pub(super) fn reserve(process: &Process, bytes: u64) -> Result<Reserved, Code> {
     })
 }
 
-/// Puts memory behind a reserved address.
-///
-/// # Errors
-/// When it has some already, or memory is out.
-pub(super) fn place_reserved(
+fn from_pool(
     process: &Process,
     stream: &StreamEntry,
-    Reserved { address, bytes }: Reserved,
-) -> Result<(), Code> {
-    if process.tables().is_mapped(address, bytes) {
-        return Err(code::INVALID_VALUE);
-    }
-    let made = take(process, stream.context, bytes)?;
+    pool: usize,
+    bytes: u64,
+) -> Result<u64, Code> {
+    let offset = offset_from(process, stream, pool, bytes)?;
+    let (address, origin) = (BASE + offset, Origin::Pool(pool));
     process
         .tables()
-        .enter(address, bytes, stream.context, made.offset, Origin::Graph);
-    mark(process, stream)
+        .enter(address, bytes, stream.context, offset, origin);
+    Ok(address)
 }
 
-/// A place in the stream, at which the memory changes hands.
-fn mark(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
-    process.device.submit(
-        stream.slot,
-        Op {
-            kind: OpKind::Marker,
-            ..Op::default()
-        },
-    )?;
-    Ok(())
-}
-
-fn from_pool(
+/// Takes memory from a pool, which grows where it keeps none that fits. Gives its place in device
+/// memory.
+///
+/// # Errors
+/// When memory is out, or the pool may not grow.
+pub(super) fn offset_from(
     process: &Process,
     stream: &StreamEntry,
     pool: usize,
@@ -353,14 +339,11 @@ fn from_pool(
             offset
         }
     };
-    let address = BASE + offset;
-    let mut tables = process.tables();
-    if let Ok(entry) = tables.pools.get_mut(pool as Handle) {
+    if let Ok(entry) = process.tables().pools.get_mut(pool as Handle) {
         entry.used.0 += taken;
         entry.used.1 = entry.used.1.max(entry.used.0);
     }
-    tables.enter(address, bytes, stream.context, offset, Origin::Pool(pool));
-    Ok(address)
+    Ok(offset)
 }
 
 /// Takes device memory; when there is none left, what the pools keep goes first.
@@ -400,14 +383,14 @@ pub(super) fn free(
     charge(process, pace, process.device.machine().host.event_ns)?;
     match origin {
         Origin::Pool(pool) => keep(process, pool, address)?,
-        Origin::Plain | Origin::Managed | Origin::Graph => {
+        Origin::Plain | Origin::Managed => {
             super::memory::forget(process, address)?;
         }
         Origin::Module | Origin::Array | Origin::Mapped(_) | Origin::Opened(_) => {
             return Err(code::INVALID_VALUE);
         }
     }
-    mark(process, stream)
+    mark(process, stream).map(|_| ())
 }
 
 /// Takes memory from its user into its pool; without a pool, back to the device.
@@ -453,6 +436,15 @@ fn surplus(pool: &mut PoolEntry, keep_bytes: u64) -> Vec<Kept> {
 fn release(process: &Process, kept: &[Kept]) -> Result<(), Code> {
     kept.iter()
         .try_for_each(|kept| give_back(process, kept.offset))
+}
+
+/// Has a pool give back what it keeps beyond so many bytes.
+///
+/// # Errors
+/// When there is no such pool, or the device cannot be asked.
+pub(super) fn trim(process: &Process, pool: usize, keep_bytes: u64) -> Result<(), Code> {
+    let kept = surplus(process.ready()?.pools.get_mut(pool as Handle)?, keep_bytes);
+    release(process, &kept)
 }
 
 /// Lets every pool give back what is beyond its threshold, as at every wait.

@@ -120,12 +120,6 @@ entries! {
         }
         backlog::pass(process, &stream, Action::Launch(Box::new(entry)), Pace::Graph)
     }
-
-    fn cuDeviceGraphMemTrim(device: c_int) {
-        drop(process()?.ready()?);
-        // Memory of graphs goes back as soon as they free it.
-        if device == 0 { Ok(()) } else { Err(code::INVALID_DEVICE) }
-    }
 }
 
 /// # Safety

@@ -1,15 +1,18 @@
 //! Graphs: work with its dependencies, kept to be launched as a whole, again and again.
 //!
-//! `edit` makes and changes graphs, `nodes` adds what they do, `exec` launches them, `update`
-//! changes what is ready to launch, `capture` records streams into them.
+//! `edit` makes and changes graphs, `nodes` adds what they do, `memory` those nodes that allocate,
+//! `exec` launches them, `update` changes what is ready to launch, `capture` records streams into
+//! them.
 
 pub mod capture;
 mod edit;
 mod exec;
+mod memory;
 mod nodes;
 mod update;
 
 pub(super) use exec::launch;
+pub(super) use memory::place_reserved;
 pub(super) use nodes::{enter, known, replace as replace_node};
 pub(super) use update::replace as replace_step;
 
@@ -25,6 +28,7 @@ pub mod calls {
     pub use super::capture::*;
     pub use super::edit::*;
     pub use super::exec::*;
+    pub use super::memory::*;
     pub use super::nodes::*;
     pub use super::update::*;
 }

@@ -12,10 +12,7 @@ use super::super::fill::Fill;
 use super::super::global::entries;
 use super::super::host::HostCall;
 use super::super::launching::kernel;
-use super::super::layout::{
-    AllocNode, Copy3d, HostNode, KernelNode, KernelNode2, Location, MemsetNode,
-};
-use super::super::pool::reserve;
+use super::super::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
 use super::edit::handles;
 use super::{add, copy_graph};
 use crate::abi::code::{self, Code};
@@ -149,53 +146,6 @@ entries! {
         };
         // SAFETY: the caller's place, checked for null.
         unsafe { put(graph, inner as Handle) }
-    }
-
-    fn cuGraphAddMemAllocNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        params: *mut AllocNode,
-    ) {
-        // SAFETY: the caller's structure, checked for null.
-        let mut wanted = unsafe { read(params) }?;
-        let pool = &wanted.pool;
-        let plain = pool.kind == 1 && pool.handle_types == 0 && pool.location == Location::DEVICE;
-        if wanted.bytes == 0 || !plain {
-            return Err(code::INVALID_VALUE);
-        }
-        let process = process()?;
-        process.ready()?.graphs.get(graph)?;
-        let reserved = reserve(process, wanted.bytes as u64)?;
-        wanted.pointer = reserved.address;
-        // SAFETY: the caller's array, places and structure.
-        unsafe {
-            enter(node, graph, (after, count), Ok(Action::Allocate(reserved)))?;
-            put(params, wanted)
-        }
-    }
-
-    fn cuGraphAddMemFreeNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        pointer: u64,
-    ) {
-        if pointer == 0 {
-            return Err(code::INVALID_VALUE);
-        }
-        // SAFETY: the caller's array and place.
-        unsafe { enter(node, graph, (after, count), Ok(Action::Free(pointer))) }
-    }
-
-    fn cuGraphMemFreeNodeGetParams(node: Handle, pointer: *mut u64) {
-        let Action::Free(found) = process()?.ready()?.nodes.get(node)?.action else {
-            return Err(code::INVALID_VALUE);
-        };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pointer, found) }
     }
 
     fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
