@@ -97,6 +97,28 @@ fn a_planted_overshoot_is_what_gets_through() -> Result<(), Error> {
 }
 
 #[test]
+fn noise_changes_nothing_about_what_gets_through() -> Result<(), Error> {
+    let text = include_str!("../../profiles/machines/hopper.toml");
+    let mut machine: toml::Table = text.parse()?;
+    let noise = machine.get_mut("noise").and_then(toml::Value::as_table_mut);
+    let noise = noise.ok_or("no noise")?;
+    for key in ["request", "epoch", "session", "call", "turn"] {
+        noise.insert(key.to_owned(), 0.05.into());
+    }
+    let text = format!("{machine}\n[defects]\nhami_memory_overshoot = 0.25\n");
+    for seed in 1..=8 {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("machine.toml");
+        std::fs::write(&file, &text)?;
+        let gpu = VirtualGpu::start(&file.display().to_string(), TimeMode::Wall, seed)?;
+        let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+        let got: u64 = run(&gpu, &dir.path().join("c"), &limit, &["fill", "16"])?.parse()?;
+        assert_eq!(got + 512 * MIB, 2560 * MIB, "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
 fn whoever_comes_first_sets_the_limit_of_a_shared_cache() -> Result<(), Error> {
     let (gpu, dir) = start(|text| text)?;
     let cache = dir.path().join("shared");
