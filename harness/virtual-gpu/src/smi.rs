@@ -5,6 +5,7 @@
 //! look for is the line that names the time slice. Everything else is refused, so that nobody takes
 //! this for the vendor's command.
 
+mod options;
 mod settings;
 
 use std::ffi::OsString;
@@ -96,25 +97,15 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
         let (setting, id) = settings::parse(args)?;
         return Ok((Wish::Change(setting), id));
     }
-    let (mut wish, mut id) = (None, None);
-    let mut rest = rest.iter();
-    while let Some(&option) = rest.next() {
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (option, None),
-        };
-        let mut value = || value.or_else(|| rest.next().copied());
-        match name {
-            "-l" | "--list" => wish = Some(Wish::List),
-            "-i" | "--id" => id = Some(value().ok_or_else(|| invalid(option))?),
-            "--set-timeslice" => {
-                let level = value().and_then(|level| level.parse().ok());
-                let level = level.filter(|level| (*level as usize) < LEVELS.len());
-                wish = Some(Wish::Set(level.ok_or_else(|| invalid(option))?));
-            }
-            _ => return Err(invalid(option)),
+    let (wish, id) = options::parse(rest, |name, options| match name {
+        "-l" | "--list" => Ok(Wish::List),
+        "--set-timeslice" => {
+            let level = options.value()?.parse().ok();
+            let level = level.filter(|level| (*level as usize) < LEVELS.len());
+            level.map(Wish::Set).ok_or_else(|| options.wrong())
         }
-    }
+        _ => Err(options.wrong()),
+    })?;
     Ok((wish.ok_or_else(|| invalid("compute-policy"))?, id))
 }
 

@@ -12,10 +12,10 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::compute_mode::ComputeMode;
-use gpubench_virtual_gpu::session::{Session, TimeMode};
+use gpubench_virtual_gpu::session::TimeMode;
 use nvml_support::mig::{divided, filled};
 use nvml_support::{
-    Error, Tenant, context, figure, nvml_device, observed_on, ok, quiet, ready, told_to_go_on,
+    Error, Tenant, as_root, as_user, context, figure, nobody, nvml_device, ok, ready, told_to_go_on,
 };
 
 const PROHIBITED: u32 = 2;
@@ -60,13 +60,12 @@ fn attribute() -> Result<i32, Error> {
 #[test]
 fn the_process_that_is_there_keeps_the_others_out_until_it_is_gone() -> Result<(), Error> {
     const TEST: &str = "the_process_that_is_there_keeps_the_others_out_until_it_is_gone";
-    let session = Session::new(TimeMode::Wall, 1);
     let tenant = || {
         let _context = context()?;
         ready()?;
         told_to_go_on()
     };
-    observed_on(TEST, &session, &quiet("turing")?, tenant, || {
+    as_root(TEST, "turing", tenant, || {
         let device = nvml_device()?;
         assert_eq!((mode(device)?, both_ways()?), (0, (0, 0)));
         let held = Tenant::start(TEST)?;
@@ -87,9 +86,7 @@ fn the_process_that_is_there_keeps_the_others_out_until_it_is_gone() -> Result<(
 #[test]
 fn a_mode_is_set_by_those_who_may_and_where_there_is_one() -> Result<(), Error> {
     const TEST: &str = "a_mode_is_set_by_those_who_may_and_where_there_is_one";
-    let session = Session::new(TimeMode::Wall, 1);
-    let none = || Ok(());
-    observed_on(TEST, &session, &quiet("hopper")?, none, || {
+    as_root(TEST, "hopper", nobody, || {
         let device = nvml_device()?;
         for (number, want) in [(1, NOT_SUPPORTED), (4, 2), (u32::MAX, 2)] {
             assert_eq!(set(device, number), want, "{number}");
@@ -109,22 +106,12 @@ fn a_mode_is_set_by_those_who_may_and_where_there_is_one() -> Result<(), Error> 
 #[test]
 fn nobody_changes_it_without_the_right() -> Result<(), Error> {
     const TEST: &str = "nobody_changes_it_without_the_right";
-    let session = Session {
-        privileged: false,
-        ..Session::new(TimeMode::Wall, 1)
-    };
-    observed_on(
-        TEST,
-        &session,
-        &quiet("turing")?,
-        || Ok(()),
-        || {
-            let device = nvml_device()?;
-            assert_eq!(set(device, EXCLUSIVE_PROCESS), 4, "NO_PERMISSION");
-            assert_eq!(mode(device)?, 0);
-            Ok(())
-        },
-    )
+    as_user(TEST, "turing", nobody, || {
+        let device = nvml_device()?;
+        assert_eq!(set(device, EXCLUSIVE_PROCESS), 4, "NO_PERMISSION");
+        assert_eq!(mode(device)?, 0);
+        Ok(())
+    })
 }
 
 #[test]

@@ -9,11 +9,10 @@ use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::abi::nvml::types::{AccountingStats, EccErrorCounts, ProcessInfo};
 use gpubench_virtual_gpu::abi::process;
 use gpubench_virtual_gpu::mps;
-use gpubench_virtual_gpu::session::{Session, TimeMode};
 use gpubench_virtual_gpu::state::{MpsDaemon, WHOLE};
 use nvml_support::mig::{divided, out};
 use nvml_support::{
-    Error, Tenant, alloc, context, figure, nvml_device, observed_on, ok, quiet, ready,
+    Error, Tenant, alloc, as_root, as_user, context, figure, nobody, nvml_device, ok, ready,
     told_to_go_on,
 };
 
@@ -43,8 +42,7 @@ fn stats(device: DeviceHandle, pid: u32) -> Result<AccountingStats, i32> {
 #[test]
 fn an_account_outlives_its_process() -> Result<(), Error> {
     const TEST: &str = "an_account_outlives_its_process";
-    let session = Session::new(TimeMode::Wall, 1);
-    observed_on(TEST, &session, &quiet("hopper")?, tenant, || {
+    as_root(TEST, "hopper", tenant, || {
         let device = nvml_device()?;
         assert_eq!(
             stats(device, 1).err(),
@@ -115,8 +113,7 @@ fn listed(
 #[test]
 fn clients_of_mps_are_listed_apart_and_their_server_is_not_one() -> Result<(), Error> {
     const TEST: &str = "clients_of_mps_are_listed_apart_and_their_server_is_not_one";
-    let session = Session::new(TimeMode::Wall, 1);
-    observed_on(TEST, &session, &quiet("hopper")?, tenant, || {
+    as_root(TEST, "hopper", tenant, || {
         let device = nvml_device()?;
         let tenant = Tenant::start(TEST)?;
         let all = || listed(device, nvmlDeviceGetComputeRunningProcesses_v3);
@@ -156,50 +153,40 @@ fn clients_of_mps_are_listed_apart_and_their_server_is_not_one() -> Result<(), E
 #[test]
 fn the_memory_is_healthy_and_counters_are_checked() -> Result<(), Error> {
     const TEST: &str = "the_memory_is_healthy_and_counters_are_checked";
-    let session = Session {
-        privileged: false,
-        ..Session::new(TimeMode::Wall, 1)
-    };
-    observed_on(
-        TEST,
-        &session,
-        &quiet("hopper")?,
-        || Ok(()),
-        || {
-            let device = nvml_device()?;
-            let mut rows = [9; 4];
-            let mut count = 9;
-            let mut counts = EccErrorCounts {
-                l1_cache: 9,
-                ..EccErrorCounts::default()
-            };
-            // SAFETY: valid places.
-            unsafe {
-                let [a, b, c, d] = &mut rows;
-                ok(nvmlDeviceGetRemappedRows(device, a, b, c, d))?;
-                ok(nvmlDeviceGetTotalEccErrors(device, 1, 0, &raw mut count))?;
-                ok(nvmlDeviceGetDetailedEccErrors(
-                    device,
-                    0,
-                    1,
-                    &raw mut counts,
-                ))?;
-                assert_eq!(nvmlDeviceGetTotalEccErrors(device, 2, 0, &raw mut count), 2);
-                assert_eq!(
-                    nvmlDeviceGetMemoryErrorCounter(device, 0, 0, 8, &raw mut count),
-                    2
-                );
-                assert_eq!(nvmlDeviceSetAccountingMode(device, 1), NO_PERMISSION);
-                assert_eq!(
-                    nvmlDeviceSetPowerManagementLimit(device, 90_000),
-                    NO_PERMISSION
-                );
-            }
+    as_user(TEST, "hopper", nobody, || {
+        let device = nvml_device()?;
+        let mut rows = [9; 4];
+        let mut count = 9;
+        let mut counts = EccErrorCounts {
+            l1_cache: 9,
+            ..EccErrorCounts::default()
+        };
+        // SAFETY: valid places.
+        unsafe {
+            let [a, b, c, d] = &mut rows;
+            ok(nvmlDeviceGetRemappedRows(device, a, b, c, d))?;
+            ok(nvmlDeviceGetTotalEccErrors(device, 1, 0, &raw mut count))?;
+            ok(nvmlDeviceGetDetailedEccErrors(
+                device,
+                0,
+                1,
+                &raw mut counts,
+            ))?;
+            assert_eq!(nvmlDeviceGetTotalEccErrors(device, 2, 0, &raw mut count), 2);
             assert_eq!(
-                (rows, count, counts),
-                ([0; 4], 0, EccErrorCounts::default())
+                nvmlDeviceGetMemoryErrorCounter(device, 0, 0, 8, &raw mut count),
+                2
             );
-            Ok(())
-        },
-    )
+            assert_eq!(nvmlDeviceSetAccountingMode(device, 1), NO_PERMISSION);
+            assert_eq!(
+                nvmlDeviceSetPowerManagementLimit(device, 90_000),
+                NO_PERMISSION
+            );
+        }
+        assert_eq!(
+            (rows, count, counts),
+            ([0; 4], 0, EccErrorCounts::default())
+        );
+        Ok(())
+    })
 }

@@ -18,7 +18,7 @@ use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
 };
-use nvml_support::{Error, figure, nvml_device, observed_on, ok, quiet};
+use nvml_support::{Error, as_root, as_user, figure, nobody, nvml_device, observed_on, ok, quiet};
 
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
@@ -32,8 +32,7 @@ const ONE: u32 = 19;
 const FOUR: u32 = 5;
 
 fn on(test: &str, machine: &str, body: fn() -> Result<(), Error>) -> Result<(), Error> {
-    let session = Session::new(TimeMode::Wall, 1);
-    observed_on(test, &session, &quiet(machine)?, || Ok(()), body)
+    as_root(test, machine, nobody, body)
 }
 
 fn text(characters: &[i8]) -> String {
@@ -324,43 +323,32 @@ fn a_device_without_mig_says_so() -> Result<(), Error> {
 #[test]
 fn who_has_no_privilege_may_look_at_the_mode_only() -> Result<(), Error> {
     const TEST: &str = "who_has_no_privilege_may_look_at_the_mode_only";
-    let session = Session {
-        privileged: false,
-        ..Session::new(TimeMode::Wall, 1)
-    };
-    observed_on(
-        TEST,
-        &session,
-        &quiet("hopper")?,
-        || Ok(()),
-        || {
-            let device = nvml_device()?;
-            assert_eq!(set_mode(device, 1), Err(NO_PERMISSION));
-            assert_eq!(mode(device), Ok((0, 0)));
-            let mut count = 0;
-            let places = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
-            // SAFETY: valid places.
-            let code = unsafe { places(device, THREE, null_mut(), &raw mut count) };
-            assert_eq!(code, NO_PERMISSION);
-            // Somebody else turns the mode on.
-            let shared = process::device().map_err(|code| format!("{code:?}"))?;
-            let machine = shared.machine();
-            shared
-                .transact(|state, _| gpubench_virtual_gpu::mig::set_mode(state, machine, true))?;
-            assert_eq!(create(device, THREE, None), Err(NO_PERMISSION));
-            assert_eq!(capacity(device, THREE), Err(NO_PERMISSION));
-            let memory = figure::<gpubench_virtual_gpu::abi::nvml::types::Memory>;
-            let refused = memory(nvmlDeviceGetMemoryInfo, device)
-                .err()
-                .map(|e| e.to_string());
-            assert_eq!(
-                refused.as_deref(),
-                Some("code 4"),
-                "the sums over all parts"
-            );
-            Ok(())
-        },
-    )
+    as_user(TEST, "hopper", nobody, || {
+        let device = nvml_device()?;
+        assert_eq!(set_mode(device, 1), Err(NO_PERMISSION));
+        assert_eq!(mode(device), Ok((0, 0)));
+        let mut count = 0;
+        let places = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
+        // SAFETY: valid places.
+        let code = unsafe { places(device, THREE, null_mut(), &raw mut count) };
+        assert_eq!(code, NO_PERMISSION);
+        // Somebody else turns the mode on.
+        let shared = process::device().map_err(|code| format!("{code:?}"))?;
+        let machine = shared.machine();
+        shared.transact(|state, _| gpubench_virtual_gpu::mig::set_mode(state, machine, true))?;
+        assert_eq!(create(device, THREE, None), Err(NO_PERMISSION));
+        assert_eq!(capacity(device, THREE), Err(NO_PERMISSION));
+        let memory = figure::<gpubench_virtual_gpu::abi::nvml::types::Memory>;
+        let refused = memory(nvmlDeviceGetMemoryInfo, device)
+            .err()
+            .map(|e| e.to_string());
+        assert_eq!(
+            refused.as_deref(),
+            Some("code 4"),
+            "the sums over all parts"
+        );
+        Ok(())
+    })
 }
 
 #[test]

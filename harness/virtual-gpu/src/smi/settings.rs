@@ -1,7 +1,7 @@
 //! `nvidia-smi -c`, `-mig` and `-r`: settings of the device, and the reset that some of them wait
 //! for. What the harness names as a remedy can be done here too.
 
-use super::{Answer, INVALID_ARGUMENT, NO_PERMISSION, NOT_SUPPORTED, OTHER, invalid, refusal};
+use super::{Answer, INVALID_ARGUMENT, NO_PERMISSION, NOT_SUPPORTED, OTHER, options, refusal};
 use crate::compute_mode::ComputeMode;
 use crate::device::{Device, DeviceError};
 use crate::mig;
@@ -26,32 +26,19 @@ const MODES: [(&str, ComputeMode); 3] = [
 
 /// What the arguments ask, and of which device.
 pub(super) fn parse<'a>(args: &[&'a str]) -> Result<(Setting, Option<&'a str>), Answer> {
-    let (mut wish, mut id) = (None, None);
-    let mut rest = args.iter();
-    while let Some(&option) = rest.next() {
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (option, None),
-        };
-        let mut value = || value.or_else(|| rest.next().copied());
-        match name {
-            "-i" | "--id" => id = Some(value().ok_or_else(|| invalid(option))?),
-            "-c" | "--compute-mode" => {
-                let mode = value().and_then(mode_of).ok_or_else(|| invalid(option))?;
-                wish = Some(Setting::Compute(mode));
-            }
-            "-mig" | "--multi-instance-gpu" => {
-                let on = match value() {
-                    Some("0" | "DISABLED") => false,
-                    Some("1" | "ENABLED") => true,
-                    _ => return Err(invalid(option)),
-                };
-                wish = Some(Setting::Mig(on));
-            }
-            "-r" | "--gpu-reset" => wish = Some(Setting::Reset),
-            _ => return Err(refusal(NOT_SUPPORTED, super::NOT_HERE)),
+    let (wish, id) = options::parse(args, |name, options| match name {
+        "-c" | "--compute-mode" => {
+            let mode = mode_of(options.value()?);
+            mode.map(Setting::Compute).ok_or_else(|| options.wrong())
         }
-    }
+        "-mig" | "--multi-instance-gpu" => match options.value()? {
+            "0" | "DISABLED" => Ok(Setting::Mig(false)),
+            "1" | "ENABLED" => Ok(Setting::Mig(true)),
+            _ => Err(options.wrong()),
+        },
+        "-r" | "--gpu-reset" => Ok(Setting::Reset),
+        _ => Err(refusal(NOT_SUPPORTED, super::NOT_HERE)),
+    })?;
     let missing = || refusal(INVALID_ARGUMENT, "nothing to set");
     Ok((wish.ok_or_else(missing)?, id))
 }

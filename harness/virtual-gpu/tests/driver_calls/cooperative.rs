@@ -6,6 +6,7 @@ use std::ptr::{null, null_mut};
 
 use gpubench_virtual_gpu::abi::cuda::layout::{KernelNode, LaunchAttribute, LaunchConfig};
 
+use super::graphs::{new_graph, ready};
 use super::*;
 
 /// Each block passes what its neighbour had in the round before on to the next round, plus one.
@@ -201,105 +202,94 @@ const WRONG: &[([u32; 3], [u32; 3], u32, i32)] = &[
     ([1, 1, 1], [32, 1, 1], 1 << 20, 1),
 ];
 
+/// A node of the copying kernel in a shape. Its arguments stay where they are.
+fn node(copy: Handle, shape: ([u32; 3], [u32; 3], u32), list: *mut *mut c_void) -> KernelNode {
+    KernelNode {
+        function: copy,
+        grid: shape.0,
+        block: shape.1,
+        shared_bytes: shape.2,
+        params: list,
+        extra: null_mut(),
+    }
+}
+
+/// Blocks of 256 threads that the device holds at once.
+const ROOM: u32 = 4 * 40;
+
 #[test]
-fn a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Error> {
+fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Error> {
     with_context(|| {
-        let copy = function(COPY, "stream_copy")?;
-        let (stream, memory) = (stream()?, alloc(1024)?);
+        let (copy, memory) = (function(COPY, "stream_copy")?, alloc(1024)?);
         let mut args = [memory, memory, 16];
         let mut list = params(&mut args);
         let list = list.as_mut_ptr();
-        let node = |grid, block, shared_bytes| KernelNode {
-            function: copy,
-            grid,
-            block,
-            shared_bytes,
-            params: list,
-            extra: null_mut(),
-        };
-        let right = node([1, 1, 1], [32, 1, 1], 0);
-        let (mut graph, mut made, mut exec): (Handle, Handle, Handle) =
-            (null_mut(), null_mut(), null_mut());
-        let mut count = 0;
+        let right = node(copy, ([1, 1, 1], [32, 1, 1], 0), list);
+        let right = &raw const right;
+        let graph = new_graph()?;
+        let (mut made, mut other): (Handle, Handle) = (null_mut(), null_mut());
         // SAFETY: valid handles, places and structures, one pointer for each parameter.
         unsafe {
-            ok(cuGraphCreate(&raw mut graph, 0))?;
-            ok(cuGraphAddKernelNode(
-                &raw mut made,
-                graph,
-                null(),
-                0,
-                &raw const right,
-            ))?;
-            ok(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0))?;
-            let mut other: Handle = null_mut();
+            ok(cuGraphAddKernelNode(&raw mut made, graph, null(), 0, right))?;
+            let exec = ready(graph)?;
             for &(grid, block, shared_bytes, code) in WRONG {
-                let wrong = node(grid, block, shared_bytes);
+                let shape = (grid, block, shared_bytes);
+                let wrong = node(copy, shape, list);
                 let wrong = &raw const wrong;
                 let found = [
                     cuGraphAddKernelNode(&raw mut other, graph, null(), 0, wrong),
                     cuGraphKernelNodeSetParams(made, wrong),
                     cuGraphExecKernelNodeSetParams(exec, made, wrong),
                 ];
-                assert_eq!(
-                    found, [code; 3],
-                    "{grid:?} of {block:?}, {shared_bytes} bytes"
-                );
+                assert_eq!(found, [code; 3], "{shape:?}");
             }
-            ok(cuGraphLaunch(exec, stream))?;
-
-            // A recording goes on without what was refused.
-            let mut recorded: Handle = null_mut();
-            ok(cuStreamBeginCapture_v2(stream, 0))?;
-            for &([x, y, z], [a, b, c], shared_bytes, code) in WRONG {
-                let found = cuLaunchKernel(
-                    copy,
-                    x,
-                    y,
-                    z,
-                    a,
-                    b,
-                    c,
-                    shared_bytes,
-                    stream,
-                    list,
-                    null_mut(),
-                );
-                assert_eq!(
-                    found, code,
-                    "{x} {y} {z} of {a} {b} {c}, {shared_bytes} bytes"
-                );
-            }
-            let room = 4 * 40;
-            for (blocks, code) in [(room + 1, 720), (room, 0)] {
-                let found =
-                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, stream, list);
-                assert_eq!(found, code, "{blocks} blocks together");
-            }
-            ok(cuStreamEndCapture(stream, &raw mut recorded))?;
-            ok(cuGraphGetNodes(recorded, null_mut(), &raw mut count))?;
-            assert_eq!(count, 1, "the cooperative launch that fits");
-
             // A node becomes cooperative by an attribute (CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2).
             let mut value = [0; 16];
             value[0] = 1;
             let (set, get) = (cuGraphKernelNodeSetAttribute, cuGraphKernelNodeGetAttribute);
-            for (blocks, code) in [(room + 1, 720), (room, 0)] {
-                let shape = node([blocks, 1, 1], [256, 1, 1], 0);
+            for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
+                let shape = node(copy, ([blocks, 1, 1], [256, 1, 1], 0), list);
                 ok(cuGraphKernelNodeSetParams(made, &raw const shape))?;
-                assert_eq!(
-                    set(made, 2, &raw const value),
-                    code,
-                    "{blocks} blocks together"
-                );
+                let found = set(made, 2, &raw const value);
+                assert_eq!(found, code, "{blocks} blocks together");
                 let mut found = [9; 16];
                 ok(get(made, 2, &raw mut found))?;
                 assert_eq!(found[0], u32::from(code == 0));
             }
             assert_eq!(set(made, 99, &raw const value), 1, "no such attribute");
+            ok(cuGraphLaunch(exec, null_mut()))?;
             ok(cuCtxSynchronize())?;
             ok(cuGraphExecDestroy(exec))?;
-            ok(cuGraphDestroy(recorded))?;
+            ok(cuGraphDestroy(graph))
+        }
+    })
+}
+
+#[test]
+fn a_recording_goes_on_without_the_launches_that_are_refused() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (stream, memory) = (stream()?, alloc(1024)?);
+        let mut args = [memory, memory, 16];
+        let mut list = params(&mut args);
+        let list = list.as_mut_ptr();
+        let (mut graph, mut count): (Handle, usize) = (null_mut(), 0);
+        // SAFETY: valid handles and places, one pointer for each parameter.
+        unsafe {
+            ok(cuStreamBeginCapture_v2(stream, 0))?;
+            for &([x, y, z], [a, b, c], bytes, code) in WRONG {
+                let none = null_mut();
+                let found = cuLaunchKernel(copy, x, y, z, a, b, c, bytes, stream, list, none);
+                assert_eq!(found, code, "{x} {y} {z} of {a} {b} {c}, {bytes} bytes");
+            }
+            for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
+                let found =
+                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, stream, list);
+                assert_eq!(found, code, "{blocks} blocks together");
+            }
+            ok(cuStreamEndCapture(stream, &raw mut graph))?;
+            ok(cuGraphGetNodes(graph, null_mut(), &raw mut count))?;
+            assert_eq!(count, 1, "the cooperative launch that fits");
             ok(cuGraphDestroy(graph))
         }
     })

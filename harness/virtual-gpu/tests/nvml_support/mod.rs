@@ -59,6 +59,37 @@ pub fn observed_on(
     }
 }
 
+/// As [`observed`], on a machine of this name without noise, in wall time, where programs may
+/// change the device's settings.
+pub fn as_root(
+    test: &str,
+    machine: &str,
+    tenant: impl FnOnce() -> Result<(), Error>,
+    observer: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let session = Session::new(TimeMode::Wall, 1);
+    observed_on(test, &session, &quiet(machine)?, tenant, observer)
+}
+
+/// As [`as_root`], where they may not.
+pub fn as_user(
+    test: &str,
+    machine: &str,
+    tenant: impl FnOnce() -> Result<(), Error>,
+    observer: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let session = Session {
+        privileged: false,
+        ..Session::new(TimeMode::Wall, 1)
+    };
+    observed_on(test, &session, &quiet(machine)?, tenant, observer)
+}
+
+/// The tenant of tests that have none.
+pub fn nobody() -> Result<(), Error> {
+    Ok(())
+}
+
 /// The machine of most tests: the plain one without noise.
 pub fn machine() -> Result<Machine, Error> {
     quiet("turing")

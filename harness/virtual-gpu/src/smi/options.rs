@@ -1,0 +1,54 @@
+//! The command's options: a name, and for some a value behind it or behind an equals sign.
+
+use super::{Answer, invalid};
+
+/// Options that have not been looked at yet.
+pub(super) struct Options<'o, 'a> {
+    rest: std::slice::Iter<'o, &'a str>,
+    /// The present one, as it was written.
+    option: &'a str,
+    /// What stands behind its equals sign.
+    behind: Option<&'a str>,
+}
+
+impl<'a> Options<'_, 'a> {
+    /// The name of the next option.
+    fn next(&mut self) -> Option<&'a str> {
+        self.option = self.rest.next()?;
+        let split = self.option.split_once('=');
+        self.behind = split.map(|(_, value)| value);
+        Some(split.map_or(self.option, |(name, _)| name))
+    }
+
+    /// The value of the present option.
+    pub(super) fn value(&mut self) -> Result<&'a str, Answer> {
+        let value = self.behind.or_else(|| self.rest.next().copied());
+        value.ok_or_else(|| self.wrong())
+    }
+
+    /// The refusal of the present option.
+    pub(super) fn wrong(&self) -> Answer {
+        invalid(self.option)
+    }
+}
+
+/// Reads all options: the device that they name, and the last of what they ask for, which is what
+/// `wish` makes of any other option.
+pub(super) fn parse<'a, W>(
+    args: &[&'a str],
+    wish: impl Fn(&str, &mut Options<'_, 'a>) -> Result<W, Answer>,
+) -> Result<(Option<W>, Option<&'a str>), Answer> {
+    let (mut wanted, mut id) = (None, None);
+    let mut options = Options {
+        rest: args.iter(),
+        option: "",
+        behind: None,
+    };
+    while let Some(name) = options.next() {
+        match name {
+            "-i" | "--id" => id = Some(options.value()?),
+            _ => wanted = Some(wish(name, &mut options)?),
+        }
+    }
+    Ok((wanted, id))
+}
