@@ -2,10 +2,10 @@
 //! and nobody else's while kernels run side by side, and all of an SM while they take turns.
 //!
 //! Each victim and each aggressor is a process with a context of its own, and all are clients of
-//! one MPS server, or of none. Side by side, aggressors have one block on each SM: a grid that fills
-//! the device takes every slot for blocks too, which has an aggressor of its own. The device has
-//! noise, and what a victim keeps is an interval over blocks: of all intervals of a matrix together,
-//! 95 %.
+//! one MPS server, or of none. Side by side, aggressors have one block on each SM: a grid that
+//! fills the device takes every slot for blocks too, which has an aggressor of its own. The device
+//! has noise, and what a victim keeps is an interval over blocks: of all intervals of a matrix
+//! together, 95 %.
 //!
 //! Left out are loads that mix resources or lean on the same one as another here (`inference`,
 //! `launch`, `dram-read`, `dram-write`, `l2-thrash`, `pcie-d2h`, `pcie-both`), what takes memory
