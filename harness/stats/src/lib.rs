@@ -27,6 +27,7 @@ pub mod proportion;
 pub mod quantile;
 pub mod rng;
 pub mod schedule;
+pub mod serial;
 pub mod student_t;
 pub mod two_sample;
 
