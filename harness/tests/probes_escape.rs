@@ -63,6 +63,7 @@ fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
         "cuMemAllocFromPoolAsync",
         "cuMemAllocAsync_ptsz",
         "cuModuleLoadDataEx",
+        "cuGraphAddMemAllocNode",
         "cuIpcOpenMemHandle",
         "cuLaunchKernel_ptsz",
         "cuGraphLaunch",

@@ -12,7 +12,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::error::{DriverError, check};
 use super::layout::{
-    AccessDescriptor, AllocationProperties, ArrayDescriptor, DevResource, IpcHandle,
+    AccessDescriptor, AllocNode, AllocationProperties, ArrayDescriptor, DevResource, IpcHandle,
 };
 
 /// An opaque driver object (context, module, function, stream, event, graph, pool).
@@ -243,6 +243,13 @@ table! {
         stream_end_capture = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
         graph_instantiate =
             "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
+        graph_create = "cuGraphCreate"(graph: *mut Handle, flags: c_uint);
+        // CUDA 11.4: memory without a call that allocates.
+        graph_add_mem_alloc_node = "cuGraphAddMemAllocNode"(
+            node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
+            params: *mut AllocNode
+        );
+        device_graph_mem_trim = "cuDeviceGraphMemTrim"(device: c_int);
         graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
         graph_exec_destroy = "cuGraphExecDestroy"(executable: Handle);
         graph_destroy = "cuGraphDestroy"(graph: Handle);

@@ -53,6 +53,29 @@ pub(super) struct AllocationProperties {
     pub(super) flags: [u8; 8],
 }
 
+/// `CUmemPoolProps_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct PoolProperties {
+    pub(super) kind: c_int,
+    pub(super) handle_types: c_int,
+    pub(super) location: Location,
+    pub(super) win32_attributes: *mut c_void,
+    pub(super) max_bytes: usize,
+    pub(super) reserved: [u8; 56],
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS_v1`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct AllocNode {
+    pub(super) pool: PoolProperties,
+    pub(super) access: *const AccessDescriptor,
+    pub(super) access_count: usize,
+    pub(super) bytes: usize,
+    pub(super) pointer: u64,
+}
+
 /// `CUmemAccessDesc_v1`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -86,6 +109,14 @@ mod tests {
         assert_eq!(
             size_of::<AccessDescriptor>(),
             size_of::<sys::CUmemAccessDesc>()
+        );
+        assert_eq!(
+            size_of::<PoolProperties>(),
+            size_of::<sys::CUmemPoolProps>()
+        );
+        assert_eq!(
+            size_of::<AllocNode>(),
+            size_of::<sys::CUDA_MEM_ALLOC_NODE_PARAMS>()
         );
         assert_eq!(size_of::<IpcHandle>(), size_of::<sys::CUipcMemHandle>());
     }

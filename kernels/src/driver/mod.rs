@@ -12,6 +12,7 @@ mod device;
 mod error;
 mod event;
 mod graph;
+mod graph_memory;
 mod green;
 mod ipc;
 mod launch;

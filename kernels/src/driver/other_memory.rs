@@ -4,6 +4,7 @@
 use super::api::Handle;
 use super::context::Context;
 use super::error::DriverError;
+use super::graph_memory::GraphMemory;
 use super::layout::ArrayDescriptor;
 use super::memory::DevicePtr;
 use super::module::Module;
@@ -30,6 +31,8 @@ pub enum AllocKind {
     PerThread,
     /// A variable of a module, by `cuModuleLoadDataEx`.
     Global,
+    /// A node of a graph, by `cuGraphAddMemAllocNode`.
+    GraphNode,
 }
 
 /// `CU_MEM_ATTACH_GLOBAL`: any stream may use managed memory.
@@ -43,7 +46,7 @@ const ROW_BYTES: usize = 64 << 10;
 
 impl AllocKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Plain,
         Self::Pitched,
         Self::Managed,
@@ -53,6 +56,7 @@ impl AllocKind {
         Self::FromPool,
         Self::PerThread,
         Self::Global,
+        Self::GraphNode,
     ];
 
     /// The call that asks for the memory, as cuda.h names it.
@@ -67,6 +71,7 @@ impl AllocKind {
             Self::FromPool => "cuMemAllocFromPoolAsync",
             Self::PerThread => "cuMemAllocAsync_ptsz",
             Self::Global => "cuModuleLoadDataEx",
+            Self::GraphNode => "cuGraphAddMemAllocNode",
         }
     }
 }
@@ -81,6 +86,7 @@ enum Place {
     Global {
         _module: Module,
     },
+    Graph(GraphMemory),
 }
 
 /// Device memory by one of these ways.
@@ -148,6 +154,7 @@ impl OtherMemory {
             AllocKind::Global => Place::Global {
                 _module: Module::load(context, RESERVE, &reserve(bytes))?,
             },
+            AllocKind::GraphNode => Place::Graph(GraphMemory::alloc(context, bytes)?),
         };
         Ok(Self {
             context: context.clone(),
@@ -166,6 +173,7 @@ impl OtherMemory {
         match &self.place {
             Place::Pointer(pointer) | Place::Pooled(pointer) => Some(DevicePtr(*pointer)),
             Place::Virtual(memory) => Some(DevicePtr(memory.address)),
+            Place::Graph(memory) => Some(DevicePtr(memory.address)),
             Place::Array(_) | Place::Global { .. } => None,
         }
     }
@@ -216,6 +224,7 @@ impl Drop for OtherMemory {
                 unsafe { api.stream_synchronize(default) }
             }
             Place::Virtual(memory) => memory.free(api),
+            Place::Graph(memory) => memory.free(api),
             // SAFETY: made by this object, released once.
             Place::Array(handle) => unsafe { api.array_destroy(*handle) },
             // It unloads itself.

@@ -8,7 +8,7 @@
 //! | `per-thread` | `cuMemAllocAsync_ptsz`, `cuLaunchKernel_ptsz` |
 //! | `globals` | variables of a module: `cuModuleLoadDataEx` |
 //! | `ipc` | `cuIpcOpenMemHandle` |
-//! | `graphs` | `cuGraphLaunch` |
+//! | `graphs` | `cuGraphLaunch`, `cuGraphAddMemAllocNode` |
 //! | `cooperative` | `cuLaunchCooperativeKernel` |
 //! | `durations` | long launches: see `limiter` |
 //!
@@ -39,6 +39,15 @@ pub struct ArrayDescriptor {
 /// `CUipcMemHandle` (cuda.h).
 #[repr(C)]
 pub struct IpcHandle([c_char; 64]);
+
+/// The end of `CUDA_MEM_ALLOC_NODE_PARAMS` (cuda.h), behind the pool's properties and the list of
+/// devices that may use the memory.
+#[repr(C)]
+pub struct AllocNode {
+    before: [u64; 13],
+    bytes: usize,
+    pointer: u64,
+}
 
 /// Which hole a call is.
 fn hole(name: &[u8]) -> &'static str {
@@ -173,6 +182,19 @@ hooks! {
             graphs().insert(unsafe { *executable }, blocks);
         }
         code
+    }
+
+    fn cuGraphAddMemAllocNode(
+        node: *mut u64, graph: u64, after: *const u64, count: usize, params: *mut AllocNode,
+    ) |driver| {
+        if params.is_null() {
+            // SAFETY: as above.
+            return unsafe { driver(node, graph, after, count, params) };
+        }
+        // SAFETY: not null, the caller's structure.
+        let (bytes, pointer) = unsafe { ((*params).bytes, &raw mut (*params).pointer) };
+        // SAFETY: as above.
+        unsafe { counted(pointer, bytes, || driver(node, graph, after, count, params)) }
     }
 
     fn cuGraphLaunch(executable: u64, stream: *mut c_void) |driver| {
