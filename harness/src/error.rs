@@ -126,6 +126,16 @@ pub enum ExpectedError {
         /// Why it failed.
         reason: String,
     },
+    /// Fault trials ended early, since the device was in no state for more.
+    #[error("fault trials ended early: {reason}; {not_held} of {planned} were not held")]
+    FaultTrialsStopped {
+        /// What NVML or an Xid asked for, and in which trial that was seen.
+        reason: String,
+        /// Trials that were planned and not held.
+        not_held: usize,
+        /// Trials that were planned.
+        planned: usize,
+    },
     /// What a mechanism changed on the host is not as it was found.
     #[error("host state not restored: {what}")]
     NotRestored {
@@ -162,7 +172,7 @@ impl ExpectedError {
             | Self::NothingRan { .. }
             | Self::Busy { .. } => ExitCode::NothingRan,
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
-            Self::TrialFailed { .. } => ExitCode::TrialFailed,
+            Self::TrialFailed { .. } | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
             Self::NotRestored { .. } => ExitCode::NotRestored,
             Self::Interrupted { .. } => ExitCode::Interrupted,
             Self::Internal { .. } => ExitCode::Internal,
@@ -196,6 +206,11 @@ impl ExpectedError {
             Self::TrialFailed { .. } => {
                 Some("the record holds the reason of every failed cell".to_owned())
             }
+            Self::FaultTrialsStopped { .. } => Some(
+                "do what NVML or the Xid asks for before anybody relies on this GPU; the report \
+                 lists the trials that are missing"
+                    .to_owned(),
+            ),
             Self::NotRestored { .. } => {
                 Some("`gpubench cleanup` undoes what the journal holds".to_owned())
             }

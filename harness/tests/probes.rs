@@ -20,7 +20,8 @@ fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunR
     let quota = "[mps-quota]\nmemory_pct = 50\n";
     std::fs::write(at("-profile.toml"), format!("{SHORT}{quota}"))?;
     let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-        .args(["matrix", "--probes", "--mechanism", mechanisms, "--device"])
+        .args(["matrix", "--probes", "--allow-reconfigure"])
+        .args(["--mechanism", mechanisms, "--device"])
         .arg(format!("virtual:{}", at(".toml").display()))
         .arg("--profile")
         .arg(at("-profile.toml"))
@@ -64,9 +65,15 @@ fn survival(row: &MatrixRow) -> Result<&Estimate, Error> {
 }
 
 fn figure<'a>(record: &'a RunRecord, name: &str) -> Result<&'a Estimate, Error> {
+    of(record, "", name)
+}
+
+/// The figure of that mechanism whose name begins so.
+fn of<'a>(record: &'a RunRecord, mechanism: &str, name: &str) -> Result<&'a Estimate, Error> {
     let mut figures = record.probe_figures.iter();
-    let found = figures.find(|one| one.figure.starts_with(name));
-    let missing = || format!("no {name}: {:?}", record.probe_figures).into();
+    let found =
+        figures.find(|one| one.variant.starts_with(mechanism) && one.figure.starts_with(name));
+    let missing = || format!("{mechanism}: no {name}: {:?}", record.probe_figures).into();
     found.map(|one| &one.estimate).ok_or_else(missing)
 }
 
@@ -168,13 +175,14 @@ fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
 #[test]
 fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    let plain = probe(dir.path(), "kept", HOPPER, "exclusive,hami,mps-quota")?;
+    let plain = probe(dir.path(), "kept", HOPPER, "exclusive,hami,mps-quota,mig")?;
     let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
     let planted = with(
         &planted,
         &[(
             "hami_memory_overshoot = 0.25",
-            "hami_memory_overshoot = 0.25\nmps_memory_overshoot = 0.15",
+            "hami_memory_overshoot = 0.25\nmps_memory_overshoot = 0.15\n\
+             hami_limiter_start_ms = 600\nhami_limiter_paced = true",
         )],
     )?;
     let broken = probe(dir.path(), "broken", &planted, "exclusive,hami,mps-quota")?;
@@ -219,6 +227,52 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
         (1.0, 59)
     );
     assert_eq!(reservation.level.as_deref(), Some("L3"));
+    // A cap of the device acts at once; a limiter that follows the utilisation never keeps to its
+    // share, and one that begins 600 ms after the first launch is seen to.
+    let acts = |record, mechanism| -> Result<(f64, u32), Error> {
+        let figure = of(
+            record,
+            mechanism,
+            "compute cap of 0.500: acts for good within 3 s",
+        )?;
+        Ok((figure.value, figure.n))
+    };
+    let time = "compute cap of 0.500: time to enforce";
+    for (record, mechanism, planted_ns) in [
+        (&plain, "mps-quota", 0.0),
+        (&broken, "mps-quota", 0.0),
+        (&broken, "hami", 600e6),
+    ] {
+        assert_eq!(acts(record, mechanism)?, (1.0, 6), "{mechanism}");
+        let found = of(record, mechanism, time)?;
+        assert!(
+            found.lo <= planted_ns && planted_ns <= found.hi,
+            "{mechanism}: {found:?}"
+        );
+        assert!(
+            (found.value - planted_ns).abs() <= 100e6,
+            "{mechanism}: {found:?}"
+        );
+        assert!(found.hi - found.lo < 250e6, "{mechanism}: {found:?}");
+    }
+    assert_eq!(acts(&plain, "hami")?, (0.0, 6));
+    assert!(of(&plain, "hami", time).is_err());
+    // Who meets its cap is told so, goes on, and harms nobody, whoever keeps the cap.
+    for mechanism in ["hami", "mps-quota", "mig"] {
+        let refusal = of(&plain, mechanism, "out of memory: refused with 2, after")?;
+        assert!(
+            refusal.value > 0.0 && refusal.n == 6,
+            "{mechanism}: {refusal:?}"
+        );
+        for name in [
+            "the context still",
+            "memory can be",
+            "the neighbour goes on",
+        ] {
+            let share = of(&plain, mechanism, &format!("out of memory: {name}"))?;
+            assert_eq!((share.value, share.n), (1.0, 6), "{mechanism}: {name}");
+        }
+    }
     // An allocation beyond the limit is granted there, so the mechanism's own proof fails as well.
     assert!(row(&broken, "mps-quota", "cap")?.level.is_none());
     Ok(())

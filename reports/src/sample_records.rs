@@ -90,6 +90,7 @@ pub(crate) fn real() -> RunRecord {
         fault_trials: Vec::new(),
         fault_trials_stopped: None,
         fault_tallies: vec![fault_tally()],
+        records_left_out: Vec::new(),
         claims: Vec::new(),
     }
 }

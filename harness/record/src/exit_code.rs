@@ -14,7 +14,8 @@ pub enum ExitCode {
     Usage,
     /// Nothing could run: no device, or every mechanism waived.
     NothingRan,
-    /// A trial failed, for example a victim killed from outside.
+    /// A trial failed, for example a victim killed from outside; or fault trials ended early, since
+    /// the device asked for a reset.
     TrialFailed,
     /// Output could not be written.
     OutputFailed,
@@ -73,7 +74,9 @@ impl ExitCode {
             Self::Internal => "internal error, a panic included",
             Self::Usage => "usage or profile error, decided before anything ran",
             Self::NothingRan => "nothing could run (no device, or every mechanism waived)",
-            Self::TrialFailed => "a trial failed",
+            Self::TrialFailed => {
+                "a trial failed, or fault trials ended early: the device asks for a reset"
+            }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored",
             Self::Inconclusive => "inconclusive (diff, or matrix --strict)",

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::TenantResult;
+use crate::ecc::EccCounts;
 use crate::outcome::Outcome;
 use crate::plan::Cell;
 
@@ -85,6 +86,9 @@ pub struct FaultSeen {
     /// What NVML says must be done to the GPU before and after (`nvml.h`, field 230; 0 is
     /// nothing); absent where it does not say.
     pub recovery_action: [Option<u32>; 2],
+    /// What error correction had counted before and after.
+    #[serde(default)]
+    pub ecc: [EccCounts; 2],
     /// Processes on the device when everybody of the trial had gone; absent where NVML does not
     /// tell.
     pub left_behind: Option<Vec<u32>>,
@@ -175,7 +179,6 @@ impl FaultResult {
 #[cfg(test)]
 mod tests {
     use super::FaultSeen;
-
     #[test]
     fn what_an_older_version_saw_is_read() -> Result<(), serde_json::Error> {
         let text = r#"{"victims":[],"struck":{},"new_client":{"accepted_after_ns":7,"tries":1,
@@ -183,6 +186,7 @@ mod tests {
             "failure":null}"#;
         let seen: FaultSeen = serde_json::from_str(text)?;
         assert_eq!((seen.acted_ns, seen.service_gone), (None, None));
+        assert!(!seen.ecc[0].is_told());
         assert_eq!(seen.new_client.map(|client| client.tries), Some(1));
         Ok(())
     }

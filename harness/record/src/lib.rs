@@ -6,6 +6,7 @@
 
 pub mod cell;
 pub mod condition;
+pub mod ecc;
 pub mod event;
 pub mod exit_code;
 pub mod fault;
@@ -27,6 +28,7 @@ pub mod workload;
 
 pub use cell::{CellResult, GateResult, GateState, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
+pub use ecc::EccCounts;
 pub use event::RunEvent;
 pub use exit_code::ExitCode;
 pub use fault::{Fate, FaultResult, FaultSeen, FaultTrial, NewClient, Struck, VictimFate};
@@ -40,7 +42,7 @@ pub use probe::{
     Rushed, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
-pub use run::{Calibration, CalibrationEntry, PeakEntry, RunRecord};
+pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use service::ServiceRow;
 pub use tally::FaultTally;

@@ -301,6 +301,16 @@ pub enum ProbeFound {
         /// The victim beside its neighbour.
         beside: WorkSeries,
     },
+    /// A tenant that had just been started kept arithmetic going, again and again.
+    Enforce {
+        /// The share of the device's arithmetic that is configured for it, in millionths; absent
+        /// if none is, and then nothing was tried.
+        limit_ppm: Option<u32>,
+        /// Over this length a share is held against the cap.
+        window_ns: u64,
+        /// Each time, from the first launch on.
+        trials: Vec<WorkSeries>,
+    },
     /// A tenant launched the smallest kernel, alone and beside a neighbour at work.
     Launch(LaunchTrials),
     /// A tenant created contexts and loaded modules, alone and beside a busy neighbour.
@@ -389,6 +399,7 @@ impl ProbeFound {
             Self::Exhaust { .. } => "out-of-memory",
             Self::Census { .. } => "census",
             Self::Share { .. } => "share",
+            Self::Enforce { .. } => "enforcement",
             Self::Launch(_) => "launch-latency",
             Self::Calls(_) => "driver-calls",
             Self::Escape { .. } => "escape",

@@ -1,12 +1,12 @@
 //! The record of a run: `record.json`, and what `gpubench report --format json` prints.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellResult;
-use crate::fault::FaultResult;
+use crate::fault::{FaultResult, FaultTrial};
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
@@ -68,8 +68,29 @@ pub struct RunRecord {
     /// What the trials of each fault come to, those of other records too where they were counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_tallies: Vec<FaultTally>,
+    /// Records that were given with this one and whose fault trials were not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records_left_out: Vec<RecordLeftOut>,
     /// The claims ledger against this run; empty while there is none.
     pub claims: Vec<ClaimRow>,
+}
+
+/// A record whose fault trials were not counted with those of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordLeftOut {
+    /// The record, as it was named.
+    pub record: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl RunRecord {
+    /// The fault trials that were planned and are not among those that were held.
+    pub fn fault_trials_not_held(&self) -> impl Iterator<Item = &FaultTrial> {
+        let held: BTreeSet<&str> = self.fault_trials.iter().map(|t| t.id.as_str()).collect();
+        let planned = self.plan.fault_trials.iter();
+        planned.filter(move |trial| !held.contains(trial.cell.id.as_str()))
+    }
 }
 
 /// Which profile a run used.

@@ -98,8 +98,14 @@ pub struct FaultTally {
     pub recovery_before: Counts<u32>,
     /// The same afterwards.
     pub recovery_after: Counts<u32>,
-    /// Trials after which the device was as found: nothing to be done to it, and no process on it
-    /// that was none of the mechanism's.
+    /// What error correction counted more afterwards than before, over all trials.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ecc_moved: BTreeMap<String, i64>,
+    /// Trials in which NVML told nothing of error correction.
+    #[serde(default)]
+    pub ecc_untold: u32,
+    /// Trials after which the device was as found: nothing to be done to it, no count of error
+    /// correction moved, and no process on it that was none of the mechanism's.
     pub left_as_found: u32,
     /// Trials of which that cannot be told, since NVML does not say.
     pub unknown_if_left: u32,

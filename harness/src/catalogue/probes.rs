@@ -82,6 +82,13 @@ pub const CATALOGUE: &[ProbeEntry] = &[
         flag: PROBES,
     },
     ProbeEntry {
+        name: "enforcement",
+        summary: "how long after its first launch does a tenant's cap of compute act for good?",
+        sub_axis: "compute/sm",
+        scored: false,
+        flag: PROBES,
+    },
+    ProbeEntry {
         name: "launch-latency",
         summary: "how long after the call does a kernel begin, alone and beside a busy neighbour?",
         sub_axis: "compute/launch",
@@ -104,6 +111,27 @@ pub const CATALOGUE: &[ProbeEntry] = &[
         flag: "--escape",
     },
 ];
+
+/// A question that belongs among them and is not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What it would be called.
+    pub name: &'static str,
+    /// The question.
+    pub summary: &'static str,
+    /// Why it is not asked.
+    pub reason: &'static str,
+}
+
+/// Every one.
+pub const LEFT_OUT: &[LeftOut] = &[LeftOut {
+    name: "static-program",
+    summary: "does a program that is linked statically get past a preloaded library's caps?",
+    reason: "one that gcc links so (glibc, -static and -static-pie, tried) crashes as it loads a \
+             libcuda, which needs the shared C library, and a row would say of the cap what is true \
+             of the program; what it would do, find the functions past the library, is what \
+             `escape` does by dlvsym and without the preload",
+}];
 
 #[cfg(test)]
 mod tests {

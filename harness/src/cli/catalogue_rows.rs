@@ -1,10 +1,11 @@
 //! The catalogues of all rooms as rows of one shape, for `gpubench list`.
 
+use gpubench_workloads::fault::Fault;
 use serde_json::{Value, json};
 
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
-use crate::mechanism::{self, Mechanism};
+use crate::mechanism;
 use crate::plan;
 use crate::profile::built_in;
 
@@ -88,49 +89,104 @@ fn meets(name: &str) -> Vec<&'static str> {
 /// What a tenant can do to break itself or others.
 pub fn faults() -> Vec<Row> {
     use gpubench_workloads::fault::{Answer, CATALOGUE, HostAct};
-    // Where its tenants are threads of one process, that process ends as a whole.
-    let processes = |name: &&str| {
-        let mechanism = mechanism::find(name);
-        let has_victims = |m: &dyn Mechanism| m.inside(2).is_empty() && !m.turns_away();
-        *name != catalogue::EXCLUSIVE && mechanism.is_some_and(has_victims)
-    };
-    let names = catalogue::names();
-    let row = |fault: &gpubench_workloads::fault::Fault| Row {
-        name: fault.name.to_owned(),
-        summary: fault.summary.to_owned(),
-        details: vec![
-            ("severity", json!(fault.severity.as_str())),
-            ("class", json!(fault.class.as_str())),
-            ("resource", json!(fault.resource)),
-            ("unit", json!("trials contained")),
-            ("victim", json!(fault.victim)),
-            (
-                "codes",
-                match fault.answer {
-                    Answer::Codes(codes) | Answer::Open(codes) => json!(codes),
-                    Answer::Well | Answer::Ends => json!([]),
-                },
-            ),
-            (
-                "may_go_well",
-                json!(matches!(fault.answer, Answer::Open(_))),
-            ),
-            ("ends_its_process", json!(fault.answer == Answer::Ends)),
-            ("xids", json!(fault.xids)),
-            (
-                "mechanisms",
-                json!(
-                    names
-                        .iter()
-                        .filter(|name| processes(name) && plan::applies(fault.applies, name))
-                        .collect::<Vec<_>>()
+    let row = |fault: &Fault| {
+        let (under, not_under): (Vec<_>, Vec<_>) = catalogue::names()
+            .into_iter()
+            .map(|name| {
+                (
+                    name,
+                    no_fault_under(name).or_else(|| not_this_under(fault, name)),
+                )
+            })
+            .partition(|(_, why_not)| why_not.is_none());
+        let under: Vec<&str> = under.into_iter().map(|(name, _)| name).collect();
+        let told = |(name, why): (&str, Option<&str>)| json!({ "key": name, "reason": why });
+        let not_under: Vec<Value> = not_under.into_iter().map(told).collect();
+        Row {
+            name: fault.name.to_owned(),
+            summary: fault.summary.to_owned(),
+            details: vec![
+                ("severity", json!(fault.severity.as_str())),
+                ("class", json!(fault.class.as_str())),
+                ("resource", json!(fault.resource)),
+                ("unit", json!("trials contained")),
+                ("victim", json!(fault.victim)),
+                (
+                    "codes",
+                    match fault.answer {
+                        Answer::Codes(codes) | Answer::Open(codes) => json!(codes),
+                        Answer::Well | Answer::Ends => json!([]),
+                    },
                 ),
-            ),
-            ("by_signal", json!(fault.act != HostAct::None)),
-            ("planted_only", json!(fault.planted_only)),
-        ],
+                (
+                    "may_go_well",
+                    json!(matches!(fault.answer, Answer::Open(_))),
+                ),
+                ("ends_its_process", json!(fault.answer == Answer::Ends)),
+                ("xids", json!(fault.xids)),
+                ("mechanisms", json!(under)),
+                (NOT_UNDER, json!(not_under)),
+                ("by_signal", json!(fault.act != HostAct::None)),
+                ("planted_only", json!(fault.planted_only)),
+            ],
+        }
     };
     CATALOGUE.iter().map(row).collect()
+}
+
+/// Key of the mechanisms under which a fault is not held. Tables say it below, once for all.
+pub const NOT_UNDER: &str = "not_under";
+
+/// Why no fault is held under a mechanism, if none is.
+fn no_fault_under(name: &str) -> Option<&'static str> {
+    let mechanism = mechanism::find(name)?;
+    if name == catalogue::EXCLUSIVE {
+        Some(plan::ALONE)
+    } else if mechanism.turns_away() {
+        Some(plan::TURNS_AWAY)
+    } else if mechanism.inside(2).is_empty() {
+        None
+    } else {
+        Some(plan::ONE_PROCESS)
+    }
+}
+
+/// Why this one is not.
+fn not_this_under(fault: &Fault, name: &str) -> Option<&'static str> {
+    (!plan::applies(fault.applies, name)).then_some(plan::NOTHING_TO_BREAK)
+}
+
+/// Mechanisms under which no fault is held, with the reason.
+pub fn without_faults() -> Vec<(&'static str, &'static str)> {
+    let names = catalogue::names().into_iter();
+    names
+        .filter_map(|name| Some((name, no_fault_under(name)?)))
+        .collect()
+}
+
+/// What belongs among the faults and is not held, with the reason.
+pub fn faults_left_out() -> Vec<Row> {
+    let rows = gpubench_workloads::fault::LEFT_OUT.iter();
+    rows.map(|one| left_out(one.name, one.summary, one.reason))
+        .collect()
+}
+
+/// What belongs among the probes and is not asked, with the reason.
+pub fn probes_left_out() -> Vec<Row> {
+    let rows = catalogue::probes::LEFT_OUT.iter();
+    rows.map(|one| left_out(one.name, one.summary, one.reason))
+        .collect()
+}
+
+/// Key of the reason for which something is not in a catalogue.
+pub const LEFT_OUT: &str = "left_out";
+
+fn left_out(name: &str, summary: &str, reason: &str) -> Row {
+    Row {
+        name: name.to_owned(),
+        summary: summary.to_owned(),
+        details: vec![(LEFT_OUT, json!(reason))],
+    }
 }
 
 /// Scored dimensions.
@@ -214,7 +270,8 @@ mod tests {
     use gpubench_workloads::load;
     use serde_json::json;
 
-    use crate::axis;
+    use super::NOT_UNDER;
+    use crate::{axis, catalogue, plan};
 
     #[test]
     fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
@@ -260,8 +317,29 @@ mod tests {
                 json!(["mps", "mps-quota", "mps-static", "mig-mps"]),
             ),
             ("hami-lock-holder-kill", "mechanisms", json!(["hami"])),
+            (
+                "trap",
+                NOT_UNDER,
+                json!([
+                    { "key": "exclusive", "reason": plan::ALONE },
+                    { "key": "exclusive-process", "reason": plan::TURNS_AWAY },
+                    { "key": "green-context", "reason": plan::ONE_PROCESS },
+                    { "key": "stream-priority", "reason": plan::ONE_PROCESS },
+                ]),
+            ),
         ] {
             assert_eq!(told(name, key), Some(want), "{name} {key}");
+        }
+        let all = catalogue::names().len();
+        for row in super::faults() {
+            let count = |key| told(&row.name, key).and_then(|v| v.as_array().map(Vec::len));
+            let told = count("mechanisms").zip(count(NOT_UNDER));
+            assert_eq!(
+                told.map(|(under, not)| under + not),
+                Some(all),
+                "{}",
+                row.name
+            );
         }
     }
 

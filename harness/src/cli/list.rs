@@ -46,10 +46,16 @@ enum What {
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let rows = rows(args.what);
+    let (mut rows, left_out) = (rows(args.what), left_out(args.what));
     let text = match args.format {
-        TextFormat::Json => render_json(&rows)?,
-        TextFormat::Table => render_table(&rows),
+        TextFormat::Json => {
+            rows.extend(left_out);
+            render_json(&rows)?
+        }
+        TextFormat::Table => {
+            let below = below(args.what, &left_out);
+            render_table(&rows) + &below
+        }
     };
     ui.print(&text)?;
     Ok(ExitCode::Done)
@@ -64,6 +70,44 @@ fn rows(what: What) -> Vec<Row> {
         What::Probes => catalogues::probes(),
         What::Profiles => catalogues::profiles(),
         What::Formats => catalogues::formats(),
+    }
+}
+
+/// What belongs in a catalogue and is not there. Programs find it among the entries, with the key
+/// `left_out`.
+fn left_out(what: What) -> Vec<Row> {
+    match what {
+        What::Faults => catalogues::faults_left_out(),
+        What::Probes => catalogues::probes_left_out(),
+        _ => Vec::new(),
+    }
+}
+
+/// What a table does not say of itself.
+fn below(what: What, left_out: &[Row]) -> String {
+    let mut lines = Vec::new();
+    if what == What::Faults {
+        for (mechanism, reason) in catalogues::without_faults() {
+            lines.push(format!("no fault under {mechanism}: {reason}"));
+        }
+    }
+    for row in left_out {
+        let reason = row
+            .details
+            .iter()
+            .find(|(key, _)| *key == catalogues::LEFT_OUT);
+        let reason = reason
+            .and_then(|(_, reason)| reason.as_str())
+            .unwrap_or_default();
+        lines.push(format!(
+            "left out: {} ({}): {reason}",
+            row.name, row.summary
+        ));
+    }
+    if lines.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}\n", lines.join("\n"))
     }
 }
 
@@ -95,7 +139,10 @@ fn render_table(rows: &[Row]) -> String {
     let cells: Vec<[String; 3]> = rows
         .iter()
         .map(|row| {
-            let details: Vec<String> = row.details.iter().filter_map(detail).collect();
+            let details = row.details.iter();
+            // Below the table it is said once for all.
+            let details = details.filter(|(key, _)| *key != catalogues::NOT_UNDER);
+            let details: Vec<String> = details.filter_map(detail).collect();
             [row.name.clone(), row.summary.clone(), details.join(", ")]
         })
         .collect();
@@ -126,7 +173,27 @@ mod tests {
 
     use clap::ValueEnum;
 
-    use super::{What, render_json, render_table, rows};
+    use super::{What, below, left_out, render_json, render_table, rows};
+
+    #[test]
+    fn what_is_not_held_or_asked_is_told_with_its_reason() {
+        let told = |what| below(what, &left_out(what));
+        let faults = told(What::Faults);
+        for line in [
+            "no fault under green-context: its tenants are threads of one process",
+            "left out: tensor-memory-leak (",
+            "left out: managed-oversubscription (",
+        ] {
+            assert!(faults.contains(line), "{faults}");
+        }
+        let probes = told(What::Probes);
+        assert!(probes.contains("left out: static-program ("), "{probes}");
+        assert_eq!(told(What::Axes), "");
+        for what in [What::Faults, What::Probes] {
+            let known: Vec<String> = rows(what).into_iter().map(|row| row.name).collect();
+            assert!(left_out(what).iter().all(|row| !known.contains(&row.name)));
+        }
+    }
 
     #[test]
     fn every_catalogue_prints_an_array_of_named_entries() -> Result<(), Box<dyn std::error::Error>>

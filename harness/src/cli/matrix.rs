@@ -57,7 +57,8 @@ pub struct Args {
     /// Break things too: all faults, or only these (separate by commas)
     ///
     /// Each fault happens in a process of its own while victims run, from benign to severe, and
-    /// what it leaves on the GPU has a deadline. Not for a GPU that others use.
+    /// what it leaves on the GPU has a deadline. Where the GPU asks for a reset they end at once,
+    /// and the status is 4. Not for a GPU that others use.
     #[arg(
         long,
         value_name = "NAME",
@@ -279,6 +280,13 @@ fn tell(
     if end? == RunEnd::Interrupted {
         return Err(ExpectedError::Interrupted {
             record: out.to_path_buf(),
+        });
+    }
+    if let Some(reason) = &record.fault_trials_stopped {
+        return Err(ExpectedError::FaultTrialsStopped {
+            reason: reason.clone(),
+            not_held: record.fault_trials_not_held().count(),
+            planned: record.plan.fault_trials.len(),
         });
     }
     let failed: Vec<_> = record

@@ -150,7 +150,7 @@ fn newest(dirs: &[PathBuf]) -> Result<Opened, ExpectedError> {
         path: newest.dir.clone(),
         problem: error.to_string(),
     })?;
-    newest.warnings.extend(pooled.left_out);
+    newest.run.records_left_out = pooled.left_out;
     Ok(newest)
 }
 

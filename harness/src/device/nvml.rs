@@ -5,12 +5,16 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use gpubench_record::EccCounts;
 use nvml_wrapper::Nvml as Library;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
-use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
+use nvml_wrapper_sys::bindings::field_id::{
+    NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_REMAPPED_FAILURE,
+    NVML_FI_DEV_REMAPPED_PENDING, NVML_FI_DEV_REMAPPED_UNC,
+};
 
 /// NVML, with the device under test chosen.
 #[derive(Debug)]
@@ -183,13 +187,38 @@ impl Nvml {
     /// NVML does not say, as before driver 570.
     #[must_use]
     pub fn recovery_action(&self) -> Option<u32> {
+        let action = self.field(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
+        u32::try_from(action).ok()
+    }
+
+    /// What error correction has counted. A device that has none, or a driver that does not tell,
+    /// has no count; no zero stands in for it.
+    #[must_use]
+    pub fn ecc(&self) -> EccCounts {
+        let errors = |kind, counter| {
+            let device = self.device().ok()?;
+            device.total_ecc_errors(kind, counter).ok()
+        };
+        EccCounts {
+            corrected_volatile: errors(MemoryError::Corrected, EccCounter::Volatile),
+            corrected_aggregate: errors(MemoryError::Corrected, EccCounter::Aggregate),
+            uncorrected_volatile: errors(MemoryError::Uncorrected, EccCounter::Volatile),
+            uncorrected_aggregate: errors(MemoryError::Uncorrected, EccCounter::Aggregate),
+            rows_remapped_corrected: self.field(NVML_FI_DEV_REMAPPED_COR),
+            rows_remapped_uncorrected: self.field(NVML_FI_DEV_REMAPPED_UNC),
+            remap_pending: self.field(NVML_FI_DEV_REMAPPED_PENDING),
+            remap_failed: self.field(NVML_FI_DEV_REMAPPED_FAILURE),
+        }
+    }
+
+    /// A count by its number in nvml.h; none where the device does not have it.
+    fn field(&self, number: u32) -> Option<u64> {
         let device = self.device().ok()?;
-        let field = FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION);
-        let sample = device.field_values_for(&[field]).ok()?.pop()?.ok()?;
-        match sample.value.ok()? {
-            SampleValue::U32(action) => Some(action),
-            SampleValue::I64(action) => u32::try_from(action).ok(),
-            SampleValue::U64(action) => u32::try_from(action).ok(),
+        let sample = device.field_values_for(&[FieldId(number)]).ok()?;
+        match sample.into_iter().next()?.ok()?.value.ok()? {
+            SampleValue::U32(value) => Some(u64::from(value)),
+            SampleValue::I64(value) => u64::try_from(value).ok(),
+            SampleValue::U64(value) => Some(value),
             SampleValue::F64(_) => None,
         }
     }

@@ -74,6 +74,11 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
 }
 
 fn in_a_run() -> Vec<(ExpectedError, u8)> {
+    let stopped = ExpectedError::FaultTrialsStopped {
+        reason: "Xid 79 asks for a reset (seen in f0003)".to_owned(),
+        not_held: 1,
+        planned: 5,
+    };
     let failed = ExpectedError::TrialFailed {
         failed: 1,
         cells: 9,
@@ -105,6 +110,7 @@ fn in_a_run() -> Vec<(ExpectedError, u8)> {
             2,
         ),
         (failed, 4),
+        (stopped, 4),
         (
             ExpectedError::NotRestored {
                 what: "compute mode".to_owned(),

@@ -27,6 +27,15 @@ pub struct FaultWish {
 /// Name of the mechanism in whose tenants HAMi's library counts.
 const HAMI: &str = "hami";
 
+/// Why no fault, or not this one, is held under a mechanism.
+pub const ALONE: &str = "it has one tenant, beside which nobody is a victim";
+/// The same of one that turns a second tenant away.
+pub const TURNS_AWAY: &str = "a second tenant is refused: no fault has a victim beside it";
+/// The same of one whose tenants are threads.
+pub const ONE_PROCESS: &str = "its tenants are threads of one process, which ends as a whole";
+/// The same of a fault of another mechanism's parts.
+pub const NOTHING_TO_BREAK: &str = "this mechanism has nothing that it could break";
+
 /// Requests of a victim, served natively, that a part of a trial lasts.
 const REQUESTS_VIRTUAL: u64 = 40;
 const REQUESTS_WALL: u64 = 400;
@@ -41,8 +50,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
         .collect();
     for (name, variant, turns_away) in variants {
         if turns_away {
-            let reason = "a second tenant is refused: no fault has a victim beside it";
-            plan.skips.push(skip(&variant, None, reason));
+            plan.skips.push(skip(&variant, None, TURNS_AWAY));
             continue;
         }
         if plan.tenants < 2 {
@@ -51,8 +59,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
             continue;
         }
         if wish.in_one_process.contains(&name) {
-            let reason = "its tenants are threads of one process, which ends as a whole";
-            plan.skips.push(skip(&variant, None, reason));
+            plan.skips.push(skip(&variant, None, ONE_PROCESS));
             continue;
         }
         // Cells have the group; a variant that is only the unprotected form of others has some too.
@@ -68,8 +75,8 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 // Every other fault of the catalogue is none of this mechanism's, and only who
                 // named it wants to know.
                 if !wish.names.is_empty() {
-                    let reason = "this mechanism has nothing that it could break";
-                    plan.skips.push(skip(&variant, Some(fault), reason));
+                    plan.skips
+                        .push(skip(&variant, Some(fault), NOTHING_TO_BREAK));
                 }
                 continue;
             }

@@ -26,7 +26,9 @@ use block::{Group, Layout, in_order};
 use budget::{Fit, PerBlock};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
-pub use faults::{FaultWish, add_faults, applies};
+pub use faults::{
+    ALONE, FaultWish, NOTHING_TO_BREAK, ONE_PROCESS, TURNS_AWAY, add_faults, applies,
+};
 pub use notes::notes;
 
 /// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.

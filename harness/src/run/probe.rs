@@ -7,6 +7,7 @@
 
 mod calls;
 mod census;
+mod enforce;
 mod escape;
 mod exhaust;
 mod latency;
@@ -36,7 +37,7 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
 /// What is asked under each mechanism, in this order.
-const PROBES: [Probe; 12] = [
+const PROBES: [Probe; 13] = [
     Probe::Capacity,
     Probe::Cap,
     Probe::Exhaust,
@@ -46,6 +47,7 @@ const PROBES: [Probe; 12] = [
     Probe::Turns,
     Probe::Census,
     Probe::Share,
+    Probe::Enforce,
     Probe::Launch,
     Probe::Calls,
     Probe::Escape,
@@ -61,6 +63,7 @@ enum Probe {
     Turns,
     Census,
     Share,
+    Enforce,
     Launch,
     Calls,
     Escape,
@@ -78,6 +81,7 @@ impl Probe {
             Self::Turns => "turns",
             Self::Census => "census",
             Self::Share => "share",
+            Self::Enforce => "enforcement",
             Self::Launch => "launch-latency",
             Self::Calls => "driver-calls",
             Self::Escape => "escape",
@@ -196,11 +200,21 @@ async fn one(
         (Probe::Turns, _) => turns::turns(run, crew).await,
         (Probe::Census, _) => census::census(run, crew).await,
         (Probe::Share, Ok(yardstick)) => share::share(run, crew, yardstick).await,
+        (Probe::Enforce, Ok(yardstick)) => enforce::enforce(run, crew, yardstick).await,
         (Probe::Launch, Ok(yardstick)) => latency::launches(run, crew, yardstick).await,
         (Probe::Calls, Ok(yardstick)) => calls::calls(run, crew, yardstick).await,
         (Probe::Escape, Ok(yardstick)) => escape::escape(run, crew, yardstick).await,
         (_, Err(reason)) => with(reason),
     }
+}
+
+/// Has only the victim, in a process that has just been started: no limiter remembers anything of
+/// it.
+async fn fresh(run: &mut Run, crew: &mut Crew) -> Result<(), RunError> {
+    crew.close(run).await?;
+    crew.renew(run, VICTIM).await?;
+    crew.ensure(run).await?;
+    crew.open_only(run, VICTIM).await
 }
 
 async fn step(

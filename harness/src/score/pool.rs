@@ -2,15 +2,15 @@
 //! as many tenants and the same rules. Virtual trials count with those of the same machine file
 //! alone, and never with real ones.
 
-use gpubench_record::{DeviceKind, FaultResult, RunRecord};
+use gpubench_record::{DeviceKind, FaultResult, RecordLeftOut, RunRecord};
 
 /// The trials that may be counted with those of one record, and why others may not.
 #[derive(Debug, Default)]
 pub struct Pooled {
     /// The trials of each other record that counts.
     pub earlier: Vec<Vec<FaultResult>>,
-    /// What was left out, one line each.
-    pub left_out: Vec<String>,
+    /// What was left out, and why.
+    pub left_out: Vec<RecordLeftOut>,
 }
 
 /// Name of the fact that identifies a virtual machine, whose UUID follows from its seed.
@@ -72,9 +72,10 @@ pub fn pool(record: &RunRecord, others: &[(String, &RunRecord)]) -> Pooled {
             pooled.earlier.push(other.fault_trials.clone());
             continue;
         };
-        pooled
-            .left_out
-            .push(format!("the fault trials of {name} are not counted: {why}"));
+        pooled.left_out.push(RecordLeftOut {
+            record: name.clone(),
+            reason: why,
+        });
     }
     pooled
 }

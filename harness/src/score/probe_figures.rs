@@ -1,11 +1,13 @@
 //! Figures of probes that are no scores: they explain the rows of a sub-axis and move no level.
 //!
 //! Medians and quantiles with their order-statistic intervals. Windows, launches and calls of one
-//! run are taken for independent, which a limiter that makes up for earlier windows breaks: its
-//! intervals are too narrow.
+//! run depend on their neighbours, so that an interval is that of as many independent values as
+//! they are worth (`gpubench_stats::serial`); fewer than 20 cannot show it, and are taken for
+//! independent.
 
 mod calls;
 mod census;
+mod enforce;
 mod escape;
 mod exhaust;
 mod launch;
@@ -13,7 +15,7 @@ mod share;
 mod turns;
 
 use gpubench_record::{ProbeFigure, ProbeFound, ProbeResult};
-use gpubench_stats::{Confidence, Sorted};
+use gpubench_stats::{Confidence, serial};
 
 pub(super) use escape::bypass;
 
@@ -48,6 +50,17 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 let series = [("alone", alone), ("beside a neighbour", beside)];
                 share::figures(&mut out, yardstick, configured, windows_ns, series);
             }
+            ProbeFound::Enforce {
+                limit_ppm: Some(ppm),
+                window_ns,
+                trials,
+            } => enforce::figures(
+                &mut out,
+                yardstick,
+                f64::from(*ppm) / 1e6,
+                *window_ns,
+                trials,
+            ),
             ProbeFound::Launch(trials) => launch::figures(&mut out, trials),
             ProbeFound::Calls(trials) => calls::figures(&mut out, trials),
             ProbeFound::Escape {
@@ -69,14 +82,14 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// The median of some values; too few for an interval are no figure.
+    /// The median of some values in their order; too few for an interval are no figure.
     fn median(&mut self, explains: &str, figure: &str, unit: &str, values: Vec<f64>) {
         self.quantile(explains, figure, unit, 0.5, values);
     }
 
+    /// The same of a quantile; the values stand in the order in which they were seen.
     fn quantile(&mut self, explains: &str, figure: &str, unit: &str, p: f64, values: Vec<f64>) {
-        let sorted = Sorted::new(values);
-        if let Ok(found) = sorted.and_then(|sorted| sorted.order_interval(p, Confidence::P95)) {
+        if let Ok(found) = serial::interval(&values, p, Confidence::P95) {
             self.put(explains, figure, printed(found, unit));
         }
     }

@@ -1,6 +1,8 @@
 //! All trials of one fault under one variant, counted: how many victims noticed and how, what the
 //! driver said, how long everything took, and how the device was left.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::{Estimate, Fate, FaultResult, FaultTally};
 use gpubench_stats::Confidence;
@@ -57,6 +59,8 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         service_gone: of(&|trial| trial.seen.service_gone == Some(true)),
         recovery_before: count(seen().filter_map(|seen| seen.recovery_action[0])),
         recovery_after: count(seen().filter_map(|seen| seen.recovery_action[1])),
+        ecc_moved: ecc_moved(&trials),
+        ecc_untold: of(&|trial| trial.seen.ecc.iter().any(|ecc| !ecc.is_told())),
         left_as_found: of(&|trial| left_as_found(trial) == Some(true)),
         unknown_if_left: of(&|trial| left_as_found(trial).is_none()),
         doubt: None,
@@ -70,8 +74,33 @@ fn counts(trial: &FaultResult) -> bool {
 /// Whether the device was left as it was found; none where nobody can tell.
 fn left_as_found(trial: &FaultResult) -> Option<bool> {
     let [before, after] = trial.seen.recovery_action;
+    let [ecc_before, ecc_after] = trial.seen.ecc;
     let left = trial.seen.left_behind.as_ref()?;
-    Some(left.is_empty() && before? == after?)
+    // A count that was told before and is not any more may be anything.
+    if !ecc_before.tells_as_much_as(&ecc_after) {
+        return None;
+    }
+    let nothing_moved = ecc_before.moved(&ecc_after).next().is_none();
+    Some(left.is_empty() && before? == after? && nothing_moved)
+}
+
+/// By how much each count of error correction moved in all trials together.
+fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
+    let mut moved = BTreeMap::new();
+    for trial in trials {
+        let [before, after] = trial.seen.ecc;
+        for (name, by) in before.moved(&after) {
+            *moved.entry(name.to_owned()).or_insert(0) += by;
+        }
+    }
+    moved
+}
+
+/// How much more error correction counted, in words.
+fn ecc_in_words(moved: &BTreeMap<String, i64>) -> Option<String> {
+    let text = |(name, by): (&String, &i64)| format!("{name} {by:+}");
+    let texts: Vec<String> = moved.iter().map(text).collect();
+    (!texts.is_empty()).then(|| format!("ECC {}", texts.join(", ")))
 }
 
 fn count<K: Ord>(all: impl Iterator<Item = K>) -> Counts<K> {
@@ -172,6 +201,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
             parts.push(format!("{what} in {trials} trials"));
         }
     }
+    parts.extend(ecc_in_words(&tally.ecc_moved));
     parts.join(", ")
 }
 

@@ -202,6 +202,7 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
     if let Some(reason) = &record.fault_trials_stopped {
         notices.push(format!("FAULT TRIALS STOPPED: {}", clean(reason)));
     }
+    notices.extend(faults::not_held(record));
     if !record.plan.decides {
         notices.push(format!(
             "DECIDES NOTHING: profile {} is for trying things out, with {} blocks a cell",
@@ -212,6 +213,10 @@ pub(super) fn notices(record: &RunRecord, options: &RenderOptions) -> Vec<String
     if !record.matrix.iter().any(|row| row.outcome.is_measured()) {
         notices.push("NOTHING MEASURED: no row of the matrix has a figure to trust".to_owned());
     }
+    notices.extend(record.records_left_out.iter().map(|left_out| {
+        let (record, reason) = (clean(&left_out.record), clean(&left_out.reason));
+        format!("LEFT OUT: the fault trials of {record} are not counted: {reason}")
+    }));
     notices.extend(
         options
             .warnings

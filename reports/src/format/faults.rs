@@ -1,9 +1,12 @@
-//! The table of faults: what each did to victims, and how long everything took to be well again.
+//! The table of faults: what each did to victims, and how long everything took to be well again;
+//! and which planned trials are missing from it.
+
+use std::collections::BTreeMap;
 
 use gpubench_record::tally::{Counts, Times, in_words};
 use gpubench_record::{Fate, FaultTally, RunRecord};
 
-use super::document::{Cell, Table};
+use super::document::{Cell, Table, clean};
 use super::figures::MISSING_TEXT;
 
 /// Columns of the table.
@@ -46,6 +49,34 @@ pub(super) fn faults(record: &RunRecord) -> Table {
     .in_detail()
 }
 
+/// Which of the planned trials were not held, however it came to that: a row that is missing looks
+/// like one that nobody wanted.
+pub(super) fn not_held(record: &RunRecord) -> Option<String> {
+    let mut missing: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
+    for trial in record.fault_trials_not_held() {
+        let of_variant = missing.entry(&trial.cell.variant).or_default();
+        *of_variant.entry(&trial.fault).or_insert(0) += 1;
+    }
+    let count: u32 = missing.values().flat_map(BTreeMap::values).sum();
+    if count == 0 {
+        return None;
+    }
+    let variants = missing.iter().map(|(variant, faults)| {
+        let faults = faults.iter().map(|(fault, count)| match count {
+            1 => clean(fault),
+            count => format!("{} ({count}x)", clean(fault)),
+        });
+        let faults: Vec<String> = faults.collect();
+        format!("{}: {}", clean(variant), faults.join(", "))
+    });
+    let variants: Vec<String> = variants.collect();
+    let planned = record.plan.fault_trials.len();
+    Some(format!(
+        "NOT HELD: {count} of {planned} planned fault trials; {}",
+        variants.join("; ")
+    ))
+}
+
 fn contained(tally: &FaultTally) -> Cell {
     let of = format!("{} of {}", tally.contained, tally.trials);
     let bounds = tally.survival.as_ref().map(super::figures::interval);
@@ -82,7 +113,8 @@ fn new_client(tally: &FaultTally) -> Cell {
     Cell::lines(lines.into_iter().flatten())
 }
 
-/// Whether the device was left as it was found, and what NVML says must be done to it.
+/// Whether the device was left as it was found, what NVML says must be done to it, and what error
+/// correction has counted meanwhile.
 fn left(tally: &FaultTally) -> Cell {
     let told = tally.trials - tally.unknown_if_left;
     let found = (told > 0).then(|| format!("{} of {told}", tally.left_as_found));
@@ -95,7 +127,9 @@ fn left(tally: &FaultTally) -> Cell {
         .collect();
     let action = (!actions.is_empty())
         .then(|| format!("recovery action {}", numbers(&actions, tally.trials)));
-    Cell::lines([found, unknown, action].into_iter().flatten())
+    let moved = tally.ecc_moved.iter();
+    let moved = moved.map(|(count, by)| Some(format!("ECC {count} {by:+}")));
+    Cell::lines([found, unknown, action].into_iter().chain(moved).flatten())
 }
 
 /// Each number, with how often it was seen where that is not every time.

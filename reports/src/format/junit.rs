@@ -97,7 +97,8 @@ impl Case {
 fn record_case(record: &RunRecord, options: &RenderOptions) -> Case {
     let said = notices(record, options);
     let measured = record.matrix.iter().any(|row| row.outcome.is_measured());
-    let verdict = match (record.complete, measured && record.plan.decides) {
+    let whole = record.complete && record.fault_trials_stopped.is_none();
+    let verdict = match (whole, measured && record.plan.decides) {
         (false, _) => Some(("error", said.first().cloned().unwrap_or_default())),
         (true, false) => Some(("skipped", said.first().cloned().unwrap_or_default())),
         (true, true) => None,

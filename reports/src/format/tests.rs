@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gpubench_record::{DeviceKind, Estimate, RunRecord, SampleRow};
+use gpubench_record::{
+    Cell, DeviceKind, Estimate, FaultTrial, RecordLeftOut, RunRecord, SampleRow,
+};
 use proptest::prelude::*;
 
 use super::{CATALOGUE, RenderError, RenderOptions, VIRTUAL_TITLE, find};
@@ -179,6 +181,59 @@ fn incomplete_undecided_and_empty_records_say_so_first() {
             assert!(!render(format, &sample_records::real(), &options()).contains(word));
         }
     }
+}
+
+#[test]
+fn a_campaign_that_ended_early_says_what_is_missing_and_passes_nothing() {
+    let mut record = sample_records::real();
+    let cell = record.plan.cells[0].clone();
+    record.plan.fault_trials = (1..=3)
+        .map(|trial| FaultTrial {
+            cell: Cell {
+                id: format!("f{trial}"),
+                ..cell.clone()
+            },
+            fault: if trial == 3 { "trap" } else { "oom" }.to_owned(),
+            class: "sm".to_owned(),
+            trial,
+            at_ns: 0,
+            until_ns: 0,
+            from_ns: 0,
+            window_ns: 0,
+        })
+        .collect();
+    record.fault_trials_stopped = Some("Xid 79 asks for a reset".to_owned());
+    record.records_left_out = vec![RecordLeftOut {
+        record: "night-1".to_owned(),
+        reason: "its driver is 580".to_owned(),
+    }];
+    let missing = format!(
+        "NOT HELD: 3 of 3 planned fault trials; {}: oom (2x), trap",
+        cell.variant
+    );
+    for format in FOR_PEOPLE {
+        let options = RenderOptions {
+            width: None,
+            ..options()
+        };
+        // Markdown has a backslash before each bracket.
+        let text = render(format, &record, &options).replace('\\', "");
+        for notice in [
+            "FAULT TRIALS STOPPED: Xid 79 asks for a reset",
+            "LEFT OUT: the fault trials of night-1 are not counted: its driver is 580",
+            &missing,
+        ] {
+            assert!(text.contains(notice), "{format} does not say {notice}");
+        }
+    }
+    let junit = render("junit", &record, &options());
+    assert!(
+        junit.contains("<error message=\"FAULT TRIALS STOPPED"),
+        "{junit}"
+    );
+    let json: RunRecord =
+        serde_json::from_str(&render("json", &record, &options())).expect("json that can be read");
+    assert_eq!(json.records_left_out, record.records_left_out);
 }
 
 #[test]

@@ -118,6 +118,7 @@ fn unscored(
         fault_trials: Vec::new(),
         fault_trials_stopped: None,
         fault_tallies: Vec::new(),
+        records_left_out: Vec::new(),
         claims: Vec::new(),
     }
 }

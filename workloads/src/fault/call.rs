@@ -34,6 +34,21 @@ pub(super) const CANARY: Fault = Fault {
     ..FAULT
 };
 
+/// INVALID_VALUE (cuda.h).
+pub(super) const EMPTY_LAUNCH: Fault = Fault {
+    name: "empty-launch",
+    severity: Severity::Benign,
+    resource: "the driver's checks of calls",
+    class: Class::Api,
+    summary: "launches blocks of no thread, which the driver refuses",
+    answer: Answer::Codes(&[1]),
+    arm: |gpu, _| {
+        gpu.kernels.prepare(&[Kernel::Empty])?;
+        Ok(Box::new(BadLaunch { threads: 0 }))
+    },
+    ..FAULT
+};
+
 /// INVALID_VALUE, or LAUNCH_OUT_OF_RESOURCES (cuda.h).
 pub(super) const BAD_LAUNCH: Fault = Fault {
     name: "bad-launch",
@@ -44,7 +59,9 @@ pub(super) const BAD_LAUNCH: Fault = Fault {
     answer: Answer::Codes(&[1, 701]),
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
-        Ok(Box::new(BadLaunch))
+        Ok(Box::new(BadLaunch {
+            threads: THREADS_TOO_MANY,
+        }))
     },
     ..FAULT
 };
@@ -82,11 +99,13 @@ impl Armed for Nothing {
     }
 }
 
-struct BadLaunch;
+struct BadLaunch {
+    threads: u32,
+}
 
 impl Armed for BadLaunch {
     fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
-        let grid = Grid::new(1, THREADS_TOO_MANY);
+        let grid = Grid::new(1, self.threads);
         Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
     }

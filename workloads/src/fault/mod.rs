@@ -15,11 +15,14 @@ use crate::load::{Gpu, LoadError};
 mod call;
 mod hang;
 mod kernel;
+mod left_out;
 mod lock;
 mod oom;
 mod peer;
 mod printf;
 mod service;
+
+pub use left_out::{LEFT_OUT, LeftOut};
 
 /// Which part of containment a fault puts to the test: the sub-axis of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,6 +209,7 @@ const FAULT: Fault = Fault {
 pub const CATALOGUE: &[Fault] = &[
     call::PLACEBO,
     call::CANARY,
+    call::EMPTY_LAUNCH,
     call::BAD_LAUNCH,
     call::DOUBLE_FREE,
     printf::PRINTF_FLOOD,

@@ -10,7 +10,7 @@ mod strike;
 
 use std::time::Duration;
 
-use gpubench_record::{Calibration, FaultSeen, FaultTrial, RunEvent};
+use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
 
 use super::crew::Crew;
 use super::sampler::Sampled;
@@ -103,6 +103,7 @@ async fn one(
 ) -> Result<FaultSeen, RunError> {
     let mut seen = FaultSeen {
         recovery_action: [run.setup.nvml.recovery_action(), None],
+        ecc: [run.setup.nvml.ecc(), EccCounts::default()],
         ..FaultSeen::default()
     };
     let id = &trial.cell.id;
@@ -131,6 +132,7 @@ async fn one(
     crew.renew(run, last(trial)).await?;
     seen.xids = run.drain_xids(id)?;
     seen.recovery_action[1] = run.setup.nvml.recovery_action();
+    seen.ecc[1] = run.setup.nvml.ecc();
     let mut ours = crew.open_pids(&[]);
     // A server of the mechanism belongs there.
     let set_up = &crew.terms().set_up;

@@ -14,7 +14,7 @@ use gpubench_record::{
 
 use super::memory::{HOG_PIECES, device_bytes, grabbed, hold, limit, release, take};
 use super::share::{Yardstick, configured_ppm, per_window};
-use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
 use crate::mechanism::TenantEnv;
 use crate::run::crew::Crew;
 use crate::run::{Run, RunError};
@@ -40,7 +40,7 @@ pub async fn native(
 ) -> Result<Vec<(RushWay, f64)>, RunError> {
     let mut rates = Vec::new();
     for way in RushWay::ALL {
-        let windows = rates_per_ns(&rush(run, crew, way, spec).await?);
+        let windows = rates_per_ns(&rush(run, crew, way, spec, WATCH).await?);
         let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
         rates.push((way, mean));
     }
@@ -69,10 +69,7 @@ pub async fn escape(
     }
     if limit_ppm.is_some() {
         for way in RushWay::ALL {
-            crew.close(run).await?;
-            crew.renew(run, VICTIM).await?;
-            crew.ensure(run).await?;
-            crew.open_only(run, VICTIM).await?;
+            fresh(run, crew).await?;
             let got = submitted(run, crew, yardstick, way, way.as_str()).await;
             ways.push(unless_refused(way.as_str(), got)?);
         }
@@ -235,7 +232,7 @@ async fn submitted(
     let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
-    let rushed = rush(run, crew, way, &yardstick.spec).await?;
+    let rushed = rush(run, crew, way, &yardstick.spec, WATCH).await?;
     let shares = rates_per_ns(&rushed);
     let share_ppm = shares
         .iter()
@@ -253,16 +250,18 @@ async fn submitted(
     })
 }
 
-async fn rush(
+/// Has the victim submit work in a way for so long.
+pub async fn rush(
     run: &mut Run,
     crew: &mut Crew,
     way: RushWay,
     spec: &WorkloadSpec,
+    watch: Duration,
 ) -> Result<Rushed, RunError> {
     let ask = ProbeAsk::Rush {
         way,
         spec: spec.clone(),
-        watch_ns: WATCH.as_nanos() as u64,
+        watch_ns: watch.as_nanos() as u64,
     };
     match step(run, crew, VICTIM, ask).await? {
         ProbeTold::Rushed(rushed) => Ok(rushed),

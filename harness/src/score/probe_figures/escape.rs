@@ -1,7 +1,9 @@
 //! What ways past a limit came to: by how much of it each escaped, or that it was contained.
 
-use gpubench_record::{EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult};
-use gpubench_stats::{Confidence, Sorted};
+use gpubench_record::{
+    EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult, RushWay,
+};
+use gpubench_stats::{Confidence, serial};
 
 use super::super::figures::printed;
 use super::Out;
@@ -79,8 +81,8 @@ fn memory(
 /// Too few windows for an interval are no figure.
 fn compute(share_ppm: &[u32], limit_ppm: u32) -> Option<(Estimate, &'static str)> {
     let over = |&ppm: &u32| f64::from(ppm) / f64::from(limit_ppm.max(1)) - 1.0;
-    let sorted = Sorted::new(share_ppm.iter().map(over).collect()).ok()?;
-    let found = sorted.order_interval(0.5, Confidence::P95).ok()?;
+    let shares: Vec<f64> = share_ppm.iter().map(over).collect();
+    let found = serial::interval(&shares, 0.5, Confidence::P95).ok()?;
     let verdict = if found.lo > COMPUTE_OVER {
         ESCAPED
     } else if found.hi <= COMPUTE_OVER {
@@ -116,7 +118,7 @@ pub(in crate::score) fn bypass(
         };
         self::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways);
         let left = ways.iter().filter(|way| way.got == EscapeGot::Untried);
-        untried.extend(left.filter(|way| way.way.starts_with("cuMem") == is_memory));
+        untried.extend(left.filter(|way| !submits_work(&way.way) == is_memory));
     }
     let of_axis = |one: &&ProbeFigure| {
         let explains = one.explains.as_deref().unwrap_or_default();
@@ -141,6 +143,13 @@ pub(in crate::score) fn bypass(
         text.push_str(&format!("; not tried: {} ({})", way.way, way.evidence));
     }
     Some((!escaped.is_empty(), text))
+}
+
+/// Whether a way is one to submit work; every other takes memory.
+fn submits_work(way: &str) -> bool {
+    RushWay::ALL
+        .iter()
+        .any(|known| way.starts_with(known.as_str()))
 }
 
 #[cfg(test)]
@@ -205,6 +214,8 @@ mod tests {
                 way("cuMemAlloc", bytes(10 * GIB)),
                 way("cuArrayCreate", bytes(20 * GIB)),
                 way("cuMemCreate", EscapeGot::Untried),
+                way("cuGraphAddMemAllocNode", EscapeGot::Untried),
+                way("cuGraphLaunch", EscapeGot::Untried),
             ],
         };
         let probes = [ProbeResult {
@@ -212,7 +223,7 @@ mod tests {
             found,
         }];
         let text = "bypass: 1 of 2 ways escaped: cuArrayCreate; not tried: cuMemCreate \
-                    (refused with 801)";
+                    (refused with 801); not tried: cuGraphAddMemAllocNode (refused with 801)";
         assert_eq!(
             bypass(&probes, "hami", "memory"),
             Some((true, text.to_owned()))

@@ -6,7 +6,7 @@
 //! to drift evenly. The bound widens every interval; in the difference of two series it cancels.
 
 use gpubench_record::{LaunchStamp, LaunchTrials};
-use gpubench_stats::{Confidence, Sorted};
+use gpubench_stats::{Confidence, serial};
 
 use super::super::figures::printed;
 use super::Out;
@@ -62,10 +62,8 @@ pub(super) fn figures(out: &mut Out<'_>, trials: &LaunchTrials) {
         .collect();
     for (p, name) in QUANTILES {
         let found = |values: &[f64]| {
-            let sorted = Sorted::new(values.to_vec());
-            sorted
-                .and_then(|sorted| sorted.order_interval(p, Confidence::P95))
-                .ok()
+            // In the order of their launches.
+            serial::interval(values, p, Confidence::P95).ok()
         };
         let (alone, beside) = (found(&alone), found(&beside));
         for (situation, found) in [("alone", alone), ("beside a neighbour", beside)] {

@@ -1,7 +1,10 @@
 //! The share of the device's arithmetic that a tenant got in windows of different lengths.
 
 use gpubench_record::WorkSeries;
+use gpubench_stats::serial::{self, Dependence};
+use gpubench_stats::{Confidence, NoEstimate};
 
+use super::super::figures::printed;
 use super::{Out, span};
 
 const EXPLAINS: &str = "compute/sm";
@@ -39,19 +42,41 @@ pub(super) fn figures(
         |share| format!("{share:.3} is configured"),
     );
     for (situation, series) in situations {
+        let mut finer = [None; 2];
         for &window_ns in windows_ns {
             let shares = shares(series, window_ns, device_per_ns);
             let name = format!("SM share over {}, {situation}", span(window_ns));
-            out.median(
-                EXPLAINS,
-                &format!("{name} ({beside})"),
-                "of the device",
-                shares.clone(),
-            );
+            let median = format!("{name} ({beside})");
             let most = format!("{name}, 95 % of windows below");
-            out.quantile(EXPLAINS, &most, "of the device", MOST, shares);
+            for ((figure, p), finer) in [(median, 0.5), (most, MOST)].iter().zip(&mut finer) {
+                let Ok(depends) = dependence(&shares, *p, window_ns, *finer) else {
+                    continue;
+                };
+                *finer = Some((depends, window_ns));
+                let found = serial::interval_with(&shares, *p, depends, Confidence::P95);
+                if let Ok(found) = found {
+                    out.put(EXPLAINS, figure, printed(found, "of the device"));
+                }
+            }
         }
     }
+}
+
+/// How much windows depend on each other: as they show it themselves, or, where they are too few
+/// for that, as those show it of which they are made.
+fn dependence(
+    shares: &[f64],
+    p: f64,
+    window_ns: u64,
+    finer: Option<(Dependence, u64)>,
+) -> Result<Dependence, NoEstimate> {
+    if let Some(shown) = Dependence::of(shares, p, Confidence::P95)? {
+        return Ok(shown);
+    }
+    Ok(finer.map_or(Dependence::NONE, |(depends, finer_ns)| {
+        let length = window_ns / finer_ns.max(1);
+        depends.of_means(u32::try_from(length).unwrap_or(u32::MAX))
+    }))
 }
 
 /// Shares over windows that are each made of as many of the series' own as fit.
@@ -68,13 +93,47 @@ fn shares(series: &WorkSeries, window_ns: u64, device_per_ns: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WorkSeries, per_ns, shares};
+    use gpubench_record::ProbeFigure;
+
+    use super::{Out, WorkSeries, figures, per_ns, shares};
 
     fn series(milli_requests: &[u32]) -> WorkSeries {
         WorkSeries {
             window_ns: 10,
             milli_requests: milli_requests.to_vec(),
         }
+    }
+
+    /// Figures over 10 and 40 ns of 26 windows of 10 ns, in which a tenant got these parts.
+    fn told(part: impl Fn(u32) -> u32) -> Vec<ProbeFigure> {
+        let (alone, none) = (series(&(0..26).map(part).collect::<Vec<_>>()), series(&[]));
+        let mut found = Vec::new();
+        let mut out = Out {
+            variant: "v",
+            figures: &mut found,
+        };
+        let situations = [("alone", &alone), ("beside a neighbour", &none)];
+        figures(&mut out, Some(100.0), None, &[10, 40], situations);
+        found
+    }
+
+    #[test]
+    fn windows_that_follow_each_other_are_worth_less() {
+        let noise = |k: u32| (k * 7) % 13;
+        let widths = |figures: &[ProbeFigure]| -> Vec<f64> {
+            let widths = figures.iter().map(|one| one.estimate.hi - one.estimate.lo);
+            widths.collect()
+        };
+        let steady = told(|k| 500 + noise(k));
+        assert_eq!(steady.len(), 2, "{steady:?}");
+        // The same values, but the low ones first: nothing is known of what comes next.
+        let drifting = told(|k| 500 + k / 2);
+        assert_eq!(
+            drifting.len(),
+            1,
+            "six windows are worth fewer: {drifting:?}"
+        );
+        assert!(widths(&drifting)[0] > 1.5 * widths(&steady)[0]);
     }
 
     #[test]

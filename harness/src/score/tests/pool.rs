@@ -55,6 +55,7 @@ fn record() -> RunRecord {
         fault_trials: Vec::new(),
         fault_trials_stopped: None,
         fault_tallies: Vec::new(),
+        records_left_out: Vec::new(),
         service: Vec::new(),
         claims: Vec::new(),
     }
@@ -79,7 +80,9 @@ fn machine(mut record: RunRecord, hash: Option<&str>) -> RunRecord {
 fn why(record: &RunRecord, other: &RunRecord) -> Option<String> {
     let pooled = pool(record, &[("it".to_owned(), other)]);
     assert_eq!(pooled.earlier.len() + pooled.left_out.len(), 1);
-    pooled.left_out.into_iter().next()
+    let left_out = pooled.left_out.into_iter().next()?;
+    assert_eq!(left_out.record, "it");
+    Some(left_out.reason)
 }
 
 #[test]

@@ -30,18 +30,21 @@ pub struct Bucket {
     filled_ns: u64,
     /// Nothing goes before the next filling.
     over: bool,
+    /// Everything goes until then.
+    starts_ns: u64,
 }
 
 impl Bucket {
-    /// A full bucket for a device of that many SMs.
-    pub const fn new(sm_count: u32, threads_per_sm: u32, now_ns: u64) -> Self {
+    /// A full bucket for a device of that many SMs, which is looked at from `starts_ns` on.
+    pub const fn new(sm_count: u32, threads_per_sm: u32, starts_ns: u64) -> Self {
         let capacity = sm_count as i64 * threads_per_sm as i64;
         Self {
             tokens: capacity,
             share: 0,
             capacity,
-            filled_ns: now_ns,
+            filled_ns: starts_ns,
             over: false,
+            starts_ns,
         }
     }
 
@@ -76,7 +79,24 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
         let now_ns = clock::now_ns();
         {
             let mut held = BUCKET.lock().unwrap_or_else(PoisonError::into_inner);
-            let bucket = held.get_or_insert_with(|| Bucket::new(shape.0, shape.1, now_ns));
+            let bucket = held.get_or_insert_with(|| {
+                let late_ns = settings::get().limiter_start_ms * 1_000_000;
+                Bucket::new(shape.0, shape.1, now_ns + late_ns)
+            });
+            if now_ns < bucket.starts_ns {
+                return;
+            }
+            if settings::get().limiter_paced {
+                let into_ns = (now_ns - bucket.starts_ns) % PERIOD_NS;
+                let Some(left_ns) = closed_for(into_ns, limit) else {
+                    return;
+                };
+                drop(held);
+                if !clock::sleep_until(now_ns + left_ns) {
+                    return;
+                }
+                continue;
+            }
             let due = now_ns.saturating_sub(bucket.filled_ns) / PERIOD_NS;
             if due > 0 {
                 let utilisation = utilisation();
@@ -97,9 +117,28 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
     }
 }
 
+/// Where launches go in the first part of each period alone, that part being the limit: how long
+/// one has to wait, so far into a period.
+fn closed_for(into_ns: u64, limit: u32) -> Option<u64> {
+    let open_ns = PERIOD_NS * u64::from(limit) / 100;
+    (into_ns >= open_ns).then_some(PERIOD_NS - into_ns)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Bucket;
+    use super::{Bucket, PERIOD_NS, closed_for};
+
+    #[test]
+    fn one_that_acts_in_steps_is_open_for_the_limit_of_each() {
+        for (into_ns, left_ns) in [
+            (0, None),
+            (PERIOD_NS / 2 - 1, None),
+            (PERIOD_NS / 2, Some(PERIOD_NS / 2)),
+            (PERIOD_NS - 1, Some(1)),
+        ] {
+            assert_eq!(closed_for(into_ns, 50), left_ns);
+        }
+    }
 
     #[test]
     fn one_launch_may_overdraw_and_the_next_waits() {

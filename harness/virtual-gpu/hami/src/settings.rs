@@ -24,6 +24,10 @@ pub struct Settings {
     pub closed: Vec<String>,
     /// Planted: how long the lock of somebody killed while it allocated is waited for.
     pub lock_stale_ms: u64,
+    /// Planted: from the first launch on, how long the limiter lets everything through.
+    pub limiter_start_ms: u64,
+    /// Planted: a limiter that lets launches through for its share of each step, and no bucket.
+    pub limiter_paced: bool,
     /// Planted: the process is not found on the device.
     pub hidden: bool,
 }
@@ -37,7 +41,13 @@ pub fn get() -> &'static Settings {
         settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
         settings.closed = list_in(&planted, "hami_closed");
         settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
-        settings.hidden = planted.lines().any(|line| line == "hami_pid_hidden = true");
+        settings.limiter_start_ms = figure_in(&planted, "hami_limiter_start_ms") as u64;
+        let is_set = |key: &str| {
+            let wanted = format!("{key} = true");
+            planted.lines().any(|line| line == wanted)
+        };
+        settings.limiter_paced = is_set("hami_limiter_paced");
+        settings.hidden = is_set("hami_pid_hidden");
         settings
     })
 }
@@ -60,6 +70,8 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
             .unwrap_or(1),
         overshoot: 0.0,
         lock_stale_ms: 0,
+        limiter_start_ms: 0,
+        limiter_paced: false,
         closed: Vec::new(),
         hidden: false,
     }

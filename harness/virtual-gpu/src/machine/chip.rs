@@ -91,4 +91,7 @@ pub struct Memory {
     pub dram_latency_ns: u64,
     /// Whether freed pages are cleared before somebody else gets them.
     pub scrub: bool,
+    /// Whether errors are corrected and counted; NVML supports none of it otherwise.
+    #[serde(default = "super::yes")]
+    pub ecc: bool,
 }

@@ -75,11 +75,24 @@ pub struct Defects {
     /// Who allocates in a region of the HAMi stand-in after another one was killed while it
     /// allocated waits so long for the lock of the dead.
     pub hami_lock_stale_ms: u64,
+    /// From a process's first launch on, the limiter of the HAMi stand-in lets everything through
+    /// for so long.
+    pub hami_limiter_start_ms: u64,
+    /// That limiter acts in steps of 120 ms: launches go in the first part of each, which is the
+    /// limit, and wait in the rest. In place of the bucket of HAMi-core, which follows the
+    /// utilisation and keeps to no share.
+    pub hami_limiter_paced: bool,
     /// A fatal fault is followed by this Xid, as if the device itself had failed; 0 for none.
     pub fault_xid: u32,
     /// What NVML says must be done to the device once there was a fatal fault (field 230); 0 is
     /// nothing.
     pub fault_recovery_action: u32,
+    /// Each fatal fault leaves so many corrected errors of the memory.
+    pub fault_ecc_corrected: u32,
+    /// The same of errors that could not be corrected.
+    pub fault_ecc_uncorrected: u32,
+    /// A fatal fault leaves a row of the memory to be remapped at the next reset.
+    pub fault_remap_pending: bool,
     /// The HAMi stand-in does not find its process on the device, and leaves launches alone.
     pub hami_pid_hidden: bool,
 }

@@ -42,6 +42,7 @@ pub struct FaultRules {
 pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     let culprit = state.streams.rows[stream].context;
     reach(state, rules, culprit, op.fault, op.xid);
+    state.fatal_faults += 1;
     for xid in [op.xid, rules.faults.next_xid] {
         if xid != 0 {
             log(state, culprit, xid, op.fault);

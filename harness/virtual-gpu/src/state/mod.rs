@@ -324,6 +324,8 @@ pub struct State {
     pub xids_raised: u64,
     /// How much of the file of the kernel's log counts.
     pub kernel_log_bytes: u64,
+    /// Operations that ended in a fatal fault.
+    pub fatal_faults: u64,
     /// Time with at least one kernel running anywhere.
     pub busy_ns: u64,
     /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
@@ -391,6 +393,7 @@ impl State {
             dram_busy: 0,
             xids_raised: 0,
             kernel_log_bytes: 0,
+            fatal_faults: 0,
             busy_ns: 0,
             clock: ONE,
             capped_ns: 0,
@@ -431,6 +434,7 @@ impl State {
         self.dram_busy = from.dram_busy;
         self.xids_raised = from.xids_raised;
         self.kernel_log_bytes = from.kernel_log_bytes;
+        self.fatal_faults = from.fatal_faults;
         self.busy_ns = from.busy_ns;
         self.clock = from.clock;
         self.capped_ns = from.capped_ns;

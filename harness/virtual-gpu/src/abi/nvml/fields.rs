@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use super::clocks::capped_ns;
+use super::health::remapped;
 use super::library::device;
 use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
@@ -95,6 +96,8 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         75 | 269..=271 => Ok(Figure::Long(0)),
         // TOTAL_ENERGY_CONSUMPTION and ENERGY.
         83 | 191 => energy_mj(device).map(Figure::Long),
+        // REMAPPED_COR, REMAPPED_UNC, REMAPPED_PENDING, REMAPPED_FAILURE.
+        142..=145 => Ok(Figure::Int(remapped(device)?[field as usize - 142])),
         // IS_RESETLESS_MIG_SUPPORTED.
         184 => {
             let resetless = |mig: &Mig| u32::from(mig.resetless);

@@ -1,4 +1,5 @@
-//! The health of the memory. The model's never fails: error correction is on and has found nothing.
+//! The health of the memory. The model's never fails by itself: error correction has found nothing
+//! but what the machine plants after fatal faults.
 #![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
@@ -7,27 +8,34 @@ use super::library::{Target, device, target};
 use super::returns::{self, Return};
 use super::types::EccErrorCounts;
 use super::{DeviceHandle, check_place, entries, figures, put};
+use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
 const REMAPS_SINCE: u32 = 8;
 /// Kinds of errors (`nvmlMemoryErrorType_t`) and of counters (`nvmlEccCounterType_t`).
 const KINDS: u32 = 2;
+/// `NVML_MEMORY_ERROR_TYPE_CORRECTED`; the other kind is uncorrected.
+const CORRECTED: u32 = 0;
 /// `NVML_VOLATILE_ECC`: counts since the driver was loaded.
 const VOLATILE: u32 = 0;
-/// Places that can fail (`NVML_MEMORY_LOCATION_COUNT`).
+/// Places that can fail (`NVML_MEMORY_LOCATION_COUNT`), and the one where errors are planted
+/// (`NVML_MEMORY_LOCATION_DRAM`).
 const LOCATIONS: u32 = 8;
+const DRAM: u32 = 2;
 
 figures! {
-    fn nvmlDeviceGetDefaultEccMode(_) -> u32 {
+    fn nvmlDeviceGetDefaultEccMode(device) -> u32 {
+        has_ecc(device)?;
         Ok(1)
     }
 }
 
 entries! {
     fn nvmlDeviceGetEccMode(handle: DeviceHandle, current: *mut c_uint, pending: *mut c_uint) {
-        device(handle)?;
+        let device = device(handle)?;
         check_place(current)?;
         check_place(pending)?;
+        has_ecc(&device)?;
         // SAFETY: the caller's places, checked for null.
         unsafe {
             put(current, 1)?;
@@ -41,9 +49,10 @@ entries! {
         counter: c_uint,
         count: *mut u64,
     ) {
-        check_counter(handle, error, counter)?;
+        check_place(count)?;
+        let found = errors(handle, error, counter)?;
         // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, 0) }
+        unsafe { put(count, found) }
     }
 
     fn nvmlDeviceGetDetailedEccErrors(
@@ -52,9 +61,13 @@ entries! {
         counter: c_uint,
         counts: *mut EccErrorCounts,
     ) {
-        check_counter(handle, error, counter)?;
+        check_place(counts)?;
+        let found = EccErrorCounts {
+            device_memory: errors(handle, error, counter)?,
+            ..EccErrorCounts::default()
+        };
         // SAFETY: the caller's place, checked for null.
-        unsafe { put(counts, EccErrorCounts::default()) }
+        unsafe { put(counts, found) }
     }
 
     fn nvmlDeviceGetMemoryErrorCounter(
@@ -64,12 +77,14 @@ entries! {
         location: c_uint,
         count: *mut u64,
     ) {
-        check_counter(handle, error, counter)?;
+        check_place(count)?;
+        let found = errors(handle, error, counter)?;
         if location >= LOCATIONS {
             return Err(returns::INVALID_ARGUMENT);
         }
+        let there = if location == DRAM { found } else { 0 };
         // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, 0) }
+        unsafe { put(count, there) }
     }
 
     fn nvmlDeviceGetRemappedRows(
@@ -84,25 +99,54 @@ entries! {
         for place in places {
             check_place(place)?;
         }
-        if device.machine().compute_capability().0 < REMAPS_SINCE {
-            return Err(returns::NOT_SUPPORTED);
-        }
-        for place in places {
+        let rows = remapped(&device)?;
+        for (place, found) in places.into_iter().zip(rows) {
             // SAFETY: the caller's places, checked for null.
-            unsafe { put(place, 0)? };
+            unsafe { put(place, found)? };
         }
         Ok(())
     }
 }
 
-/// Whether there is such a counter. MIG devices have volatile ones only.
-fn check_counter(handle: DeviceHandle, error: u32, counter: u32) -> Result<(), Return> {
-    let (_, target) = target(handle)?;
+/// Rows remapped for corrected and for uncorrected errors, whether one waits for a reset, and
+/// whether a remapping failed.
+pub(super) fn remapped(device: &Device) -> Result<[u32; 4], Return> {
+    has_ecc(device)?;
+    if device.machine().compute_capability().0 < REMAPS_SINCE {
+        return Err(returns::NOT_SUPPORTED);
+    }
+    let faults = device.shared().read(|state| state.fatal_faults)?;
+    let pending = faults > 0 && device.machine().defects.fault_remap_pending;
+    let rows = if pending { faults } else { 0 };
+    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+    Ok([0, rows, u32::from(pending), 0])
+}
+
+/// Errors of a kind that a counter has. MIG devices have volatile counters only. Nothing happened
+/// to this memory before its driver was loaded, so both counters are the same.
+fn errors(handle: DeviceHandle, error: u32, counter: u32) -> Result<u64, Return> {
+    let (device, target) = target(handle)?;
     if error >= KINDS || counter >= KINDS {
         return Err(returns::INVALID_ARGUMENT);
     }
+    has_ecc(&device)?;
     if target != Target::Whole && counter != VOLATILE {
         return Err(returns::NOT_SUPPORTED);
     }
-    Ok(())
+    let defects = &device.machine().defects;
+    let each = if error == CORRECTED {
+        defects.fault_ecc_corrected
+    } else {
+        defects.fault_ecc_uncorrected
+    };
+    let faults = device.shared().read(|state| state.fatal_faults)?;
+    Ok(faults * u64::from(each))
+}
+
+fn has_ecc(device: &Device) -> Result<(), Return> {
+    if device.machine().memory.ecc {
+        Ok(())
+    } else {
+        Err(returns::NOT_SUPPORTED)
+    }
 }

@@ -1,0 +1,103 @@
+//! What error correction of the device's memory has counted.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The counts at one instant. What NVML does not tell, as on a device without error correction, is absent and never zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EccCounts {
+    /// Corrected errors since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected_volatile: Option<u64>,
+    /// Corrected errors of the device's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected_aggregate: Option<u64>,
+    /// Errors that could not be corrected since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrected_volatile: Option<u64>,
+    /// Errors that could not be corrected of the device's life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrected_aggregate: Option<u64>,
+    /// Rows that were remapped for corrected errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_remapped_corrected: Option<u64>,
+    /// Rows that were remapped for errors that could not be corrected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_remapped_uncorrected: Option<u64>,
+    /// Whether a row waits for the next reset to be remapped: 1 if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remap_pending: Option<u64>,
+    /// Whether a remapping has failed: 1 if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remap_failed: Option<u64>,
+}
+
+impl EccCounts {
+    /// Each count by name, told or not.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, Option<u64>); 8] {
+        [
+            ("corrected, volatile", self.corrected_volatile),
+            ("corrected, aggregate", self.corrected_aggregate),
+            ("uncorrected, volatile", self.uncorrected_volatile),
+            ("uncorrected, aggregate", self.uncorrected_aggregate),
+            ("rows remapped, corrected", self.rows_remapped_corrected),
+            ("rows remapped, uncorrected", self.rows_remapped_uncorrected),
+            ("remap pending", self.remap_pending),
+            ("remap failed", self.remap_failed),
+        ]
+    }
+
+    /// By how much each count that both have differs in `later`, where it does.
+    pub fn moved(&self, later: &Self) -> impl Iterator<Item = (&'static str, i64)> + use<> {
+        let pairs = self.named().into_iter().zip(later.named());
+        pairs.filter_map(|((name, before), (_, after))| {
+            let by = i64::try_from(i128::from(after?) - i128::from(before?)).unwrap_or(i64::MAX);
+            (by != 0).then_some((name, by))
+        })
+    }
+
+    /// Whether both have the same counts, whatever they say.
+    #[must_use]
+    pub fn tells_as_much_as(&self, other: &Self) -> bool {
+        let mut pairs = self.named().into_iter().zip(other.named());
+        pairs.all(|((_, one), (_, other))| one.is_some() == other.is_some())
+    }
+
+    /// Whether anything is told.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.named().iter().any(|(_, count)| count.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EccCounts;
+
+    #[test]
+    fn a_count_that_is_not_told_has_not_moved_and_is_no_zero() -> Result<(), serde_json::Error> {
+        let before = EccCounts {
+            corrected_volatile: Some(3),
+            uncorrected_volatile: Some(0),
+            ..EccCounts::default()
+        };
+        let after = EccCounts {
+            corrected_volatile: Some(5),
+            ..before
+        };
+        let moved: Vec<_> = before.moved(&after).collect();
+        assert_eq!(moved, [("corrected, volatile", 2)]);
+        assert_eq!(
+            after.moved(&before).next(),
+            Some(("corrected, volatile", -2))
+        );
+        assert!(before.tells_as_much_as(&after) && before.is_told());
+        let silent = EccCounts::default();
+        assert_eq!(before.moved(&silent).next(), None);
+        assert!(!before.tells_as_much_as(&silent) && !silent.is_told());
+        assert_eq!(serde_json::to_string(&silent)?, "{}");
+        Ok(())
+    }
+}
