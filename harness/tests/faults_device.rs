@@ -1,5 +1,5 @@
-//! Fault trials and the device: in what state each leaves it, when no further one is held, and which
-//! records are counted together.
+//! Fault trials and the device: in what state each leaves it, when no further one is held, and
+//! which records are counted together.
 
 mod fault_support;
 
@@ -25,7 +25,10 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
             "NVML asks for recovery action 1",
         ),
     ] {
-        let more = [TIME_SLICING, "--faults=double-free,trap,illegal-address"];
+        let more = [
+            TIME_SLICING,
+            "--faults=double-free,illegal-instruction,trap,illegal-address",
+        ];
         let machine = planted(TURING, &[defect])?;
         let (code, said, record) = ended(dir.path(), name, &machine, &more)?;
         // A record with a hole must not end like one without.
@@ -51,6 +54,12 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
         assert_eq!(held, ["placebo", "canary", "double-free", "trap"], "{name}");
         let stopped = record.fault_trials_stopped.as_deref().unwrap_or_default();
         assert!(stopped.starts_with(why), "{stopped}");
+        let mut skips = record.plan.skips.iter();
+        let axis = Some("fault/illegal-instruction".to_owned());
+        assert!(
+            skips.any(|skip| skip.axis == axis),
+            "what no machine file plants is told"
+        );
         let trap = tally(&record, "time-slicing", "trap")?;
         assert_eq!(trap.recovery_before, [(0, 1)].into());
         assert_eq!(trap.recovery_after, [(after, 1)].into());

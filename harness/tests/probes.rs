@@ -227,8 +227,16 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
         (1.0, 59)
     );
     assert_eq!(reservation.level.as_deref(), Some("L3"));
-    // A cap of the device acts at once; a limiter that follows the utilisation never keeps to its
-    // share, and one that begins 600 ms after the first launch is seen to.
+    caps_act_when_planted(&plain, &broken)?;
+    who_meets_its_cap_goes_on(&plain)?;
+    // An allocation beyond the limit is granted there, so the mechanism's own proof fails as well.
+    assert!(row(&broken, "mps-quota", "cap")?.level.is_none());
+    Ok(())
+}
+
+/// A cap of the device acts at once; a limiter that follows the utilisation never keeps to its
+/// share, and one that begins 600 ms after the first launch is seen to.
+fn caps_act_when_planted(plain: &RunRecord, broken: &RunRecord) -> Result<(), Error> {
     let acts = |record, mechanism| -> Result<(f64, u32), Error> {
         let figure = of(
             record,
@@ -239,9 +247,9 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
     };
     let time = "compute cap of 0.500: time to enforce";
     for (record, mechanism, planted_ns) in [
-        (&plain, "mps-quota", 0.0),
-        (&broken, "mps-quota", 0.0),
-        (&broken, "hami", 600e6),
+        (plain, "mps-quota", 0.0),
+        (broken, "mps-quota", 0.0),
+        (broken, "hami", 600e6),
     ] {
         assert_eq!(acts(record, mechanism)?, (1.0, 6), "{mechanism}");
         let found = of(record, mechanism, time)?;
@@ -255,11 +263,15 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
         );
         assert!(found.hi - found.lo < 250e6, "{mechanism}: {found:?}");
     }
-    assert_eq!(acts(&plain, "hami")?, (0.0, 6));
-    assert!(of(&plain, "hami", time).is_err());
-    // Who meets its cap is told so, goes on, and harms nobody, whoever keeps the cap.
+    assert_eq!(acts(plain, "hami")?, (0.0, 6));
+    assert!(of(plain, "hami", time).is_err());
+    Ok(())
+}
+
+/// Who meets its cap is told so, goes on, and harms nobody, whoever keeps the cap.
+fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
     for mechanism in ["hami", "mps-quota", "mig"] {
-        let refusal = of(&plain, mechanism, "out of memory: refused with 2, after")?;
+        let refusal = of(plain, mechanism, "out of memory: refused with 2, after")?;
         assert!(
             refusal.value > 0.0 && refusal.n == 6,
             "{mechanism}: {refusal:?}"
@@ -269,12 +281,10 @@ fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
             "memory can be",
             "the neighbour goes on",
         ] {
-            let share = of(&plain, mechanism, &format!("out of memory: {name}"))?;
+            let share = of(plain, mechanism, &format!("out of memory: {name}"))?;
             assert_eq!((share.value, share.n), (1.0, 6), "{mechanism}: {name}");
         }
     }
-    // An allocation beyond the limit is granted there, so the mechanism's own proof fails as well.
-    assert!(row(&broken, "mps-quota", "cap")?.level.is_none());
     Ok(())
 }
 

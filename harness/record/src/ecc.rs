@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The counts at one instant. What NVML does not tell, as on a device without error correction, is absent and never zero.
+/// The counts at one instant. What NVML does not tell, as on a device without error correction, is
+/// absent and never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EccCounts {

@@ -128,8 +128,8 @@ pub const LEFT_OUT: &[LeftOut] = &[LeftOut {
     name: "static-program",
     summary: "does a program that is linked statically get past a preloaded library's caps?",
     reason: "one that gcc links so (glibc, -static and -static-pie, tried) crashes as it loads a \
-             libcuda, which needs the shared C library, and a row would say of the cap what is true \
-             of the program; what it would do, find the functions past the library, is what \
+             libcuda, which needs the shared C library, and a row would say of the cap what is \
+             true of the program; what it would do, find the functions past the library, is what \
              `escape` does by dlvsym and without the preload",
 }];
 

@@ -118,7 +118,7 @@ pub(in crate::score) fn bypass(
         };
         self::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways);
         let left = ways.iter().filter(|way| way.got == EscapeGot::Untried);
-        untried.extend(left.filter(|way| !submits_work(&way.way) == is_memory));
+        untried.extend(left.filter(|way| submits_work(&way.way) != is_memory));
     }
     let of_axis = |one: &&ProbeFigure| {
         let explains = one.explains.as_deref().unwrap_or_default();

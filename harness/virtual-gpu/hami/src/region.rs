@@ -251,6 +251,8 @@ mod tests {
             overshoot: 0.0,
             closed: Vec::new(),
             lock_stale_ms: 0,
+            limiter_start_ms: 0,
+            limiter_paced: false,
             hidden: false,
         }
     }
