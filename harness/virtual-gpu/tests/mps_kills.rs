@@ -7,6 +7,7 @@ mod mps_support;
 
 use std::time::Duration;
 
+use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::mig;
@@ -89,11 +90,18 @@ fn kill_clients(
 
 /// A tenth of the dead or more had work on the device: each of those left its Xid.
 fn many_died_at_work(stage: &Stage, count: usize) -> Result<(), Error> {
-    let at_work = stage.device.shared().read(|state| state.xids_raised)?;
+    // Under the lock, under which the log is written.
+    let path = kernel_log::path(stage.device.dir());
+    let told = |raised: u64| std::fs::read_to_string(&path).map(|log| (raised, log));
+    let shared = stage.device.shared();
+    let (at_work, log) = shared.read(|state| told(state.xids_raised))??;
     assert!(
         at_work > count as u64 / 10,
         "only {at_work} of {count} died at work"
     );
+    let removed = log.lines().filter(|line| line.contains("): 45, pid="));
+    let lines = (removed.count() as u64, log.lines().count() as u64);
+    assert_eq!(lines, (at_work, at_work), "each left its line");
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::cuda::layout::{Copy2d, Side2d};
+use gpubench_virtual_gpu::abi::cuda::mem_ops::MemOp;
 
 use super::{ARRAY, Fuzz, call};
 
@@ -12,7 +13,7 @@ pub fn copying(fuzz: &mut Fuzz) {
     let (to, from, bytes) = (fuzz.pointer(), fuzz.pointer(), fuzz.small());
     let (host, stream, large) = (fuzz.host(), fuzz.stream(), fuzz.size());
     let (array, pitch) = (fuzz.of_kind(ARRAY), fuzz.small());
-    match fuzz.dice.below(13) {
+    match fuzz.dice.below(15) {
         0 => drop(call!(fuzz, cuMemcpyHtoD_v2(to, host, bytes))),
         1 => drop(call!(fuzz, cuMemcpyDtoH_v2(host, from, bytes))),
         2 => drop(call!(fuzz, cuMemcpyHtoDAsync_v2(to, host, bytes, stream))),
@@ -30,6 +31,15 @@ pub fn copying(fuzz: &mut Fuzz) {
             if call!(fuzz, cuStreamWriteValue32_v2(stream, to, 7, 0)) == 0 {
                 call!(fuzz, cuStreamWaitValue32_v2(stream, to, 7, 0));
             }
+        }
+        12 | 13 => {
+            let ops = operations(fuzz);
+            let (list, count) = (ops.as_ptr(), fuzz.dice.of(&[0, 1, 2, 3, 3, 256]));
+            let flags = fuzz.dice.of(&[0, 0, 0, 1]);
+            match fuzz.dice.below(3) {
+                0 => call!(fuzz, cuStreamBatchMemOp(stream, count, list, flags)),
+                _ => call!(fuzz, cuStreamBatchMemOp_v2(stream, count, list, flags)),
+            };
         }
         _ => {
             let kind = fuzz.dice.of(&[2, 2, 3, 5]);
@@ -51,4 +61,16 @@ pub fn copying(fuzz: &mut Fuzz) {
             call!(fuzz, cuMemcpy2DAsync_v2(&raw const copy, stream));
         }
     }
+}
+
+/// Operations on words, none of which waits: a wait that nobody meets would hang, as it should.
+pub fn operations(fuzz: &mut Fuzz) -> [MemOp; 3] {
+    std::array::from_fn(|_| {
+        let flags = fuzz.flags();
+        MemOp {
+            operation: fuzz.dice.of(&[2, 2, 5, 6, 3, 7, 8, 0, -1]),
+            flags: fuzz.dice.of(&[0, 0, 1, flags]),
+            words: [fuzz.pointer(), 7, fuzz.dice.of(&[0, 0, 0, 1, 2]), 0, 0],
+        }
+    })
 }

@@ -6,9 +6,10 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::cuda::layout::{AllocNode, KernelNode, MemsetNode};
+use gpubench_virtual_gpu::abi::cuda::mem_ops::BatchNode;
 use gpubench_virtual_gpu::abi::handles::Handle;
 
-use super::{EXEC, Fuzz, GRAPH, NODE, call, memory::pool_properties};
+use super::{EXEC, Fuzz, GRAPH, NODE, call, copying::operations, memory::pool_properties};
 
 pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     let kind = fuzz.dice.of(&[GRAPH, NODE, EXEC, EXEC]);
@@ -16,7 +17,7 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     let after = [fuzz.of_kind(NODE), fuzz.of_kind(NODE)];
     let (before, length) = (after.as_ptr(), fuzz.dice.below(3));
     let out = &raw mut made;
-    match fuzz.dice.below(9) {
+    match fuzz.dice.below(11) {
         0 | 1 => drop(call!(fuzz, cuGraphCreate(out, 0))),
         2 => drop(call!(fuzz, cuGraphDestroy(graph))),
         3 => drop(call!(fuzz, cuGraphAddEmptyNode(out, graph, before, length))),
@@ -76,6 +77,39 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
                 cuGraphAddMemAllocNode(out, graph, before, length, &raw mut node)
             );
             fuzz.keep_pointer(node.pointer);
+        }
+        8 => {
+            let ops = operations(fuzz);
+            let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
+            let mut node = BatchNode {
+                context: null_mut(),
+                count,
+                ops: ops.as_ptr(),
+                flags,
+            };
+            let batch = &raw const node;
+            call!(
+                fuzz,
+                cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
+            );
+            call!(fuzz, cuGraphBatchMemOpNodeSetParams(handle, batch));
+            call!(
+                fuzz,
+                cuGraphExecBatchMemOpNodeSetParams(handle, made, batch)
+            );
+            call!(fuzz, cuGraphBatchMemOpNodeGetParams(made, &raw mut node));
+        }
+        9 => {
+            let (attribute, mut value) = (fuzz.number(), [0; 16]);
+            value[0] = fuzz.flags();
+            call!(
+                fuzz,
+                cuGraphKernelNodeSetAttribute(handle, attribute, &raw const value)
+            );
+            call!(
+                fuzz,
+                cuGraphKernelNodeGetAttribute(handle, attribute, &raw mut value)
+            );
         }
         _ => {
             let pointer = fuzz.pointer();

@@ -148,15 +148,19 @@ pub(in super::super) fn replace(
     let action = action?;
     let mut tables = process()?.ready()?;
     let step = step_of(&mut tables.execs.get_mut(exec)?.steps, node)?;
-    let alike = match (&step.action, &action) {
-        (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
-        (old, new) => std::mem::discriminant(old) == std::mem::discriminant(new),
-    };
-    if !alike {
+    if !is_kind(&step.action, &action) {
         return Err(code::INVALID_VALUE);
     }
     step.action = action;
     Ok(())
+}
+
+/// Whether a step may do the one instead of the other.
+fn is_kind(old: &Action, new: &Action) -> bool {
+    match (old, new) {
+        (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
+        _ => std::mem::discriminant(old) == std::mem::discriminant(new),
+    }
 }
 
 /// Takes over what a graph of the same shape does.
@@ -166,10 +170,8 @@ fn update(exec: Handle, graph: Handle) -> Result<(), Code> {
     tables.execs.get(exec)?;
     flatten(&tables, graph as usize, &[], &mut steps)?;
     let own = &mut tables.execs.get_mut(exec)?.steps;
-    let alike = |(old, new): (&Step, &Step)| {
-        let same_kind = std::mem::discriminant(&old.action) == std::mem::discriminant(&new.action);
-        same_kind && old.after == new.after
-    };
+    let alike =
+        |(old, new): (&Step, &Step)| is_kind(&old.action, &new.action) && old.after == new.after;
     if own.len() != steps.len() || !own.iter().zip(&steps).all(alike) {
         return Err(code::GRAPH_EXEC_UPDATE_FAILURE);
     }
