@@ -5,32 +5,26 @@
 //! The library of the virtual device is found through the environment, so that the work is done by
 //! this program run again, once for each machine; it prints one line of JSON for each workload.
 
+mod loads_support;
+
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
-use gpubench::device::VirtualGpu;
-use gpubench_kernels::KernelSet;
-use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
 use gpubench_record::{LoadSpec, Role, SampleStatus};
-use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::Machine;
-use gpubench_virtual_gpu::session::{ENV, TimeMode};
 use gpubench_workloads::clock::{Clock, Seat, Time};
 use gpubench_workloads::device::{EventPool, Requests};
 use gpubench_workloads::generator::{Part, Reap, play};
 use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
 use gpubench_workloads::log::{LogWriter, read_log};
+use loads_support::{Device, Error, SHARE, machines, run_again};
 use serde_json::{Value, json};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Marks the program that is run again.
 const AGAIN: &str = "GPUBENCH_TEST_LOADS";
 
-const SHARE: f64 = 3.0 / 7.0;
+const TEST: &str = "every_workload_does_its_job_on_every_machine";
 const SERVICE_NS: u64 = 1_000_000;
 /// What is executed in full on the host has shorter requests.
 const SERVICE_IN_FULL_NS: u64 = 200_000;
@@ -43,16 +37,13 @@ fn every_workload_does_its_job_on_every_machine() -> Result<(), Error> {
         return again();
     }
     let folder = tempfile::tempdir()?;
-    let other = folder.path().join("other.toml");
-    std::fs::write(&other, smaller_machine()?)?;
-    let names = [
-        "turing".to_owned(),
-        other.to_string_lossy().into_owned(),
-        "hopper".to_owned(),
-    ];
-    let runs: Vec<_> = names
+    let again = |name: String| {
+        let run = move || run_again(&name, TEST, &[(AGAIN, "1")]);
+        std::thread::spawn(run)
+    };
+    let runs: Vec<_> = machines(folder.path())?
         .into_iter()
-        .map(|name| (name.clone(), std::thread::spawn(move || run_again(&name))))
+        .map(|name| (name.clone(), again(name)))
         .collect();
     let (mut seen, mut wrong) = (Vec::new(), Vec::new());
     for (name, run) in runs {
@@ -83,68 +74,6 @@ fn every_workload_does_its_job_on_every_machine() -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-/// A machine that shares no size and no speed with the built-in one.
-fn smaller_machine() -> Result<String, Error> {
-    let text = include_str!("../../profiles/machines/turing.toml");
-    let mut machine: toml::Table = text.parse()?;
-    for (table, key, value) in [
-        ("gpu", "sm_count", 24),
-        ("gpu", "shared_per_sm_kib", 96),
-        ("gpu", "l1_per_sm_kib", 128),
-        ("gpu", "fp64_lanes_per_clock", 32),
-        ("gpu", "sm_clock_mhz", 1200),
-        ("memory", "total_mib", 6144),
-        ("memory", "l2_kib", 2560),
-        ("host", "launch_ns", 3000),
-        ("host", "alloc_ns", 60_000),
-        ("host", "module_ns", 140_000),
-    ] {
-        let table = machine.get_mut(table).and_then(toml::Value::as_table_mut);
-        table
-            .ok_or("no such table")?
-            .insert(key.to_owned(), toml::Value::Integer(value));
-    }
-    for (table, key, value) in [
-        ("memory", "dram_gb_per_s", 210.0),
-        ("memory", "l2_gb_per_s", 760.0),
-        ("memory", "translations_per_us", 1100.0),
-        ("pcie", "to_device_gb_per_s", 9.0),
-        ("pcie", "to_host_gb_per_s", 8.0),
-    ] {
-        let table = machine.get_mut(table).and_then(toml::Value::as_table_mut);
-        table
-            .ok_or("no such table")?
-            .insert(key.to_owned(), value.into());
-    }
-    Ok(machine.to_string())
-}
-
-/// What the program that is run again prints, by workload.
-fn run_again(machine: &str) -> Result<BTreeMap<String, Value>, Error> {
-    let gpu = VirtualGpu::start(machine, TimeMode::Virtual, 1)?;
-    let done = Command::new(std::env::current_exe()?)
-        .args([
-            "--exact",
-            "every_workload_does_its_job_on_every_machine",
-            "--nocapture",
-        ])
-        .env(AGAIN, "1")
-        .envs(gpu.environment())
-        .output()?;
-    let (said, complained) = (
-        String::from_utf8_lossy(&done.stdout).into_owned(),
-        String::from_utf8_lossy(&done.stderr).into_owned(),
-    );
-    assert!(done.status.success(), "{machine}: {said}\n{complained}");
-    let lines = said.lines().filter(|line| line.starts_with('{'));
-    lines
-        .map(|line| {
-            let value: Value = serde_json::from_str(line)?;
-            Ok((value["name"].as_str().unwrap_or_default().to_owned(), value))
-        })
-        .collect()
 }
 
 /// Holds one line against the machine: what is not as it should be.
@@ -223,26 +152,12 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
 
 /// The program that is run again: all workloads in turn on the device of the environment.
 fn again() -> Result<(), Error> {
-    let clock = Clock::find()?;
-    assert!(clock.is_virtual(), "the virtual device is not found");
-    let announcing = Device::open(Path::new(&std::env::var(ENV)?))?;
-    let expect = |id: u32| announcing.expect(id);
-    expect(0)?;
-    let seat = Seat::take(&clock, 0)?;
-    let device = Driver::load()?.device(0)?;
-    let context = Context::primary(&device, WaitMode::BlockingSync)?;
-    let gpu = Gpu {
-        kernels: KernelSet::new(&context),
-        stream: Stream::new(&context)?,
-        props: device.props()?,
-        spin: false,
-        context,
-    };
-    seat.leave()?;
+    let device = Device::of_environment()?;
+    let (gpu, clock) = (&device.gpu, &device.clock);
     for workload in load::CATALOGUE {
-        expect(0)?;
-        let seat = Seat::take(&clock, 0)?;
-        let found = alone(*workload, &gpu, &clock)?;
+        device.expect(0)?;
+        let seat = Seat::take(clock, 0)?;
+        let found = alone(*workload, gpu, clock)?;
         seat.leave()?;
         let line = match found {
             Err(waived) => json!({ "name": workload.name(), "waived": waived }),
@@ -255,7 +170,7 @@ fn again() -> Result<(), Error> {
                     "work_per_request": found.work_per_request,
                 });
                 if workload.role() == Role::Aggressor {
-                    let (achieved, busy) = at_dose(*workload, &found, &gpu, &clock, &expect)?;
+                    let (achieved, busy) = at_dose(*workload, &found, &device)?;
                     line["achieved_dose"] = json!(achieved);
                     line["busy_dose"] = json!(busy);
                 }
@@ -297,15 +212,14 @@ fn alone(
 fn at_dose(
     workload: &dyn Workload,
     found: &Calibrated,
-    gpu: &Gpu,
-    clock: &Clock,
-    expect: &dyn Fn(u32) -> Result<(), gpubench_virtual_gpu::device::DeviceError>,
+    device: &Device,
 ) -> Result<(f64, f64), Error> {
     const DEPTH: u32 = 2;
+    let (gpu, clock) = (&device.gpu, &device.clock);
     let end_ns = (30 * found.service_ns)
         .max(10 * PERIOD_NS)
         .next_multiple_of(PERIOD_NS);
-    expect(0)?;
+    device.expect(0)?;
     let seat = Seat::take(clock, 0)?;
     let mut prepared = workload.setup(gpu, &found.spec)?;
     let pool = Arc::new(EventPool::new(&gpu.context, gpu.spin, DEPTH as usize)?);
@@ -313,8 +227,8 @@ fn at_dose(
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("samples");
     let log = LogWriter::create(&path, 100_000)?;
-    expect(0)?;
-    expect(1)?;
+    device.expect(0)?;
+    device.expect(1)?;
     let part = Part {
         t0_ns: clock.now_ns() + 1_000_000,
         load: LoadSpec::Aggressor {
@@ -337,7 +251,7 @@ fn at_dose(
     };
     let outcome = play(&time, &part, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.name());
-    expect(0)?;
+    device.expect(0)?;
     let seat = Seat::take(clock, 0)?;
     drop(prepared);
     seat.leave()?;

@@ -13,7 +13,8 @@ use crate::workload::{LoadSpec, WorkloadSpec};
 /// Protocol spoken by this build.
 pub const PROTOCOL: u32 = 1;
 
-/// Begins the result of a verification that could not be done, for want of what follows it.
+/// Begins the result of a verification that could not be done, for want of what follows it, and the
+/// refusal of a calibration to a length that the workload cannot have.
 pub const WAIVED: &str = "waived: ";
 
 /// Longest line either end accepts, in bytes.

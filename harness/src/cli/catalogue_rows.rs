@@ -54,6 +54,7 @@ pub fn workloads() -> Vec<Row> {
             ("resource", json!(workload.resource())),
             ("unit", json!(workload.unit())),
             ("counter", json!(workload.counter())),
+            ("lengths", json!(workload.lengths())),
             ("meets", json!(meets(workload.name()).join(" "))),
             (
                 "needs",

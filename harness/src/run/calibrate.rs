@@ -47,9 +47,19 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
             waived.extend(verify(run, crew, place, &names).await?);
         }
         let mut found = BTreeMap::new();
-        for name in names.iter().filter(|name| !waived.contains_key(*name)) {
-            let entry = patiently(run, crew, place, name, share).await?;
-            found.insert(name.clone(), entry);
+        for name in &names {
+            if waived.contains_key(name) {
+                continue;
+            }
+            match patiently(run, crew, place, name, share).await {
+                Ok(entry) => {
+                    found.insert(name.clone(), entry);
+                }
+                Err(error) => {
+                    let reason = waiver(&error).map(str::to_owned).ok_or(error)?;
+                    waived.insert(name.clone(), reason);
+                }
+            }
         }
         if place != 0 {
             peaks = peaks::measure(run, crew, place, &found).await?;
@@ -96,6 +106,14 @@ async fn verify(
             }
         }
         other => Err(crew.unexpected(place, &other)),
+    }
+}
+
+/// Why this workload cannot be had at this length, if that is what the tenant says.
+fn waiver(error: &RunError) -> Option<&str> {
+    match error {
+        RunError::Tenant(TenantError::Refused { what, .. }) => what.strip_prefix(WAIVED),
+        _ => None,
     }
 }
 

@@ -171,7 +171,11 @@ impl Tenant {
         let (clock, session) = (&self.clock, &mut open.session);
         let found = joined(clock, open.participants, DOING, || {
             session.put_away();
-            load::calibrate(workload, &session.gpu, clock, share, service_ns).doing(DOING)
+            let found = load::calibrate(workload, &session.gpu, clock, share, service_ns);
+            found.map_err(|error| match error.is_waiver() {
+                true => Failure::new(DOING, format!("{WAIVED}{error}"), None),
+                false => Failure::new(DOING, error.to_string(), error.code()),
+            })
         })?;
         let load::Calibrated {
             spec,

@@ -5,6 +5,9 @@
 //! its share of a resource is first given fewer blocks, then smaller ones, until it cannot. What it
 //! takes is found with short requests, from the part that is proportional, and so without the fixed
 //! one, which would make it look more modest than it is.
+//!
+//! Where one step of the knob is long, as an allocation is, some lengths cannot be had. A victim is
+//! then refused with the nearest that it can have; an aggressor takes the nearest.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
@@ -116,6 +119,7 @@ fn calibrate_with(
                 knob,
                 bench,
                 service_ns,
+                takes_nearest: false,
             };
             let spec = match workload.throttle() {
                 Throttle::None => search.tune(first, service_ns, CLOSE)?.spec,
@@ -146,6 +150,8 @@ struct Search<'a> {
     knob: Knob,
     bench: &'a mut dyn Bench,
     service_ns: u64,
+    /// Whether the length is the nearest that there is, and not near.
+    takes_nearest: bool,
 }
 
 /// One measured value of the knob.
@@ -267,10 +273,11 @@ impl Search<'_> {
         wanted_ns: u64,
         close: f64,
     ) -> Result<Tuned, LoadError> {
-        let knob = self.knob;
+        let allowed = close.max(self.tolerance());
         let mut spec = first;
         let mut best: Option<(f64, WorkloadSpec, f64)> = None;
         let mut points = Vec::new();
+        let mut ends_between_steps = false;
         for _ in 0..ATTEMPTS_MAX {
             let point = self.point(&spec)?;
             points.push(point);
@@ -281,20 +288,48 @@ impl Search<'_> {
             if miss <= close {
                 break;
             }
-            let next = rounded(next_value(&points, wanted_ns), knob.granule, knob.max);
-            if next as f64 == point.value {
+            let Some(next) = next_step(&points, wanted_ns, self.knob) else {
+                ends_between_steps = true;
                 break;
-            }
-            spec = with(&spec, knob.param, next);
+            };
+            spec = with(&spec, self.knob.param, next);
         }
         let Some((miss, spec, took_ns)) = best else {
             return Err(self.missed(0));
         };
-        if miss > close.max(self.tolerance()) {
+        if miss <= allowed {
+            return Ok(Tuned { spec, points });
+        }
+        if !ends_between_steps {
             // The cast saturates; the figure is for a message.
             return Err(self.missed(took_ns as u64));
         }
+        // A short request need only be short, and an aggressor needs no length.
+        let is_whole = wanted_ns == self.service_ns;
+        if is_whole && self.workload.role() != Role::Aggressor {
+            return Err(self.between_steps(&spec, took_ns)?);
+        }
+        self.takes_nearest |= is_whole;
         Ok(Tuned { spec, points })
+    }
+
+    /// What to say where no value of the knob is nearer than this one, which is not near enough.
+    fn between_steps(
+        &mut self,
+        nearest: &WorkloadSpec,
+        nearest_ns: f64,
+    ) -> Result<LoadError, LoadError> {
+        let knob = self.knob;
+        let least = self.point(&with(nearest, knob.param, knob.granule))?;
+        // The casts saturate; the figures are for a message.
+        Ok(LoadError::NoSuchLength {
+            workload: self.workload.name(),
+            wanted_ns: self.service_ns,
+            tolerance_pct: (TOLERANCE * 100.0).round() as u32,
+            nearest_ns: nearest_ns as u64,
+            least_ns: least.took_ns as u64,
+            least: format!("{} = {}", knob.param, knob.granule),
+        })
     }
 
     fn tolerance(&self) -> f64 {
@@ -306,7 +341,7 @@ impl Search<'_> {
 
     fn accept(&self, found_ns: u64) -> Result<(), LoadError> {
         let good = miss(found_ns as f64, self.service_ns) <= self.tolerance();
-        if good {
+        if good || self.takes_nearest {
             Ok(())
         } else {
             Err(self.missed(found_ns))
@@ -350,6 +385,26 @@ fn next_value(points: &[Point], wanted_ns: u64) -> f64 {
         None => last.value * wanted_ns as f64 / last.took_ns,
     };
     wanted.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
+}
+
+/// The value to try next, a multiple of the granule; none where the last one is as near as any by
+/// what is known, and the one beside it towards the wanted length was tried.
+fn next_step(points: &[Point], wanted_ns: u64, knob: Knob) -> Option<u64> {
+    let last = points.last()?;
+    let value = |value: f64| rounded(value, knob.granule, knob.max);
+    let next = value(next_value(points, wanted_ns));
+    if next as f64 != last.value {
+        return Some(next);
+    }
+    let step = knob.granule as f64;
+    let towards = if last.took_ns < wanted_ns as f64 {
+        step
+    } else {
+        -step
+    };
+    let beside = value(last.value + towards);
+    let tried = |point: &Point| point.value == beside as f64;
+    (!points.iter().any(tried)).then_some(beside)
 }
 
 /// The nearest multiple of the granule within the bounds.

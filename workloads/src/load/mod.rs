@@ -100,6 +100,10 @@ pub const CATALOGUE: &[&dyn Workload] = &[
     &power_virus::ENTRY,
 ];
 
+/// Shortest and longest request that every workload with a knob is made for. One whose steps are
+/// long, against the shortest, has those lengths that its steps come to.
+pub const LENGTHS_NS: [u64; 2] = [100_000, 10_000_000];
+
 /// The workload of that name.
 ///
 /// # Errors
@@ -170,6 +174,17 @@ pub trait Workload: Sync {
     /// The parameter to which the length of a request is proportional; none where a request is one
     /// call of the driver, which takes as long as it takes.
     fn knob(&self) -> Option<Knob>;
+
+    /// The lengths that a request can be given, in a few words.
+    fn lengths(&self) -> String {
+        match self.knob() {
+            None => "as long as one call of the driver takes".to_owned(),
+            Some(Knob { param, granule, .. }) => {
+                let [least_ms, most_ms] = LENGTHS_NS.map(|length_ns| length_ns as f64 / 1e6);
+                format!("{least_ms} to {most_ms} ms, in steps of {granule} {param}")
+            }
+        }
+    }
 
     /// How the demand of a victim is held to its share.
     fn throttle(&self) -> Throttle {
@@ -306,6 +321,25 @@ pub enum LoadError {
         /// What was wanted.
         wanted_ns: u64,
     },
+    /// The steps of the knob are too long for this length.
+    #[error(
+        "no request of {wanted_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
+         the smallest ({least}) {least_ns} ns"
+    )]
+    NoSuchLength {
+        /// Which workload.
+        workload: &'static str,
+        /// What was wanted.
+        wanted_ns: u64,
+        /// How far off it may be.
+        tolerance_pct: u32,
+        /// The nearest length that it has.
+        nearest_ns: u64,
+        /// The smallest that it has.
+        least_ns: u64,
+        /// With which value of its knob.
+        least: String,
+    },
     /// The least that the victim can demand is more than its share.
     #[error(
         "workload {workload} demands {demand:.3} of the device at the least, allowed are {limit:.3}"
@@ -343,6 +377,12 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether it says what this workload can be and not that something went wrong.
+    #[must_use]
+    pub fn is_waiver(&self) -> bool {
+        matches!(self, Self::NoSuchLength { .. })
+    }
+
     /// The driver's number, where it was the driver.
     #[must_use]
     pub fn code(&self) -> Option<i32> {

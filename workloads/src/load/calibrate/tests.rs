@@ -159,16 +159,43 @@ fn a_victim_that_cannot_keep_to_its_share_is_refused() {
 #[test]
 fn a_length_below_the_fixed_cost_is_refused_and_says_what_it_found() {
     let refused = found("compute", &mut Model::new(), 0.5, 5_000);
-    let Err(LoadError::Length {
-        found_ns,
-        wanted_ns,
+    let refused = refused.expect_err("no shorter than a launch");
+    assert!(refused.is_waiver(), "{refused:?}");
+    // The fixed cost, and one iteration on seventeen SMs.
+    assert_eq!(
+        refused.to_string(),
+        "no request of 5000 ns within 10 %: the nearest takes 12000 ns, the smallest (iterations = \
+         1) 12000 ns"
+    );
+}
+
+#[test]
+fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_nearest()
+-> Result<(), LoadError> {
+    // One allocation takes 70 us, so that 100 us are between one and two of them.
+    let model = || Model {
+        block_per_ns: 1.0 / 58_000.0,
+        ..Model::new()
+    };
+    let refused = found("alloc", &mut model(), 1.0, MS / 10);
+    let Err(LoadError::NoSuchLength {
+        nearest_ns,
+        least_ns,
+        least,
         ..
     }) = refused
     else {
         panic!("expected a refusal, got {refused:?}");
     };
-    assert_eq!(wanted_ns, 5_000);
-    assert!(found_ns >= 12_000);
+    assert_eq!(
+        (nearest_ns, least_ns, least.as_str()),
+        (128_000, 70_000, "rounds = 1")
+    );
+    let aggressor = found("alloc-storm", &mut model(), 1.0, MS / 10)?;
+    assert_eq!(aggressor.service_ns, 128_000);
+    let longer = found("alloc", &mut model(), 1.0, MS)?;
+    assert_eq!(longer.spec.params["rounds"], 17);
+    Ok(())
 }
 
 #[test]
