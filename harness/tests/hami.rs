@@ -72,6 +72,46 @@ fn hooked_functions_are_found_in_the_preloaded_library() -> Result<(), Error> {
     Ok(())
 }
 
+/// Each documented hole with its calls; that of durations is a rule of the limiter and no call.
+const HOLES: [(&str, &[&str]); 8] = [
+    ("arrays", &["cuArrayCreate_v2"]),
+    ("pools", &["cuMemAllocFromPoolAsync"]),
+    (
+        "per-thread",
+        &["cuMemAllocAsync_ptsz", "cuLaunchKernel_ptsz"],
+    ),
+    ("globals", &["cuModuleLoadDataEx"]),
+    ("ipc", &["cuIpcOpenMemHandle_v2"]),
+    ("graphs", &["cuGraphLaunch"]),
+    ("cooperative", &["cuLaunchCooperativeKernel"]),
+    ("durations", &[]),
+];
+
+#[test]
+fn each_hole_is_open_alone_and_all_others_are_hooked() -> Result<(), Error> {
+    for (open, _) in HOLES {
+        let others = HOLES
+            .iter()
+            .map(|(hole, _)| *hole)
+            .filter(|hole| *hole != open);
+        let closed: Vec<String> = others.map(|hole| format!("\"{hole}\"")).collect();
+        let defects = format!("\n[defects]\nhami_closed = [{}]\n", closed.join(", "));
+        let (gpu, dir) = start(|text| text + &defects)?;
+        for (hole, calls) in HOLES {
+            for call in calls {
+                let found = run(&gpu, &dir.path().join("cache"), &[], &["where", call])?;
+                let is_hooked = found.ends_with("libvgpu.so");
+                assert_eq!(
+                    is_hooked,
+                    hole != open,
+                    "{open} is open: {call} is in {found}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> Result<(), Error> {
     let (gpu, dir) = start(|text| text)?;

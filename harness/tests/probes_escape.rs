@@ -94,6 +94,49 @@ fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
     Ok(())
 }
 
+/// Every documented hole of the stand-in but one.
+fn all_but(open: &str) -> String {
+    let holes = [
+        "arrays",
+        "pools",
+        "per-thread",
+        "globals",
+        "ipc",
+        "graphs",
+        "cooperative",
+        "durations",
+    ];
+    assert!(holes.contains(&open));
+    let closed = holes.iter().filter(|hole| **hole != open);
+    let quoted: Vec<String> = closed.map(|hole| format!("\"{hole}\"")).collect();
+    quoted.join(", ")
+}
+
+/// One hole of memory and one of compute; that each call belongs to one hole alone is a test of the
+/// stand-in itself (`hami.rs`).
+#[test]
+fn one_hole_alone_is_the_one_row_that_escapes() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    for (open, way, [least, most]) in [
+        ("pools", "cuMemAllocFromPoolAsync", [0.95, 1.0]),
+        ("graphs", "cuGraphLaunch", [0.97, 1.03]),
+    ] {
+        let record = escapes(dir.path(), open, &all_but(open), "hami")?;
+        let mut expected: Vec<&str> = ALWAYS.into_iter().chain([way]).collect();
+        let mut escaped = with(&record, "escaped");
+        expected.sort_unstable();
+        escaped.sort_unstable();
+        assert_eq!(escaped, expected, "{:?}", record.probes);
+        let mut figures = record.probe_figures.iter();
+        let over = figures
+            .find(|one| one.figure == way)
+            .map(|one| one.estimate.value);
+        let over = over.ok_or("no figure")?;
+        assert!((least..most).contains(&over), "{open}: {over}");
+    }
+    Ok(())
+}
+
 #[test]
 fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
