@@ -5,11 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use gpubench_record::foreign::FOREIGN;
-use gpubench_record::{CellResult, Condition, GateState, OutcomeKind, RunRecord};
+use gpubench_record::{CellResult, Condition, GateState, MechanismRow, OutcomeKind, RunRecord};
 
 type Error = Box<dyn std::error::Error>;
 
 const SHORT: &str = include_str!("foreign.toml");
+
+/// Where only proofs count and no figure.
+const SHORTER: &str = r#"
+version = 1
+summary = "proofs alone"
+decides = false
+axes = ["compute/sm"]
+blocks = { min = 6, max = 6 }
+cell = { warmup = "5ms", closed = "40ms", gap = "1ms", open = "5ms" }
+cell_min = { warmup = "5ms", closed = "40ms", gap = "1ms", open = "5ms" }
+"#;
 
 /// Builds the program; the linker that builds Rust programs is at hand.
 fn program(folder: &Path) -> Result<PathBuf, Error> {
@@ -30,15 +41,46 @@ fn said(done: &Output) -> String {
 }
 
 fn matrix(folder: &Path, victim: &str) -> Result<Output, Error> {
+    matrix_of(SHORT, folder, victim, &[])
+}
+
+fn matrix_of(text: &str, folder: &Path, victim: &str, more: &[&str]) -> Result<Output, Error> {
     let profile = folder.join("short.toml");
-    std::fs::write(&profile, SHORT)?;
+    std::fs::write(&profile, text)?;
     let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
         .args(["matrix", "--device", "virtual", "--victim-cmd", victim])
         .args(["--profile".as_ref(), profile.as_os_str()])
         .args(["--out".as_ref(), folder.join("out").as_os_str()])
+        .args(more)
+        .env("XDG_STATE_HOME", folder.join("state"))
+        .env(MARK, folder)
         .stdin(Stdio::null())
         .output()?;
     Ok(done)
+}
+
+/// Set for a run and for all that descends from it.
+const MARK: &str = "GPUBENCH_TEST_RUN";
+
+/// Processes of a run, whoever their parents are.
+fn left_behind(folder: &Path) -> Vec<String> {
+    let mark = format!("{MARK}={}", folder.display());
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_ours = |pid: &std::fs::DirEntry| {
+        let set = std::fs::read(pid.path().join("environ")).unwrap_or_default();
+        set.split(|&byte| byte == 0)
+            .any(|variable| variable == mark.as_bytes())
+    };
+    let told = |pid: std::fs::DirEntry| {
+        let line = std::fs::read(pid.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ")
+    };
+    entries.filter(is_ours).map(told).collect()
+}
+
+fn record(folder: &Path) -> Result<RunRecord, Error> {
+    let bytes = std::fs::read(folder.join("out/record.json"))?;
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 /// Greatest closed-loop rate of a condition: what else the machine does can only slow it.
@@ -60,8 +102,7 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let text = said(&done);
     assert!(text.contains("which no share binds"), "{text}");
-    let bytes = std::fs::read(dir.path().join("out/record.json"))?;
-    let record: RunRecord = serde_json::from_slice(&bytes)?;
+    let record = record(dir.path())?;
     assert_eq!(record.provenance.clock, "wall");
     assert_eq!(record.cells.len(), 30);
     let planned = record
@@ -104,6 +145,88 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
     Ok(())
 }
 
+/// The proofs of a mechanism, and its outcome with the reason.
+fn proved<'a>(
+    record: &'a RunRecord,
+    name: &str,
+) -> Result<(&'a MechanismRow, Vec<&'a str>), Error> {
+    let row = record.mechanisms.iter().find(|row| row.name == name);
+    let row = row.ok_or_else(|| format!("{name} has no row"))?;
+    let failed = row.proof.iter().filter(|proof| !proof.holds);
+    Ok((row, failed.map(|proof| proof.check.as_str()).collect()))
+}
+
+/// Of those whose proofs are alike one is enough here; `ci/check_victim.py` asks for others.
+#[test]
+fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let victim = program(dir.path())?.display().to_string();
+    let with_variables = "the program was started with the variables of its mechanism";
+    let in_instance = "NVML lists the program in the instance that it was handed";
+    let clients = "every tenant is a client of our MPS daemon";
+    let all = [
+        ("exclusive-process", "a second process is refused with 46"),
+        ("mps-static", with_variables),
+        ("mig-mps", clients),
+        ("mig-mps", in_instance),
+        ("hami", "the library is in every tenant"),
+    ];
+    let inside = ["green-context", "stream-priority"];
+    let mut names: Vec<&str> = all.iter().map(|(name, _)| *name).chain(inside).collect();
+    names.dedup();
+    let names = format!("exclusive,{}", names.join(","));
+    let more = ["--allow-reconfigure", "--mechanism", &names];
+    let done = matrix_of(SHORTER, dir.path(), &victim, &more)?;
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let record = record(dir.path())?;
+    for (name, check) in all {
+        let (row, failed) = proved(&record, name)?;
+        assert!(row.outcome.is_measured() && failed.is_empty(), "{row:?}");
+        let has = row.proof.iter().any(|proof| proof.check == check);
+        assert!(has, "{row:?}");
+    }
+    for name in inside {
+        let (row, _) = proved(&record, name)?;
+        assert_eq!(row.outcome.outcome, OutcomeKind::Waived, "{row:?}");
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        assert!(reason.ends_with("and the victim is a program"), "{reason}");
+    }
+    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let dropped = "env -u LD_PRELOAD -u CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+    let victim = format!("{dropped} {}", program(dir.path())?.display());
+    let more = ["--mechanism", "exclusive,mps-quota,hami"];
+    matrix_of(SHORTER, dir.path(), &victim, &more)?;
+    let record = record(dir.path())?;
+    for (name, check, told) in [
+        (
+            "mps-quota",
+            "the program was started with the variables of its mechanism",
+            "has not CUDA_MPS_ACTIVE_THREAD_PERCENTAGE as it was set",
+        ),
+        (
+            "hami",
+            "the library is in every tenant",
+            "victim: not mapped",
+        ),
+    ] {
+        let (row, failed) = proved(&record, name)?;
+        assert_eq!(row.outcome.outcome, OutcomeKind::Failed, "{row:?}");
+        assert!(failed.contains(&check), "{row:?}");
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        assert!(
+            reason.starts_with("not in force: ") && reason.contains(told),
+            "{reason}"
+        );
+    }
+    Ok(())
+}
+
 #[test]
 fn a_line_that_is_none_ends_the_run_before_anything_is_measured() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
@@ -116,6 +239,45 @@ fn a_line_that_is_none_ends_the_run_before_anything_is_measured() -> Result<(), 
             && text.contains("accepted: {\"ready\""),
         "{text}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let (program, count) = (program(dir.path())?, dir.path().join("orders"));
+    let victim = format!("{} wicked {}", program.display(), count.display());
+    let done = matrix(dir.path(), &victim)?;
+    assert_eq!(done.status.code(), Some(4), "{}", said(&done));
+    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
+    let record = record(dir.path())?;
+    let failed: Vec<&str> = record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
+        .map(|cell| cell.outcome.reason.as_deref().unwrap_or_default())
+        .collect();
+    // In the order of the lives that victim.c has them in.
+    let wanted = [
+        "of the program, \"took 3 ms\": expected",
+        "the program ended: exit status 137, which is the shell's for a process killed by signal 9",
+        "the program ended: exit status 0",
+        "more than 100000 requests a second, which no GPU does",
+        "the program had not said {\"done\":true} 10 s after until_ns",
+    ];
+    assert_eq!(failed.len(), wanted.len(), "{failed:#?}");
+    for (failed, wanted) in failed.iter().zip(wanted) {
+        assert!(
+            failed.contains(wanted) && !failed.contains('\n'),
+            "{failed}"
+        );
+    }
+    // A fresh program has been measured in between.
+    let measured = record
+        .cells
+        .iter()
+        .filter(|cell| cell.outcome.is_measured());
+    assert!(measured.count() > 12);
     Ok(())
 }
 

@@ -1,12 +1,15 @@
 /* A program of somebody else's: launches on the driver interface, and tells gpubench of each.
- * It knows no schedule. With an argument it says something that nobody understands instead. */
+ * It knows no schedule. With `badly` it says something that nobody understands instead; with
+ * `wicked FILE`, in which it counts the orders of all its lives, it does harm at some of them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char KERNEL[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -41,8 +44,48 @@ static uint64_t field(const char *line, const char *name) {
     return at ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
+/* Leaves somebody behind who has left the group, ignores SIGTERM and holds all descriptors. */
+static void leave_a_child(void) {
+    if (fork() == 0) {
+        setsid();
+        signal(SIGTERM, SIG_IGN);
+        if (fork() != 0) _exit(0);
+        for (;;) pause();
+    }
+}
+
+/* The number of this order, from 0, over all lives. */
+static int order_number(const char *file) {
+    int number = 0;
+    FILE *counted = fopen(file, "r");
+    if (counted) {
+        if (fscanf(counted, "%d", &number) != 1) number = 0;
+        fclose(counted);
+    }
+    counted = fopen(file, "w");
+    if (!counted) exit(3);
+    fprintf(counted, "%d", number + 1);
+    fclose(counted);
+    return number;
+}
+
+/* Half-way through an order, after a few requests. */
+static void do_harm(int number, FILE *out) {
+    unsigned long long at = now_ns();
+    switch (number) {
+    case 3: fprintf(out, "took 3 ms\n"); break;
+    case 5: raise(SIGKILL); break;
+    case 7: exit(0);
+    case 9:
+        for (;;) fprintf(out, "{\"start_ns\":%llu,\"end_ns\":%llu}\n", at, at + 1);
+    case 11: for (;;) pause();
+    default: break;
+    }
+}
+
 int main(int count, char **arguments) {
-    (void)arguments;
+    const char *wicked = count > 2 ? arguments[2] : NULL;
+    if (wicked) leave_a_child();
     int device;
     uint64_t memory;
     void *context, *module, *kernel;
@@ -58,7 +101,7 @@ int main(int count, char **arguments) {
     CALL("cuModuleGetFunction", &kernel, module, "work");
     CALL("cuMemAlloc_v2", &memory, (size_t)4);
     void *parameters[] = {&memory};
-    if (count > 1) {
+    if (count == 2) {
         fprintf(out, "{\"ready\":true}\nhello\n");
         fflush(out);
     } else {
@@ -67,6 +110,7 @@ int main(int count, char **arguments) {
     static char line[1 << 16];
     while (fgets(line, sizeof line, in) && strstr(line, "run")) {
         uint64_t from = field(line, "\"from_ns\":"), until = field(line, "\"until_ns\":");
+        int number = wicked ? order_number(wicked) : -1, done = 0;
         while (now_ns() < from) {
         }
         for (uint64_t start = now_ns(); start < until; start = now_ns()) {
@@ -75,8 +119,11 @@ int main(int count, char **arguments) {
             CALL("cuCtxSynchronize");
             fprintf(out, "{\"start_ns\":%llu,\"end_ns\":%llu}\n", (unsigned long long)start,
                     (unsigned long long)now_ns());
+            if (++done == 5) do_harm(number, out);
         }
         fprintf(out, "{\"done\":true}\n");
     }
+    /* Told to end, a wicked one does not. */
+    while (wicked) pause();
     return 0;
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use gpubench_record::ExitCode;
 use gpubench_record::foreign::Reports;
+use gpubench_workloads::foreign::family;
 
 use crate::tenant::{FOREIGN_ARG, TENANT_ARG};
 
@@ -53,6 +54,9 @@ fn foreign(arguments: &[OsString]) -> u8 {
     let (Some(reports), Ok(replies)) = (Reports::find(reports), replies()) else {
         return internal;
     };
+    if family::adopt_orphans().is_err() {
+        return internal;
+    }
     let stdin = std::io::stdin().lock();
     let status = gpubench_workloads::foreign::serve(command, reports, stdin, replies);
     u8::try_from(status).unwrap_or(internal)

@@ -10,6 +10,7 @@ use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper_sys::bindings::field_id::{
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_REMAPPED_FAILURE,
@@ -149,8 +150,18 @@ impl Nvml {
     /// # Errors
     /// When NVML does not tell, as inside some sandboxes.
     pub fn compute_pids(&self) -> Result<Vec<u32>, NvmlError> {
+        let places = self.compute_places()?;
+        Ok(places.into_iter().map(|(pid, _)| pid).collect())
+    }
+
+    /// The same processes, each with the GPU instance that it is in, where the device is cut up.
+    ///
+    /// # Errors
+    /// When NVML does not tell.
+    pub fn compute_places(&self) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
         let processes = self.device()?.running_compute_processes()?;
-        Ok(processes.into_iter().map(|process| process.pid).collect())
+        let place = |process: ProcessInfo| (process.pid, process.gpu_instance_id);
+        Ok(processes.into_iter().map(place).collect())
     }
 
     /// Reasons for reduced clocks, as NVML's bit mask.

@@ -20,8 +20,10 @@ use gpubench_record::Proof;
 
 use super::host::{Change, ControlError, Guard, HostError};
 use super::mps_quota::over_limit;
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, TenantSeen, during};
-use super::{device_is_cut, private, sharing_is_off, waived};
+use super::{
+    Asked, InForce, Mechanism, ProgramSeen, Questions, Seen, Stage, TenantEnv, TenantSeen,
+};
+use super::{device_is_cut, during, private, program, sharing_is_off, waived};
 use crate::plan::Availability;
 
 /// See the module.
@@ -169,6 +171,7 @@ impl Mechanism for Hami {
             proofs.push(limiter(seen));
         }
         proofs.extend(over_limit(seen));
+        proofs.extend(program::handed(seen));
         proofs
     }
 }
@@ -196,9 +199,9 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
     }
     // Nothing but its mappings can be known of a program of the user's: one that is linked
     // statically, or drops the variable, is not under the library.
-    let bare = |files: &Vec<String>| !files.iter().any(|file| file == path);
-    if seen.program_mapped.as_ref().is_some_and(bare) {
-        wrong.push("victim: not mapped".to_owned());
+    let bare = |program: &ProgramSeen| program.without(path);
+    for pid in seen.program.iter().flat_map(bare) {
+        wrong.push(format!("victim: not mapped into {pid}"));
     }
     let evidence = if wrong.is_empty() {
         format!("{path} (BLAKE3 {hash}) answers cuMemAlloc_v2 in every tenant")

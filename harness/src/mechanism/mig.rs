@@ -14,7 +14,7 @@ use gpubench_record::Proof;
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
 use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, TenantEnv};
-use super::{during, held_by_others, needs_leave, prohibited, settings_locked, waived};
+use super::{during, held_by_others, needs_leave, program, prohibited, settings_locked, waived};
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
@@ -83,7 +83,7 @@ impl Mechanism for Mig {
         distinct.sort();
         distinct.dedup();
         let apart = distinct.len() == uuids.len() && uuids.iter().all(|uuid| !uuid.is_empty());
-        vec![
+        let mut proofs = vec![
             Proof {
                 hardware: apart,
                 ..during(
@@ -94,7 +94,9 @@ impl Mechanism for Mig {
             },
             given(seen),
             sizes(asked, &asked.profile.mig.layout, tenants(asked), seen),
-        ]
+        ];
+        proofs.extend(program::in_instance(seen));
+        proofs
     }
 }
 

@@ -8,7 +8,7 @@
 use gpubench_record::Proof;
 
 use super::host::{ControlError, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, mig, mps};
+use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, mig, mps, program};
 use crate::plan::Availability;
 
 /// See the module.
@@ -78,6 +78,7 @@ impl Mechanism for MigMps {
                 hardware: false,
                 ..mig::sizes(asked, &asked.profile.mig_mps.layout, 1, seen)
             });
+            proofs.extend(program::in_instance(seen));
         }
         proofs
     }

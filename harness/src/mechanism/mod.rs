@@ -21,6 +21,7 @@ mod mps;
 mod mps_quota;
 mod mps_static;
 mod private;
+mod program;
 pub mod refusal;
 mod seen;
 mod stream_priority;
@@ -37,6 +38,7 @@ use crate::profile::Profile;
 pub use facts::{HostFacts, Said};
 use host::{Guard, HostError};
 pub use in_force::InForce;
+pub use program::ProgramSeen;
 pub use seen::{OverLimit, Seen, TenantSeen};
 
 /// What a mechanism is asked about: what the user wants, and what the host is.

@@ -9,7 +9,8 @@
 use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during, mps, waived};
+use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv};
+use super::{during, mps, program, waived};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
@@ -98,6 +99,7 @@ impl Mechanism for MpsQuota {
         if memory_limit_mib(asked).is_some() {
             proofs.extend(over_limit(seen));
         }
+        proofs.extend(program::handed(seen));
         proofs
     }
 }

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use gpubench_record::Proof;
 
 use super::host::{ControlError, Guard, HostError, mps_control};
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during, mps, waived};
+use super::{
+    Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during, mps, program, waived,
+};
 use crate::plan::Availability;
 
 /// See the module.
@@ -101,6 +103,7 @@ impl Mechanism for MpsStatic {
         let mut proofs = mps::clients(seen);
         if !proofs.is_empty() {
             proofs.push(apart(seen));
+            proofs.extend(program::handed(seen));
         }
         proofs
     }
@@ -165,7 +168,7 @@ fn apart(seen: &Seen) -> Proof {
     // A program of the user's counts nothing. What its neighbours leave untouched is its own.
     let leaves_some = || {
         let all = seen.native_sm_count.map_or(0, |count| count as usize);
-        seen.program_mapped.is_some() && (1..all).contains(&taken.len())
+        seen.program.is_some() && (1..all).contains(&taken.len())
     };
     let holds = twice.is_empty() && (seen.tenants.len() > 1 || leaves_some());
     Proof {

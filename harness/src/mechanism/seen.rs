@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::Condition;
 
+use super::ProgramSeen;
+
 /// What was seen around one cell.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -28,9 +30,8 @@ pub struct Seen {
     pub knocks: Vec<(String, Option<i32>)>,
     /// Compute mode of the device in the middle of the cell; absent if NVML did not tell.
     pub compute_mode: Option<String>,
-    /// Files that the processes of the user's own program have mapped; absent where the victim is
-    /// none, empty where the system does not tell.
-    pub program_mapped: Option<Vec<String>>,
+    /// The user's own program; absent where the victim is none.
+    pub program: Option<ProgramSeen>,
     /// SMs of the whole device, as a tenant without any mechanism sees them; absent until one has.
     pub native_sm_count: Option<u32>,
 }
@@ -79,7 +80,7 @@ impl Seen {
             daemon_clients: None,
             knocks: Vec::new(),
             compute_mode: None,
-            program_mapped: None,
+            program: None,
             native_sm_count: None,
         }
     }

@@ -11,7 +11,7 @@ use gpubench_workloads::foreign::READY_NS_MAX;
 
 use super::{Run, RunError};
 use crate::mechanism::{InForce, Mechanism, Questions, TenantEnv, TenantSeen};
-use crate::tenant::{self, Farewell, Tenant, TenantError};
+use crate::tenant::{Farewell, Tenant, TenantError};
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -385,20 +385,21 @@ impl Crew {
         let pids = |tenant: &Tenant| match tenant.program() {
             None => vec![tenant.pid()],
             Some(program) => {
-                let members = tenant::members(program, listed.iter().copied());
-                if members.is_empty() {
-                    vec![program]
-                } else {
-                    members
+                let mut pids = tenant.program_pids();
+                pids.retain(|pid| listed.contains(pid));
+                if pids.is_empty() {
+                    pids.push(program);
                 }
+                pids
             }
         };
         open.flat_map(pids).collect()
     }
 
-    /// The program of the user's that is the victim, while it runs.
-    pub fn program(&self) -> Option<u32> {
-        self.places.first()?.as_ref()?.program()
+    /// The processes of the program of the user's that is the victim, while it runs.
+    pub fn program(&self) -> Option<Vec<u32>> {
+        let tenant = self.places.first()?.as_ref()?;
+        tenant.program().map(|_| tenant.program_pids())
     }
 
     /// Ends every tenant.

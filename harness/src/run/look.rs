@@ -1,12 +1,13 @@
 //! Looking around a cell: who is on the device, who serves whom, and what is mapped where.
 
+use std::ffi::OsString;
+
 use gpubench_record::Condition;
 
 use super::Run;
 use super::crew::Crew;
 use super::sampler::Sampled;
-use crate::mechanism::Seen;
-use crate::tenant;
+use crate::mechanism::{ProgramSeen, Seen, TenantEnv};
 
 /// Everything that proofs are made of, right after a cell, while its contexts are still open.
 pub fn seen(run: &Run, crew: &Crew, condition: Condition, sampled: &Sampled) -> Seen {
@@ -26,7 +27,6 @@ pub fn seen(run: &Run, crew: &Crew, condition: Condition, sampled: &Sampled) -> 
     let mut named: Vec<u32> = named.chain(of_daemon).flatten().copied().collect();
     named.sort_unstable();
     named.dedup();
-    let program = crew.program();
     Seen {
         tenants: crew.told(),
         listed: sampled.listed.clone(),
@@ -36,18 +36,51 @@ pub fn seen(run: &Run, crew: &Crew, condition: Condition, sampled: &Sampled) -> 
         native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
         services,
         daemon_clients,
-        program_mapped: program.map(|pid| mapped_by_program(pid, &named)),
+        program: crew
+            .program()
+            .map(|pids| program_seen(crew, pids, &named, sampled)),
         ..Seen::new(condition, crew.open_pids(&named))
     }
 }
 
-/// The files that the processes of a program of the user's have mapped.
-fn mapped_by_program(program: u32, named: &[u32]) -> Vec<String> {
-    let members = tenant::members(program, named.iter().copied().chain([program]));
-    let mut files: Vec<String> = members.into_iter().filter_map(mapped).flatten().collect();
-    files.sort();
-    files.dedup();
-    files
+/// A program of the user's with these processes, as the system and NVML tell of it.
+fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], sampled: &Sampled) -> ProgramSeen {
+    let of_program = |place: &&(u32, Option<u32>)| pids.contains(&place.0);
+    let instances = sampled.instances.iter().filter(of_program).copied();
+    let instances = instances.collect();
+    let mut working = pids.clone();
+    working.retain(|pid| named.contains(pid));
+    if working.is_empty() {
+        working.extend(pids.first());
+    }
+    let terms = crew.terms();
+    let handed = terms.environments.first().cloned().unwrap_or_default();
+    let files = |&pid: &u32| (pid, mapped(pid).unwrap_or_default());
+    ProgramSeen {
+        mapped: working.iter().map(files).collect(),
+        lacking: working
+            .iter()
+            .flat_map(|&pid| lacking(pid, &handed))
+            .collect(),
+        working,
+        instances,
+        handed_instance: terms.set_up.instances.first().map(|instance| instance.id),
+    }
+}
+
+/// Which of these variables a process was started without; all where the system does not tell.
+fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let there: Vec<&[u8]> = bytes.split(|&byte| byte == 0).collect();
+    let is_missing = |(name, value): &(&OsString, &OsString)| {
+        let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        !there.contains(&whole.as_slice())
+    };
+    let missing = handed.iter().filter(is_missing);
+    missing
+        .map(|(name, _)| (pid, name.to_string_lossy().into_owned()))
+        .collect()
 }
 
 /// The files that a process has mapped, each once; absent if the system does not tell.
@@ -62,7 +95,8 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::mapped;
+    use super::{lacking, mapped};
+    use crate::mechanism::TenantEnv;
 
     #[test]
     fn this_very_program_is_mapped_into_itself() {
@@ -71,5 +105,17 @@ mod tests {
         let own = own.map(|path| path.display().to_string());
         assert!(own.is_some_and(|own| files.is_some_and(|files| files.contains(&own))));
         assert_eq!(mapped(0), None);
+    }
+
+    #[test]
+    fn variables_of_a_process_are_held_against_those_that_it_was_handed() {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let (own, word) = (std::process::id(), "GPUBENCH_TEST_NOT_SET");
+        let mut handed = TenantEnv::from([("PATH".into(), path)]);
+        assert_eq!(lacking(own, &handed), []);
+        handed.insert(word.into(), "1".into());
+        assert_eq!(lacking(own, &handed), [(own, word.to_owned())]);
+        handed.insert("PATH".into(), "elsewhere".into());
+        assert_eq!(lacking(own, &handed).len(), 2);
     }
 }

@@ -20,6 +20,8 @@ pub struct Sampled {
     pub rows: Vec<TelemetryRow>,
     /// Processes on the device half-way through; absent if NVML did not tell.
     pub listed: Option<Vec<u32>>,
+    /// The GPU instance of each of them, where the device is cut up.
+    pub instances: Vec<(u32, Option<u32>)>,
     /// MPS clients half-way through, by process id; absent if NVML did not tell.
     pub mps_clients: Option<Vec<u32>>,
     /// Compute mode half-way through; absent if NVML did not tell.
@@ -112,7 +114,11 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         }
         look(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
-            out.listed = nvml.compute_pids().ok();
+            let places = nvml.compute_places().ok();
+            out.listed = places
+                .as_ref()
+                .map(|places| places.iter().map(|(pid, _)| *pid).collect());
+            out.instances = places.unwrap_or_default();
             out.mps_clients = nvml.mps_client_pids().ok();
             out.compute_mode = nvml.compute_mode().ok().map(str::to_owned);
         }

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, WireError, from_line, to_line};
 use gpubench_record::{FromTenant, ToTenant};
+use gpubench_workloads::foreign::family;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
 use super::said::Said;
+
+/// How long a process may take to end after SIGTERM.
+const KILL_GRACE: Duration = Duration::from_millis(300);
 
 /// The line to a tenant is broken.
 #[derive(Debug, thiserror::Error)]
@@ -191,26 +195,17 @@ impl Link {
             if let Some(farewell) = self.farewell.take() {
                 (farewell.0)(program.unwrap_or(pid));
             }
-            self.signal(program, libc::SIGTERM);
-            let grace = Duration::from_millis(300);
-            if tokio::time::timeout(grace, self.wait()).await.is_err() {
-                super::signal::signal_group(pid, libc::SIGKILL);
-            }
-            // Nobody waits for the program but the tenant, which is gone by now.
             if let Some(program) = program {
-                super::signal::signal_group(program, libc::SIGKILL);
+                end_program(pid, program).await;
+            }
+            super::signal::signal_group(pid, libc::SIGTERM);
+            if tokio::time::timeout(KILL_GRACE, self.wait()).await.is_err() {
+                super::signal::signal_group(pid, libc::SIGKILL);
             }
         }
         let how = format!("stopped by the coordinator, {}", self.wait().await);
         self.ended = Some(how.clone());
         how
-    }
-
-    /// To the group of the tenant and to that of its program.
-    fn signal(&self, program: Option<u32>, signal: libc::c_int) {
-        for pid in self.holder.pid().into_iter().chain(program) {
-            super::signal::signal_group(pid, signal);
-        }
     }
 
     /// Waits until the tenant is gone, and says how it went. A thread is gone when its connection
@@ -229,6 +224,21 @@ impl Link {
             }
         }
     }
+}
+
+/// Ends a program and all that it started, while the tenant lives: until then they all descend from
+/// the tenant, which adopts orphans, whatever group or session they are in.
+async fn end_program(tenant: u32, program: u32) {
+    super::signal::signal_group(program, libc::SIGTERM);
+    let gone = async {
+        while !family::descendants(tenant).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // Whoever takes longer is not asked again.
+    let _late = tokio::time::timeout(KILL_GRACE, gone).await;
+    // What even this does not end sleeps in the kernel, and ends when that lets it.
+    let _stays = family::end_descendants(tenant);
 }
 
 /// How a process ended, in words.

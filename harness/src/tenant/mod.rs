@@ -3,7 +3,6 @@
 //! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; nothing
 //! of it is waited for twice.
 
-mod group;
 mod link;
 mod said;
 pub mod signal;
@@ -13,9 +12,8 @@ use std::time::Duration;
 
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
-use gpubench_workloads::foreign::PROGRAM_PID;
+use gpubench_workloads::foreign::{PROGRAM_PID, family};
 
-pub use group::members;
 use link::Link;
 pub use link::{Farewell, LinkError};
 pub use spawn::{FOREIGN_ARG, SpawnError, Spawner, TENANT_ARG};
@@ -94,6 +92,13 @@ impl Tenant {
     #[must_use]
     pub const fn program(&self) -> Option<u32> {
         self.link.program()
+    }
+
+    /// Every process of that program: what it started too, in whatever group or session.
+    #[must_use]
+    pub fn program_pids(&self) -> Vec<u32> {
+        let of_tenant = |_program| family::descendants(self.pid);
+        self.program().map_or_else(Vec::new, of_tenant)
     }
 
     /// What it wrote to its standard error, as far as that is kept.

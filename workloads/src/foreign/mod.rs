@@ -5,15 +5,17 @@
 //! the device means to start it and closing means to end it. It runs on the wall clock alone: what
 //! it stamps with is `CLOCK_MONOTONIC`.
 
+pub mod family;
 mod program;
 mod rows;
+mod talk;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
 use gpubench_record::foreign::{
-    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, FromProgram, Reports, Request, RunOrder, ToProgram,
+    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, FromProgram, Reports, Request, RunOrder,
 };
 use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
 use gpubench_stats::{schedule_hash, schedule_ns};
@@ -23,6 +25,7 @@ use crate::clock::{Clock, Time};
 use crate::log::LogWriter;
 use program::{Heard, Program};
 use rows::Rows;
+use talk::Talk;
 
 /// Longest wait for a program to be ready: it may have a model to load.
 pub const READY_NS_MAX: u64 = 300_000_000_000;
@@ -47,9 +50,20 @@ const UNIT: &str = "requests";
 
 /// Serves one coordinator, with this shell command as the program; the exit status of the process.
 pub fn serve(command: &str, reports: Reports, reader: impl BufRead, writer: impl Write) -> i32 {
+    serve_within(Limits::default(), command, reports, reader, writer)
+}
+
+fn serve_within(
+    limits: Limits,
+    command: &str,
+    reports: Reports,
+    reader: impl BufRead,
+    writer: impl Write,
+) -> i32 {
     let mut tenant = Foreign {
         command: command.to_owned(),
         reports,
+        limits,
         clock: Clock::wall(),
         open: None,
     };
@@ -61,9 +75,28 @@ pub fn serve(command: &str, reports: Reports, reader: impl BufRead, writer: impl
     i32::from(code.code())
 }
 
+/// How long a program is waited for.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Until it is ready.
+    ready_ns: u64,
+    /// Until it has done what an order wants, after the end of that.
+    late_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ready_ns: READY_NS_MAX,
+            late_ns: LATE_NS_MAX,
+        }
+    }
+}
+
 struct Foreign {
     command: String,
     reports: Reports,
+    limits: Limits,
     clock: Clock,
     open: Option<Open>,
 }
@@ -114,7 +147,7 @@ impl Foreign {
         let fail = |what: String| Failure::new(DOING, what, None);
         let mut program = Program::start(&self.command, self.reports)
             .map_err(|error| fail(format!("\"{}\": {error}", self.command)))?;
-        let until_ns = self.clock.now_ns() + READY_NS_MAX;
+        let until_ns = self.clock.now_ns() + self.limits.ready_ns;
         let ready = match (program.hear(&self.clock, until_ns), self.reports) {
             (Heard::Line { .. }, Reports::Lines) => Ok(false),
             (Heard::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
@@ -129,7 +162,7 @@ impl Foreign {
             },
             (Heard::Nothing, reports) => Err(format!(
                 "it was not ready within {} s: {}",
-                READY_NS_MAX / 1_000_000_000,
+                in_s(self.limits.ready_ns),
                 match reports {
                     Reports::Lines => "it printed no line".to_owned(),
                     Reports::Requests => format!(
@@ -161,11 +194,11 @@ impl Foreign {
     /// The rate of a closed loop on the device as it is.
     fn calibrate(&mut self) -> Result<FromTenant, Failure> {
         const DOING: &str = "finding the victim's native rate";
-        let (clock, reports) = (self.clock.clone(), self.reports);
+        let talk = self.talk();
         let open = usable(&mut self.open, DOING)?;
         let mut done = Vec::new();
         for length_ns in CALIBRATE_NS {
-            let from_ns = clock.now_ns() + LEAD_NS;
+            let from_ns = talk.clock.now_ns() + LEAD_NS;
             let order = RunOrder {
                 from_ns,
                 closed_until_ns: from_ns + length_ns,
@@ -173,7 +206,7 @@ impl Foreign {
                 until_ns: from_ns + length_ns,
             };
             done.clear();
-            play(&clock, reports, &mut open.program, order, |request| {
+            talk.play(&mut open.program, order, |request| {
                 if !request.failed {
                     done.push(request);
                 }
@@ -200,6 +233,14 @@ impl Foreign {
             work_per_request: 1.0,
             unit: UNIT.to_owned(),
         })
+    }
+
+    fn talk(&self) -> Talk {
+        Talk {
+            clock: self.clock.clone(),
+            reports: self.reports,
+            late_ns: self.limits.late_ns,
+        }
     }
 
     fn prepare(
@@ -246,7 +287,7 @@ impl Foreign {
     fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
         const DOING: &str = "running a cell";
         let fail = |what: String| Failure::new(DOING, what, None);
-        let (clock, reports) = (self.clock.clone(), self.reports);
+        let talk = self.talk();
         let open = usable(&mut self.open, DOING)?;
         let Some(Cell {
             load,
@@ -258,7 +299,7 @@ impl Foreign {
         };
         let mut rows = Rows::new(t0_ns, &load);
         let order = rows.order(&arrivals_ns, open.follows);
-        play(&clock, reports, &mut open.program, order, |request| {
+        talk.play(&mut open.program, order, |request| {
             let row = rows.row(request)?;
             // A full log counts what it could not take.
             let _counted = log.push(&row);
@@ -275,71 +316,8 @@ impl Foreign {
     }
 }
 
-/// Gives an order and hands on every request until it is done.
-fn play(
-    clock: &Clock,
-    reports: Reports,
-    program: &mut Program,
-    order: RunOrder,
-    mut each: impl FnMut(Request) -> Result<(), String>,
-) -> Result<(), String> {
-    if reports == Reports::Lines {
-        return play_lines(clock, program, &order, each);
-    }
-    let end_ns = order.until_ns.saturating_add(LATE_NS_MAX);
-    program.order(&ToProgram::Run(order))?;
-    loop {
-        match program.hear(clock, end_ns) {
-            Heard::Line { number, text, .. } => match read(number, &text)? {
-                FromProgram::Request(request) => {
-                    each(request).map_err(|why| bad(number, &text, &why))?;
-                }
-                FromProgram::Done => return Ok(()),
-                FromProgram::Error(text) => return Err(format!("the program says: {text}")),
-                FromProgram::Ready { .. } => {
-                    return Err(bad(number, &text, "it was ready already"));
-                }
-            },
-            Heard::Nothing => {
-                let late_s = LATE_NS_MAX / 1_000_000_000;
-                return Err(format!(
-                    "the program had not said {{\"done\":true}} {late_s} s after until_ns"
-                ));
-            }
-            Heard::End => return Err(program.how_it_ended(clock)),
-        }
-    }
-}
-
-/// Takes each line that is printed while an order lasts for a request that began with the one
-/// before it.
-fn play_lines(
-    clock: &Clock,
-    program: &mut Program,
-    order: &RunOrder,
-    mut each: impl FnMut(Request) -> Result<(), String>,
-) -> Result<(), String> {
-    program.listen(true);
-    let mut before_ns = None;
-    let played = loop {
-        match program.hear(clock, order.until_ns) {
-            Heard::Line { at_ns, .. } if at_ns < order.from_ns => {}
-            Heard::Line { at_ns, .. } => {
-                if let Some(start_ns) = before_ns.replace(at_ns) {
-                    each(Request {
-                        due_ns: None,
-                        start_ns,
-                        end_ns: at_ns,
-                        failed: false,
-                    })?;
-                }
-            }
-            Heard::Nothing => break Ok(()),
-            Heard::End => break Err(program.how_it_ended(clock)),
-        }
-    };
-    program.listen(false);
-    played
+fn in_s(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 /// Completions per second over whole cycles, and the median time of one; nothing from too few.

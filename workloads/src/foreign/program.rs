@@ -4,25 +4,34 @@
     reason = "between fork and exec a descriptor is kept open, and signals go to a group"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use gpubench_record::foreign::{DESCRIPTOR_ENV, Reports, ToProgram};
 use gpubench_record::wire::to_line;
 
+use super::family;
 use crate::clock::{Clock, Time};
 
 /// Longest line that is read in one piece, in bytes; a longer one is none that is accepted.
 const LINE_BYTES_MAX: u64 = 1 << 16;
+/// Lines that are kept until somebody asks for them. A program that goes on writing then waits.
+const LINES_KEPT_MAX: usize = 1 << 14;
+/// How long a program may leave an order unread.
+const UNREAD_MAX: Duration = Duration::from_secs(5);
 /// How long a program may take to end after it was asked, and again after SIGTERM.
 const GRACE_NS: u64 = 2_000_000_000;
+/// How often a program that says nothing is looked after, and how long the last lines of one that
+/// has ended may be under way.
+const LOOK_NS: u64 = 50_000_000;
+const LAST_NS: u64 = 20_000_000;
 /// How often its end is looked for.
 const POLL_NS: u64 = 5_000_000;
 
@@ -88,7 +97,8 @@ impl Program {
         // The last copy on this side goes, so that the program's end is seen.
         drop(theirs);
         let listening = Arc::new(AtomicBool::new(true));
-        let (hearing, heard) = channel();
+        let (hearing, heard) = sync_channel(LINES_KEPT_MAX);
+        ours.set_write_timeout(Some(UNREAD_MAX))?;
         let orders = match (reports, child.stdout.take()) {
             (Reports::Lines, Some(printed)) => {
                 follow(printed, false, hearing, Arc::clone(&listening))?;
@@ -124,20 +134,38 @@ impl Program {
         let line = to_line(order).map_err(|error| error.to_string())?;
         orders
             .write_all(line.as_bytes())
-            .map_err(|error| format!("the program does not listen: {error}"))
+            .map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    format!(
+                        "the program left an order unread for {} s",
+                        UNREAD_MAX.as_secs()
+                    )
+                }
+                _ => format!("the program does not listen: {error}"),
+            })
     }
 
     /// The next line that arrives before an instant.
     pub(super) fn hear(&mut self, clock: &Clock, until_ns: u64) -> Heard {
-        let left_ns = until_ns.saturating_sub(clock.now_ns());
-        match self.heard.recv_timeout(Duration::from_nanos(left_ns)) {
-            Ok((number, at_ns, text)) => Heard::Line {
-                number,
-                at_ns,
-                text,
-            },
-            Err(RecvTimeoutError::Timeout) => Heard::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Heard::End,
+        loop {
+            // Asked before the last line is looked for: what it wrote, it wrote before it ended.
+            let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            let left_ns = until_ns.saturating_sub(clock.now_ns());
+            let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
+            match self.heard.recv_timeout(Duration::from_nanos(wait_ns)) {
+                Ok((number, at_ns, text)) => {
+                    return Heard::Line {
+                        number,
+                        at_ns,
+                        text,
+                    };
+                }
+                // One that has ended can leave others behind who hold the descriptor open.
+                Err(RecvTimeoutError::Timeout) if ended => return Heard::End,
+                Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
+                Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
+                Err(RecvTimeoutError::Disconnected) => return Heard::End,
+            }
         }
     }
 
@@ -158,9 +186,12 @@ impl Program {
             signal_group(self.pid(), libc::SIGTERM);
             self.wait(clock, GRACE_NS);
         }
-        // Also when it has ended: whatever it started is in its group.
+        // Also when it has ended: what it started may live on, in its group or out of it.
         signal_group(self.pid(), libc::SIGKILL);
         let _reaped = self.child.wait();
+        if family::adopts() {
+            family::end_adopted();
+        }
     }
 
     fn wait(&mut self, clock: &Clock, limit_ns: u64) -> Option<ExitStatus> {
@@ -182,7 +213,7 @@ impl Program {
 fn follow(
     from: impl Read + Send + 'static,
     with_text: bool,
-    hearing: Sender<(u64, u64, String)>,
+    hearing: SyncSender<(u64, u64, String)>,
     listening: Arc<AtomicBool>,
 ) -> std::io::Result<()> {
     let read = move || {
@@ -224,6 +255,10 @@ fn describe(status: ExitStatus) -> String {
         (Some(127), _) => {
             "exit status 127, which is the shell's for a command not found".to_owned()
         }
+        (Some(code @ 129..=192), _) => format!(
+            "exit status {code}, which is the shell's for a process killed by signal {}",
+            code - 128
+        ),
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "for an unknown reason".to_owned(),

@@ -1,0 +1,114 @@
+//! An order to the user's program and what it says until that is done.
+
+use gpubench_record::foreign::{FromProgram, Reports, Request, RunOrder, ToProgram};
+
+use super::program::{Heard, Program};
+use super::{bad, in_s, read};
+use crate::clock::Clock;
+
+/// Most requests that a program can have done in a second: not even an empty kernel is launched and
+/// waited for in ten microseconds. And how many more are taken, whatever the length of an order.
+const REQUESTS_PER_S_MAX: u64 = 100_000;
+const REQUESTS_MORE: u64 = 1_000;
+
+/// What it takes to have an order carried out.
+pub(super) struct Talk {
+    pub(super) clock: Clock,
+    pub(super) reports: Reports,
+    /// How long the program may go on after the end of an order.
+    pub(super) late_ns: u64,
+}
+
+impl Talk {
+    /// Gives an order and hands on every request until it is done.
+    pub(super) fn play(
+        &self,
+        program: &mut Program,
+        order: RunOrder,
+        mut each: impl FnMut(Request) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.reports == Reports::Lines {
+            return self.play_lines(program, &order, each);
+        }
+        let end_ns = order.until_ns.saturating_add(self.late_ns);
+        let mut left = lines_max(&order);
+        program.order(&ToProgram::Run(order))?;
+        loop {
+            let (number, text) = match program.hear(&self.clock, end_ns) {
+                Heard::Line {
+                    number,
+                    at_ns,
+                    text,
+                } if at_ns <= end_ns => (number, text),
+                Heard::Line { .. } | Heard::Nothing => {
+                    let late_s = in_s(self.late_ns);
+                    return Err(format!(
+                        "the program had not said {{\"done\":true}} {late_s} s after until_ns"
+                    ));
+                }
+                Heard::End => return Err(program.how_it_ended(&self.clock)),
+            };
+            match read(number, &text)? {
+                FromProgram::Request(request) => {
+                    count(&mut left, number)?;
+                    each(request).map_err(|why| bad(number, &text, &why))?;
+                }
+                FromProgram::Done => return Ok(()),
+                FromProgram::Error(text) => return Err(format!("the program says: {text}")),
+                FromProgram::Ready { .. } => {
+                    return Err(bad(number, &text, "it was ready already"));
+                }
+            }
+        }
+    }
+
+    /// Takes each line that is printed while an order lasts for a request that began with the one
+    /// before it.
+    fn play_lines(
+        &self,
+        program: &mut Program,
+        order: &RunOrder,
+        mut each: impl FnMut(Request) -> Result<(), String>,
+    ) -> Result<(), String> {
+        program.listen(true);
+        let (mut before_ns, mut left) = (None, lines_max(order));
+        let played = loop {
+            match program.hear(&self.clock, order.until_ns) {
+                Heard::Line { at_ns, .. } if at_ns < order.from_ns => {}
+                Heard::Line { at_ns, .. } if at_ns > order.until_ns => break Ok(()),
+                Heard::Line { number, at_ns, .. } => {
+                    count(&mut left, number)?;
+                    if let Some(start_ns) = before_ns.replace(at_ns) {
+                        each(Request {
+                            due_ns: None,
+                            start_ns,
+                            end_ns: at_ns,
+                            failed: false,
+                        })?;
+                    }
+                }
+                Heard::Nothing => break Ok(()),
+                Heard::End => break Err(program.how_it_ended(&self.clock)),
+            }
+        };
+        program.listen(false);
+        played
+    }
+}
+
+/// Takes note of one more request, if there can be one more.
+fn count(left: &mut u64, number: u64) -> Result<(), String> {
+    *left = left.checked_sub(1).ok_or_else(|| {
+        format!(
+            "line {number} of the program: more than {REQUESTS_PER_S_MAX} requests a second, which \
+             no GPU does"
+        )
+    })?;
+    Ok(())
+}
+
+/// How many lines may come while an order lasts.
+fn lines_max(order: &RunOrder) -> u64 {
+    let length_ns = order.until_ns.saturating_sub(order.from_ns);
+    REQUESTS_MORE + length_ns.saturating_mul(REQUESTS_PER_S_MAX) / 1_000_000_000
+}
