@@ -17,7 +17,7 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     let after = [fuzz.of_kind(NODE), fuzz.of_kind(NODE)];
     let (before, length) = (after.as_ptr(), fuzz.dice.below(3));
     let out = &raw mut made;
-    match fuzz.dice.below(11) {
+    match fuzz.dice.below(9) {
         0 | 1 => drop(call!(fuzz, cuGraphCreate(out, 0))),
         2 => drop(call!(fuzz, cuGraphDestroy(graph))),
         3 => drop(call!(fuzz, cuGraphAddEmptyNode(out, graph, before, length))),
@@ -78,39 +78,6 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
             );
             fuzz.keep_pointer(node.pointer);
         }
-        8 => {
-            let ops = operations(fuzz);
-            let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
-            let mut node = BatchNode {
-                context: null_mut(),
-                count,
-                ops: ops.as_ptr(),
-                flags,
-            };
-            let batch = &raw const node;
-            call!(
-                fuzz,
-                cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
-            );
-            call!(fuzz, cuGraphBatchMemOpNodeSetParams(handle, batch));
-            call!(
-                fuzz,
-                cuGraphExecBatchMemOpNodeSetParams(handle, made, batch)
-            );
-            call!(fuzz, cuGraphBatchMemOpNodeGetParams(made, &raw mut node));
-        }
-        9 => {
-            let (attribute, mut value) = (fuzz.number(), [0; 16]);
-            value[0] = fuzz.flags();
-            call!(
-                fuzz,
-                cuGraphKernelNodeSetAttribute(handle, attribute, &raw const value)
-            );
-            call!(
-                fuzz,
-                cuGraphKernelNodeGetAttribute(handle, attribute, &raw mut value)
-            );
-        }
         _ => {
             let pointer = fuzz.pointer();
             call!(
@@ -118,6 +85,45 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
                 cuGraphAddMemFreeNode(out, graph, before, length, pointer)
             );
         }
+    }
+    fuzz.keep(made);
+}
+
+/// Nodes of words, and attributes of nodes.
+pub fn words(fuzz: &mut Fuzz) {
+    let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
+    let (handle, exec) = (fuzz.of_kind(NODE), fuzz.of_kind(EXEC));
+    let after = [handle];
+    let (before, length) = (after.as_ptr(), fuzz.dice.below(2));
+    if fuzz.dice.below(2) == 0 {
+        let ops = operations(fuzz);
+        let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
+        let mut node = BatchNode {
+            context: null_mut(),
+            count,
+            ops: ops.as_ptr(),
+            flags,
+        };
+        let (out, batch) = (&raw mut made, &raw const node);
+        call!(
+            fuzz,
+            cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
+        );
+        call!(fuzz, cuGraphBatchMemOpNodeSetParams(handle, batch));
+        call!(fuzz, cuGraphExecBatchMemOpNodeSetParams(exec, made, batch));
+        call!(fuzz, cuGraphBatchMemOpNodeGetParams(made, &raw mut node));
+    } else {
+        let (attribute, mut value) = (fuzz.number(), [0; 16]);
+        value[0] = fuzz.flags();
+        let (given, place) = (&raw const value, &raw mut value);
+        call!(
+            fuzz,
+            cuGraphKernelNodeSetAttribute(handle, attribute, given)
+        );
+        call!(
+            fuzz,
+            cuGraphKernelNodeGetAttribute(handle, attribute, place)
+        );
     }
     fuzz.keep(made);
 }

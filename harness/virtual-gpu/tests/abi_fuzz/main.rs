@@ -288,7 +288,7 @@ fn random_calls_get_codes() {
         contexts += 1;
         fuzz.keep(copy);
         for _ in 0..400 {
-            match fuzz.dice.below(8) {
+            match fuzz.dice.below(9) {
                 0 => memory::memory(&mut fuzz),
                 1 => memory::mapping(&mut fuzz),
                 2 => copying::copying(&mut fuzz),
@@ -296,6 +296,7 @@ fn random_calls_get_codes() {
                 4 => objects::memory_and_functions(&mut fuzz),
                 5 => objects::launching(&mut fuzz, copy),
                 6 => graphs::nodes(&mut fuzz, copy),
+                7 => graphs::words(&mut fuzz),
                 _ => graphs::graphs(&mut fuzz),
             }
         }
