@@ -236,6 +236,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
             context: request.stream.context,
             seq,
             writes,
+            pinned: known.pinned.clone(),
             work: Work::Launch {
                 key: Box::new(key),
                 function: request.function.clone(),

@@ -1,6 +1,8 @@
 //! What has to be done once more when it is known when it ran: kernels that stamp the time, and
 //! copies of what they wrote.
 
+use std::ops::Range;
+
 use super::Key;
 use super::clocking::when;
 use super::execute::execute;
@@ -19,6 +21,8 @@ pub(super) struct Deferred {
     pub seq: u64,
     /// Allocations that it will write.
     pub writes: Vec<u64>,
+    /// Parts of pinned host memory that it will write.
+    pub pinned: Vec<Range<usize>>,
     pub work: Work,
 }
 
@@ -42,6 +46,7 @@ pub fn store_later(process: &Process, stream: &StreamEntry, seq: u64, start: u64
             context: stream.context,
             seq,
             writes: vec![start],
+            pinned: Vec::new(),
             work: Work::Store(store),
         });
     }
@@ -58,19 +63,21 @@ pub fn owes(process: &Process, start: u64) -> bool {
         .any(|deferred| deferred.writes.contains(&start))
 }
 
-/// What will be stored once more, by place in device memory.
+/// What will be stored once more.
 #[must_use]
 pub fn owed(process: &Process) -> Vec<Owed> {
     let tables = process.tables();
     let mut out = Vec::new();
     for deferred in &tables.launches.deferred {
-        for start in &deferred.writes {
-            if let Some(entry) = tables.allocations.get(start) {
-                let part = entry.offset..entry.offset + entry.bytes;
-                let by = (deferred.stream, deferred.seq);
-                out.push(Owed { part, by });
-            }
-        }
+        let by = (deferred.stream, deferred.seq);
+        let entries = deferred.writes.iter();
+        let entries = entries.filter_map(|start| tables.allocations.get(start));
+        let parts = entries.filter_map(|entry| {
+            let base = process.host_address(entry.offset, entry.bytes).ok()? as usize;
+            Some(base..base + entry.bytes as usize)
+        });
+        let parts = parts.chain(deferred.pinned.iter().cloned());
+        out.extend(parts.map(|part| Owed { part, by }));
     }
     out
 }
@@ -86,7 +93,8 @@ pub fn is_owed(process: &Process, context: u32) -> bool {
         .any(|deferred| deferred.context == context)
 }
 
-/// Has a copy made once more, if what it copied is not final yet.
+/// Has a copy made once more, if what it copied is not final yet. `pinned` is where it goes to in
+/// the host's memory.
 pub fn repeat_later(
     process: &Process,
     stream: &StreamEntry,
@@ -94,6 +102,7 @@ pub fn repeat_later(
     copy: &Copy,
     sources: &[Piece],
     targets: &[Piece],
+    pinned: Option<Range<usize>>,
 ) {
     if sources.iter().any(|piece| owes(process, piece.start)) {
         process.tables().launches.deferred.push(Deferred {
@@ -101,6 +110,7 @@ pub fn repeat_later(
             context: stream.context,
             seq,
             writes: targets.iter().map(|piece| piece.start).collect(),
+            pinned: pinned.into_iter().collect(),
             work: Work::Copy(*copy),
         });
     }

@@ -42,11 +42,11 @@ pub struct Hold {
     pub look: (u32, u64),
 }
 
-/// A part of device memory to which an operation will store when it is over.
+/// A part of a process's memory to which an operation will store when it is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
-    /// The part.
-    pub part: Range<u64>,
+    /// The part, where the host finds it.
+    pub part: Range<usize>,
     /// Stream of the operation, and its place there.
     pub by: (u32, u64),
 }
@@ -54,7 +54,9 @@ pub struct Owed {
 impl Hold {
     /// Looks again after the first of those that may store to the word.
     pub fn look_after(&mut self, owed: &[Owed]) {
-        let mut owed = owed.iter().filter(|owed| owed.part.contains(&self.offset));
+        let mut owed = owed
+            .iter()
+            .filter(|owed| owed.part.contains(&(self.host as usize)));
         if self.look.1 == 0
             && let Some(first) = owed.next()
         {
@@ -191,13 +193,13 @@ mod tests {
         assert!(is_over(&state, row, 7), "the context broke");
         state.contexts.rows[0].sticky = 0;
         let (part, by) = (64..128, (1, 6));
-        state.holds.rows[row].offset = 128;
+        state.holds.rows[row].host = 128;
         state.holds.rows[row].look_after(&[Owed {
             part: part.clone(),
             by,
         }]);
         assert_eq!(state.holds.rows[row].look, (0, 0), "beside it");
-        state.holds.rows[row].offset = 127;
+        state.holds.rows[row].host = 127;
         state.holds.rows[row].look_after(&[Owed { part, by }]);
         assert!(!is_over(&state, row, 7));
         state.streams.rows[1].completed = 6;

@@ -222,33 +222,62 @@ fn a_word_counts_when_the_device_has_come_to_whoever_wrote_it() -> Result<(), Er
     })
 }
 
+/// How a stamp comes to the word that is waited for.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// The kernel stores it there, in device memory or in that of the host.
+    ByKernel(u64),
+    /// A copy brings it to the host.
+    ByCopy(u64),
+}
+
+fn stamped(way: Way, stream: Handle, at: u64) -> Result<(), Error> {
+    match way {
+        Way::ByKernel(word) => spin(stream, word),
+        Way::ByCopy(word) => {
+            spin(stream, at)?;
+            // SAFETY: memory of that size on both sides.
+            ok(unsafe { cuMemcpyDtoHAsync_v2(word as *mut _, at, 16, stream) })
+        }
+    }
+}
+
 #[test]
 fn a_stamp_meets_a_wait_when_its_kernel_is_over() -> Result<(), Error> {
     with_context(|| {
         let (first, second) = (stream()?, stream()?);
-        let at = alloc(32)?;
-        for launched_first in [true, false] {
-            // What a kernel stamps before it ran would pass nothing later than this.
-            let wanted = now_ns()? + STEP_NS / 2;
-            // SAFETY: memory of that size, and valid handles.
-            unsafe {
-                ok(cuMemsetD8_v2(at, 0, 32))?;
+        let (at, aside, (_, host)) = (alloc(32)?, alloc(16)?, pinned()?);
+        for way in [Way::ByKernel(at), Way::ByKernel(host), Way::ByCopy(host)] {
+            let (Way::ByKernel(word) | Way::ByCopy(word)) = way;
+            for launched_first in [true, false] {
+                // What a kernel stamps before it ran would pass nothing later than this.
+                let wanted = now_ns()? + STEP_NS / 2;
                 if launched_first {
-                    spin(first, at)?;
+                    stamped(way, first, aside)?;
                 }
-                ok(cuStreamWaitValue64_v2(second, at + 8, wanted, GEQ))?;
-                spin(second, at + 16)?;
-                if !launched_first {
-                    spin(first, at)?;
+                // SAFETY: memory of that size, and valid handles.
+                unsafe {
+                    ok(cuStreamWaitValue64_v2(second, word + 8, wanted, GEQ))?;
+                    spin(second, at + 16)?;
+                    if !launched_first {
+                        stamped(way, first, aside)?;
+                    }
+                    // Nobody asks for the stamps of the first stream.
+                    ok(cuStreamSynchronize(second))?;
+                    ok(cuCtxSynchronize())?;
                 }
-                // Nobody asks for the stamps of the first stream.
-                ok(cuStreamSynchronize(second))?;
+                let from = match way {
+                    Way::ByKernel(word) if word == at => at,
+                    Way::ByKernel(_) => host,
+                    Way::ByCopy(_) => aside,
+                };
+                let end = stamps(from, 1)?[1];
+                let begin = stamps(at + 16, 1)?[0];
+                assert!(end >= wanted, "{way:?}: {end} {wanted}");
+                let late = begin.checked_sub(end);
+                let late = late.ok_or_else(|| format!("{way:?}: {begin} before {end}"))?;
+                assert!(late < 100_000, "{way:?}: late by {late} ns");
             }
-            let times = stamps(at, 2)?;
-            assert!(times[1] >= wanted, "{times:?}");
-            let late = times[2].checked_sub(times[1]);
-            let late = late.ok_or_else(|| format!("before the stamp: {times:?}"))?;
-            assert!(late < 100_000, "late by {late} ns");
         }
         Ok(())
     })

@@ -210,10 +210,8 @@ fn to_host(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> 
     if let (Place::Host(address), false) = (copy.to.place, waited) {
         let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
         let part = address as usize..(address + span) as usize;
-        process.wrote_pinned(part, (stream.slot, seq));
-    }
-    if !waited {
-        launch::repeat_later(process, stream, seq, copy, &sources, &[]);
+        process.wrote_pinned(part.clone(), (stream.slot, seq));
+        launch::repeat_later(process, stream, seq, copy, &sources, &[], Some(part));
     }
     Ok(())
 }
@@ -244,7 +242,7 @@ fn within_device(
     // Each byte is read and written.
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
     let seq = device_traffic(process, stream, bytes)?;
-    launch::repeat_later(process, stream, seq, copy, &sources, &targets);
+    launch::repeat_later(process, stream, seq, copy, &sources, &targets, None);
     process.wrote_pieces(&targets, (stream.slot, seq))
 }
 

@@ -5,8 +5,7 @@
 //! (`backlog`) until an operation or the host changes the word. One whose word passes already waits
 //! for the last operation that wrote there: of kernels not the words are known that they write, but
 //! from where to where. What a kernel stamps with the time is written when that is known: a wait
-//! for it looks again when the kernel is over. The stamps of other processes and what they copy to
-//! the host are not looked for.
+//! for it looks again when the kernel is over. The stamps of other processes are not looked for.
 #![expect(unsafe_code, reason = "words are written through raw mappings")]
 
 use super::action::{Pace, charge, mark, wait_for};
