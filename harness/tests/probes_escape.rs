@@ -65,13 +65,17 @@ fn every_documented_hole_escapes_and_says_by_how_much() -> Result<(), Error> {
         "cuModuleLoadDataEx",
         "cuGraphAddMemAllocNode",
         "cuIpcOpenMemHandle",
+        // The limiter swings about its limit, and lets more through than that.
+        "cuLaunchKernel",
         "cuLaunchKernel_ptsz",
         "cuGraphLaunch",
         "cuLaunchCooperativeKernel",
         "long launches",
         "long launches of one block",
     ];
-    let expected: Vec<&str> = documented.into_iter().chain(ALWAYS).collect();
+    let mut expected: Vec<&str> = documented.into_iter().chain(ALWAYS).collect();
+    let dropped = expected.len() - 2;
+    expected.insert(dropped, "cuLaunchKernel, functions found by path");
     assert_eq!(escaped, expected, "{:?}", record.probes);
     for contained in [
         "cuMemAlloc",

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{closed, limiter, lookup, management, region, say, settings};
+use crate::{clock, closed, limiter, lookup, management, region, say, settings};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY` and `CUDA_ERROR_NOT_INITIALIZED` (cuda.h).
 pub(crate) const OUT_OF_MEMORY: c_int = 2;
@@ -373,13 +373,21 @@ fn listed() -> bool {
     !settings::get().hidden && management::processes().is_some_and(|list| list.contains(&own))
 }
 
-/// Utilisation of this process since it last asked, in percent.
+/// The span over which the limiter asks for utilisation.
+const WINDOW_US: u64 = 1_000_000;
+
+/// Utilisation of this process in the last second, in percent.
 fn utilisation() -> u32 {
-    static SINCE_US: Mutex<u64> = Mutex::new(0);
-    let mut since = SINCE_US.lock().unwrap_or_else(PoisonError::into_inner);
-    match management::utilisation(std::process::id(), *since) {
+    // The management library's time when it was last asked, and ours.
+    static ASKED: Mutex<Option<(u64, u64)>> = Mutex::new(None);
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let now_ns = clock::now_ns();
+    let since_us = asked.map_or(0, |(time_us, at_ns)| {
+        (time_us + now_ns.saturating_sub(at_ns) / 1_000).saturating_sub(WINDOW_US)
+    });
+    match management::utilisation(std::process::id(), since_us) {
         Some((percent, time_us)) => {
-            *since = time_us;
+            *asked = Some((time_us, now_ns));
             percent
         }
         None => 0,

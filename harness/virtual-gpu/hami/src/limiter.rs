@@ -1,8 +1,9 @@
 //! The bucket that holds launches back: a launch costs as many tokens as its grid has blocks,
 //! whatever they do and however long they take, and waits only while the bucket is overdrawn.
 //!
-//! The bucket is filled every 120 ms by an amount that follows the process's own utilisation as the
-//! management library reports it (HAMi-core, `multiprocess_utilization_watcher.c`). The real
+//! The bucket is filled every 120 ms by an amount that follows the process's own utilisation of the
+//! last second as the management library reports it (HAMi-core at 8f3a89c,
+//! `multiprocess_utilization_watcher.c`, whose steps these are: `delta`, `change_token`). The real
 //! library has a thread for that; here the filling is caught up with at each launch, so that it
 //! happens in virtual time too.
 
@@ -16,6 +17,13 @@ const PERIOD_NS: u64 = 120_000_000;
 const TICK_NS: u64 = 10_000_000;
 /// A launch that waits longer than this goes through: better late than never.
 const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// Tokens that the bucket holds for each thread that the device can have.
+const TOKENS_PER_THREAD: i64 = 32;
+/// The least distance from the limit, in percent, that a step answers.
+const LEAST_OFF: i64 = 5;
+/// By what a step is divided: the square of the SMs, times their threads, times the distance.
+const STEP_DIVISOR: i64 = 2_560;
 
 /// The bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,27 +43,35 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket for a device of that many SMs, which is looked at from `starts_ns` on.
+    /// An empty bucket for a device of that many SMs, which is looked at from `starts_ns` on.
     pub const fn new(sm_count: u32, threads_per_sm: u32, starts_ns: u64) -> Self {
-        let capacity = sm_count as i64 * threads_per_sm as i64;
         Self {
-            tokens: capacity,
+            tokens: 0,
             share: 0,
-            capacity,
+            capacity: sm_count as i64 * threads_per_sm as i64 * TOKENS_PER_THREAD,
             filled_ns: starts_ns,
             over: false,
             starts_ns,
         }
     }
 
-    /// Fills it once: more than last time if the process stayed under its limit, less if not.
-    fn fill(&mut self, limit: u32, utilisation: u32, sm_count: u32) {
-        let off = i64::from(limit.abs_diff(utilisation)).max(5);
-        let step = i64::from(sm_count) * i64::from(sm_count) * off / 100;
-        self.share = if utilisation <= limit {
-            (self.share + step.max(1)).min(self.capacity)
+    /// Fills it once: by more than last time if the process stayed under its limit, by less if not.
+    fn fill(&mut self, limit: u32, utilisation: u32, (sm_count, threads_per_sm): (u32, u32)) {
+        // Overdrawn in spite of all that it can be filled with: it grows.
+        if self.share == self.capacity && self.tokens < 0 {
+            self.capacity *= 2;
+            self.share = self.capacity;
+        }
+        let (sms, limit) = (i64::from(sm_count), i64::from(limit));
+        let off = (limit - i64::from(utilisation)).abs().max(LEAST_OFF);
+        let mut step = sms * sms * i64::from(threads_per_sm) * off / STEP_DIVISOR;
+        if off > limit / 2 {
+            step = step * off * 2 / (limit + 1);
+        }
+        self.share = if i64::from(utilisation) <= limit {
+            (self.share + step).min(self.capacity)
         } else {
-            (self.share - step.max(1)).max(0)
+            (self.share - step).max(0)
         };
         self.tokens = (self.tokens + self.share).min(self.capacity);
     }
@@ -103,7 +119,7 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
                 // Where long launches are no hole, what they took counts, and not their blocks.
                 bucket.over = settings::get().is_closed("durations") && utilisation > limit;
                 for _ in 0..due.min(100) {
-                    bucket.fill(limit, utilisation, shape.0);
+                    bucket.fill(limit, utilisation, shape);
                 }
                 bucket.filled_ns += due * PERIOD_NS;
             }
@@ -145,18 +161,42 @@ mod tests {
         let mut bucket = Bucket::new(4, 100, 0);
         assert!(bucket.take(1_000_000), "the first goes whatever it costs");
         assert!(!bucket.take(1));
-        assert!(bucket.tokens < -900_000);
+        assert_eq!(bucket.tokens, -1_000_000);
     }
 
     #[test]
     fn the_filling_follows_the_utilisation() {
-        let mut bucket = Bucket::new(10, 100, 0);
+        let shape = (10, 2_560);
+        let mut bucket = Bucket::new(10, 2_560, 0);
         assert!(bucket.take(5_000));
-        bucket.fill(50, 10, 10);
-        assert_eq!(bucket.share, 40, "40 percent off, 10 SMs squared");
-        bucket.fill(50, 90, 10);
+        bucket.fill(50, 30, shape);
+        assert_eq!(bucket.share, 2_000, "20 percent off, 10 SMs squared");
+        assert!(!bucket.take(1), "still overdrawn");
+        bucket.fill(50, 10, shape);
+        assert_eq!(
+            bucket.share,
+            2_000 + 4_000 * 80 / 51,
+            "far off it is quicker"
+        );
+        assert_eq!(bucket.tokens, -5_000 + 2_000 + 2_000 + 4_000 * 80 / 51);
+        bucket.fill(50, 90, shape);
+        bucket.fill(50, 90, shape);
         assert_eq!(bucket.share, 0);
-        bucket.fill(50, 48, 10);
-        assert_eq!(bucket.share, 5, "at least five percent");
+        bucket.fill(50, 48, shape);
+        assert_eq!(bucket.share, 500, "at least five percent");
+    }
+
+    #[test]
+    fn a_bucket_that_is_overdrawn_at_its_fullest_grows() {
+        let shape = (4, 100);
+        let mut bucket = Bucket::new(4, 100, 0);
+        assert_eq!(bucket.capacity, 12_800);
+        for _ in 0..2_000 {
+            bucket.fill(50, 0, shape);
+        }
+        assert_eq!((bucket.share, bucket.tokens), (12_800, 12_800));
+        assert!(bucket.take(1_000_000));
+        bucket.fill(50, 0, shape);
+        assert_eq!((bucket.share, bucket.capacity), (25_600, 25_600));
     }
 }
