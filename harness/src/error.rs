@@ -136,6 +136,20 @@ pub enum ExpectedError {
         /// Trials that were planned.
         planned: usize,
     },
+    /// A mechanism could not be set up, or was not in force.
+    #[error("{variant} failed: {reason}")]
+    MechanismFailed {
+        /// Which one.
+        variant: String,
+        /// Why.
+        reason: String,
+    },
+    /// Mechanisms that the command line names cannot run here; others were measured.
+    #[error("asked for by name and waived: {mechanisms}")]
+    NamedAndWaived {
+        /// `variant: reason`, in one line.
+        mechanisms: String,
+    },
     /// What a mechanism changed on the host is not as it was found.
     #[error("host state not restored: {what}")]
     NotRestored {
@@ -170,9 +184,12 @@ impl ExpectedError {
             Self::NoDriver { .. }
             | Self::NoDevice { .. }
             | Self::NothingRan { .. }
+            | Self::NamedAndWaived { .. }
             | Self::Busy { .. } => ExitCode::NothingRan,
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
-            Self::TrialFailed { .. } | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
+            Self::TrialFailed { .. }
+            | Self::MechanismFailed { .. }
+            | Self::FaultTrialsStopped { .. } => ExitCode::TrialFailed,
             Self::NotRestored { .. } => ExitCode::NotRestored,
             Self::Interrupted { .. } => ExitCode::Interrupted,
             Self::Internal { .. } => ExitCode::Internal,
@@ -192,7 +209,7 @@ impl ExpectedError {
             Self::NoDevice { .. } => Some(
                 "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID".to_owned(),
             ),
-            Self::NothingRan { .. } => {
+            Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
                 Some("`gpubench plan` says what would run here, and what keeps the rest".to_owned())
             }
             Self::Busy { .. } => Some("wait for it to end, or choose another --device".to_owned()),
@@ -211,6 +228,9 @@ impl ExpectedError {
                  lists the trials that are missing"
                     .to_owned(),
             ),
+            Self::MechanismFailed { .. } => {
+                Some("its proofs stand in the record, and nothing of it is scored".to_owned())
+            }
             Self::NotRestored { .. } => {
                 Some("`gpubench cleanup` undoes what the journal holds".to_owned())
             }

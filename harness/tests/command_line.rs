@@ -110,7 +110,7 @@ fn too_little_device_time_is_a_usage_error_with_the_way_out() -> TestResult {
         "{stderr}"
     );
     assert!(
-        stderr.contains("hint: set device_time = \"75.2s\""),
+        stderr.contains("hint: set device_time = \"57.6s\""),
         "{stderr}"
     );
     Ok(())

@@ -58,6 +58,54 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
 }
 
 #[test]
+fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResult {
+    let place = Place::new("hopper")?;
+    let mut profile = std::fs::OpenOptions::new()
+        .append(true)
+        .open(place.path("short.toml"))?;
+    std::io::Write::write_all(&mut profile, b"[mps]\nexclusive_process = true\n")?;
+    done(&place.matrix("mps,mps-memory", "out").output()?)?;
+    let record = place.record("out")?;
+    let of = |name: &str, check: &str| -> Result<String, String> {
+        let row = row(&record, name)?;
+        assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
+        assert!(
+            row.variant.ends_with("exclusive-process]"),
+            "{}",
+            row.variant
+        );
+        assert!(row.proof.iter().all(|proof| proof.holds), "{row:?}");
+        let mut proofs = row.proof.iter();
+        let found = proofs.find(|proof| proof.check.contains(check));
+        found
+            .map(|proof| proof.evidence.clone())
+            .ok_or_else(|| format!("{name}: no {check}: {row:?}"))
+    };
+    for name in ["mps", "mps-memory"] {
+        let refused = of(name, "refused with 46")?;
+        assert!(
+            refused.contains("bystander was refused with 46"),
+            "{refused}"
+        );
+        assert_eq!(
+            of(name, "the compute mode")?,
+            "NVML tells EXCLUSIVE_PROCESS"
+        );
+        let clients = of(name, "client of our MPS daemon")?;
+        assert!(clients.contains("the daemon lists all"), "{clients}");
+    }
+    let refused = of("mps-memory", "beyond the limit")?;
+    for tenant in ["victim", "neighbour-1"] {
+        let told = format!("{tenant}: 41024 MiB refused with 2");
+        assert!(refused.contains(&told), "{refused}");
+    }
+    let shown = of("mps-memory", "sees is its limit")?;
+    assert!(shown.contains("[Some(40960), Some(40960)]"), "{shown}");
+    assert_eq!(place.journal(), "");
+    Ok(())
+}
+
+#[test]
 fn a_killed_run_is_cleaned_up_after() -> TestResult {
     let place = Place::new("hopper")?;
     let mut run = place.matrix("mig-mps", "killed").spawn()?;

@@ -107,7 +107,7 @@ fn what_cannot_be_started_says_why_and_ends_with_one() -> Result<(), Error> {
             "unknown option \"-x\"",
         ),
         (
-            "nvidia-cuda-mps-control -d -p 3".to_owned(),
+            "nvidia-cuda-mps-control -d -p 4".to_owned(),
             "protocol version",
         ),
         (

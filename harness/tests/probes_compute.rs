@@ -28,7 +28,8 @@ fn gpubench(dir: &Path, arguments: &[&str]) -> Result<String, Error> {
         .env("XDG_STATE_HOME", dir.join("state"))
         .stdin(Stdio::null())
         .output()?;
-    if !done.status.success() {
+    // Who sees more SMs than the percentage is not under it, which fails the mechanism.
+    if ![Some(0), Some(4)].contains(&done.status.code()) {
         return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
     }
     Ok(String::from_utf8(done.stdout)?)

@@ -4,11 +4,12 @@
 mod mechanism_support;
 
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use gpubench::device::VirtualGpu;
 use gpubench_record::{OutcomeKind, RunRecord};
 use gpubench_virtual_gpu::session::TimeMode;
-use mechanism_support::{Place, TestResult, done, outcome, row};
+use mechanism_support::{Place, TestResult, outcome, row, text};
 
 /// A mechanism was seen not to be in force, by this check and with this evidence, and has no score.
 fn is_noticed(record: &RunRecord, name: &str, check: &str, evidence: &str) -> TestResult {
@@ -26,16 +27,23 @@ fn is_noticed(record: &RunRecord, name: &str, check: &str, evidence: &str) -> Te
     Ok(())
 }
 
+/// A mechanism that was not in force ends the run with 4, and the first is named.
+fn ended_as_failed(output: &Output) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("failed: not in force: "), "{said}");
+}
+
 #[test]
 fn a_daemon_out_of_reach_a_blind_limiter_and_shared_sms_are_noticed() -> TestResult {
     let planted = "\n[defects]\nmps_unreachable = true\nhami_pid_hidden = true\n\
                    green_contexts_whole = true\n";
     let with_hami = [("version = 1", "version = 1\nhami = true")];
     let place = Place::bent("turing", &with_hami, planted)?;
-    done(&place.matrix("mps,hami,green-context", "out").output()?)?;
+    ended_as_failed(&place.matrix("mps,hami,green-context", "out").output()?);
     let record = place.record("out")?;
     let client = "client of our MPS daemon";
-    is_noticed(&record, "mps", client, "get_client_list names []")?;
+    is_noticed(&record, "mps", client, "the daemon lists []")?;
     let limiter = "the SM limiter finds its process";
     is_noticed(&record, "hami", limiter, "SET_TASK_PID FAILED")?;
     let sms = "SMs of its own";
@@ -48,7 +56,7 @@ fn a_wrong_instance_an_idle_percentage_and_a_dropped_preload_are_noticed() -> Te
     let place = Place::bent("hopper", &[], planted)?;
     let library = unloadable(&place.path("libvgpu.so"))?;
     let mut matrix = place.matrix("mig,mps-quota,hami", "out");
-    done(&matrix.arg("--hami-lib").arg(library).output()?)?;
+    ended_as_failed(&matrix.arg("--hami-lib").arg(library).output()?);
     let record = place.record("out")?;
     let handed = "the instance that it was handed";
     is_noticed(&record, "mig", handed, "victim was handed MIG-")?;

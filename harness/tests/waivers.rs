@@ -64,6 +64,11 @@ fn what_a_machine_lacks_is_named() -> TestResult {
             ("mig", "the device has no MIG", ""),
             ("mig-mps", "the device has no MIG", ""),
             ("mps-static", "need driver 590", "newer driver"),
+            (
+                "mps-memory",
+                "need driver 615 and CUDA 13.4",
+                "newer driver",
+            ),
             ("hami", "libvgpu.so was not found", "--hami-lib PATH"),
             (
                 "exclusive-process",
@@ -124,6 +129,7 @@ fn a_user_without_rights_is_told_so() -> TestResult {
         &[
             ("time-slicing", "takes CAP_SYS_ADMIN", "run as root"),
             ("exclusive-process", "takes CAP_SYS_ADMIN", "run as root"),
+            ("mps-memory", "takes CAP_SYS_ADMIN", "run as root"),
             ("mig", "MIG cannot be looked at", "run as root"),
             ("mig-mps", "MIG cannot be looked at", "run as root"),
         ],
@@ -154,6 +160,30 @@ fn a_library_that_limits_nothing_is_not_preloaded() -> TestResult {
     let apart = place.path("my libs/libvgpu.so");
     std::fs::copy(&libc, &apart)?;
     holds(&said(&apart)?, &[("hami", "a space or a colon", remedy)]);
+    Ok(())
+}
+
+#[test]
+fn a_static_program_is_not_taken_for_one_that_can_be_capped() -> TestResult {
+    let place = Place::new("hopper")?;
+    let source = place.path("serve.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n")?;
+    let said = |form: &str| -> Result<Waived, Box<dyn std::error::Error>> {
+        let built = place.path(form).display().to_string();
+        let compiled = Command::new("cc")
+            .args([form, "-o", &built])
+            .arg(&source)
+            .output()?;
+        assert!(compiled.status.success(), "{}", text(&compiled.stderr));
+        waived(&mut plan(&place, &["--victim-cmd", &built]))
+    };
+    let remedy = "a build for a dynamic target";
+    for form in ["-static", "-static-pie"] {
+        let reason = format!("{form} is a static binary, into which nothing can be preloaded");
+        holds(&said(form)?, &[("hami", &reason, remedy)]);
+    }
+    let found = said("-rdynamic")?;
+    assert!(found.iter().all(|(name, _, _)| name != "hami"), "{found:?}");
     Ok(())
 }
 
@@ -322,11 +352,20 @@ fn whoever_is_there_first_is_in_the_way() -> TestResult {
 #[test]
 fn a_server_that_is_full_waives_and_fails_nothing() -> TestResult {
     let place = Place::bent("turing", &[("clients = 48", "clients = 1")], "")?;
-    done(&place.matrix("mps", "out").output()?)?;
+    let output = place.matrix("mps,time-slicing", "out").output()?;
+    // It was named, and is not there; what else was named is measured.
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("asked for by name and waived: mps: "),
+        "{said}"
+    );
     let record = place.record("out")?;
     let (kind, reason, scored) = outcome(&record, "mps")?;
     assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{reason}");
     assert!(reason.contains("takes no more clients (808"), "{reason}");
+    let (kind, _, scored) = outcome(&record, "time-slicing")?;
+    assert_eq!((kind, scored), (OutcomeKind::Measured, true));
     assert_eq!(
         row(&record, "mps")?.remedy.as_deref(),
         Some("fewer tenants")

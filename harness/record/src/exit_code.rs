@@ -12,10 +12,10 @@ pub enum ExitCode {
     Internal,
     /// Usage or profile: decided before anything ran.
     Usage,
-    /// Nothing could run: no device, or every mechanism waived.
+    /// Nothing could run: no device, or every mechanism waived; or one that the command line names.
     NothingRan,
-    /// A trial failed, for example a victim killed from outside; or fault trials ended early, since
-    /// the device asked for a reset.
+    /// A trial failed, for example a victim killed from outside; a mechanism was not in force; or
+    /// fault trials ended early, since the device asked for a reset.
     TrialFailed,
     /// Output could not be written.
     OutputFailed,
@@ -73,9 +73,12 @@ impl ExitCode {
             Self::Done => "done",
             Self::Internal => "internal error, a panic included",
             Self::Usage => "usage or profile error, decided before anything ran",
-            Self::NothingRan => "nothing could run (no device, or every mechanism waived)",
+            Self::NothingRan => {
+                "nothing could run (no device, or every mechanism waived), or not what was named"
+            }
             Self::TrialFailed => {
-                "a trial failed, or fault trials ended early: the device asks for a reset"
+                "a trial failed, a mechanism was not in force, or fault trials ended early: the \
+                 device asks for a reset"
             }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored",

@@ -66,7 +66,11 @@ pub const CATALOGUE: &[MechanismEntry] = &[
         summary: "kernels of all processes run side by side through an MPS server of their own",
         group: "mps",
         reconfigures: false,
-        options: &[],
+        options: &[OptionEntry {
+            key: "exclusive_process",
+            summary: "compute mode EXCLUSIVE_PROCESS under every MPS server of the whole device",
+            accepted: &["false", "true"],
+        }],
     },
     MechanismEntry {
         name: "mps-quota",
@@ -101,6 +105,24 @@ pub const CATALOGUE: &[MechanismEntry] = &[
             summary: "chunks of SMs for each process; 0 divides the device evenly",
             accepted: &["0 to 64"],
         }],
+    },
+    MechanismEntry {
+        name: "mps-memory",
+        summary: "as mps, with the memory of each process limited by the driver or by the server",
+        group: "mps-memory",
+        reconfigures: false,
+        options: &[
+            OptionEntry {
+                key: "memory_pct",
+                summary: "most memory of each process, in percent of the device",
+                accepted: &["1 to 100"],
+            },
+            OptionEntry {
+                key: "by",
+                summary: "who holds it to that: the driver (needs leave and root), or the server",
+                accepted: &["cgroup", "namespace"],
+            },
+        ],
     },
     MechanismEntry {
         name: "mig",
@@ -185,7 +207,10 @@ mod tests {
     #[test]
     fn names_tell_of_a_daemon() {
         let served: Vec<&str> = names().into_iter().filter(|name| has_mps(name)).collect();
-        assert_eq!(served, ["mps", "mps-quota", "mps-static", "mig-mps"]);
+        assert_eq!(
+            served,
+            ["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"]
+        );
         assert!(!has_mps("no-such"));
     }
 

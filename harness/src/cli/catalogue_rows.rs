@@ -307,6 +307,7 @@ mod tests {
                     "mps",
                     "mps-quota",
                     "mps-static",
+                    "mps-memory",
                     "mig",
                     "mig-mps",
                     "hami"
@@ -315,7 +316,7 @@ mod tests {
             (
                 "mps-server-kill",
                 "mechanisms",
-                json!(["mps", "mps-quota", "mps-static", "mig-mps"]),
+                json!(["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"]),
             ),
             ("hami-lock-holder-kill", "mechanisms", json!(["hami"])),
             (

@@ -79,7 +79,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut wrong = None;
     match opened {
         Ok(bench) => {
-            let facts = host::of_bench(&bench, &args.profile);
+            let facts = host::of_bench(&bench, &args.profile, &profile);
             findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
             findings.labels = host::labels(&facts);
             findings.planted = bench.planted();
@@ -263,7 +263,7 @@ fn as_text(findings: &Findings) -> String {
     out
 }
 
-fn mechanism_row(capability: &Capability) -> [String; 3] {
+pub(super) fn mechanism_row(capability: &Capability) -> [String; 3] {
     let (verdict, remedy) = match &capability.availability {
         Availability::Available => ("available".to_owned(), None),
         Availability::Waived { reason, remedy } => (format!("waived: {reason}"), remedy.clone()),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpubench_virtual_gpu::cgroup::TREE;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
 use super::bench::{Bench, devices_error, look};
@@ -23,29 +24,29 @@ use crate::profile::Profile;
 pub fn look_at(
     device: &DeviceFlag,
     flags: &ProfileFlags,
-    seed: u64,
+    profile: &Profile,
 ) -> Result<HostFacts, ExpectedError> {
     match &device.device {
         Some(DeviceSelector::Virtual(_)) => {
-            let bench = Bench::open(device.device.as_ref(), seed, TimeMode::Virtual)?;
-            Ok(of_bench(&bench, flags))
+            let bench = Bench::open(device.device.as_ref(), profile.seed, TimeMode::Virtual)?;
+            Ok(of_bench(&bench, flags, profile))
         }
         other => {
             // The library is asked rather than the kernel's nodes: it answers wherever a driver can
             // be used, containers and virtual GPUs in the environment included.
             nvml::devices().map_err(devices_error)?;
-            Ok(gather(&look(other.as_ref())?, flags))
+            Ok(gather(&look(other.as_ref())?, flags, profile))
         }
     }
 }
 
 /// The same of a device that is held.
 #[must_use]
-pub fn of_bench(bench: &Bench, flags: &ProfileFlags) -> HostFacts {
-    gather(&bench.nvml(), flags)
+pub fn of_bench(bench: &Bench, flags: &ProfileFlags, profile: &Profile) -> HostFacts {
+    gather(&bench.nvml(), flags, profile)
 }
 
-fn gather(nvml: &Nvml, flags: &ProfileFlags) -> HostFacts {
+fn gather(nvml: &Nvml, flags: &ProfileFlags, profile: &Profile) -> HostFacts {
     // A virtual GPU offers beside its state what a host would have installed.
     let device = std::env::var_os(ENV).map(PathBuf::from);
     let virtual_folders = device
@@ -53,9 +54,11 @@ fn gather(nvml: &Nvml, flags: &ProfileFlags) -> HostFacts {
         .filter_map(|device| Some(device.parent()?.to_path_buf()));
     let said = Said {
         hami_lib: flags.hami_lib.clone(),
+        program: profile.foreign.victim().map(|victim| victim.command),
         allow_reconfigure: flags.allow_reconfigure,
         may_change_settings: may_change_settings(device.as_deref()),
         virtual_folders: virtual_folders.collect(),
+        control_groups: device.as_ref().map(|device| device.join(TREE)),
     };
     HostFacts::gather(nvml, &said)
 }
@@ -151,10 +154,11 @@ fn missing(entry: &MechanismEntry) -> Capability {
 /// what shares in space, because turns never show whether an aggressor bites there; turns of the
 /// driver's own length for the rest, and where MPS cannot run.
 fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option<VariantRef> {
-    const IN_SPACE: [&str; 7] = [
+    const IN_SPACE: [&str; 8] = [
         "mps",
         "mps-quota",
         "mps-static",
+        "mps-memory",
         "mig",
         "mig-mps",
         "green-context",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gpubench_record::{
     CalibrationEntry, Cell, CellResult, FaultResult, MechanismRow, Outcome, OutcomeKind, Plan,
-    ProbeResult, Proof, RunEvent, RunRecord, SampleRow, TenantResult,
+    ProbeResult, Proof, RunEvent, RunRecord, SampleRow, Skip, TenantResult,
 };
 use gpubench_reports::store::{Record, StoreError, read_events};
 
@@ -323,7 +323,12 @@ fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> Cel
 /// A mechanism whose proof does not hold was not in force, whatever its cells say; one that was
 /// skipped is in the record with its reason.
 fn outcomes(run: &mut RunRecord) {
-    for row in &mut run.mechanisms {
+    outcomes_of(&mut run.mechanisms, &run.plan.skips);
+}
+
+/// The same of the rows of mechanisms alone.
+pub(super) fn outcomes_of(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
+    for row in mechanisms.iter_mut() {
         let broken = row.proof.iter().find(|proof| !proof.holds);
         if let Some(proof) = broken
             && row.outcome.outcome == OutcomeKind::Measured
@@ -331,13 +336,12 @@ fn outcomes(run: &mut RunRecord) {
             row.outcome = Outcome::failed(format!("not in force: {}", proof.evidence));
         }
     }
-    for skip in run.plan.skips.iter().filter(|skip| skip.axis.is_none()) {
-        let known = run
-            .mechanisms
+    for skip in skips.iter().filter(|skip| skip.axis.is_none()) {
+        let known = mechanisms
             .iter()
             .any(|row| row.variant == skip.mechanism || row.name == skip.mechanism);
         if !known {
-            run.mechanisms.push(MechanismRow {
+            mechanisms.push(MechanismRow {
                 name: skip
                     .mechanism
                     .split('[')

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use gpubench_record::{Cell, ExitCode, OutcomeKind, RunRecord};
+use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_virtual_gpu::session::TimeMode;
@@ -14,12 +14,17 @@ use super::bench::{Bench, provenance};
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
 use super::judge::judge;
 use super::ui::{Progress, Ui};
-use super::{calibration, cleanup, host, report};
+use super::{calibration, cleanup, host, report, verdict};
 use crate::error::ExpectedError;
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
 use crate::{mechanism, plan};
+
+/// What the statuses 3 and 4 say of a mechanism.
+const WHO_DECIDES: &str = "\n\nA mechanism that cannot be set up, or whose proof does not hold, \
+failed: 4. One that cannot run here is waived: 3 if only the reference is left, 3 if --mechanism \
+names it, and 0 if \"all\" or the profile brought it.";
 
 /// Measures every mechanism on every axis and prints one matrix
 #[derive(Debug, clap::Args)]
@@ -27,7 +32,7 @@ use crate::{mechanism, plan};
     ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
     ExitCode::TrialFailed, ExitCode::OutputFailed, ExitCode::NotRestored, ExitCode::Inconclusive,
     ExitCode::Interrupted,
-]))]
+]) + WHO_DECIDES)]
 pub struct Args {
     #[command(flatten)]
     device: DeviceFlag,
@@ -141,7 +146,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     };
     let bench = Bench::open(args.device.device.as_ref(), profile.seed, time)?;
     let journal = cleanup::journal_of(&bench)?;
-    let facts = host::of_bench(&bench, &args.profile);
+    let facts = host::of_bench(&bench, &args.profile, &profile);
     let capabilities = host::capabilities(&facts, &profile);
     let mut plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
     if let Some(wish) = args.fault_wish(&bench, &profile) {
@@ -282,35 +287,7 @@ fn tell(
             record: out.to_path_buf(),
         });
     }
-    if let Some(reason) = &record.fault_trials_stopped {
-        return Err(ExpectedError::FaultTrialsStopped {
-            reason: reason.clone(),
-            not_held: record.fault_trials_not_held().count(),
-            planned: record.plan.fault_trials.len(),
-        });
-    }
-    let failed: Vec<_> = record
-        .cells
-        .iter()
-        .filter(|cell| cell.outcome.outcome == OutcomeKind::Failed)
-        .collect();
-    if let Some(first) = failed.first() {
-        return Err(ExpectedError::TrialFailed {
-            failed: failed.len(),
-            cells: record.cells.len(),
-            first: first.id.clone(),
-            reason: first.outcome.reason.clone().unwrap_or_default(),
-        });
-    }
-    let inconclusive = record
-        .matrix
-        .iter()
-        .any(|row| row.outcome.outcome == OutcomeKind::Inconclusive);
-    Ok(if args.strict && inconclusive {
-        ExitCode::Inconclusive
-    } else {
-        ExitCode::Done
-    })
+    verdict::of(record, &args.profile.mechanism, args.strict)
 }
 
 /// The folder of a run that was given none: one for each run, never an old one.

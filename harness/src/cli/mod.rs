@@ -11,6 +11,8 @@ pub mod cleanup;
 pub mod common;
 pub mod device;
 pub mod doctor;
+#[cfg(test)]
+mod doctor_tests;
 mod examine;
 pub mod host;
 pub mod judge;
@@ -28,6 +30,7 @@ pub mod stand_in;
 pub mod tenant_entry;
 mod timer;
 pub mod ui;
+mod verdict;
 pub mod virtual_gpu;
 
 use std::ffi::OsString;

@@ -43,7 +43,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if args.rehearse {
         return rehearse::run(&args.device, &args.profile, profile, args.format, ui);
     }
-    let facts = host::look_at(&args.device, &args.profile, profile.seed)?;
+    let facts = host::look_at(&args.device, &args.profile, &profile)?;
     let capabilities = host::capabilities(&facts, &profile);
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
     let notes = notes(&plan, &profile);

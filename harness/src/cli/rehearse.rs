@@ -38,7 +38,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, ExpectedError> {
     let bench = Bench::open(device.device.as_ref(), profile.seed, TimeMode::Virtual)?;
     let journal = cleanup::journal_of(&bench)?;
-    let facts = host::of_bench(&bench, flags);
+    let facts = host::of_bench(&bench, flags, &profile);
     let capabilities = host::capabilities(&facts, &profile);
     let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
     let asked = Asked {

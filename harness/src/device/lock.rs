@@ -1,7 +1,7 @@
 //! One run per physical GPU: an advisory lock on a file that every user can reach.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -62,14 +62,7 @@ impl GpuLock {
             path: path.display().to_string(),
             source,
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o666)
-            .open(&path)
-            .map_err(io)?;
+        let mut file = open(&path).map_err(io)?;
         // The creator's mask may have kept others out; only the owner can mend that, and need not.
         let _ = file.set_permissions(std::fs::Permissions::from_mode(0o666));
         match file.try_lock() {
@@ -92,6 +85,25 @@ impl GpuLock {
         file.rewind().map_err(io)?;
         writeln!(file, "process {}", std::process::id()).map_err(io)?;
         Ok(Self { _file: file })
+    }
+}
+
+/// Opens a file of anybody's, or makes it. Never both in one call: in a folder that is everybody's
+/// the kernel refuses to open somebody else's file for whoever would also make it
+/// (`fs.protected_regular`, proc_sys_fs(5)), and two users would hold two locks.
+fn open(path: &Path) -> std::io::Result<File> {
+    loop {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let mut fresh = OpenOptions::new();
+        fresh.read(true).write(true).create_new(true).mode(0o666);
+        match fresh.open(path) {
+            // Somebody was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use gpubench_virtual_gpu::device::{Device, DeviceError};
+use gpubench_virtual_gpu::life::own_uid;
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
 use gpubench_virtual_gpu::mpsd;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
@@ -208,7 +209,8 @@ fn place() -> Result<(PathBuf, File), VirtualGpuError> {
     Err(VirtualGpuError::NoPlace(tried.join(", ")))
 }
 
-/// Cache, runtime, then temporary folder: any of them may forbid execution.
+/// Folders of ours in the cache, the runtime, then the temporary folder: any of them may forbid
+/// execution. The last is everybody's, so that each user needs a name of their own there.
 fn places() -> Vec<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -219,15 +221,15 @@ fn places() -> Vec<PathBuf> {
     cache
         .into_iter()
         .chain(variable("XDG_RUNTIME_DIR"))
-        .chain([std::env::temp_dir()])
+        .map(|folder| folder.join("gpubench"))
+        .chain([std::env::temp_dir().join(format!("gpubench-{}", own_uid()))])
         .collect()
 }
 
 fn try_place(parent: &Path) -> Option<(PathBuf, File)> {
-    let parent = parent.join("gpubench");
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(&parent).ok()?;
-    sweep(&parent);
+    builder.recursive(true).mode(0o700).create(parent).ok()?;
+    sweep(parent);
     let root = parent.join(format!("virtual-gpu-{}-{}", std::process::id(), nonce()));
     let lib = root.join("lib");
     // The lock comes first: a folder without one is a dead run's to whoever sweeps.

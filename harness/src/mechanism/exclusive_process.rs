@@ -15,7 +15,7 @@ use gpubench_record::Proof;
 
 use super::exclusive::alone;
 use super::host::{Change, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, during};
+use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, during};
 use super::{device_is_cut, held_by_others, settings_locked, waived};
 use crate::plan::Availability;
 
@@ -42,19 +42,11 @@ impl Mechanism for ExclusiveProcess {
             let reason = "nobody is there to be refused: tenants is 1";
             return waived(reason, Some("tenants = 2"));
         }
-        let is_set = facts.compute_mode.as_deref() == Some(MODE);
-        let locked = || settings_locked(facts, "compute mode");
-        if !is_set && let Some(waived) = locked() {
-            return waived;
-        }
-        held_by_others(facts, "nobody can have it alone").unwrap_or(Availability::Available)
+        not_settable(facts, "nobody can have it alone").unwrap_or(Availability::Available)
     }
 
     fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        if asked.facts.compute_mode.as_deref() == Some(MODE) {
-            return Vec::new();
-        }
-        vec![format!("compute mode of the GPU to {MODE}")]
+        change(asked).into_iter().collect()
     }
 
     fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
@@ -65,11 +57,7 @@ impl Mechanism for ExclusiveProcess {
     }
 
     fn enter(&self, _asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let found = guard.host().compute_mode()?;
-        if found != MODE {
-            let set = MODE.to_owned();
-            guard.make(Change::ComputeMode { found, set })?;
-        }
+        set(guard)?;
         Ok(InForce::default())
     }
 
@@ -85,8 +73,35 @@ impl Mechanism for ExclusiveProcess {
     }
 }
 
-/// Whether every neighbour was turned away, and with the code that stands for it.
-fn refused(seen: &Seen) -> Proof {
+/// Why the mode cannot be in force, and what comes of those who are there; nothing if it can.
+pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Availability> {
+    let is_set = facts.compute_mode.as_deref() == Some(MODE);
+    let locked = if is_set {
+        None
+    } else {
+        settings_locked(facts, "compute mode")
+    };
+    locked.or_else(|| held_by_others(facts, consequence))
+}
+
+/// What setting the mode changes on the host; nothing where it is in force already.
+pub(super) fn change(asked: &Asked<'_>) -> Option<String> {
+    let is_set = asked.facts.compute_mode.as_deref() == Some(MODE);
+    (!is_set).then(|| format!("compute mode of the GPU to {MODE}"))
+}
+
+/// Sets the mode, if it is not in force already.
+pub(super) fn set(guard: &mut Guard) -> Result<(), HostError> {
+    let found = guard.host().compute_mode()?;
+    if found != MODE {
+        let set = MODE.to_owned();
+        guard.make(Change::ComputeMode { found, set })?;
+    }
+    Ok(())
+}
+
+/// Whether everybody else was turned away, and with the code that stands for it.
+pub(super) fn refused(seen: &Seen) -> Proof {
     let turned_away = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
     let holds = !seen.knocks.is_empty() && seen.knocks.iter().all(|(_, code)| turned_away(code));
     let told: Vec<String> = seen
@@ -100,13 +115,13 @@ fn refused(seen: &Seen) -> Proof {
     let evidence = if told.is_empty() {
         "nobody asked for a context".to_owned()
     } else {
-        format!("while the victim has a context, {}", told.join(", "))
+        format!("while tenants have the device, {}", told.join(", "))
     };
     during("a second process is refused with 46", holds, evidence)
 }
 
 /// Whether the mode is in force while samples are taken.
-fn mode(seen: &Seen) -> Proof {
+pub(super) fn mode(seen: &Seen) -> Proof {
     let told = seen.compute_mode.as_deref();
     let evidence = format!("NVML tells {}", told.unwrap_or("nothing"));
     during("the compute mode", told == Some(MODE), evidence)

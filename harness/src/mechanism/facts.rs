@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::control_groups::ControlGroups;
 use super::elf;
 use super::host::command::on_path;
 use super::host::mps_control;
@@ -42,12 +43,14 @@ pub struct HostFacts {
     pub mps_control: Option<PathBuf>,
     /// The command that sets the time slice.
     pub nvidia_smi: Option<PathBuf>,
+    /// The tree of control groups; absent where there is none of the second version.
+    pub control_groups: Option<ControlGroups>,
     /// HAMi's library, with its hash.
     pub hami: Option<HamiLibrary>,
     /// `--hami-lib`, whether it is there or not.
     pub hami_asked: Option<PathBuf>,
-    /// Whether tenants are a static binary, into which nothing can be preloaded.
-    pub static_binary: bool,
+    /// Programs of the tenants that are static binaries, into which nothing can be preloaded.
+    pub static_programs: Vec<PathBuf>,
     /// Whether the user allowed changes of device settings.
     pub allow_reconfigure: bool,
     /// Whether the driver would let this user change them.
@@ -83,10 +86,14 @@ pub struct Label {
 pub struct Said {
     /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
+    /// The user's own program, as a shell reads it.
+    pub program: Option<String>,
     /// `--allow-reconfigure`.
     pub allow_reconfigure: bool,
     /// Whether the driver would let this user change device settings.
     pub may_change_settings: bool,
+    /// The tree of control groups that stands in for the host's.
+    pub control_groups: Option<PathBuf>,
     /// Folders in which the virtual GPU offers what a host would have installed.
     pub virtual_folders: Vec<PathBuf>,
 }
@@ -130,15 +137,26 @@ impl HostFacts {
             mig_problem,
             mps_control: on_path(mps_control::PROGRAM),
             nvidia_smi: on_path("nvidia-smi"),
+            control_groups: ControlGroups::find(said.control_groups.as_deref()),
             hami: find_hami(said),
             hami_asked: said.hami_lib.clone(),
-            static_binary: cfg!(target_feature = "crt-static"),
+            static_programs: static_programs(said),
             allow_reconfigure: said.allow_reconfigure,
             may_change_settings: said.may_change_settings,
             holders: nvml.compute_pids().unwrap_or_default(),
             labels: labels(nvml),
         }
     }
+}
+
+/// This very program, which tenants are, and the user's own, as far as they are static binaries.
+fn static_programs(said: &Said) -> Vec<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let users = said.program.as_deref().and_then(elf::program_of);
+    let all = own.into_iter().chain(users);
+    // What cannot be read or is no such file says nothing; the proof in the tenant decides.
+    all.filter(|path| elf::is_static(path) == Some(true))
+        .collect()
 }
 
 fn find_hami(said: &Said) -> Option<HamiLibrary> {

@@ -23,7 +23,8 @@ use super::mps_quota::over_limit;
 use super::{
     Asked, InForce, Mechanism, ProgramSeen, Questions, Seen, Stage, TenantEnv, TenantSeen,
 };
-use super::{device_is_cut, during, private, program, sharing_is_off, waived};
+use super::{device_is_cut, during, private, program, sharing_is_off};
+use super::{too_little_for_share, waived};
 use crate::plan::Availability;
 
 /// See the module.
@@ -54,9 +55,10 @@ impl Mechanism for Hami {
         if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
-        if facts.static_binary {
+        if let Some(program) = facts.static_programs.first() {
+            let shown = program.display();
             return waived(
-                "this gpubench is a static binary, into which nothing can be preloaded",
+                format!("{shown} is a static binary, into which nothing can be preloaded"),
                 Some("a build for a dynamic target"),
             );
         }
@@ -75,17 +77,10 @@ impl Mechanism for Hami {
                 return waived("libvgpu.so was not found", Some("--hami-lib PATH"));
             }
         }
-        let share = asked.profile.share.value();
         let options = &asked.profile.hami;
-        for (what, pct) in [("memory", options.memory_pct), ("SMs", options.sm_pct)] {
-            if f64::from(pct) / 100.0 < share {
-                return waived(
-                    format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
-                    Some("a larger percentage, or a smaller share"),
-                );
-            }
-        }
-        Availability::Available
+        too_little_for_share(asked, "memory", options.memory_pct)
+            .or_else(|| too_little_for_share(asked, "SMs", options.sm_pct))
+            .unwrap_or(Availability::Available)
     }
 
     fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
@@ -231,7 +226,7 @@ fn limiter(seen: &Seen) -> Proof {
 }
 
 /// Whether the memory that every tenant sees is its limit.
-fn memory(limit_mib: u64, seen: &Seen) -> Proof {
+pub(super) fn memory(limit_mib: u64, seen: &Seen) -> Proof {
     let told: Vec<Option<u64>> = seen
         .tenants
         .iter()

@@ -14,6 +14,8 @@ pub struct InForce {
     pub partitions: Vec<String>,
     /// MIG instance of each place, the victim's first.
     pub instances: Vec<Instance>,
+    /// Control group of each place, the victim's first; empty where tenants are in none.
+    pub groups: Vec<PathBuf>,
     /// A private folder.
     pub folder: Option<PathBuf>,
 }
@@ -34,15 +36,11 @@ impl InForce {
     #[must_use]
     pub fn clients(&self, servers: &[u32]) -> Option<Result<Vec<u32>, String>> {
         let daemon = self.daemon.as_ref()?;
-        let mut all = Vec::new();
-        for &server in servers {
-            match mps_control::clients(daemon, server) {
-                Ok(clients) => all.extend(clients),
-                Err(error) => return Some(Err(error.to_string())),
-            }
-        }
-        all.sort_unstable();
-        Some(Ok(all))
+        let listed = mps_control::clients(daemon, servers);
+        Some(listed.map_err(|error| error.to_string()).map(|mut all| {
+            all.sort_unstable();
+            all
+        }))
     }
 
     /// Control daemons of ours, by process id: those that live in its folder and are no servers.

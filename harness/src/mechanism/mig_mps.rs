@@ -36,7 +36,7 @@ impl Mechanism for MigMps {
 
     fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
         let mut changes = mig::changes(asked, mig::layout(asked, &asked.profile.mig_mps.layout, 1));
-        changes.extend(mps::Mps.host_changes(asked));
+        changes.push(mps::DAEMON.to_owned());
         changes
     }
 
@@ -55,7 +55,7 @@ impl Mechanism for MigMps {
         let uuid = uuid.map(|compute| compute.uuid.clone()).ok_or_else(|| {
             ControlError::new("starting the MPS daemon", "the instance has no device")
         })?;
-        let daemon = mps::start(guard, &uuid, false)?;
+        let daemon = mps::start(guard, &uuid, mps::Form::Plain)?;
         Ok(InForce {
             daemon: Some(daemon),
             instances,

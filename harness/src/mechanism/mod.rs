@@ -4,6 +4,7 @@
 //! What can be told of a mechanism without a host stands in `catalogue`. To add one, add its file,
 //! its `mod` line and its line in [`CATALOGUE`].
 
+pub mod control_groups;
 mod elf;
 mod exclusive;
 mod exclusive_process;
@@ -18,6 +19,7 @@ mod mig_mps;
 #[cfg(test)]
 mod mig_tests;
 mod mps;
+mod mps_memory;
 mod mps_quota;
 mod mps_static;
 mod private;
@@ -121,6 +123,11 @@ pub trait Mechanism: Sync {
         false
     }
 
+    /// Whether somebody who is none of its tenants shall ask for a context while theirs are open.
+    fn refuses_strangers(&self, _asked: &Asked<'_>) -> bool {
+        false
+    }
+
     /// What its tenants shall tell.
     fn questions(&self, _asked: &Asked<'_>) -> Questions {
         Questions::default()
@@ -154,6 +161,7 @@ pub const CATALOGUE: &[&dyn Mechanism] = &[
     &mps::Mps,
     &mps_quota::MpsQuota,
     &mps_static::MpsStatic,
+    &mps_memory::MpsMemory,
     &mig::Mig,
     &mig_mps::MigMps,
     &hami::Hami,
@@ -195,6 +203,17 @@ fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availability> {
         waived(
             format!("changing the {what} takes CAP_SYS_ADMIN, which this user does not have"),
             Some("run as root"),
+        )
+    })
+}
+
+/// Why a tenant cannot have the share that the victim abides by; nothing if it can.
+fn too_little_for_share(asked: &Asked<'_>, what: &str, pct: u32) -> Option<Availability> {
+    let share = asked.profile.share.value();
+    (f64::from(pct) / 100.0 < share).then(|| {
+        waived(
+            format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
+            Some("a larger percentage, or a smaller share"),
         )
     })
 }

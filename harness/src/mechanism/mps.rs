@@ -5,6 +5,11 @@
 //! cells run beside the idle server. It is started with `nvidia-cuda-mps-control -d` (there is no
 //! `nvidia-smi -mps 1`), before any tenant, and ends with `quit`.
 //!
+//! The vendor recommends the compute mode EXCLUSIVE_PROCESS with it, which MPS does not need: the
+//! server is then the one process that is let in, and nobody gets round it. As an option the mode
+//! is set before the daemon starts and put back after it has ended; whoever is no client and asks
+//! for a context must then be refused, which is proved by asking.
+//!
 //! A client that does not reach its daemon silently runs without it. The proof is therefore that
 //! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
 //! clients, lists no tenant less.
@@ -27,18 +32,24 @@ const CAPABILITY_MIN: (i32, i32) = (7, 0);
 const CLIENTS_MAX: u32 = 60;
 const CLIENTS_MAX_BEFORE_13_1: u32 = 48;
 const CUDA_13_1: i32 = 13010;
+/// What every one of them changes on the host.
+pub(super) const DAEMON: &str = "an MPS daemon of its own, in a private folder";
 
 impl Mechanism for Mps {
     fn name(&self) -> &'static str {
         "mps"
     }
 
+    fn variant(&self, asked: &Asked<'_>) -> String {
+        variant(asked, self.name(), Vec::new())
+    }
+
     fn availability(&self, asked: &Asked<'_>) -> Availability {
         availability(asked)
     }
 
-    fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
-        vec!["an MPS daemon of its own, in a private folder".to_owned()]
+    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
+        changes(asked)
     }
 
     fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
@@ -46,7 +57,8 @@ impl Mechanism for Mps {
     }
 
     fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let daemon = start(guard, &asked.facts.uuid, false)?;
+        enter_mode(asked, guard)?;
+        let daemon = start(guard, &asked.facts.uuid, Form::Plain)?;
         Ok(InForce {
             daemon: Some(daemon),
             ..InForce::default()
@@ -57,18 +69,66 @@ impl Mechanism for Mps {
         client_env(set_up)
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        clients(seen)
+    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
+        is_guarded(asked)
     }
+
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        proofs(asked, seen)
+    }
+}
+
+/// Whether nobody but the server is to be let in.
+pub(super) fn is_guarded(asked: &Asked<'_>) -> bool {
+    asked.profile.mps.exclusive_process
+}
+
+/// A variant's text: the mechanism's own options, and the one that all of them have.
+pub(super) fn variant(asked: &Asked<'_>, name: &str, mut options: Vec<String>) -> String {
+    if is_guarded(asked) {
+        options.push("exclusive-process".to_owned());
+    }
+    if options.is_empty() {
+        return name.to_owned();
+    }
+    format!("{name}[{}]", options.join(","))
+}
+
+/// What it changes on the host, one line each.
+pub(super) fn changes(asked: &Asked<'_>) -> Vec<String> {
+    let mut changes = vec![DAEMON.to_owned()];
+    if is_guarded(asked) {
+        changes.extend(exclusive_process::change(asked));
+    }
+    changes
+}
+
+/// Sets the compute mode, where nobody but the server is to be let in.
+pub(super) fn enter_mode(asked: &Asked<'_>, guard: &mut Guard) -> Result<(), HostError> {
+    if is_guarded(asked) {
+        exclusive_process::set(guard)?;
+    }
+    Ok(())
+}
+
+/// What was seen of the clients and, where nobody but the server is to be let in, of the stranger.
+pub(super) fn proofs(asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+    let mut proofs = clients(seen);
+    if !proofs.is_empty() && is_guarded(asked) {
+        proofs.push(exclusive_process::refused(seen));
+        proofs.push(exclusive_process::mode(seen));
+    }
+    proofs
 }
 
 /// The stage of every mechanism that runs under a plain daemon.
 pub(super) fn stage(asked: &Asked<'_>) -> Stage {
     // Where one process alone is let in, a server that waits keeps native tenants out.
     let mode = asked.facts.compute_mode.as_deref();
+    let alone = is_guarded(asked) || mode == Some(exclusive_process::MODE);
     Stage {
-        key: "mps".to_owned(),
-        plain_too: mode != Some(exclusive_process::MODE),
+        key: variant(asked, "mps", Vec::new()),
+        plain_too: !alone,
     }
 }
 
@@ -79,7 +139,17 @@ pub(super) fn availability(asked: &Asked<'_>) -> Availability {
     if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
         return waived;
     }
-    daemon_available(asked).unwrap_or(Availability::Available)
+    daemon_available(asked)
+        .or_else(|| unguarded(asked))
+        .unwrap_or(Availability::Available)
+}
+
+/// Why the server cannot be the one that is let in, where that is asked for; nothing if it can.
+fn unguarded(asked: &Asked<'_>) -> Option<Availability> {
+    if !is_guarded(asked) {
+        return None;
+    }
+    exclusive_process::not_settable(asked.facts, "the server could not be the only one")
 }
 
 /// Why no daemon can serve anything here; nothing if one can.
@@ -111,12 +181,19 @@ pub(super) fn daemon_available(asked: &Asked<'_>) -> Option<Availability> {
     })
 }
 
+/// What a daemon is started as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Its server comes with the first client.
+    Plain,
+    /// SMs are partitioned.
+    Static,
+    /// Of the third version: its servers have names.
+    Named,
+}
+
 /// Starts a daemon in a private folder of its own.
-pub(super) fn start(
-    guard: &mut Guard,
-    device: &str,
-    static_partitions: bool,
-) -> Result<DaemonPlace, HostError> {
+pub(super) fn start(guard: &mut Guard, device: &str, form: Form) -> Result<DaemonPlace, HostError> {
     let folder = private::short_folder().ok_or_else(|| {
         let what = "no private folder is short enough for its sockets";
         ControlError::new("starting the MPS daemon", what)
@@ -125,7 +202,8 @@ pub(super) fn start(
         pipes: folder.join("pipe"),
         logs: folder.join("log"),
         device: device.to_owned(),
-        static_partitions,
+        static_partitions: form == Form::Static,
+        protocol: if form == Form::Named { 3 } else { 2 },
     };
     for path in [&folder, &daemon.pipes, &daemon.logs] {
         guard.make(Change::Folder { path: path.clone() })?;
@@ -166,9 +244,9 @@ pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
         Some(Ok(listed)) => {
             let missing = missing(listed);
             let evidence = if missing.is_empty() {
-                format!("get_client_list names all of {:?}", seen.ours)
+                format!("the daemon lists all of {:?}", seen.ours)
             } else {
-                format!("get_client_list names {listed:?}, without {missing:?}")
+                format!("the daemon lists {listed:?}, without {missing:?}")
             };
             during(CHECK, missing.is_empty(), evidence)
         }

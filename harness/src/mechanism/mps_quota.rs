@@ -10,7 +10,7 @@ use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
 use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv};
-use super::{during, mps, program, waived};
+use super::{during, mps, program, too_little_for_share};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
@@ -32,24 +32,18 @@ impl Mechanism for MpsQuota {
         if options.neighbours == Priority::BelowNormal {
             parts.push("neighbours=below-normal".to_owned());
         }
-        format!("mps-quota[{}]", parts.join(","))
+        mps::variant(asked, self.name(), parts)
     }
 
     fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let (options, share) = (&asked.profile.mps_quota, asked.profile.share.value());
-        for (what, pct) in [("SMs", options.pct), ("device memory", options.memory_pct)] {
-            if f64::from(pct) / 100.0 < share {
-                return waived(
-                    format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
-                    Some("a larger percentage, or a smaller share"),
-                );
-            }
-        }
-        mps::availability(asked)
+        let options = &asked.profile.mps_quota;
+        too_little_for_share(asked, "SMs", options.pct)
+            .or_else(|| too_little_for_share(asked, "device memory", options.memory_pct))
+            .unwrap_or_else(|| mps::availability(asked))
     }
 
     fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        mps::Mps.host_changes(asked)
+        mps::changes(asked)
     }
 
     fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
@@ -74,6 +68,10 @@ impl Mechanism for MpsQuota {
         env
     }
 
+    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
+        mps::is_guarded(asked)
+    }
+
     fn questions(&self, asked: &Asked<'_>) -> Questions {
         Questions {
             census: true,
@@ -91,7 +89,7 @@ impl Mechanism for MpsQuota {
     }
 
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::clients(seen);
+        let mut proofs = mps::proofs(asked, seen);
         if proofs.is_empty() {
             return proofs;
         }

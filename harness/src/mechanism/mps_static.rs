@@ -30,10 +30,11 @@ impl Mechanism for MpsStatic {
     }
 
     fn variant(&self, asked: &Asked<'_>) -> String {
-        match asked.profile.mps_static.chunks {
-            0 => "mps-static[chunks=even]".to_owned(),
-            chunks => format!("mps-static[chunks={chunks}]"),
-        }
+        let chunks = match asked.profile.mps_static.chunks {
+            0 => "chunks=even".to_owned(),
+            chunks => format!("chunks={chunks}"),
+        };
+        mps::variant(asked, self.name(), vec![chunks])
     }
 
     fn availability(&self, asked: &Asked<'_>) -> Availability {
@@ -51,7 +52,7 @@ impl Mechanism for MpsStatic {
     }
 
     fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        mps::Mps.host_changes(asked)
+        mps::changes(asked)
     }
 
     fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
@@ -65,7 +66,8 @@ impl Mechanism for MpsStatic {
 
     fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         let uuid = &asked.facts.uuid;
-        let daemon = mps::start(guard, uuid, true)?;
+        mps::enter_mode(asked, guard)?;
+        let daemon = mps::start(guard, uuid, mps::Form::Static)?;
         let tenants = asked.profile.tenants;
         let chunks = match asked.profile.mps_static.chunks {
             0 => even_chunks(&mps_control::ask(&daemon, "lspart")?, uuid, tenants)?,
@@ -92,6 +94,10 @@ impl Mechanism for MpsStatic {
         env
     }
 
+    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
+        mps::is_guarded(asked)
+    }
+
     fn questions(&self, _asked: &Asked<'_>) -> Questions {
         Questions {
             census: true,
@@ -99,8 +105,8 @@ impl Mechanism for MpsStatic {
         }
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::clients(seen);
+    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
+        let mut proofs = mps::proofs(asked, seen);
         if !proofs.is_empty() {
             proofs.push(apart(seen));
             proofs.extend(program::handed(seen));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Longest path of a Unix socket, the terminating zero left out (`sun_path` in sys/un.h is 108).
 const SOCKET_PATH_MAX: usize = 107;
 /// The longest name that MPS gives to a socket in its folder.
-const LONGEST_SOCKET: &str = "pipe/control_privileged";
+const LONGEST_SOCKET: &str = "pipe/tenants/p999/control_privileged";
 
 /// A folder that is not there yet, short enough for sockets inside: in the user's runtime folder,
 /// else in a temporary one.

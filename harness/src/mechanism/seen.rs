@@ -25,8 +25,8 @@ pub struct Seen {
     /// Clients of our MPS daemon, as it lists them itself, or why it did not; absent where there is
     /// no daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
-    /// Neighbours that asked for a context which their mechanism denies them, by name, with the
-    /// `CUresult` of the refusal; none for one that got it.
+    /// Who asked for a context which the mechanism denies them, neighbours or a stranger, by name,
+    /// with the `CUresult` of the refusal; none for one that got it.
     pub knocks: Vec<(String, Option<i32>)>,
     /// Compute mode of the device in the middle of the cell; absent if NVML did not tell.
     pub compute_mode: Option<String>,

@@ -297,7 +297,7 @@ fn too_little_time_names_the_smallest_that_would_do() -> TestResult {
     else {
         return Err("a plan of 160 cells fitted into 10 s".into());
     };
-    assert_eq!((cells, needed), (160, Span::from_ms(160 * 470)));
+    assert_eq!((cells, needed), (160, Span::from_ms(160 * 360)));
     let enough = plan(
         &Profile {
             device_time: needed,

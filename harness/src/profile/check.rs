@@ -55,6 +55,7 @@ fn options(profile: &Profile) -> Result<(), Fault> {
     for (key, pct) in [
         ("mps-quota.pct", profile.mps_quota.pct),
         ("mps-quota.memory_pct", profile.mps_quota.memory_pct),
+        ("mps-memory.memory_pct", profile.mps_memory.memory_pct),
         ("hami.memory_pct", profile.hami.memory_pct),
         ("hami.sm_pct", profile.hami.sm_pct),
     ] {

@@ -25,8 +25,8 @@ pub use error::ProfileError;
 pub use hash::profile_hash;
 pub use load::{Overrides, load, parse};
 use options::{
-    ForeignOptions, HamiOptions, MigMpsOptions, MigOptions, MpsQuotaOptions, MpsStaticOptions,
-    TimeSlicingOptions,
+    ForeignOptions, HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions,
+    MpsQuotaOptions, MpsStaticOptions, TimeSlicingOptions,
 };
 use units::{Share, Span};
 pub use wanted::Wanted;
@@ -97,12 +97,17 @@ pub struct Profile {
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,
+    /// Options of every mechanism with an MPS server of the whole device.
+    pub mps: MpsOptions,
     /// Options of the mechanism `mps-quota`.
     #[serde(rename = "mps-quota")]
     pub mps_quota: MpsQuotaOptions,
     /// Options of the mechanism `mps-static`.
     #[serde(rename = "mps-static")]
     pub mps_static: MpsStaticOptions,
+    /// Options of the mechanism `mps-memory`.
+    #[serde(rename = "mps-memory")]
+    pub mps_memory: MpsMemoryOptions,
     /// Options of the mechanism `mig`.
     pub mig: MigOptions,
     /// Options of the mechanism `mig-mps`.

@@ -61,6 +61,15 @@ impl Slice {
     }
 }
 
+/// `[mps]`: how every MPS server of the whole device is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MpsOptions {
+    /// Whether the compute mode is EXCLUSIVE_PROCESS meanwhile, so that nobody gets round the
+    /// server.
+    pub exclusive_process: bool,
+}
+
 /// `[mps-quota]`: an MPS server that caps each client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +98,38 @@ pub enum Priority {
 pub struct MpsStaticOptions {
     /// Chunks of SMs for each tenant; 0 divides what the device has evenly.
     pub chunks: u32,
+}
+
+/// `[mps-memory]`: an MPS server of the third version of the interface, with memory limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MpsMemoryOptions {
+    /// Most memory of each tenant, as a percentage of the device: 1 to 100.
+    pub memory_pct: u32,
+    /// Who holds a tenant to it: `cgroup`, the driver, by the tenant's control group; or
+    /// `namespace`, the MPS server, by the namespace that the tenant connects to.
+    pub by: LimitBy,
+}
+
+/// Who holds a tenant to its memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitBy {
+    /// The driver, by the tenant's control group.
+    Cgroup,
+    /// The MPS server, by the namespace that the tenant connects to.
+    Namespace,
+}
+
+impl LimitBy {
+    /// The word in profiles and variants.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Namespace => "namespace",
+        }
+    }
 }
 
 /// `[mig]`: hardware instances of the device.

@@ -33,8 +33,8 @@ const WRONG: &[(&str, &str)] = &[
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
          load, slo, bursts, doses, device_time, telemetry_period, probe_windows, blocks, cell, \
-         cell_min, faults, thresholds, foreign, time-slicing, mps-quota, mps-static, mig, mig-mps, \
-         hami)",
+         cell_min, faults, thresholds, foreign, time-slicing, mps, mps-quota, mps-static, \
+         mps-memory, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -89,8 +89,8 @@ const WRONG: &[(&str, &str)] = &[
     (
         "version = 1\nmechanisms = [\"mpx\"]\n",
         "profile mine.toml:2: key `mechanisms`: unknown mechanism \"mpx\" (accepted: \
-         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mig, \
-         mig-mps, hami, green-context, stream-priority)",
+         exclusive, exclusive-process, time-slicing, mps, mps-quota, mps-static, mps-memory, \
+         mig, mig-mps, hami, green-context, stream-priority)",
     ),
     (
         "version = 1\naxes = []\n",
@@ -155,7 +155,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[cell]\nclosed = \"100ms\"\n",
-        "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 150ms to 1h)",
+        "profile mine.toml:3: key `cell.closed`: 100ms is too little (accepted: 125ms to 1h)",
     ),
     (
         "version = 1\n[thresholds]\nretention_l3 = 0.7\n",

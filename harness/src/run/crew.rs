@@ -1,5 +1,6 @@
 //! The tenants of a run: who they are, which contexts are open, and fresh ones for those that died.
 
+mod stranger;
 mod told;
 
 use std::time::Duration;
@@ -10,8 +11,10 @@ use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
 use gpubench_workloads::foreign::READY_NS_MAX;
 
 use super::{Run, RunError};
+use crate::mechanism::control_groups;
 use crate::mechanism::{InForce, Mechanism, Questions, TenantEnv, TenantSeen};
-use crate::tenant::{Farewell, Tenant, TenantError};
+use crate::tenant::{Farewell, SpawnError, Tenant, TenantError};
+pub use stranger::ask_guest;
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -32,6 +35,8 @@ pub struct Crew {
     told: Vec<TenantSeen>,
     /// Who asked in vain beside the victim's context, and what the answer was.
     knocks: Vec<(String, Option<i32>)>,
+    /// Somebody who is none of them, where the mechanism is to keep everybody else out.
+    stranger: Option<Tenant>,
     terms: Terms,
 }
 
@@ -49,6 +54,8 @@ pub struct Terms {
     pub inside: Vec<Inside>,
     /// Whether the victim alone gets a context and everybody else asks for one in vain.
     pub turns_away: bool,
+    /// Whether somebody who is none of them shall ask for a context while theirs are open.
+    pub refuses_strangers: bool,
 }
 
 /// Name of the tenant in a place, as plans name it.
@@ -78,6 +85,7 @@ impl Crew {
             places: (0..count).map(|_| None).collect(),
             told: vec![TenantSeen::default(); count],
             knocks: Vec::new(),
+            stranger: None,
             terms,
         }
     }
@@ -104,6 +112,7 @@ impl Crew {
                 Some(program) => spawner.spawn_foreign(&name, who, extra, &program).await?,
                 None => spawner.spawn(&name, who, extra).await?,
             };
+            self.enlist(place, &tenant)?;
             if self.terms.set_up.daemon.is_some() {
                 let set_up = self.terms.set_up.clone();
                 tenant.on_kill(Farewell::new(move |pid| set_up.before_kill(pid)));
@@ -111,6 +120,20 @@ impl Crew {
             self.settle(run, place, tenant)?;
         }
         Ok(())
+    }
+
+    /// Puts a process into the control group of a place, if there is one, before it opens the
+    /// device. What it starts later is in there too, and nothing in its environment gets it out.
+    fn enlist(&self, place: usize, tenant: &Tenant) -> Result<(), RunError> {
+        let groups = &self.terms.set_up.groups;
+        let group = groups.get(place).or(groups.last());
+        let Some(group) = group.filter(|_| self.terms.mechanism.is_some()) else {
+            return Ok(());
+        };
+        control_groups::join(group, tenant.pid()).map_err(|source| {
+            let tenant = tenant.name().to_owned();
+            RunError::Spawn(SpawnError::Start { tenant, source })
+        })
     }
 
     /// Starts everybody anew in one process if anybody is missing: who shares a process shares its
@@ -166,6 +189,7 @@ impl Crew {
         let spawner = run.setup.spawner.clone();
         let who = participants_of(place);
         let tenant = spawner.spawn(&name_of(place), who, variables).await?;
+        self.enlist(place, &tenant)?;
         self.settle(run, place, tenant)
     }
 
@@ -181,6 +205,7 @@ impl Crew {
         let terms = self.terms.environments.last().cloned().unwrap_or_default();
         let spawner = run.setup.spawner.clone();
         let tenant = spawner.spawn(name, participants_of(place), &terms).await?;
+        self.enlist(place, &tenant)?;
         run.events.append(&RunEvent::TenantStarted {
             tenant: name.to_owned(),
             pid: tenant.pid(),
@@ -197,6 +222,9 @@ impl Crew {
         for place in 0..self.places.len() {
             let wanted = place == 0 || !condition.is_native();
             self.set_open(run, place, wanted).await?;
+        }
+        if self.terms.refuses_strangers && !condition.is_native() {
+            self.ask_stranger(run).await?;
         }
         Ok(())
     }
@@ -404,6 +432,7 @@ impl Crew {
 
     /// Ends every tenant.
     pub async fn dismiss(&mut self, run: &mut Run) -> Result<(), RunError> {
+        self.dismiss_stranger(run).await?;
         for place in 0..self.places.len() {
             if let Some(mut tenant) = self.places[place].take() {
                 stop(run, &mut tenant).await?;

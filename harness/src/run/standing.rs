@@ -236,5 +236,6 @@ fn terms(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce)
         questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
         inside: mechanism.map_or_else(Vec::new, |m| m.inside(places)),
         turns_away: mechanism.is_some_and(Mechanism::turns_away),
+        refuses_strangers: mechanism.is_some_and(|m| m.refuses_strangers(&asked)),
     }
 }

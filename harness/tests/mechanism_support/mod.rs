@@ -119,6 +119,26 @@ impl Place {
     }
 }
 
+/// Makes a virtual device that stays when this program is gone, in a cache folder, and returns the
+/// variables with which programs find it. The commands that stand in for the vendor's there are
+/// `program`, which makes it.
+pub fn device_that_stays(
+    program: &Path,
+    machine: &Path,
+    cache: &Path,
+) -> std::io::Result<Vec<(String, String)>> {
+    let made = Command::new(program)
+        .args(["virtual-gpu", "env", "--machine"])
+        .arg(machine)
+        .env("XDG_CACHE_HOME", cache)
+        .output()?;
+    let variable = |line: &str| {
+        let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
+        Some((name.to_owned(), value.trim_matches('\'').to_owned()))
+    };
+    Ok(text(&made.stdout).lines().filter_map(variable).collect())
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

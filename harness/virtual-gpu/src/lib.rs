@@ -4,9 +4,11 @@
 //! turn it is in virtual time, `shm` the file in which several processes share it, `device` one
 //! process's handle on it, `kernel_log` what the host's log would say of it, `exports` what keeps
 //! memory that is passed on. `mig` divides a device, `mps` joins processes on it, and `mpsd` are
-//! the programs that do so on a user's behalf. `ptx` executes kernels. `abi` is what programs see.
+//! the programs that do so on a user's behalf; `cgroup` limits the memory of several together.
+//! `ptx` executes kernels. `abi` is what programs see.
 
 pub mod abi;
+pub mod cgroup;
 pub mod compute_mode;
 pub mod contents;
 pub mod cost;

@@ -1,8 +1,9 @@
 //! Who has which part of device memory.
 
+use crate::cgroup;
 use crate::exports::Export;
 use crate::machine::Machine;
-use crate::state::{Allocation, NONE, State};
+use crate::state::{Allocation, Context, NONE, State};
 
 /// Allocations of this size and more take whole large pages.
 const LARGE: u64 = 1 << 20;
@@ -71,9 +72,47 @@ pub fn context_bytes(state: &State, context: u32) -> u64 {
 #[must_use]
 pub fn free_for(state: &State, context: u32) -> u64 {
     let free = free_bytes(state, instance_of(state, context));
-    match state.contexts.rows[context as usize].memory_limit {
+    let row = &state.contexts.rows[context as usize];
+    let free = free.min(group_room(state, row));
+    match row.memory_limit {
         0 => free,
         limit => free.min(limit.saturating_sub(context_bytes(state, context))),
+    }
+}
+
+/// Bytes that the limit of a context's control group leaves to its processes; all there are
+/// without one.
+#[must_use]
+pub fn group_room(state: &State, of: &Context) -> u64 {
+    let Some(limits) = cgroup::limits(state, of.memory_group).filter(|row| row.hard_bytes > 0)
+    else {
+        return u64::MAX;
+    };
+    let taken = group_bytes(state, of);
+    limits.enforced_bytes.saturating_sub(taken)
+}
+
+/// Bytes that all contexts of a context's control group have.
+#[must_use]
+pub fn group_bytes(state: &State, of: &Context) -> u64 {
+    let contexts = state.contexts.live().iter().zip(0_u32..);
+    contexts
+        .filter(|(context, _)| context.live && context.memory_group == of.memory_group)
+        .map(|(_, slot)| context_bytes(state, slot))
+        .sum()
+}
+
+/// All the memory that a context may have of so much, by its own limit and by that of its control
+/// group.
+#[must_use]
+pub fn within_limits(state: &State, context: &Context, all: u64) -> u64 {
+    let own = match context.memory_limit {
+        0 => all,
+        limit => all.min(limit),
+    };
+    match cgroup::limits(state, context.memory_group).map_or(0, |limits| limits.hard_bytes) {
+        0 => own,
+        limit => own.min(limit),
     }
 }
 
@@ -112,10 +151,7 @@ pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
 #[must_use]
 pub fn total_for(state: &State, context: u32) -> u64 {
     let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
-    match state.contexts.rows[context as usize].memory_limit {
-        0 => all,
-        limit => all.min(limit),
-    }
+    within_limits(state, &state.contexts.rows[context as usize], all)
 }
 
 /// Gives `bytes` to a context, the first place that fits. `None` when memory is out.

@@ -34,9 +34,27 @@ pub struct Wish {
     pub partition: Option<u32>,
 }
 
-/// Hash of a pipe directory, by which clients find their daemon.
+impl Wish {
+    /// The same within what somebody else allows at most.
+    #[must_use]
+    pub fn within(self, bounds: &Self) -> Self {
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let percentage = least(
+            self.percentage.map(u64::from),
+            bounds.percentage.map(u64::from),
+        );
+        Self {
+            percentage: percentage.and_then(|percent| u32::try_from(percent).ok()),
+            memory_limit: least(self.memory_limit, bounds.memory_limit),
+            priority: self.priority.or(bounds.priority),
+            partition: self.partition,
+        }
+    }
+}
+
+/// Hash of a folder, by which the state knows it: of the pipe directory of a daemon, for one.
 #[must_use]
-pub fn pipe_hash(dir: &std::path::Path) -> u64 {
+pub fn folder_key(dir: &std::path::Path) -> u64 {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
     let mut first = [0; 8];
@@ -188,7 +206,7 @@ fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
         (0, limit) | (limit, 0) => limit,
         (a, b) => a.min(b),
     };
-    (limit as f64 * (1.0 + machine.defects.mps_memory_overshoot)) as u64
+    machine.defects.let_through(limit)
 }
 
 /// Ends the rows of a daemon, and of its partitions. Its servers go on with the clients they have.

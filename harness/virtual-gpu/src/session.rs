@@ -113,6 +113,7 @@ impl Session {
         std::fs::write(dir.join(MACHINE_FILE), text).map_err(io)?;
         let text = toml::to_string(self).map_err(parse)?;
         std::fs::write(dir.join(SESSION_FILE), text).map_err(io)?;
+        crate::cgroup::make(dir, machine).map_err(io)?;
         let memory = std::fs::File::create_new(dir.join(MEMORY_FILE)).map_err(io)?;
         memory.set_len(machine.memory.total_mib << 20).map_err(io)?;
         let mut state = State::new(self.seed, machine.rules().idle_power_mw);

@@ -1,10 +1,11 @@
-//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets, and
-//! the settings that a harness names as a remedy.
+//! `nvidia-smi` as far as harnesses need it: the level of turns, which no call of NVML sets, the
+//! memory limits of control groups, and the settings that a harness names as a remedy.
 //!
 //! Exit codes are those of the vendor's manual page. Its texts are not documented; what programs
 //! look for is the line that names the time slice. Everything else is refused, so that nobody takes
 //! this for the vendor's command.
 
+mod memory;
 mod options;
 mod settings;
 
@@ -40,11 +41,12 @@ pub struct Answer {
 }
 
 /// What is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Wish {
     List,
     Set(u32),
     Change(Setting),
+    Memory(memory::Wish),
 }
 
 /// Runs the command on the device that the environment names, and returns its exit code.
@@ -85,6 +87,7 @@ pub fn answer(args: &[OsString], device: &Device) -> Result<Answer, DeviceError>
         Wish::List => list(device),
         Wish::Set(level) => set(device, level),
         Wish::Change(setting) => settings::answer(setting, device),
+        Wish::Memory(wish) => memory::answer(&wish, device),
     }
 }
 
@@ -93,6 +96,10 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
     let [first, rest @ ..] = args else {
         return Err(refusal(NOT_SUPPORTED, NOT_HERE));
     };
+    if *first == memory::NAME {
+        let (wish, id) = memory::parse(rest)?;
+        return Ok((Wish::Memory(wish), id));
+    }
     if *first != "compute-policy" {
         let (setting, id) = settings::parse(args)?;
         return Ok((Wish::Change(setting), id));
@@ -111,7 +118,7 @@ fn parse<'a>(args: &[&'a str]) -> Result<(Wish, Option<&'a str>), Answer> {
 
 /// What the refusal of everything else says.
 const NOT_HERE: &str = "Not Supported: the virtual GPU's nvidia-smi has compute-policy (-l, \
-                        --set-timeslice), -c, -mig and -r";
+                        --set-timeslice), memory-limits, -c, -mig and -r";
 
 fn invalid(option: &str) -> Answer {
     let text = format!("Invalid combination of input arguments at {option}");

@@ -49,6 +49,18 @@ pub enum Change {
         /// Where it lives.
         daemon: DaemonPlace,
     },
+    /// A control group of our own.
+    ControlGroup {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// The limit on the device memory of a control group of our own.
+    MemoryLimit {
+        /// Folder of the group.
+        group: PathBuf,
+        /// What its processes may have together.
+        hard_mib: u64,
+    },
     /// A private folder.
     Folder {
         /// Which one.
@@ -67,6 +79,25 @@ pub struct DaemonPlace {
     pub device: String,
     /// Whether SMs are partitioned (`-S`).
     pub static_partitions: bool,
+    /// Version of the interface that it speaks.
+    #[serde(default = "second_version")]
+    pub protocol: u32,
+}
+
+/// Journals of daemons of the second version may not say so.
+const fn second_version() -> u32 {
+    2
+}
+
+impl DaemonPlace {
+    /// Name of the one server of a daemon of the third version.
+    pub const SERVER: &str = "tenants";
+
+    /// Where the clients of that server connect.
+    #[must_use]
+    pub fn server_folder(&self) -> PathBuf {
+        self.pipes.join(Self::SERVER)
+    }
 }
 
 /// What making a change brought about.
@@ -91,6 +122,10 @@ impl Change {
                 profile, placement, ..
             } => format!("MIG instance {profile} at {}", placement.start),
             Self::MpsDaemon { daemon } => format!("MPS daemon in {}", daemon.pipes.display()),
+            Self::ControlGroup { path } => format!("control group {}", path.display()),
+            Self::MemoryLimit { group, hard_mib } => {
+                format!("memory limit of {} to {hard_mib} MiB", group.display())
+            }
             Self::Folder { path } => format!("folder {}", path.display()),
         }
     }
@@ -110,6 +145,8 @@ impl Change {
                 return Ok(Made::Instance(made));
             }
             Self::MpsDaemon { daemon } => host.start_mps(daemon)?,
+            Self::ControlGroup { path } => host.make_group(path)?,
+            Self::MemoryLimit { group, hard_mib } => host.limit_group(group, Some(*hard_mib))?,
             Self::Folder { path } => host.make_folder(path)?,
         }
         Ok(Made::Nothing)
@@ -132,10 +169,18 @@ impl Change {
                 // One that waits for a reset is taken back too.
                 let mode = host.mig_mode()?;
                 let made = |mode: MigMode| mode.current == *set || mode.pending == *set;
-                if mode.is_some_and(made) && found != set {
-                    host.set_mig(*found)?;
+                if !mode.is_some_and(made) || found == set {
+                    return Ok(());
                 }
-                Ok(())
+                // With an instance that could not go, the mode would only be marked to go too.
+                if !found
+                    && mode.is_some_and(|mode| mode.current)
+                    && !host.mig_instances()?.is_empty()
+                {
+                    let what = "MIG instances are still there";
+                    return Err(ControlError::new("switching MIG mode off", what));
+                }
+                host.set_mig(*found)
             }
             Self::MigInstance {
                 profile_id,
@@ -155,6 +200,10 @@ impl Change {
                 }
             }
             Self::MpsDaemon { daemon } => host.end_mps(daemon),
+            Self::ControlGroup { path } => host.remove_group(path),
+            // Limits go with their group.
+            Self::MemoryLimit { group, .. } if !group.is_dir() => Ok(()),
+            Self::MemoryLimit { group, .. } => host.limit_group(group, None),
             Self::Folder { path } => host.remove_folder(path),
         }
     }
@@ -162,7 +211,10 @@ impl Change {
     /// Whether it is a setting of the device, which goes with the device.
     #[must_use]
     pub const fn is_of_device(&self) -> bool {
-        !matches!(self, Self::MpsDaemon { .. } | Self::Folder { .. })
+        !matches!(
+            self,
+            Self::MpsDaemon { .. } | Self::ControlGroup { .. } | Self::Folder { .. }
+        )
     }
 }
 

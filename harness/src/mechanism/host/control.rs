@@ -74,6 +74,12 @@ pub trait Control: Send + Sync {
     fn start_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError>;
     /// Ends an MPS control daemon and its servers; one that is not there is ended.
     fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError>;
+    /// Makes a control group; one that is there already is refused.
+    fn make_group(&self, path: &Path) -> Result<(), ControlError>;
+    /// Removes a control group; one that is not there is removed.
+    fn remove_group(&self, path: &Path) -> Result<(), ControlError>;
+    /// Limits the device memory of a control group, or takes its limit back.
+    fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError>;
     /// Makes a folder for the user alone; one that is there already is refused.
     fn make_folder(&self, path: &Path) -> Result<(), ControlError>;
     /// Removes a folder with all that is in it; one that is not there is removed.

@@ -22,6 +22,7 @@ pub struct State {
     pub instances: Vec<Instance>,
     pub daemons: Vec<PathBuf>,
     pub folders: Vec<PathBuf>,
+    pub groups: Vec<(PathBuf, Option<u64>)>,
 }
 
 /// The host.
@@ -185,6 +186,30 @@ impl Control for FakeHost {
     fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
         self.change(|state| {
             state.daemons.retain(|known| *known != daemon.pipes);
+            Ok(())
+        })
+    }
+
+    fn make_group(&self, path: &Path) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.groups.push((path.to_path_buf(), None));
+            Ok(())
+        })
+    }
+
+    fn remove_group(&self, path: &Path) -> Result<(), ControlError> {
+        self.change(|state| {
+            state.groups.retain(|(known, _)| known != path);
+            Ok(())
+        })
+    }
+
+    fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError> {
+        self.change(|state| {
+            let mut groups = state.groups.iter_mut();
+            if let Some(found) = groups.find(|(known, _)| known == group) {
+                found.1 = hard_mib;
+            }
             Ok(())
         })
     }

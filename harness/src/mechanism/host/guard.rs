@@ -191,7 +191,12 @@ fn undo_all(
                 journal.mark(*number)?;
                 steps.done();
             }
-            Err(error) => wrong.push(format!("{}: {error}", change.describe())),
+            Err(error) => {
+                let way = error
+                    .remedy
+                    .map_or_else(String::new, |way| format!(" ({way})"));
+                wrong.push(format!("{}: {error}{way}", change.describe()));
+            }
         }
     }
     if let Some(found) = found {

@@ -53,6 +53,7 @@ fn changes() -> Vec<Change> {
                 logs: PathBuf::from("/private/gpubench/log"),
                 device: GPU.to_owned(),
                 static_partitions: false,
+                protocol: 3,
             },
         },
     ]

@@ -11,6 +11,12 @@ use super::change::DaemonPlace;
 use super::command::{command, on_path, run};
 use super::control::ControlError;
 
+/// The version of the interface with commands of the form MODULE VERB, rather than lines on the
+/// standard input.
+const THIRD: u32 = 3;
+/// The form of a list that programs read.
+const CSV: &str = "--format=csv,noheader";
+
 /// The command.
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
 
@@ -25,9 +31,61 @@ pub fn start(daemon: &DaemonPlace) -> Result<(), ControlError> {
     if daemon.static_partitions {
         command.arg("-S");
     }
+    if daemon.protocol == THIRD {
+        command.args(["-p", "3"]);
+    }
     run(command, "", DOING)?;
     // It is there once it answers.
-    ask(daemon, "get_server_list").map(|_| ())
+    servers(daemon).map(|_| ())
+}
+
+/// Tells a daemon to end with its servers.
+///
+/// # Errors
+/// When it cannot be reached.
+pub fn quit(daemon: &DaemonPlace) -> Result<(), ControlError> {
+    if daemon.protocol == THIRD {
+        return tell(daemon, &["-q"]).map(|_| ());
+    }
+    ask(daemon, "quit").map(|_| ())
+}
+
+/// Makes the one server of a daemon of the third version, for its device.
+///
+/// # Errors
+/// When the daemon refuses, or the server does not come up: a daemon makes one whose device is not
+/// there without a word, and its clients would run without MPS.
+pub fn create_server(daemon: &DaemonPlace) -> Result<(), ControlError> {
+    let device = format!("--allowed-devices={}", daemon.device);
+    tell(daemon, &["server", "create", DaemonPlace::SERVER, &device])?;
+    if servers(daemon)?.is_empty() {
+        let what = "the daemon has no server of it afterwards";
+        return Err(ControlError::new("making an MPS server", what));
+    }
+    Ok(())
+}
+
+/// Makes a namespace in that server whose clients may have so much memory.
+///
+/// # Errors
+/// When the daemon refuses.
+pub fn create_namespace(
+    daemon: &DaemonPlace,
+    name: &str,
+    memory_mib: u64,
+) -> Result<(), ControlError> {
+    let server = format!("--server={}", DaemonPlace::SERVER);
+    let limit = format!("--pinned-memory-limit={memory_mib}M");
+    tell(daemon, &["namespace", "create", name, &server])?;
+    tell(daemon, &["namespace", "set", name, &server, &limit]).map(|_| ())
+}
+
+/// Gives a daemon of the third version a command and returns its answer.
+fn tell(daemon: &DaemonPlace, words: &[&str]) -> Result<String, ControlError> {
+    let doing = format!("asking the MPS daemon for {}", words.join(" "));
+    let mut command = control(daemon, &doing)?;
+    command.args(words);
+    run(command, "", &doing)
 }
 
 /// Sends one command and returns the daemon's answer.
@@ -45,16 +103,28 @@ pub fn ask(daemon: &DaemonPlace, text: &str) -> Result<String, ControlError> {
 /// # Errors
 /// When the daemon cannot be reached, or says something else.
 pub fn servers(daemon: &DaemonPlace) -> Result<Vec<u32>, ControlError> {
+    if daemon.protocol == THIRD {
+        let listed = tell(daemon, &["server", "list", CSV])?;
+        return column(&listed, 2, "server list");
+    }
     pids(&ask(daemon, "get_server_list")?, "get_server_list")
 }
 
-/// The clients of a server, by process id.
+/// The clients of these servers of a daemon, by process id.
 ///
 /// # Errors
 /// When the daemon cannot be reached, or says something else.
-pub fn clients(daemon: &DaemonPlace, server: u32) -> Result<Vec<u32>, ControlError> {
-    let text = ask(daemon, &format!("get_client_list {server}"))?;
-    pids(&text, "get_client_list")
+pub fn clients(daemon: &DaemonPlace, servers: &[u32]) -> Result<Vec<u32>, ControlError> {
+    if daemon.protocol == THIRD {
+        let listed = tell(daemon, &["client", "list", "--all", CSV])?;
+        return column(&listed, 0, "client list");
+    }
+    let mut all = Vec::new();
+    for server in servers {
+        let text = ask(daemon, &format!("get_client_list {server}"))?;
+        all.extend(pids(&text, "get_client_list")?);
+    }
+    Ok(all)
 }
 
 /// Ends a client's connection so that others do not suffer from its end. The client's calls fail
@@ -65,9 +135,13 @@ pub fn clients(daemon: &DaemonPlace, server: u32) -> Result<Vec<u32>, ControlErr
 /// When the daemon cannot be reached.
 pub fn terminate_client(daemon: &DaemonPlace, pid: u32) -> Result<(), ControlError> {
     for server in servers(daemon)? {
-        if clients(daemon, server)?.contains(&pid) {
-            ask(daemon, &format!("terminate_client {server} {pid}"))?;
+        if !clients(daemon, &[server])?.contains(&pid) {
+            continue;
         }
+        if daemon.protocol == THIRD {
+            return tell(daemon, &["client", "terminate", &pid.to_string()]).map(|_| ());
+        }
+        ask(daemon, &format!("terminate_client {server} {pid}"))?;
     }
     Ok(())
 }
@@ -81,6 +155,14 @@ fn control(daemon: &DaemonPlace, doing: &str) -> Result<Command, ControlError> {
         .env("CUDA_MPS_LOG_DIRECTORY", &daemon.logs)
         .env("CUDA_VISIBLE_DEVICES", &daemon.device);
     Ok(command)
+}
+
+/// The process ids in a column of a list that commas divide. Cells before it hold none; what a
+/// process was called with comes last, and may.
+fn column(text: &str, at: usize, what: &str) -> Result<Vec<u32>, ControlError> {
+    let cell = |line| str::split(line, ',').nth(at).unwrap_or(line);
+    let cells: Vec<&str> = text.lines().map(cell).collect();
+    pids(&cells.join("\n"), what)
 }
 
 /// One process id a line, and nothing else.
@@ -98,7 +180,18 @@ fn pids(text: &str, what: &str) -> Result<Vec<u32>, ControlError> {
 
 #[cfg(test)]
 mod tests {
-    use super::pids;
+    use super::{column, pids};
+
+    #[test]
+    fn a_column_is_read_as_far_as_it_holds_process_ids() {
+        let servers = "a,1000,48201,Ready,/run/nvidia-mps/a,GPU-1,-\n";
+        assert_eq!(column(servers, 2, "x"), Ok(vec![48_201]));
+        let clients = "51,a,0,p0,python a,b.py\n52,a,0,p1,x\n";
+        assert_eq!(column(clients, 0, "x"), Ok(vec![51, 52]));
+        assert_eq!(column("", 0, "x"), Ok(vec![]));
+        assert!(column("no servers\n", 2, "x").is_err());
+        assert!(column("a,b,c\n", 2, "x").is_err());
+    }
 
     #[test]
     fn an_answer_that_is_no_list_is_an_error_and_not_an_empty_list() {

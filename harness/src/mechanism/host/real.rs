@@ -1,5 +1,7 @@
 //! The host itself: NVML, the vendor's commands, the file system.
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +19,9 @@ use crate::device::mig::{Instance, MigMode, Placement};
 
 /// How long a daemon may take to end, each time it is asked more firmly.
 const DAEMON_GRACE: Duration = Duration::from_secs(3);
+/// How long a control group may stay busy, and how often it is looked at.
+const GROUP_GRACE: Duration = Duration::from_secs(2);
+const GROUP_STEP: Duration = Duration::from_millis(10);
 /// Words of `nvidia-smi compute-policy --set-timeslice`, by its number.
 const SLICES: [&str; 4] = ["default", "short", "medium", "long"];
 
@@ -55,14 +60,21 @@ impl RealHost {
         })
     }
 
-    fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
+    /// Has nvidia-smi do something to the device. The subcommand stands first, or it is not known.
+    fn smi(&self, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
         let program = on_path("nvidia-smi")
             .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
         let mut smi = command(&program);
-        smi.arg("compute-policy")
-            .args(["-i", self.nvml(doing)?.uuid()])
-            .args(arguments);
-        run(smi, "", doing).map_err(|error| {
+        smi.args(arguments).args(["-i", self.nvml(doing)?.uuid()]);
+        run(smi, "", doing)
+    }
+
+    fn policy(&self, arguments: &[&str], doing: &str) -> Result<String, ControlError> {
+        let all = ["compute-policy"]
+            .into_iter()
+            .chain(arguments.iter().copied());
+        let all: Vec<&OsStr> = all.map(OsStr::new).collect();
+        self.smi(&all, doing).map_err(|error| {
             let remedy = error.status.and_then(slice_remedy);
             error.with_remedy(remedy)
         })
@@ -129,13 +141,59 @@ impl Control for RealHost {
 
     fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
         // One that does not answer is ended the other way, and not waited for.
-        let asked = mps_control::ask(daemon, "quit");
+        let asked = mps_control::quit(daemon);
         let patience = asked.map_or(Duration::ZERO, |_| DAEMON_GRACE);
         if end_processes(&daemon.pipes, patience, DAEMON_GRACE) {
             return Ok(());
         }
         let doing = "ending the MPS daemon";
         Err(ControlError::new(doing, "its processes do not end"))
+    }
+
+    fn make_group(&self, path: &Path) -> Result<(), ControlError> {
+        std::fs::create_dir(path)
+            .map_err(|error| ControlError::new(format!("making {}", path.display()), error))
+    }
+
+    fn remove_group(&self, path: &Path) -> Result<(), ControlError> {
+        let mut last = None;
+        // One whose last process is about to end is busy.
+        for _ in 0..=GROUP_GRACE.as_millis() / GROUP_STEP.as_millis() {
+            match remove_group(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => last = Some(error),
+                _ => return Ok(()),
+            }
+            std::thread::sleep(GROUP_STEP);
+        }
+        let what = last.map_or_else(String::new, |error| error.to_string());
+        Err(ControlError::new(
+            format!("removing {}", path.display()),
+            what,
+        ))
+    }
+
+    fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError> {
+        const DOING: &str = "limiting the memory of a control group";
+        // Nobody borrows where both limits are one.
+        let (soft, hard) = match hard_mib {
+            Some(mib) => (mib.to_string(), mib.to_string()),
+            None => ("0".to_owned(), "max".to_owned()),
+        };
+        let words = [
+            "memory-limits",
+            "--set",
+            "--soft-limit",
+            &soft,
+            "--hard-limit",
+            &hard,
+            "-n",
+        ];
+        let words = words.into_iter().map(OsStr::new);
+        let all: Vec<&OsStr> = words.chain([group.as_os_str()]).collect();
+        self.smi(&all, DOING).map(|_| ()).map_err(|error| {
+            let remedy = error.status.and_then(limit_remedy);
+            error.with_remedy(remedy)
+        })
     }
 
     fn make_folder(&self, path: &Path) -> Result<(), ControlError> {
@@ -173,6 +231,26 @@ const fn slice_remedy(status: i32) -> Option<&'static str> {
         3 => Some("[time-slicing] slice = \"default\""),
         4 => Some("run as root"),
         _ => None,
+    }
+}
+
+/// The same where it does not limit a control group.
+const fn limit_remedy(status: i32) -> Option<&'static str> {
+    match status {
+        3 => Some("[mps-memory] by = \"namespace\""),
+        4 => Some("run as root"),
+        _ => None,
+    }
+}
+
+/// Removes a control group. Where one is stood in for, its list of members is a file like others.
+fn remove_group(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir(path) {
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+            std::fs::remove_file(path.join("cgroup.procs"))?;
+            std::fs::remove_dir(path)
+        }
+        done => done,
     }
 }
 

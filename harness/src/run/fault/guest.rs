@@ -7,9 +7,9 @@ use gpubench_record::wire::FaultPart;
 use gpubench_record::{FaultSeen, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
-use crate::run::crew::stop;
+use crate::run::crew::{ask_guest, stop};
 use crate::run::{Run, RunError};
-use crate::tenant::{Tenant, TenantError};
+use crate::tenant::Tenant;
 
 /// A new client asks this often, and gives up after this long: the slowest recovery of a server
 /// that was published took 1.4 s (arXiv 2605.26461).
@@ -98,12 +98,5 @@ async fn ask(
     message: &ToTenant,
     limit: Duration,
 ) -> Result<FromTenant, RunError> {
-    run.setup.clock.expect(tenant.participants().issuer)?;
-    let answer: Result<FromTenant, TenantError> = match tenant.send(message).await {
-        Ok(()) => tenant.receive("taking part in a fault trial", limit).await,
-        Err(error) => Err(error),
-    };
-    // One that answered without touching the device never joined.
-    run.setup.clock.abandon(tenant.participants())?;
-    Ok(answer?)
+    ask_guest(run, tenant, message, "taking part in a fault trial", limit).await
 }

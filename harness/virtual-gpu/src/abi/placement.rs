@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::code::{self, Code};
 use super::process::Process;
+use crate::cgroup;
 use crate::cost::Part;
 use crate::machine::Machine;
 use crate::mig;
@@ -28,6 +29,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// The server that this process is a client of, asked for once.
 static SERVER: OnceLock<Result<Option<u32>, Code>> = OnceLock::new();
+
+/// What the namespace in which it is allows it at most, known once it is a client.
+static BOUNDS: OnceLock<Wish> = OnceLock::new();
 
 /// The compute engine that the process's environment shows it; `None` if it shows none.
 #[must_use]
@@ -102,12 +106,14 @@ pub fn part(state: &State, context: &Context) -> Part {
 pub fn seen(process: &Process) -> Result<Context, Code> {
     let machine = process.device.machine();
     let server = server(process)?;
+    let memory_group = cgroup::of_process(process.device.dir(), std::process::id());
     let found = process
         .device
         .shared()
         .read(|state| {
             let mut context = Context {
                 engine: visible(state, machine)?,
+                memory_group,
                 ..Context::default()
             };
             if let Some(server) = server {
@@ -164,7 +170,9 @@ fn connect(process: &Process) -> Result<Option<u32>, Code> {
     // The daemon of another virtual device shares the folder only by mistake: it counts as none.
     let known = process.device.shared().read(|state| {
         let mut daemons = state.daemons.live().iter();
-        daemons.any(|d| d.live && d.pipe == mps::pipe_hash(&dir))
+        // A namespace has a folder in that of its server, which has one in the daemon's.
+        let above: Vec<u64> = dir.ancestors().take(3).map(mps::folder_key).collect();
+        daemons.any(|d| d.live && above.contains(&d.pipe))
     });
     if !known.map_err(crate::device::DeviceError::State)? {
         return Ok(None);
@@ -176,10 +184,35 @@ fn connect(process: &Process) -> Result<Option<u32>, Code> {
         .as_ref()
         .map_or(0, |m| m.connect_us * 1000);
     process.device.charge(charge)?;
-    match answer.trim().strip_prefix("server ").map(str::parse) {
-        Some(Ok(server)) => Ok(Some(server)),
-        _ => Err(code::MPS_CONNECTION_FAILED),
-    }
+    let (server, bounds) = read_admitted(&answer).ok_or(code::MPS_CONNECTION_FAILED)?;
+    BOUNDS.get_or_init(|| bounds);
+    Ok(Some(server))
+}
+
+/// What a daemon says to a client: the row of its server, and what its namespace allows it.
+#[must_use]
+pub fn admitted(server: u32, bounds: &Wish) -> String {
+    let told = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
+    let percentage = told(bounds.percentage.map(u64::from));
+    let priority = told(bounds.priority.map(u64::from));
+    let memory = told(bounds.memory_limit);
+    format!("server {server} {percentage} {memory} {priority}\n")
+}
+
+/// What [`admitted`] said; nothing for a refusal.
+fn read_admitted(answer: &str) -> Option<(u32, Wish)> {
+    let mut words = answer.trim().strip_prefix("server ")?.split(' ');
+    let server = words.next()?.parse().ok()?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (percentage, memory_limit, priority) = (number(), number(), number());
+    let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
+    let bounds = Wish {
+        percentage: small(percentage),
+        memory_limit,
+        priority: small(priority),
+        partition: None,
+    };
+    Some((server, bounds))
 }
 
 /// Asks the daemon of a pipe directory for a server; `None` if none is there.
@@ -196,7 +229,7 @@ fn ask(dir: &Path) -> Option<String> {
 /// What the process's environment asks of MPS.
 fn wish(machine: &Machine) -> Wish {
     static READ: OnceLock<Wish> = OnceLock::new();
-    *READ.get_or_init(|| {
+    let own = *READ.get_or_init(|| {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         wish_of(
             machine,
@@ -205,7 +238,8 @@ fn wish(machine: &Machine) -> Wish {
             &text("CUDA_MPS_CLIENT_PRIORITY"),
             &text("CUDA_MPS_SM_PARTITION"),
         )
-    })
+    });
+    BOUNDS.get().map_or(own, |bounds| own.within(bounds))
 }
 
 /// What these variables ask. A value that cannot be read asks for nothing, as with the real driver.

@@ -21,6 +21,14 @@ pub struct Mps {
     pub recovery_ms: u64,
     /// What connecting to the server costs a new client.
     pub connect_us: u64,
+    /// Newest version of its interface: 2, or 3, whose driver limits the memory of control groups.
+    #[serde(default = "second")]
+    pub protocol: u32,
+}
+
+/// The interface of every driver that says nothing about it.
+const fn second() -> u32 {
+    2
 }
 
 /// How long turns are at the levels that an administrator can set.
@@ -95,6 +103,14 @@ pub struct Defects {
     pub fault_remap_pending: bool,
     /// The HAMi stand-in does not find its process on the device, and leaves launches alone.
     pub hami_pid_hidden: bool,
+}
+
+impl Defects {
+    /// What a memory limit of MPS lets through.
+    #[must_use]
+    pub fn let_through(&self, limit: u64) -> u64 {
+        (limit as f64 * (1.0 + self.mps_memory_overshoot)) as u64
+    }
 }
 
 /// Documented holes of HAMi-core that its stand-in can be without.
@@ -217,6 +233,11 @@ impl Machine {
         }
         if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
             return wrong(path, "mps.clients", 0, "1 or more");
+        }
+        if let Some(mps) = &self.mps
+            && !(2..=3).contains(&mps.protocol)
+        {
+            return wrong(path, "mps.protocol", mps.protocol, "2 or 3");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::mps;
 use crate::state::{MpsDaemon, MpsServer, State};
 
 /// The only device of a daemon, as commands number it.
-const DEVICE: &str = "0";
+pub const DEVICE: &str = "0";
 
 /// Carries a command out and returns the answer.
 pub fn answer(daemon: &Daemon, words: &[&str]) -> String {
@@ -95,11 +95,7 @@ fn setting(daemon: &Daemon, words: &[&str]) -> Result<String, MpsdError> {
             of_daemon(daemon, |row| Ok(format!("{}\n", row.priority)))
         }
         ["set_default_client_priority", text] => of_daemon(daemon, |row| {
-            row.priority = match *text {
-                "0" => 0,
-                "1" => 1,
-                other => return refuse(format!("{other:?} is no priority: accepted is 0 or 1")),
-            };
+            row.priority = valid_priority(text)?;
             Ok(format!("{}\n", row.priority))
         }),
         _ => refuse(format!(
@@ -138,6 +134,16 @@ fn shutdown_server(daemon: &Daemon, pid: &str, forced: bool) -> Result<String, M
 
 fn terminate(daemon: &Daemon, server: &str, client: &str) -> Result<String, MpsdError> {
     let row = query::server_row(daemon, server)?;
+    terminate_in(daemon, row, server, client)
+}
+
+/// Ends the work of a client of the server in a row, which `server` names.
+pub fn terminate_in(
+    daemon: &Daemon,
+    row: u32,
+    server: &str,
+    client: &str,
+) -> Result<String, MpsdError> {
     let found = act(&daemon.device, |state| {
         let process = process_row(state, client)?;
         Some(mps::terminate(state, row, process)).filter(|ended| *ended)
@@ -157,7 +163,7 @@ fn process_row(state: &State, pid: &str) -> Option<u32> {
 
 /// Ends the daemon when its clients have left, or by force after a time. The answer is the end of
 /// the connection: whoever asked waits as long as the daemon lives.
-fn quit(daemon: &Daemon, seconds: Option<&str>) -> Result<String, MpsdError> {
+pub fn quit(daemon: &Daemon, seconds: Option<&str>) -> Result<String, MpsdError> {
     let at = match seconds.map(str::parse::<u32>) {
         None => u64::MAX,
         Some(Ok(seconds)) => monotonic_ns() + u64::from(seconds) * 1_000_000_000,
@@ -200,9 +206,19 @@ pub fn percentage(text: &str) -> Option<u32> {
     (value > 0.0 && value <= 100.0).then(|| (value as u32).max(1))
 }
 
-fn valid_percentage(text: &str) -> Result<u32, MpsdError> {
+/// [`percentage`], or what is accepted.
+pub fn valid_percentage(text: &str) -> Result<u32, MpsdError> {
     let why = || MpsdError::Refused(format!("{text:?} is no percentage: accepted is 1 to 100"));
     percentage(text).ok_or_else(why)
+}
+
+/// 0 for normal and 1 for below normal, or what is accepted.
+pub fn valid_priority(text: &str) -> Result<u32, MpsdError> {
+    match text {
+        "0" => Ok(0),
+        "1" => Ok(1),
+        other => refuse(format!("{other:?} is no priority: accepted is 0 or 1")),
+    }
 }
 
 fn as_percentage(percentage: u32) -> String {
@@ -216,7 +232,8 @@ pub fn limit_of_device(list: &str) -> Option<u64> {
     placement::bytes(size)
 }
 
-fn valid_limit(text: &str) -> Result<u64, MpsdError> {
+/// A limit on memory, or what is accepted.
+pub fn valid_limit(text: &str) -> Result<u64, MpsdError> {
     let why = || {
         MpsdError::Refused(format!(
             "{text:?} is no size: accepted is such as 2G or 512M"

@@ -3,7 +3,7 @@
 //! Every connection is one line and one answer, on a thread of its own, so that nobody who connects
 //! and says nothing holds up the others. [`super::watch`] is the main thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Permissions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,13 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::log::{Log, Which};
+use super::named::{Named, Seat};
 use super::serve::from_outside::Process;
 use super::{CONTROL, Folders, MpsdError, Options, Programs};
-use super::{act, command, detach, open_device, take_name, watch};
+use super::{act, command, detach, open_device, take_name, v3, watch};
 use crate::abi::placement::{self, CONTROL_SOCKET};
 use crate::device::Device;
 use crate::life::{monotonic_ns, own_uid};
-use crate::mps;
+use crate::mps::{self, Wish};
 use crate::state::MpsDaemon;
 
 /// Longest line, and longest wait for one.
@@ -41,7 +42,11 @@ pub struct Daemon {
     /// One server for all users.
     multiuser: bool,
     /// User that it runs as.
-    uid: u32,
+    pub uid: u32,
+    /// Version of the interface that it speaks.
+    protocol: u32,
+    /// Its pipe directory.
+    pub pipe: PathBuf,
     programs: Programs,
     log: Log,
     inside: Mutex<Inside>,
@@ -54,8 +59,12 @@ pub struct Daemon {
 pub struct Inside {
     /// Its servers' processes.
     pub servers: Vec<Running>,
+    /// Those of the servers that have names.
+    pub named: Vec<Named>,
     /// Everybody who ever asked for a server, for the log.
     pub clients: BTreeSet<u32>,
+    /// Where those stand who asked for one with a name, by process id.
+    pub seats: BTreeMap<u32, Seat>,
     /// When set, the daemon ends with its servers, by force at that instant.
     pub quit_ns: Option<u64>,
 }
@@ -78,6 +87,9 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsdError> {
     if options.static_partitions && mps.chunk_sms == 0 {
         return Err(MpsdError::NoPartitions(machine.name.clone()));
     }
+    if options.protocol > mps.protocol {
+        return Err(MpsdError::Protocol(options.protocol.to_string()));
+    }
     let folders = Folders::from_environment();
     let place = Place::take(&folders.pipe)?;
     take_name(CONTROL);
@@ -87,6 +99,8 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsdError> {
         static_partitions: options.static_partitions,
         multiuser: options.multiuser,
         uid: own_uid(),
+        protocol: options.protocol,
+        pipe: place.folder.clone(),
         programs: *programs,
         log: Log::open(&folders.log)?,
         inside: Mutex::default(),
@@ -105,6 +119,9 @@ pub fn run(programs: &Programs, options: &Options) -> Result<(), MpsdError> {
         .map_err(MpsdError::place(&place.folder))?;
     detach::listening().map_err(MpsdError::place(&place.folder))?;
     let done = watch::watch(&daemon);
+    // Their sockets go before that of the daemon.
+    let named = std::mem::take(&mut daemon.inside().named);
+    drop(named);
     daemon.note(Which::Control, "quit");
     done
 }
@@ -122,7 +139,7 @@ fn enter(device: &Device, pipe: &Path, options: &Options) -> Result<u32, MpsdErr
             live: true,
             static_partitions: options.static_partitions,
             process,
-            pipe: mps::pipe_hash(pipe),
+            pipe: mps::folder_key(pipe),
             engine,
             percentage: command::percentage(&percentage).unwrap_or(100),
             memory_limit: command::limit_of_device(&limit).unwrap_or(0),
@@ -181,12 +198,17 @@ impl Place {
             }
             _ => {}
         }
-        let listener = UnixListener::bind(&path).map_err(MpsdError::place(&path))?;
-        // Which users are served is the daemon's to say.
-        std::fs::set_permissions(&path, Permissions::from_mode(0o666))
-            .map_err(MpsdError::place(&path))?;
-        Ok(listener)
+        bind(&path)
     }
+}
+
+/// Listens at a path that nobody has.
+pub fn bind(path: &Path) -> Result<UnixListener, MpsdError> {
+    let listener = UnixListener::bind(path).map_err(MpsdError::place(path))?;
+    // Which users are served is the daemon's to say.
+    let for_all = Permissions::from_mode(0o666);
+    std::fs::set_permissions(path, for_all).map_err(MpsdError::place(path))?;
+    Ok(listener)
 }
 
 impl Drop for Place {
@@ -205,11 +227,12 @@ fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
         let serving = Arc::clone(daemon);
         let name = std::thread::Builder::new().name("answer".to_owned());
         // Without a thread for it the connection is closed unanswered.
-        let _ = name.spawn(move || serve(&serving, stream));
+        let _ = name.spawn(move || serve(&serving, stream, None));
     }
 }
 
-fn serve(daemon: &Daemon, mut stream: UnixStream) {
+/// Answers one connection: at the daemon's own socket, or at that of a namespace.
+pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, seat: Option<&Seat>) {
     if stream.set_read_timeout(Some(LINE_WAIT)).is_err() {
         return;
     }
@@ -219,15 +242,21 @@ fn serve(daemon: &Daemon, mut stream: UnixStream) {
         return;
     }
     let words: Vec<&str> = line.split_whitespace().collect();
-    let answer = match words[..] {
-        ["client", pid, uid] => match (pid.parse(), uid.parse()) {
-            (Ok(pid), Ok(uid)) => daemon.welcome(pid, uid),
-            _ => "refused malformed request\n".to_owned(),
-        },
-        _ => command::answer(daemon, &words),
+    let answer = match newcomer(&words) {
+        Some((pid, uid)) => daemon.welcome(pid, uid, seat),
+        None if daemon.protocol == 3 => v3::answer(daemon, &words),
+        None => command::answer(daemon, &words),
     };
     // Whoever asked and left needs no answer.
     let _ = stream.write_all(answer.as_bytes());
+}
+
+/// Process and user of somebody who wants to be a client; nothing for a command.
+fn newcomer(words: &[&str]) -> Option<(u32, u32)> {
+    match words {
+        ["client", pid, uid] => Some((pid.parse().ok()?, uid.parse().ok()?)),
+        _ => None,
+    }
 }
 
 impl Daemon {
@@ -243,15 +272,25 @@ impl Daemon {
     }
 
     /// The answer to a client: its server, or that it is refused.
-    fn welcome(&self, pid: u32, uid: u32) -> String {
-        match self.server(uid) {
-            Ok(row) => {
-                self.inside().clients.insert(pid);
+    fn welcome(&self, pid: u32, uid: u32, seat: Option<&Seat>) -> String {
+        let found = match seat {
+            Some(seat) => self.named(uid, seat),
+            None => self.server(uid).map(|row| (row, Wish::default())),
+        };
+        match found {
+            Ok((row, bounds)) => {
+                let mut inside = self.inside();
+                inside.clients.insert(pid);
+                match seat {
+                    Some(seat) => _ = inside.seats.insert(pid, seat.clone()),
+                    None => _ = inside.seats.remove(&pid),
+                }
+                drop(inside);
                 self.note(
                     Which::Control,
                     &format!("client {pid} of user {uid}: server row {row}"),
                 );
-                format!("server {row}\n")
+                placement::admitted(row, &bounds)
             }
             Err(error) => {
                 self.note(
@@ -261,6 +300,26 @@ impl Daemon {
                 format!("refused {error}\n")
             }
         }
+    }
+
+    /// The row of a server with a name, and what clients of the namespace may have at most.
+    fn named(&self, uid: u32, seat: &Seat) -> Result<(u32, Wish), MpsdError> {
+        let refused = |text: String| MpsdError::Refused(text);
+        let mut inside = self.inside();
+        self.forget_dead(&mut inside)?;
+        let mut all = inside.named.iter();
+        let server = all.find(|server| server.name == seat.server);
+        let running = |row: u32| inside.servers.iter().any(|s| s.process.row == row);
+        let server = server.filter(|server| running(server.row));
+        let server = server.ok_or_else(|| refused(format!("server {} is gone", seat.server)))?;
+        if !self.multiuser && server.uid != uid {
+            let of = server.uid;
+            return Err(refused(format!("server {} is for user {of}", seat.server)));
+        }
+        let mut namespaces = server.namespaces.iter();
+        let namespace = namespaces.find(|known| known.name == seat.namespace);
+        let gone = || refused(format!("namespace {} is gone", seat.namespace));
+        Ok((server.row, namespace.ok_or_else(gone)?.bounds))
     }
 
     /// The row of the server for a user's clients, started if there is none. While another user's
@@ -278,26 +337,27 @@ impl Daemon {
                 return refused("this daemon is quitting");
             }
             self.forget_dead(&mut inside)?;
+            let named: Vec<u32> = inside.named.iter().map(|server| server.row).collect();
+            let unnamed = |server: &&Running| !named.contains(&server.process.row);
             let taken = self.device.transact(|state, _| {
-                inside.servers.iter().any(|server| {
+                let mut servers = inside.servers.iter().filter(unnamed);
+                let found = servers.find(|server| {
                     let row = &state.servers.rows[server.process.row as usize];
                     !server.ending && row.uid == uid
-                })
+                });
+                found.map(|server| server.process.row)
             })?;
-            if taken {
-                let found = self
-                    .device
-                    .transact(|state, _| mps::server_for(state, self.row, uid))?;
-                return found.ok_or(MpsdError::Full("client"));
+            if let Some(row) = taken {
+                return Ok(row);
             }
-            if inside.servers.is_empty() {
+            if !inside.servers.iter().any(|server| unnamed(&server)) {
                 return self.start(&mut inside, uid);
             }
             if monotonic_ns() >= until {
                 return refused("the server of another user is busy");
             }
             for server in &mut inside.servers {
-                server.ending = true;
+                server.ending |= !named.contains(&server.process.row);
             }
             self.changed.notify_all();
             let waited = self.changed.wait_timeout(inside, PACE);
@@ -305,7 +365,8 @@ impl Daemon {
         }
     }
 
-    fn start(&self, inside: &mut Inside, uid: u32) -> Result<u32, MpsdError> {
+    /// Starts a server for a user's clients.
+    pub fn start(&self, inside: &mut Inside, uid: u32) -> Result<u32, MpsdError> {
         let process = Process::start((self.programs.server)(), self.row, uid)?;
         let (row, pid) = (process.row, process.pid());
         inside.servers.push(Running {

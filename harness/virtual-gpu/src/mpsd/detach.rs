@@ -24,6 +24,7 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsdError> {
     if options.multiuser {
         command.arg("-multiuser-server");
     }
+    command.args(["-p", &options.protocol.to_string()]);
     let start = |source| MpsdError::Start {
         what: "the MPS control daemon",
         source,

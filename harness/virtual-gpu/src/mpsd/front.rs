@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::MpsdError;
+use super::v3::REFUSED;
 use crate::abi::placement::CONTROL_SOCKET;
 
 /// Sends the lines of standard input to the daemon of a pipe directory.
@@ -33,6 +34,17 @@ pub fn run(pipe: &Path) -> Result<(), MpsdError> {
             return Ok(());
         }
     }
+}
+
+/// Asks the daemon of a pipe directory one thing. A refusal of the third version is a failure.
+pub fn once(pipe: &Path, command: &str) -> Result<(), MpsdError> {
+    let unreachable = |_| MpsdError::Unreachable(pipe.join(CONTROL_SOCKET).display().to_string());
+    let answer = ask(pipe, command).map_err(unreachable)?;
+    if let Some(refusal) = answer.strip_prefix(REFUSED) {
+        return Err(MpsdError::Command(refusal.trim().to_owned()));
+    }
+    print(&answer);
+    Ok(())
 }
 
 /// Sends one command to the daemon of a pipe directory and returns its answer.

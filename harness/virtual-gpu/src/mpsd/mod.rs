@@ -7,17 +7,21 @@
 //! change, they change at the standing instant, so a client that waits for an answer may hold the
 //! clock meanwhile.
 //!
-//! Two things differ from the vendor's: servers keep the daemon's user (a model needs no rights),
-//! and the third version of the interface is not there.
+//! A daemon speaks the second version of the interface (`command`) or, where the driver has it and
+//! it is asked for, the third (`v3`). Two things differ from the vendor's: servers keep the user of
+//! the daemon (a model needs no rights), and of the third version some modules are missing.
 
 mod command;
 mod daemon;
 mod detach;
 mod front;
 mod log;
+mod named;
 mod partition;
 mod query;
+mod rows;
 mod serve;
+mod v3;
 mod watch;
 
 use std::ffi::OsString;
@@ -54,12 +58,16 @@ pub struct Programs {
 pub enum MpsdError {
     /// An option that does not exist.
     #[error(
-        "unknown option {0:?} (accepted: -d, -f, -v, -S, --static-partitioning, -multiuser-server)"
+        "unknown option {0:?} (accepted: -d, -f, -v, -q, -p 2|3, -S, --static-partitioning, \
+         -multiuser-server, or a command)"
     )]
     Option(String),
-    /// The newer interface.
-    #[error("protocol version {0:?} is not available (accepted: 2)")]
+    /// A version of the interface that is not there.
+    #[error("protocol version {0:?} is not available (accepted: 2, and 3 from driver 615 on)")]
     Protocol(String),
+    /// A daemon of the third version refused a command.
+    #[error("{0}")]
+    Command(String),
     /// There is no virtual GPU in the environment.
     #[error("no virtual GPU: {} is not set", session::ENV)]
     NoDevice,
@@ -118,10 +126,12 @@ impl MpsdError {
 }
 
 /// What the control command is asked to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Mode {
     /// A front end to a daemon.
     Front,
+    /// A front end that asks one thing.
+    Ask(String),
     /// A daemon that goes on in the background.
     Background,
     /// A daemon.
@@ -131,18 +141,21 @@ enum Mode {
 }
 
 /// The options of the control command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Options {
     mode: Mode,
     static_partitions: bool,
     multiuser: bool,
+    /// Version of the interface.
+    protocol: u32,
 }
 
 /// Runs the control command with its whole argument vector, and returns its status.
 #[must_use]
 pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
-    let done = options(argv).and_then(|options| match options.mode {
+    let done = options(argv).and_then(|options| match &options.mode {
         Mode::Front => front::run(&Folders::from_environment().pipe),
+        Mode::Ask(words) => front::once(&Folders::from_environment().pipe, words),
         Mode::Background => detach::start(programs, &options),
         Mode::Foreground => daemon::run(programs, &options),
         Mode::Version => say_version(),
@@ -172,6 +185,7 @@ fn options(argv: &[OsString]) -> Result<Options, MpsdError> {
         mode: Mode::Front,
         static_partitions: false,
         multiuser: false,
+        protocol: 2,
     };
     let mut protocol = std::env::var("CUDA_MPS_PROTOCOL_VERSION").ok();
     let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy());
@@ -181,7 +195,15 @@ fn options(argv: &[OsString]) -> Result<Options, MpsdError> {
             "-f" => options.mode = Mode::Foreground,
             "-v" => options.mode = Mode::Version,
             "-S" | "--static-partitioning" => options.static_partitions = true,
-            "-multiuser-server" | "--multiuser-server" => options.multiuser = true,
+            "-m" | "--multiuser" | "-multiuser-server" | "--multiuser-server" => {
+                options.multiuser = true;
+            }
+            "-q" | "--quit" => options.mode = Mode::Ask("quit".to_owned()),
+            module if !module.starts_with('-') => {
+                let rest: Vec<_> = words.by_ref().collect();
+                let all = [module].into_iter().chain(rest.iter().map(AsRef::as_ref));
+                options.mode = Mode::Ask(all.collect::<Vec<&str>>().join(" "));
+            }
             // The environment wins over the option (MPS documentation, release 615).
             "-p" | "--protocol" => {
                 let asked = words.next().unwrap_or_default().into_owned();
@@ -190,10 +212,12 @@ fn options(argv: &[OsString]) -> Result<Options, MpsdError> {
             other => return Err(MpsdError::Option(other.to_owned())),
         }
     }
-    match protocol {
-        Some(version) if version != "2" => Err(MpsdError::Protocol(version)),
-        _ => Ok(options),
-    }
+    options.protocol = match protocol.as_deref() {
+        None | Some("2") => 2,
+        Some("3") => 3,
+        Some(other) => return Err(MpsdError::Protocol(other.to_owned())),
+    };
+    Ok(options)
 }
 
 fn say_version() -> Result<(), MpsdError> {
@@ -266,28 +290,51 @@ mod tests {
             mode: Mode::Front,
             static_partitions: false,
             multiuser: false,
+            protocol: 2,
         };
         let cases = [
-            ("control", plain),
+            ("control", plain.clone()),
+            (
+                "control server list --format=csv,noheader",
+                Options {
+                    mode: Mode::Ask("server list --format=csv,noheader".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -q",
+                Options {
+                    mode: Mode::Ask("quit".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d -p 3",
+                Options {
+                    mode: Mode::Background,
+                    protocol: 3,
+                    ..plain.clone()
+                },
+            ),
             (
                 "control -d",
                 Options {
                     mode: Mode::Background,
-                    ..plain
+                    ..plain.clone()
                 },
             ),
             (
                 "control -f -p 2",
                 Options {
                     mode: Mode::Foreground,
-                    ..plain
+                    ..plain.clone()
                 },
             ),
             (
                 "control -v",
                 Options {
                     mode: Mode::Version,
-                    ..plain
+                    ..plain.clone()
                 },
             ),
             (
@@ -296,6 +343,7 @@ mod tests {
                     mode: Mode::Background,
                     static_partitions: true,
                     multiuser: true,
+                    protocol: 2,
                 },
             ),
             (
@@ -303,7 +351,7 @@ mod tests {
                 Options {
                     mode: Mode::Foreground,
                     static_partitions: true,
-                    ..plain
+                    ..plain.clone()
                 },
             ),
         ];
@@ -311,6 +359,6 @@ mod tests {
             assert_eq!(of(line), Ok(want), "{line}");
         }
         assert!(of("control -x").is_err_and(|said| said.contains("\"-x\"")));
-        assert!(of("control -d -p 3").is_err_and(|said| said.contains("\"3\"")));
+        assert!(of("control -d -p 4").is_err_and(|said| said.contains("\"4\"")));
     }
 }

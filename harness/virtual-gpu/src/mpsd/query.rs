@@ -22,18 +22,28 @@ pub fn servers(daemon: &Daemon) -> String {
 
 /// `get_server_status PID`.
 pub fn status(daemon: &Daemon, pid: &str) -> Result<String, MpsdError> {
-    let row = server_row(daemon, pid)? as usize;
-    let status = daemon.device.transact(|state, _| {
-        let server = &state.servers.rows[row];
+    let row = server_row(daemon, pid)?;
+    let status = state_of(daemon, row, ["FAULT", "INITIALIZING", "ACTIVE"])?;
+    Ok(format!("{status}\n"))
+}
+
+/// Where a server stands, by the words for a fault, for coming up, and for being there.
+pub fn state_of(
+    daemon: &Daemon,
+    row: u32,
+    [fault, starting, ready]: [&'static str; 3],
+) -> Result<&'static str, MpsdError> {
+    let word = daemon.device.transact(|state, _| {
+        let server = &state.servers.rows[row as usize];
         if server.state == ServerState::Fault {
-            "FAULT"
+            fault
         } else if state.now_ns < server.ready_ns {
-            "INITIALIZING"
+            starting
         } else {
-            "ACTIVE"
+            ready
         }
     })?;
-    Ok(format!("{status}\n"))
+    Ok(word)
 }
 
 /// `get_client_list PID`.
@@ -113,7 +123,8 @@ fn server_pid(daemon: &Daemon, row: u32) -> u32 {
     found.map_or(0, |server| server.process.pid())
 }
 
-fn client_pids(daemon: &Daemon, server: u32) -> Result<Vec<u32>, MpsdError> {
+/// Process ids of a server's clients.
+pub fn client_pids(daemon: &Daemon, server: u32) -> Result<Vec<u32>, MpsdError> {
     let pids = daemon.device.transact(|state, _| pids(state, server))?;
     Ok(pids)
 }
@@ -140,7 +151,7 @@ fn namespace(pid: &str) -> String {
 }
 
 /// The command of a process, `-` where the system does not tell.
-fn command_line(pid: &str) -> String {
+pub fn command_line(pid: &str) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     match String::from_utf8_lossy(first) {

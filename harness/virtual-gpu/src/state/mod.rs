@@ -20,8 +20,9 @@ pub use hold::{HOLDS, Hold};
 pub use order::Order;
 pub use participant::{Condition, Participant, Standing};
 pub use parts::{
-    ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MigMode, MpsDaemon,
-    MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition, Usage, WHOLE,
+    ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
+    MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
+    Usage, WHOLE,
 };
 pub use resource::{Place, RESOURCES, Resource};
 pub use xid::{XIDS, Xid};
@@ -100,6 +101,8 @@ pub struct Context {
     pub sm_share: u64,
     /// Device memory that it may have, in bytes; 0 for all there is.
     pub memory_limit: u64,
+    /// Key of the control group that its process is in; 0 for none.
+    pub memory_group: u64,
     /// Priority of all its work; lower numbers go first.
     pub priority: i32,
     /// Device memory that the context itself takes.
@@ -125,6 +128,7 @@ impl Default for Context {
             sm_count: 0,
             sm_share: 0,
             memory_limit: 0,
+            memory_group: 0,
             priority: 0,
             bytes: 0,
             active_ns: 0,
@@ -346,6 +350,8 @@ pub struct State {
     pub servers: Table<MpsServer, SERVERS>,
     /// Static SM partitions.
     pub partitions: Table<SmPartition, PARTITIONS>,
+    /// Memory limits of control groups.
+    pub memory_groups: Table<MemoryGroup, MEMORY_GROUPS>,
     /// Utilisation history.
     pub window: Window,
     /// Threads.
@@ -404,6 +410,7 @@ impl State {
             daemons: Table::new(),
             servers: Table::new(),
             partitions: Table::new(),
+            memory_groups: Table::new(),
             window: Window::default(),
             participants: Table::new(),
             processes: Table::new(),
@@ -445,6 +452,7 @@ impl State {
         self.daemons.copy_used(&from.daemons);
         self.servers.copy_used(&from.servers);
         self.partitions.copy_used(&from.partitions);
+        self.memory_groups.copy_used(&from.memory_groups);
         self.window = from.window;
         self.participants.copy_used(&from.participants);
         self.processes.copy_used(&from.processes);

@@ -16,6 +16,8 @@ pub const DAEMONS: usize = 16;
 pub const SERVERS: usize = 32;
 /// Static SM partitions at most, over all daemons.
 pub const PARTITIONS: usize = 64;
+/// Control groups with memory limits.
+pub const MEMORY_GROUPS: usize = 64;
 /// Row of the whole device, in both tables.
 pub const WHOLE: u32 = 0;
 
@@ -246,4 +248,20 @@ pub struct SmPartition {
     pub sm_first: u32,
     /// SMs.
     pub sm_count: u32,
+}
+
+/// Memory limits of one control group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemoryGroup {
+    /// Whether the row is in use.
+    pub live: bool,
+    /// Hash of its folder.
+    pub key: u64,
+    /// What it is promised, in bytes.
+    pub soft_bytes: u64,
+    /// What its processes may have together, in bytes; 0 for all there is.
+    pub hard_bytes: u64,
+    /// What they get in fact.
+    pub enforced_bytes: u64,
 }

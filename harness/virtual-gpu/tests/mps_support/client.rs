@@ -124,6 +124,7 @@ impl Client {
             ["store"] => fault(STORE, &mut [0x7000_0000_0000, 1])?,
             ["trap"] => fault(TRAP, &mut [1, 0])?,
             ["alloc", mib] => alloc(mib.parse()?).err().unwrap_or(0),
+            ["total"] => return total().map(Some),
             ["fill"] => return Ok(Some(fill().to_string())),
             ["work", grid, until_ms] => {
                 return work(device, grid.parse()?, until_ms.parse()?).map(Some);
@@ -181,6 +182,14 @@ fn attribute(number: c_int) -> Result<String, Error> {
     // SAFETY: a valid place.
     ok(unsafe { cuDeviceGetAttribute(&raw mut value, number, 0) })?;
     Ok(value.to_string())
+}
+
+/// The memory that the device is shown to have, in MiB.
+fn total() -> Result<String, Error> {
+    let mut bytes = 0;
+    // SAFETY: a valid place.
+    ok(unsafe { cuDeviceTotalMem_v2(&raw mut bytes, 0) })?;
+    Ok((bytes >> 20).to_string())
 }
 
 pub(super) fn alloc(mib: u64) -> Result<u64, i32> {

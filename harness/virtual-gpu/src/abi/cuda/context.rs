@@ -15,6 +15,7 @@ use crate::abi::process::{
     ContextEntry, Process, current_handle, pop_current, process, push_current, set_current,
 };
 use crate::abi::{placement, put};
+use crate::cgroup;
 use crate::compute_mode::{self, ComputeMode};
 use crate::cost::Part;
 use crate::device::DeviceError;
@@ -34,7 +35,11 @@ fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
         // A process that is no more keeps nobody out.
         device.bury_the_dead()?;
     }
-    let made = device.transact(|state, _| enter(state, device.machine(), owner, server))??;
+    let group = cgroup::of_process(device.dir(), std::process::id());
+    let made = device.transact(|state, _| {
+        cgroup::forget_gone(state, device.dir());
+        enter(state, device.machine(), owner, server, group)
+    })??;
     // Whoever is refused is refused at once; making a context is what takes long.
     device.charge_locked(device.machine().host.context_ns)?;
     let (slot, default_stream, part) = made;
@@ -59,6 +64,7 @@ fn enter(
     machine: &Machine,
     owner: u32,
     server: Option<u32>,
+    memory_group: u64,
 ) -> Result<(u32, u32, Part), Code> {
     if !compute_mode::admits(state, owner, server) {
         return Err(code::DEVICE_UNAVAILABLE);
@@ -71,13 +77,14 @@ fn enter(
         process: owner,
         group: slot as u32,
         space: slot as u32,
+        memory_group,
         bytes: machine.memory.context_mib << 20,
         intervals: state.contexts.rows[slot].intervals,
         ..Context::default()
     };
     placement::place(state, machine, server, &mut context)?;
     let instance = state.engines.rows[context.engine as usize].instance;
-    let room = memory::free_bytes(state, instance);
+    let room = memory::free_bytes(state, instance).min(memory::group_room(state, &context));
     let within = context.memory_limit == 0 || context.memory_limit >= context.bytes;
     if room < context.bytes || !within {
         return Err(code::OUT_OF_MEMORY);

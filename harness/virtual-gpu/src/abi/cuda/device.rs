@@ -14,6 +14,7 @@ use crate::compute_mode::ComputeMode;
 use crate::cost::Part;
 use crate::kernel_log::PCI_BUS;
 use crate::machine::Machine;
+use crate::memory;
 use crate::mig;
 use crate::state::WHOLE;
 
@@ -39,14 +40,9 @@ fn shown(process: &Process) -> Result<Shown, Code> {
         let engine = &state.engines.rows[context.engine as usize];
         let instance = &state.instances.rows[engine.instance as usize];
         let divided = context.engine != WHOLE;
-        let limit = context.memory_limit;
         Shown {
             part: placement::part(state, &context),
-            bytes: if limit == 0 {
-                instance.memory_bytes
-            } else {
-                limit.min(instance.memory_bytes)
-            },
+            bytes: memory::within_limits(state, &context, instance.memory_bytes),
             uuid: if divided {
                 mig::uuid(state, machine, context.engine)
             } else {

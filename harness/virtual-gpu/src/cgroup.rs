@@ -1,0 +1,195 @@
+//! Control groups, as far as the model has them: a folder beside the device's state that stands
+//! for the host's tree. A process is in the group whose `cgroup.procs` names it or an ancestor of
+//! it, and a group's memory limit binds all contexts of its processes together.
+//!
+//! The rules are those of the vendor's documentation of MPS (release 615, "MPS v3 Memory
+//! Partitioning"): the hard limit is what the group may have of the device, contexts included, and
+//! what its processes are shown as all there is; the soft limit is only kept, since the model puts
+//! nobody out. Groups do not nest here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::machine::Machine;
+use crate::mps::folder_key;
+use crate::state::{MemoryGroup, State};
+
+/// Name of the tree, in the device's folder.
+pub const TREE: &str = "cgroup";
+/// First version of the interface of MPS whose driver limits the memory of control groups.
+pub const PROTOCOL_MIN: u32 = 3;
+/// The processes of a group, one a line.
+const MEMBERS: &str = "cgroup.procs";
+
+/// Makes the tree of a device, as the kernel shows one whose groups have the controller of device
+/// memory. Drivers that limit no groups get none.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
+    if machine
+        .mps
+        .as_ref()
+        .is_none_or(|mps| mps.protocol < PROTOCOL_MIN)
+    {
+        return Ok(());
+    }
+    let tree = device.join(TREE);
+    std::fs::create_dir(&tree)?;
+    let bytes = machine.memory.total_mib << 20;
+    for (file, text) in [
+        ("cgroup.controllers", "dmem\n".to_owned()),
+        ("cgroup.subtree_control", "dmem\n".to_owned()),
+        ("dmem.capacity", format!("virtual/vidmem {bytes}\n")),
+    ] {
+        std::fs::write(tree.join(file), text)?;
+    }
+    Ok(())
+}
+
+/// Key of the group that a process is in; 0 for one in none.
+#[must_use]
+pub fn of_process(device: &Path, pid: u32) -> u64 {
+    let Ok(entries) = std::fs::read_dir(device.join(TREE)) else {
+        return 0;
+    };
+    let line = ancestry(pid);
+    let mut groups = entries.flatten().map(|entry| entry.path());
+    let found = groups.find(|group| {
+        let members = std::fs::read_to_string(group.join(MEMBERS)).unwrap_or_default();
+        let mut members = members.lines().filter_map(|line| line.trim().parse().ok());
+        members.any(|member: u32| line.contains(&member))
+    });
+    found.map_or(0, |group| folder_key(&group))
+}
+
+/// A process and its ancestors, as far as the system tells them.
+fn ancestry(pid: u32) -> Vec<u32> {
+    let mut line = vec![pid];
+    let mut at = pid;
+    while let Some(parent) = parent(at).filter(|parent| *parent > 1 && !line.contains(parent)) {
+        line.push(parent);
+        at = parent;
+    }
+    line
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    line?.trim().parse().ok()
+}
+
+/// The folder of a group, if the path names one in the tree of this device.
+#[must_use]
+pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
+    let folder = Path::new(named).canonicalize().ok()?;
+    let tree = device.join(TREE).canonicalize().ok()?;
+    (folder.is_dir() && folder.parent() == Some(&tree)).then_some(folder)
+}
+
+/// The limits of a group, where it has any.
+#[must_use]
+pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
+    let mut rows = state.memory_groups.live().iter();
+    rows.find(|row| row.live && row.key == key && key != 0)
+        .copied()
+}
+
+/// Sets the limits of a group; a hard limit of 0 is none. False when the table is full.
+pub fn limit(
+    state: &mut State,
+    machine: &Machine,
+    key: u64,
+    (soft_bytes, hard_bytes): (u64, u64),
+) -> bool {
+    let rows = state.memory_groups.live();
+    let known = rows.iter().position(|row| row.live && row.key == key);
+    let Some(row) = known.or_else(|| state.memory_groups.claim(|row| !row.live)) else {
+        return false;
+    };
+    state.memory_groups.rows[row] = MemoryGroup {
+        live: soft_bytes > 0 || hard_bytes > 0,
+        key,
+        soft_bytes,
+        hard_bytes,
+        enforced_bytes: machine.defects.let_through(hard_bytes),
+    };
+    true
+}
+
+/// Forgets the limits of groups that are gone, which the kernel clears with them.
+pub fn forget_gone(state: &mut State, device: &Path) {
+    if !state.memory_groups.live().iter().any(|row| row.live) {
+        return;
+    }
+    let entries = std::fs::read_dir(device.join(TREE));
+    let there: Vec<u64> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| folder_key(&entry.path()))
+        .collect();
+    for row in state.memory_groups.live_mut() {
+        row.live &= there.contains(&row.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TREE, ancestry, folder, forget_gone, limit, limits, make, of_process};
+    use crate::machine::Machine;
+    use crate::mps::folder_key;
+    use crate::state::State;
+
+    type Error = Box<dyn std::error::Error>;
+
+    #[test]
+    fn a_process_is_in_the_group_that_names_it_or_its_parent() -> Result<(), Error> {
+        let device = tempfile::tempdir()?;
+        make(device.path(), &Machine::load("turing")?)?;
+        assert!(!device.path().join(TREE).exists(), "an older driver");
+        make(device.path(), &Machine::load("hopper")?)?;
+        let group = device.path().join(TREE).join("mine");
+        let own = std::process::id();
+        assert_eq!(of_process(device.path(), own), 0);
+        std::fs::create_dir(&group)?;
+        assert_eq!(of_process(device.path(), own), 0, "nobody is in it");
+        for member in [ancestry(own)[1], own] {
+            std::fs::write(group.join("cgroup.procs"), format!("1\n{member}\n"))?;
+            assert_eq!(of_process(device.path(), own), folder_key(&group));
+        }
+        let named = |path: &std::path::Path| folder(device.path(), &path.display().to_string());
+        assert!(named(&group).is_some());
+        for none in [
+            device.path(),
+            &group.join("none"),
+            &device.path().join(TREE),
+        ] {
+            assert_eq!(named(none), None, "{}", none.display());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn limits_go_with_their_group() -> Result<(), Error> {
+        let device = tempfile::tempdir()?;
+        make(device.path(), &Machine::load("hopper")?)?;
+        let group = device.path().join(TREE).join("mine");
+        std::fs::create_dir(&group)?;
+        let mut state = State::new(1, 0);
+        let key = folder_key(&group);
+        let machine = Machine::load("hopper")?;
+        assert!(limit(&mut state, &machine, key, (0, 1 << 30)));
+        assert!(limit(&mut state, &machine, key, (0, 2 << 30)), "anew");
+        assert_eq!(state.memory_groups.used, 1);
+        forget_gone(&mut state, device.path());
+        let hard = |state: &State| limits(state, key).map(|found| found.hard_bytes);
+        assert_eq!(hard(&state), Some(2 << 30));
+        std::fs::remove_dir(&group)?;
+        forget_gone(&mut state, device.path());
+        assert_eq!(hard(&state), None);
+        assert!(limits(&state, 0).is_none());
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Lists of the third version of the interface: their columns, and the forms in which they are
+//! printed.
+
+use super::MpsdError;
+
+/// Columns of `server list`.
+pub const SERVER: [&str; 7] = [
+    "name",
+    "uid",
+    "pid",
+    "status",
+    "pipe-directory",
+    "allowed-devices",
+    "context-ids",
+];
+/// Columns of `namespace list`.
+pub const NAMESPACE: [&str; 7] = [
+    "name",
+    "server",
+    "server-status",
+    "pinned-memory-limit",
+    "active-thread-percentage",
+    "client-priority",
+    "pipe-directory",
+];
+/// Columns of `client list`.
+pub const CLIENT: [&str; 5] = ["pid", "server", "device", "namespace", "cmd"];
+
+/// A list in one of the forms: `table` or `csv`, and either without its head.
+pub fn table(format: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<String, MpsdError> {
+    let (form, head) = match format.split_once(',') {
+        Some((form, "noheader")) => (form, false),
+        None => (format, true),
+        Some(_) => return Err(unknown(format)),
+    };
+    let head = head.then(|| columns.iter().map(|name| (*name).to_owned()).collect());
+    let all: Vec<Vec<String>> = head.into_iter().chain(rows.iter().cloned()).collect();
+    let line = |row: &Vec<String>| match form {
+        "csv" => row.join(","),
+        _ => pad(row, &all),
+    };
+    match form {
+        "csv" | "table" => Ok(all.iter().map(|row| line(row) + "\n").collect()),
+        _ => Err(unknown(format)),
+    }
+}
+
+fn unknown(format: &str) -> MpsdError {
+    let accepted = "table or csv, and ,noheader behind either";
+    MpsdError::Refused(format!("{format:?} is no format (accepted: {accepted})"))
+}
+
+/// A row with every cell as wide as the widest of its column.
+fn pad(row: &[String], all: &[Vec<String>]) -> String {
+    let wide = |at: usize| all.iter().map(|row| row[at].len()).max().unwrap_or(0);
+    let cells = row.iter().enumerate();
+    let padded: Vec<String> = cells
+        .map(|(at, cell)| format!("{cell:<width$}", width = wide(at)))
+        .collect();
+    padded.join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn lists_have_the_forms_that_were_asked_for() -> Result<(), Box<dyn std::error::Error>> {
+        let rows = [vec!["1".to_owned(), "long one".to_owned()]];
+        let of = |format| table(format, &["name", "b"], &rows);
+        assert_eq!(of("csv,noheader")?, "1,long one\n");
+        assert_eq!(of("csv")?, "name,b\n1,long one\n");
+        assert_eq!(of("table")?, "name  b\n1     long one\n");
+        assert!(of("yaml").is_err() && of("csv,head").is_err());
+        Ok(())
+    }
+}
