@@ -77,8 +77,7 @@ impl ExitCode {
                 "nothing could run (no device, or every mechanism waived), or not what was named"
             }
             Self::TrialFailed => {
-                "a trial failed, a mechanism was not in force, or fault trials ended early: the \
-                 device asks for a reset"
+                "a trial failed, a mechanism was not in force, or fault trials ended early"
             }
             Self::OutputFailed => "output could not be written",
             Self::NotRestored => "host state not restored",
