@@ -190,6 +190,13 @@ fn doctor_holds_the_device_against_its_peak_and_says_what_it_could_detect() -> T
     let (code, stdout, stderr) = run("doctor --device virtual:turing --format json")?;
     assert_eq!(code, 0, "{stderr}");
     let told: serde_json::Value = serde_json::from_str(&stdout)?;
+    let noise = [
+        "noise.request = 0.004",
+        "noise.epoch = 0.003 (every 500 ms)",
+        "noise.session = 0.002",
+    ];
+    assert_eq!(told["noise"], serde_json::json!(noise));
+    assert_eq!(told["planted"], serde_json::json!([]));
     // Two transfers a clock on 256 lines; a multiply and an add on 64 lanes of 40 SMs.
     let peaks = [
         ("copy", 2.0 * 5_001e6 * 32.0),

@@ -42,6 +42,13 @@ impl Bench {
         machine.map_or_else(Vec::new, machine::Machine::planted)
     }
 
+    /// The noise that a virtual device plants, one line each; nothing on a real one.
+    #[must_use]
+    pub fn noise(&self) -> Vec<String> {
+        let machine = self.virtual_gpu.as_ref().map(VirtualGpu::machine);
+        machine.map_or_else(Vec::new, machine::Machine::noise_lines)
+    }
+
     /// Starts or finds the device, and takes its lock. `time` is that of a virtual one; a real one
     /// has the wall clock alone.
     ///

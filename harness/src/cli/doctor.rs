@@ -48,6 +48,8 @@ struct Findings {
     labels: Vec<String>,
     /// Defects that a virtual device plants, one line each.
     planted: Vec<String>,
+    /// Noise that it plants, likewise.
+    noise: Vec<String>,
     timer: Vec<(&'static str, Result<Punctuality, String>)>,
     verified: Vec<(String, String)>,
     achieved: Vec<Achieved>,
@@ -69,6 +71,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         mechanisms: Vec::new(),
         labels: Vec::new(),
         planted: Vec::new(),
+        noise: Vec::new(),
         timer: Vec::new(),
         verified: Vec::new(),
         achieved: Vec::new(),
@@ -83,6 +86,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
             findings.labels = host::labels(&facts);
             findings.planted = bench.planted();
+            findings.noise = bench.noise();
             let found = examine(&bench, &profile, args.verify)?;
             findings.device = Ok(found.identity);
             findings.verified = found.verified;
@@ -165,6 +169,7 @@ fn as_json(findings: &Findings) -> Value {
         "mechanisms": findings.mechanisms,
         "labels": findings.labels,
         "planted": findings.planted,
+        "noise": findings.noise,
         "timer_lateness_at_1_khz": timer,
         "achieved": achieved,
         "detectable_effect": effect,
@@ -213,7 +218,7 @@ fn as_text(findings: &Findings) -> String {
         "not root: device settings cannot be changed"
     };
     out.push_str(&format!("\nuser: {user}\n\n"));
-    for line in &findings.planted {
+    for line in findings.planted.iter().chain(&findings.noise) {
         out.push_str(&format!("planted: {line}\n"));
     }
     for label in &findings.labels {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, MachineError, ppm, wrong};
+use super::{Machine, MachineError, Noise, ppm, wrong};
 use crate::model::fault::FaultRules;
 use crate::state::ONE;
 
@@ -141,6 +141,35 @@ impl Machine {
             .filter(|(own, none)| own != none);
         let lines = differing.map(|(own, _)| format!("defects.{own}"));
         isolated.into_iter().chain(lines).collect()
+    }
+
+    /// All noise that the machine plants, as its file says it: what is not zero.
+    #[must_use]
+    pub fn noise_lines(&self) -> Vec<String> {
+        let Noise {
+            request,
+            epoch,
+            epoch_ms,
+            session,
+            call,
+            turn,
+            recovery,
+        } = self.noise;
+        let spreads = [
+            ("request", request),
+            ("epoch", epoch),
+            ("session", session),
+            ("call", call),
+            ("turn", turn),
+            ("recovery", recovery),
+        ];
+        let drawn = spreads.into_iter().filter(|(_, sd)| *sd != 0.0);
+        drawn
+            .map(|(key, sd)| match key {
+                "epoch" => format!("noise.epoch = {sd} (every {epoch_ms} ms)"),
+                _ => format!("noise.{key} = {sd}"),
+            })
+            .collect()
     }
 
     /// How far faults reach on this machine.

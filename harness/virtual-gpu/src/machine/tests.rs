@@ -55,13 +55,51 @@ fn what_a_machine_plants_is_told_line_by_line() -> Result<(), super::MachineErro
     assert_eq!(machine.planted(), Vec::<String>::new());
     machine.defects.mig_dram_leak = 0.1;
     machine.defects.mps_contains_faults = true;
+    machine.defects.fault_escape = 0.25;
     machine.scheduler.isolated = true;
     let told = machine.planted();
     let want = [
         "scheduler.isolated = true",
         "defects.mig_dram_leak = 0.1",
+        "defects.fault_escape = 0.25",
         "defects.mps_contains_faults = true",
     ];
     assert_eq!(told, want);
+    Ok(())
+}
+
+#[test]
+fn all_noise_is_told_and_out_of_range_is_refused() -> Result<(), super::MachineError> {
+    let mut machine = Machine::load("hopper")?;
+    machine.noise = super::Noise {
+        request: 0.01,
+        epoch: 0.02,
+        epoch_ms: 50,
+        session: 0.0,
+        call: 0.03,
+        turn: 0.04,
+        recovery: 0.05,
+    };
+    let want = [
+        "noise.request = 0.01",
+        "noise.epoch = 0.02 (every 50 ms)",
+        "noise.call = 0.03",
+        "noise.turn = 0.04",
+        "noise.recovery = 0.05",
+    ];
+    assert_eq!(machine.noise_lines(), want);
+    let text = include_str!("../../../../profiles/machines/hopper.toml");
+    for (key, wrong) in [("call", "0.3"), ("turn", "-0.1"), ("recovery", "2.0")] {
+        let text = text.replace(&format!("\n{key} = 0.0"), &format!("\n{key} = {wrong}"));
+        let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+        let expected = format!("noise.{key} is ");
+        assert!(
+            message.as_ref().is_some_and(|m| m.contains(&expected)),
+            "{message:?} should contain {expected:?}"
+        );
+    }
+    let text = format!("{text}\n[defects]\nfault_escape = 1.5\n");
+    let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    assert!(message.is_some_and(|m| m.contains("defects.fault_escape is 1.5, accepted is 0 to 1")));
     Ok(())
 }
