@@ -73,7 +73,7 @@ fn hooked_functions_are_found_in_the_preloaded_library() -> Result<(), Error> {
 }
 
 /// Each documented hole with its calls; that of durations is a rule of the limiter and no call.
-const HOLES: [(&str, &[&str]); 8] = [
+const HOLES: [(&str, &[&str]); 9] = [
     ("arrays", &["cuArrayCreate_v2"]),
     ("pools", &["cuMemAllocFromPoolAsync"]),
     (
@@ -83,6 +83,7 @@ const HOLES: [(&str, &[&str]); 8] = [
     ("globals", &["cuModuleLoadDataEx"]),
     ("ipc", &["cuIpcOpenMemHandle_v2"]),
     ("graphs", &["cuGraphLaunch"]),
+    ("graph-memory", &["cuGraphAddMemAllocNode"]),
     ("cooperative", &["cuLaunchCooperativeKernel"]),
     ("durations", &[]),
 ];

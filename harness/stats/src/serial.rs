@@ -249,6 +249,31 @@ mod tests {
     }
 
     #[test]
+    fn long_windows_know_from_the_short_ones_of_which_they_are_made() {
+        let mut rng = ScheduleRng::new(13);
+        let (mut claimed, mut held) = (0, 0);
+        for _ in 0..REPLICATES {
+            let fine = windows(&mut rng, 600, 0.8);
+            let means: Vec<f64> = fine
+                .chunks(100)
+                .map(|c| c.iter().sum::<f64>() / 100.0)
+                .collect();
+            let shown = Dependence::of(&fine, 0.5, Confidence::P95)
+                .unwrap()
+                .unwrap();
+            let long = shown.of_means(100);
+            // Where the short ones depend too much, six long ones claim nothing.
+            if let Ok(found) = interval_with(&means, 0.5, long, Confidence::P95) {
+                claimed += 1;
+                held += usize::from(found.contains(0.5));
+            }
+        }
+        let covered = held as f64 / claimed as f64;
+        assert!(claimed > REPLICATES / 2, "{claimed} of {REPLICATES}");
+        assert!((0.93..=0.99).contains(&covered), "{covered} of {claimed}");
+    }
+
+    #[test]
     fn independent_windows_keep_their_intervals() {
         let covered = coverage(new, 10, 600, 0.0);
         assert!((0.94..=0.985).contains(&covered), "{covered}");

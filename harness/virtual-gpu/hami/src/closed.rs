@@ -8,7 +8,8 @@
 //! | `per-thread` | `cuMemAllocAsync_ptsz`, `cuLaunchKernel_ptsz` |
 //! | `globals` | variables of a module: `cuModuleLoadDataEx` |
 //! | `ipc` | `cuIpcOpenMemHandle` |
-//! | `graphs` | `cuGraphLaunch`, `cuGraphAddMemAllocNode` |
+//! | `graphs` | `cuGraphLaunch` |
+//! | `graph-memory` | `cuGraphAddMemAllocNode` |
 //! | `cooperative` | `cuLaunchCooperativeKernel` |
 //! | `durations` | long launches: see `limiter` |
 //!
@@ -58,6 +59,7 @@ fn hole(name: &[u8]) -> &'static str {
         b"cuModuleLoadDataEx" | b"cuModuleUnload" => "globals",
         b"cuIpcOpenMemHandle_v2" | b"cuIpcCloseMemHandle" => "ipc",
         b"cuLaunchCooperativeKernel" => "cooperative",
+        b"cuGraphAddMemAllocNode" => "graph-memory",
         _ => "graphs",
     }
 }

@@ -78,7 +78,7 @@ pub struct Defects {
     /// The HAMi stand-in's memory cap lets this share more through.
     pub hami_memory_overshoot: f64,
     /// Documented holes of HAMi-core that the stand-in has not: `arrays`, `pools`, `per-thread`,
-    /// `globals`, `ipc`, `graphs`, `cooperative`, `durations`.
+    /// `globals`, `ipc`, `graphs`, `graph-memory`, `cooperative`, `durations`.
     pub hami_closed: Vec<String>,
     /// Who allocates in a region of the HAMi stand-in after another one was killed while it
     /// allocated waits so long for the lock of the dead.
@@ -114,13 +114,14 @@ impl Defects {
 }
 
 /// Documented holes of HAMi-core that its stand-in can be without.
-const HOLES: [&str; 8] = [
+const HOLES: [&str; 9] = [
     "arrays",
     "pools",
     "per-thread",
     "globals",
     "ipc",
     "graphs",
+    "graph-memory",
     "cooperative",
     "durations",
 ];
@@ -251,9 +252,8 @@ impl Machine {
         }
         for hole in &self.defects.hami_closed {
             if !HOLES.contains(&hole.as_str()) {
-                let accepted =
-                    "arrays, pools, per-thread, globals, ipc, graphs, cooperative, durations";
-                return wrong(path, "defects.hami_closed", hole, accepted);
+                let accepted = HOLES.join(", ");
+                return wrong(path, "defects.hami_closed", hole, &accepted);
             }
         }
         let levels = self.scheduler.levels;
