@@ -177,7 +177,12 @@ fn a_machine_that_scrubs_shows_no_page_and_its_bound() -> Result<(), Error> {
 fn what_gets_past_a_cap_is_found_call_by_call() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let mechanisms = "exclusive,hami,mps-quota,mps-memory";
-    let plain = probe(dir.path(), "kept", HOPPER, &format!("{mechanisms},mps-static,mig"))?;
+    let plain = probe(
+        dir.path(),
+        "kept",
+        HOPPER,
+        &format!("{mechanisms},mps-static,mig"),
+    )?;
     let planted = format!("{HOPPER}\n[defects]\nhami_memory_overshoot = 0.25\n");
     let planted = with(
         &planted,

@@ -145,8 +145,8 @@ fn one_hole_alone_is_the_one_row_that_escapes() -> Result<(), Error> {
 #[test]
 fn closed_holes_contain_and_so_does_a_limit_of_the_device() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \"graph-memory\", \
-                 \"cooperative\", \"durations\"";
+    let holes = "\"arrays\", \"pools\", \"per-thread\", \"globals\", \"ipc\", \"graphs\", \
+                 \"graph-memory\", \"cooperative\", \"durations\"";
     let record = escapes(dir.path(), "closed", holes, "hami")?;
     assert_eq!(with(&record, "escaped"), ALWAYS, "{:?}", record.probes);
 
