@@ -5,13 +5,14 @@
 
 mod mps_support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::mig;
 use gpubench_virtual_gpu::session::TimeMode::Wall;
+use gpubench_virtual_gpu::state::{Head, State};
 
 use mps_support::{Client, Daemon, Error, Stage, eventually, kill, quiet, scene};
 
@@ -81,9 +82,33 @@ fn kill_clients(
                 }
             }
             std::thread::sleep(Duration::from_micros(numbers.below(LIFE_MS * 1000)));
+            if number % 2 == 0 {
+                await_work(stage, there[at].pid())?;
+            }
             // Dropping kills and takes the status.
             drop(there.swap_remove(at));
         }
+    }
+    Ok(())
+}
+
+/// Waits a while for a client to have work on the device. One that never gets there, because its
+/// server was killed, dies as it is.
+fn await_work(stage: &Stage, pid: u32) -> Result<(), Error> {
+    const AT_MOST: Duration = Duration::from_millis(500);
+    let began = Instant::now();
+    let works = |state: &State| {
+        let mut streams = state.streams.live().iter();
+        streams.any(|stream| {
+            let context = &state.contexts.rows[stream.context as usize];
+            let process = state.processes.rows.get(context.process as usize);
+            stream.live
+                && stream.head == Head::Started
+                && process.is_some_and(|process| process.pid == pid)
+        })
+    };
+    while !stage.device.shared().read(works)? && began.elapsed() < AT_MOST {
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
