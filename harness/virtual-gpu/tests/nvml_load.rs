@@ -4,7 +4,7 @@
 mod nvml_support;
 
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
@@ -201,10 +201,30 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
             let share = |s: &ProcessUtilizationSample| (s.sm_util * 3 / 10).abs_diff(s.mem_util);
             Ok(code == 0 && later && next[0].sm_util > 50 && share(&next[0]) <= 1)
         })?;
+        eventually(
+            "a sample of the last second, stamped by the host's clock",
+            || in_the_last_second(&mut used),
+        )?;
         tenant.finish()?;
         eventually("rest", || Ok(reasons()? == 1 && celsius()? == 39))?;
         Ok(())
     })
+}
+
+/// Whether who asks for the last second by the host's clock, as limiters do that act on
+/// utilisation, gets a sample of a busy process that is stamped now.
+fn in_the_last_second(
+    used: &mut impl FnMut(u64) -> (i32, Vec<ProcessUtilizationSample>),
+) -> Result<bool, Error> {
+    let unix_us = || -> Result<u64, Error> {
+        Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64)
+    };
+    let before_us = unix_us()?;
+    let (code, found) = used(before_us - 1_000_000);
+    // The two clocks are not read at one instant.
+    let span_us = before_us - 20_000..unix_us()? + 20_000;
+    let sound = |s: &ProcessUtilizationSample| s.sm_util > 50 && span_us.contains(&s.time_stamp_us);
+    Ok(code == 0 && found.first().is_some_and(sound))
 }
 
 /// Mean power by the energy counter, as bounds: the host may delay this thread at any point.

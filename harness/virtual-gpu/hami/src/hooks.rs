@@ -285,6 +285,9 @@ pub(crate) fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
 
 /// Makes a context, charges what it takes, and looks for this process in the management library's
 /// list: without its own number there the limiter cannot know its utilisation and stays off.
+///
+/// Every context counts here. The library itself charges primary contexts alone (`context.c` at
+/// 8f3a89c): one made by `cuCtxCreate` comes on top of its limit.
 fn with_context(driver: impl FnOnce() -> c_int) -> c_int {
     let before = device_used();
     let code = driver();
