@@ -77,6 +77,7 @@ pub(crate) fn real() -> RunRecord {
         cells: cells(),
         probes: Vec::new(),
         service: Vec::new(),
+        tenant_limits: Vec::new(),
         probe_figures: estimate(0.497, 0.49, 0.503, 24, "of the device")
             .map(|estimate| ProbeFigure {
                 variant: slicing.to_owned(),

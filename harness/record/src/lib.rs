@@ -44,7 +44,7 @@ pub use probe::{
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
-pub use service::ServiceRow;
+pub use service::{ServiceRow, TenantLimit};
 pub use tally::FaultTally;
 pub use telemetry::TelemetryRow;
 pub use version::{FORMAT_VERSION, FormatVersion};

@@ -12,7 +12,7 @@ use crate::mechanism::MechanismRow;
 use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
-use crate::service::ServiceRow;
+use crate::service::{ServiceRow, TenantLimit};
 use crate::tally::FaultTally;
 use crate::version::FormatVersion;
 use crate::workload::WorkloadSpec;
@@ -51,6 +51,10 @@ pub struct RunRecord {
     /// asks for either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub service: Vec<ServiceRow>,
+    /// How many tenants there may be for a promised latency to be kept, where the profile has both
+    /// a promise and a sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenant_limits: Vec<TenantLimit>,
     /// Each cell with outcome and gates.
     pub cells: Vec<CellResult>,
     /// What probes found, where they were asked for.

@@ -1,4 +1,5 @@
-//! What a victim got at one number of tenants: its share of the promised latency, and its rate.
+//! What a victim got at one number of tenants: its share of the promised latency, and its rate; and
+//! how many tenants there may be for the promise to be kept.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,4 +35,31 @@ pub struct ServiceRow {
     pub within_slo: Option<Estimate>,
     /// Open-loop requests that were offered.
     pub requests: u64,
+}
+
+/// The most tenants at work beside whom a victim still keeps its promised latency, over the numbers
+/// of tenants that were tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantLimit {
+    /// Mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// The sub-axis of the pair.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+    /// Outcome with its reason.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The number; 0 where the victim does not keep the promise alone. Its bounds are the numbers
+    /// that the bounds of the shares of requests give.
+    pub tenants: Option<Estimate>,
+    /// Numbers of tenants that were tried: between two of them nothing is known, and above the
+    /// greatest.
+    pub tried: Vec<u32>,
+    /// Share of the offered requests that has to keep the promised latency.
+    pub share: f64,
 }

@@ -122,6 +122,7 @@ pub fn score_again(
     run.probe_figures = scored.probe_figures;
     run.fault_tallies = scored.fault_tallies;
     run.service = scored.service;
+    run.tenant_limits = scored.tenant_limits;
     Ok(())
 }
 

@@ -22,47 +22,31 @@ impl BuiltIn {
     }
 }
 
+/// The profile of a name, from the file of that name.
+macro_rules! built_in {
+    ($name:literal) => {
+        BuiltIn {
+            name: $name,
+            text: include_str!(concat!("../../../profiles/", $name, ".toml")),
+        }
+    };
+}
+
 /// The one that all others are laid over.
-pub const DEFAULT: BuiltIn = BuiltIn {
-    name: "default",
-    text: include_str!("../../../profiles/default.toml"),
-};
+pub const DEFAULT: BuiltIn = built_in!("default");
 
 /// Every built-in profile.
 pub const CATALOGUE: &[BuiltIn] = &[
     DEFAULT,
-    BuiltIn {
-        name: "smoke",
-        text: include_str!("../../../profiles/smoke.toml"),
-    },
-    BuiltIn {
-        name: "nightly",
-        text: include_str!("../../../profiles/nightly.toml"),
-    },
-    BuiltIn {
-        name: "online-inference",
-        text: include_str!("../../../profiles/online-inference.toml"),
-    },
-    BuiltIn {
-        name: "notebooks",
-        text: include_str!("../../../profiles/notebooks.toml"),
-    },
-    BuiltIn {
-        name: "batch-training",
-        text: include_str!("../../../profiles/batch-training.toml"),
-    },
-    BuiltIn {
-        name: "student-lab",
-        text: include_str!("../../../profiles/student-lab.toml"),
-    },
-    BuiltIn {
-        name: "saas-hostile",
-        text: include_str!("../../../profiles/saas-hostile.toml"),
-    },
-    BuiltIn {
-        name: "oversubscription",
-        text: include_str!("../../../profiles/oversubscription.toml"),
-    },
+    built_in!("smoke"),
+    built_in!("nightly"),
+    built_in!("weekly"),
+    built_in!("online-inference"),
+    built_in!("notebooks"),
+    built_in!("batch-training"),
+    built_in!("student-lab"),
+    built_in!("saas-hostile"),
+    built_in!("oversubscription"),
 ];
 
 /// Every name.

@@ -238,7 +238,7 @@ fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
     let missing = load("no/such.toml", &Overrides::default());
     assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
     let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
-    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, \
+    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
                 online-inference, notebooks, batch-training, student-lab, saas-hostile, \
                 oversubscription, or the path of a \
                 .toml file)";

@@ -32,6 +32,7 @@ mod reference;
 mod resource;
 mod row;
 mod service;
+mod tenant_limit;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{
     Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow, Plan,
-    ProbeFigure, ProbeResult, ServiceRow,
+    ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
 };
 
 use cells::{Cells, Pair};
@@ -97,6 +98,8 @@ pub struct Scored {
     pub fault_tallies: Vec<FaultTally>,
     /// What victims got of a promised latency, and at several numbers of tenants.
     pub service: Vec<ServiceRow>,
+    /// How many tenants there may be for a promised latency to be kept.
+    pub tenant_limits: Vec<TenantLimit>,
 }
 
 /// A record that contradicts itself.
@@ -135,6 +138,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     };
     let rows = rows(&context);
     let overall = overall::rows(input.plan, &rows);
+    let service = service::rows(&context);
     Ok(Scored {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
         overall,
@@ -144,7 +148,8 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
             .into_iter()
             .flat_map(|mechanism| fault::tallies(&context, mechanism))
             .collect(),
-        service: service::rows(&context),
+        tenant_limits: tenant_limit::limits(input.plan, &service),
+        service,
     })
 }
 

@@ -5,7 +5,7 @@
 use gpubench_record::{DeviceKind, Estimate, OutcomeKind, RunRecord};
 
 use super::figures::MISSING_TEXT;
-use super::{RenderOptions, VIRTUAL_TITLE, faults, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, faults, service, tables};
 
 /// A report as text and tables, not yet drawn.
 #[derive(Debug)]
@@ -164,7 +164,8 @@ impl Document {
         let mut notes = Notes::default();
         let mut tables = vec![
             tables::matrix(record, &mut notes),
-            tables::service(record, &mut notes),
+            service::service(record, &mut notes),
+            service::tenant_limits(record, &mut notes),
             tables::more_figures(record),
             tables::mechanisms(record, &mut notes),
             faults::faults(record),

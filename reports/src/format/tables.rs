@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{Condition, Estimate, MatrixRow, OutcomeKind, Proof, RunRecord};
+use gpubench_record::{Estimate, MatrixRow, OutcomeKind, Proof, RunRecord};
 
 use super::document::{Cell, Notes, Table};
 use super::figures::MISSING_TEXT;
@@ -93,53 +93,6 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
     Table::new("probe-figures", "Probes", columns.into(), rows)
 }
 
-/// What victims got of a promised latency, and at several numbers of tenants.
-pub(super) fn service(record: &RunRecord, notes: &mut Notes) -> Table {
-    let slo = record.plan.slo_ns;
-    let mut columns: Vec<String> = ["mechanism", "victim", "tenants", "retention (ratio)"]
-        .map(str::to_owned)
-        .into();
-    columns.extend(slo.map(|slo_ns| format!("within {} ms (ratio)", slo_ns as f64 / 1e6)));
-    columns.extend(["n", "outcome"].map(str::to_owned));
-    let figure = |estimate: &Option<Estimate>| Cell::Figure {
-        estimate: estimate.clone(),
-        unit: None,
-    };
-    let rows = record.service.iter().map(|row| {
-        let beside = match (&row.aggressor, row.condition) {
-            (Some(aggressor), _) => format!("beside {aggressor}"),
-            (None, Condition::N) => "native".to_owned(),
-            (None, _) => "solo".to_owned(),
-        };
-        let mut cells = vec![
-            mechanism(&row.mechanism, &row.variant),
-            Cell::lines([&row.victim, &beside]),
-            Cell::text(row.tenants.to_string()),
-            figure(&row.retention),
-        ];
-        cells.extend(slo.map(|_| figure(&row.within_slo)));
-        let n = [&row.within_slo, &row.retention]
-            .into_iter()
-            .flatten()
-            .next();
-        cells.push(Cell::lines([
-            n.map_or_else(String::new, |figure| figure.n.to_string()),
-            slo.map_or_else(String::new, |_| format!("{} requests", row.requests)),
-        ]));
-        let reason = row.outcome.reason.iter();
-        cells.push(Cell::Outcome {
-            kind: row.outcome.outcome,
-            notes: reason.map(|text| notes.number(text)).collect(),
-        });
-        cells
-    });
-    let heading = match slo {
-        Some(_) => "Service: rate over solo, and requests within the promised latency",
-        None => "Service: rate over solo by number of tenants at work",
-    };
-    Table::new("service", heading, columns, rows)
-}
-
 /// Mechanism with variant, and axis with sub-axis, victim and aggressor.
 fn row_key(row: &MatrixRow) -> Vec<Cell> {
     let axis = match &row.sub_axis {
@@ -159,7 +112,7 @@ fn row_key(row: &MatrixRow) -> Vec<Cell> {
 }
 
 /// A variant as a rule begins with the mechanism's name; where it does not, both are shown.
-fn mechanism(name: &str, variant: &str) -> Cell {
+pub(super) fn mechanism(name: &str, variant: &str) -> Cell {
     if variant.starts_with(name) {
         Cell::text(variant)
     } else {

@@ -114,6 +114,7 @@ fn unscored(
         cells: Vec::new(),
         probes: Vec::new(),
         service: Vec::new(),
+        tenant_limits: Vec::new(),
         probe_figures: Vec::new(),
         fault_trials: Vec::new(),
         fault_trials_stopped: None,

@@ -16,11 +16,21 @@ mod turns;
 mod view;
 mod work;
 
-use gpubench_kernels::driver::{DeviceBuffer, DriverError};
+use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};
 use gpubench_record::{ProbeAsk, ProbeTold};
 
 use crate::clock::{ClockError, Time};
 use crate::load::{Gpu, LoadError};
+
+/// Events that mark the ends of this many requests, waited for as the tenant waits.
+fn marks(gpu: &Gpu, count: usize) -> Result<Vec<Event>, DriverError> {
+    let kind = if gpu.spin {
+        EventKind::Mark
+    } else {
+        EventKind::MarkBlocking
+    };
+    (0..count).map(|_| Event::new(&gpu.context, kind)).collect()
+}
 
 /// Memory that is kept between two steps.
 #[derive(Debug, Default)]

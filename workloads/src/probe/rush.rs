@@ -3,12 +3,12 @@
 //! Ends are seen by the host, through events, which no limiter holds back: a stamp by a kernel
 //! would itself be a launch.
 
-use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind, Graph, Grid};
+use gpubench_kernels::driver::{DeviceBuffer, DriverError, Graph, Grid};
 use gpubench_kernels::kernel::fp32_chain::Fp32Chain;
 use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::{ProbeTold, RushWay, Rushed, WorkloadSpec};
 
-use super::ProbeError;
+use super::{ProbeError, marks};
 use crate::clock::Time;
 use crate::load::Gpu;
 
@@ -87,15 +87,7 @@ pub(super) fn rush(
     watch_ns: u64,
 ) -> Result<ProbeTold, ProbeError> {
     let request = Request::new(gpu, way, spec)?;
-    let kind = if gpu.spin {
-        EventKind::Mark
-    } else {
-        EventKind::MarkBlocking
-    };
-    let mut ends = Vec::with_capacity(DEPTH);
-    for _ in 0..DEPTH {
-        ends.push(Event::new(&gpu.context, kind)?);
-    }
+    let ends = marks(gpu, DEPTH)?;
     gpu.stream.synchronize()?;
     let from_ns = time.now_ns();
     let (mut submitted, mut ended_ns) = (0, Vec::new());

@@ -1,11 +1,10 @@
 //! Requests without a pause, each with the device's own stamp of its end: how much work was done
 //! when, as the device counts it.
 
-use gpubench_kernels::driver::{Event, EventKind};
 use gpubench_record::{ProbeTold, Worked, WorkloadSpec};
 
-use super::ProbeError;
 use super::stamp::Stamps;
+use super::{ProbeError, marks};
 use crate::clock::Time;
 use crate::load::{self, Gpu};
 
@@ -24,15 +23,7 @@ pub(super) fn work(
 ) -> Result<ProbeTold, ProbeError> {
     let mut prepared = load::find(&spec.name)?.setup(gpu, spec)?;
     let stamps = Stamps::new(gpu, requests_max as usize + 1)?;
-    let kind = if gpu.spin {
-        EventKind::Mark
-    } else {
-        EventKind::MarkBlocking
-    };
-    let mut ends = Vec::with_capacity(DEPTH);
-    for _ in 0..DEPTH {
-        ends.push(Event::new(&gpu.context, kind)?);
-    }
+    let ends = marks(gpu, DEPTH)?;
     for _ in 0..WARM_UP.max(prepared.cycle()) {
         prepared.step(gpu)?;
     }

@@ -57,6 +57,7 @@ fn record() -> RunRecord {
         fault_tallies: Vec::new(),
         records_left_out: Vec::new(),
         service: Vec::new(),
+        tenant_limits: Vec::new(),
         claims: Vec::new(),
     }
 }

@@ -1,0 +1,210 @@
+//! The most tenants at work beside whom a victim keeps its promised latency: of the numbers that
+//! were tried, the last before the first at which it does not.
+//!
+//! The promise is kept where at least 99 % of the offered requests keep the latency, which is the
+//! rule of the server scenario of MLPerf Inference (Reddi et al., ISCA 2020). The bounds of that
+//! share give bounds of the number. Nothing is read between the numbers that were tried.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::{Condition, Estimate, Outcome, Plan, ServiceRow, SubAxis, TenantLimit};
+
+/// Share of the offered requests that has to keep the promised latency.
+const SHARE: f64 = 0.99;
+const UNIT: &str = "tenants";
+
+/// A victim beside an aggressor under a variant.
+type Key<'a> = (&'a str, SubAxis, &'a str, &'a str);
+
+/// One for each pair of each variant, in the order of the rows; none where the profile has no
+/// promise or no sweep.
+pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
+    if plan.slo_ns.is_none() || plan.sweep.is_empty() {
+        return Vec::new();
+    }
+    let mut order: Vec<Key<'_>> = Vec::new();
+    let mut beside: BTreeMap<Key<'_>, Vec<&ServiceRow>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.condition == Condition::C) {
+        let Some(aggressor) = row.aggressor.as_deref() else {
+            continue;
+        };
+        let key = (
+            row.variant.as_str(),
+            row.sub_axis,
+            row.victim.as_str(),
+            aggressor,
+        );
+        if !order.contains(&key) {
+            order.push(key);
+        }
+        beside.entry(key).or_default().push(row);
+    }
+    order
+        .into_iter()
+        .filter_map(|key| {
+            let (variant, sub_axis, victim, _) = key;
+            let is_solo = |row: &&ServiceRow| {
+                row.condition == Condition::S
+                    && (row.variant.as_str(), row.sub_axis, row.victim.as_str())
+                        == (variant, sub_axis, victim)
+            };
+            let solo = rows.iter().find(is_solo);
+            let mut tried: Vec<&ServiceRow> = solo.into_iter().collect();
+            tried.extend(beside.remove(&key)?);
+            tried.sort_by_key(|row| row.tenants);
+            Some(limit(key, &tried))
+        })
+        .collect()
+}
+
+fn limit((variant, sub_axis, victim, aggressor): Key<'_>, tried: &[&ServiceRow]) -> TenantLimit {
+    let mechanism = tried.first().map_or("", |row| &row.mechanism);
+    // Whatever is known of more tenants than surely break the promise changes nothing.
+    let breaks = |row: &&ServiceRow| {
+        let share = row
+            .within_slo
+            .as_ref()
+            .filter(|_| row.outcome.is_measured());
+        share.is_some_and(|share| share.hi < SHARE)
+    };
+    let last = tried.iter().position(breaks);
+    let counted = &tried[..last.map_or(tried.len(), |at| at + 1)];
+    let waived = counted.iter().find(|row| !row.outcome.is_measured());
+    let tenants = estimate(counted);
+    let outcome = match (waived, &tenants) {
+        (Some(row), _) => row.outcome.clone(),
+        (None, None) => Outcome::inconclusive("a number of tenants has no share of requests"),
+        (None, Some(found)) if found.lo < found.hi => Outcome::inconclusive(format!(
+            "{} to {} tenants: the interval of a share holds {SHARE}",
+            found.lo, found.hi
+        )),
+        (None, Some(_)) => Outcome::measured(),
+    };
+    TenantLimit {
+        mechanism: mechanism.to_owned(),
+        variant: variant.to_owned(),
+        sub_axis,
+        victim: victim.to_owned(),
+        aggressor: aggressor.to_owned(),
+        outcome,
+        tenants,
+        tried: tried.iter().map(|row| row.tenants).collect(),
+        share: SHARE,
+    }
+}
+
+/// None where any number of tenants has no share.
+fn estimate(tried: &[&ServiceRow]) -> Option<Estimate> {
+    let shares: Option<Vec<(u32, &Estimate)>> = tried
+        .iter()
+        .map(|row| Some((row.tenants, row.within_slo.as_ref()?)))
+        .collect();
+    let shares = shares.filter(|shares| !shares.is_empty())?;
+    let most = |of: fn(&Estimate) -> f64| {
+        let kept = shares.iter().take_while(|(_, share)| of(share) >= SHARE);
+        kept.last().map_or(0.0, |(tenants, _)| f64::from(*tenants))
+    };
+    Some(Estimate {
+        value: most(|share| share.value),
+        lo: most(|share| share.lo),
+        hi: most(|share| share.hi),
+        n: shares.iter().map(|(_, share)| share.n).min().unwrap_or(0),
+        unit: UNIT.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tenants: u32, share: Option<[f64; 3]>) -> ServiceRow {
+        ServiceRow {
+            mechanism: "time-slicing".to_owned(),
+            variant: "time-slicing".to_owned(),
+            sub_axis: SubAxis::Sm,
+            victim: "compute".to_owned(),
+            condition: if tenants == 1 {
+                Condition::S
+            } else {
+                Condition::C
+            },
+            aggressor: (tenants > 1).then(|| "fma-hog".to_owned()),
+            tenants,
+            outcome: Outcome::measured(),
+            retention: None,
+            within_slo: share.map(|[lo, value, hi]| Estimate {
+                value,
+                lo,
+                hi,
+                n: 8,
+                unit: "ratio".to_owned(),
+            }),
+            requests: 1_000,
+        }
+    }
+
+    fn found(rows: &[ServiceRow]) -> TenantLimit {
+        let rows: Vec<&ServiceRow> = rows.iter().collect();
+        limit(("time-slicing", SubAxis::Sm, "compute", "fma-hog"), &rows)
+    }
+
+    const ALL: [f64; 3] = [0.995, 1.0, 1.0];
+    const NONE: [f64; 3] = [0.0, 0.1, 0.2];
+
+    #[test]
+    fn the_last_number_before_the_first_failure_counts() {
+        for (shares, expected) in [
+            ([ALL, ALL, NONE, NONE], 2.0),
+            ([ALL, ALL, ALL, ALL], 8.0),
+            ([NONE, NONE, NONE, NONE], 0.0),
+            // What is kept again beyond a failure is no promise.
+            ([ALL, NONE, ALL, ALL], 1.0),
+        ] {
+            let rows: Vec<ServiceRow> = [1, 2, 4, 8]
+                .into_iter()
+                .zip(shares)
+                .map(|(tenants, share)| row(tenants, Some(share)))
+                .collect();
+            let limit = found(&rows);
+            let tenants = limit.tenants.expect("a number");
+            assert_eq!(
+                [tenants.lo, tenants.value, tenants.hi],
+                [expected; 3],
+                "{shares:?}"
+            );
+            assert!(limit.outcome.is_measured());
+            assert_eq!((limit.tried, tenants.n), (vec![1, 2, 4, 8], 8));
+        }
+    }
+
+    #[test]
+    fn a_share_whose_interval_holds_the_bound_leaves_an_interval_of_numbers() {
+        let rows = [
+            row(1, Some(ALL)),
+            row(2, Some([0.97, 0.992, 0.999])),
+            row(4, Some(NONE)),
+        ];
+        let limit = found(&rows);
+        let tenants = limit.tenants.expect("a number");
+        assert_eq!([tenants.lo, tenants.value, tenants.hi], [1.0, 2.0, 2.0]);
+        let reason = limit.outcome.reason.unwrap_or_default();
+        assert_eq!(reason, "1 to 2 tenants: the interval of a share holds 0.99");
+    }
+
+    #[test]
+    fn a_number_that_could_not_be_tried_leaves_no_figure() {
+        let limit = found(&[row(1, Some(ALL)), row(2, None)]);
+        assert_eq!(limit.tenants, None);
+        assert!(!limit.outcome.is_measured());
+        let mut waived = row(2, None);
+        waived.outcome = Outcome::waived("no eight instances");
+        let limit = found(&[row(1, Some(ALL)), waived]);
+        assert_eq!(limit.outcome.reason.as_deref(), Some("no eight instances"));
+        // One that has broken the promise before makes it good.
+        let mut beyond = row(4, None);
+        beyond.outcome = Outcome::inconclusive("too few requests");
+        let limit = found(&[row(1, Some(ALL)), row(2, Some(NONE)), beyond]);
+        assert!(limit.outcome.is_measured(), "{limit:?}");
+        assert_eq!(limit.tenants.map(|tenants| tenants.value), Some(1.0));
+    }
+}
