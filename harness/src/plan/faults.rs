@@ -36,6 +36,11 @@ pub const ONE_PROCESS: &str = "its tenants are threads of one process, which end
 /// The same of a fault of another mechanism's parts.
 pub const NOTHING_TO_BREAK: &str = "this mechanism has nothing that it could break";
 
+/// Before victims count under HAMi. Its bucket is empty when a process launches for the first time
+/// and is first filled 120 ms later (HAMi-core at 8f3a89c, `multiprocess_utilization_watcher.c`):
+/// three fillings, so that no trial takes that pause for the fault's.
+const HAMI_SETTLES_NS: u64 = 360_000_000;
+
 /// Requests of a victim, served natively, that a part of a trial lasts.
 const REQUESTS_VIRTUAL: u64 = 40;
 const REQUESTS_WALL: u64 = 400;
@@ -143,8 +148,13 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
     let part_ns = requests * plan.service_ns * u64::from(plan.tenants);
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
     let seed = derive(plan.seed, place.variant, number);
+    let settles_ns = if place.mechanism == HAMI {
+        HAMI_SETTLES_NS
+    } else {
+        0
+    };
     // Somewhere in the second part; the third lies wholly after it.
-    let at_ns = part_ns + seed % (part_ns / 4).max(1);
+    let at_ns = settles_ns + part_ns + seed % (part_ns / 4).max(1);
     let fault = place.fault;
     FaultTrial {
         cell: cell(plan, place, number, seed),
@@ -153,8 +163,8 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
         trial: place.trial,
         at_ns,
         until_ns: at_ns + part_ns,
-        from_ns: part_ns / 4,
-        window_ns: part_ns * 5 / 2,
+        from_ns: settles_ns + part_ns / 4,
+        window_ns: settles_ns + part_ns * 5 / 2,
     }
 }
 
