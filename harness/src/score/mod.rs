@@ -32,8 +32,8 @@ mod reference;
 mod resource;
 mod row;
 mod service;
-mod tenant_limit;
 mod tally;
+mod tenant_limit;
 #[cfg(test)]
 mod tests;
 mod word;
