@@ -9,8 +9,8 @@
 //! | figure | planted by | seen without noise under | over seeds under | has none |
 //! |---|---|---|---|---|
 //! | bandwidth | `defects.mig_*_leak` | mig | mig | turns never overlap |
-//! | | nothing: half is left | mps, mps-quota, mps-static | mps-quota | |
-//! | SM cap | `defects.mps_percentage_*` | mps-quota | mps-quota | exclusive, |
+//! | | nothing: half is left | every form of mps, mig-mps | mps-quota | |
+//! | SM cap | `defects.mps_percentage_*` | mps-quota, mig-mps | mps-quota | exclusive, |
 //! | | `mps.chunk_sms` | mps-static | mps-static | time-slicing, |
 //! | | `mig.profile.sm` | mig | mig | stream-priority |
 //! | | `defects.green_contexts_whole` | green-context | green-context | |
@@ -33,7 +33,7 @@
 //!
 //! `hami` shares by turns, so turn, pause, launch and link are those of `time-slicing`; the part of
 //! the SMs that its limiter gives is no planted figure, but comes of the limiter's steps. `mig-mps`
-//! is MPS in an instance: bandwidth and SMs are the instance's, the rest is the server's.
+//! is MPS in an instance: from other instances it is kept as `mig` is, the rest is the server's.
 
 mod alone;
 mod intervals;

@@ -16,11 +16,16 @@ enum Under {
     Mig([&'static str; 2]),
     /// One server of MPS, at these percentages.
     Mps([&'static str; 2]),
+    /// One server of MPS in a MIG instance, at these percentages of it.
+    MigMps([&'static str; 2]),
     /// Static partitions of so many chunks.
     Static([u32; 2]),
     /// Turns, by nothing at all.
     Turns,
 }
+
+/// What part of the SMs a client of MPS has.
+const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
 /// Two equal instances.
 const HALVES: Under = Under::Mig(["3g.40gb", "3g.40gb"]);
@@ -37,8 +42,18 @@ fn set_up(stage: &Stage, machine: &Machine, under: Under) -> Result<Parts, Error
         }
         Under::Mps(percentages) => {
             let daemon = stage.daemon("", &[])?;
-            let name = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-            Ok((Some(daemon), each(name, percentages.map(str::to_owned))))
+            Ok((
+                Some(daemon),
+                each(PERCENTAGE, percentages.map(str::to_owned)),
+            ))
+        }
+        Under::MigMps(percentages) => {
+            let [uuid, _empty] = instances(stage, machine, ["3g.40gb"; 2])?;
+            let daemon = stage.daemon("", &[("CUDA_VISIBLE_DEVICES", &uuid)])?;
+            Ok((
+                Some(daemon),
+                each(PERCENTAGE, percentages.map(str::to_owned)),
+            ))
         }
         Under::Static(chunks) => {
             let (daemon, gpu) = (stage.daemon("-S", &[])?, machine.uuid());
@@ -176,6 +191,7 @@ fn clients_of_one_server_share_bandwidth_evenly_whatever_their_percentages() -> 
     let cases = [
         Under::Mps(["100"; 2]),
         Under::Static([8, 8]),
+        Under::MigMps(["50"; 2]),
         Under::Mps(["50"; 2]),
     ];
     kept(test, &cases.map(case))
@@ -287,10 +303,22 @@ fn a_percentage_is_worth_what_the_machine_makes_of_it() -> Result<(), Error> {
         grid: 10_428,
         want: sms / 132.0,
     };
-    shares(
-        test,
-        &[case(&plain, 66.0), case(&ignored, 132.0), case(&more, 79.0)],
-    )
+    // The same of the 60 SMs of an instance.
+    let within = |machine: &Machine, sms: f64| Share {
+        under: Under::MigMps(["50", "100"]),
+        grid: 10_080,
+        want: sms / 60.0,
+        ..case(machine, 0.0)
+    };
+    let cases = [
+        within(&plain, 30.0),
+        within(&ignored, 60.0),
+        within(&more, 36.0),
+        case(&plain, 66.0),
+        case(&ignored, 132.0),
+        case(&more, 79.0),
+    ];
+    shares(test, &cases)
 }
 
 #[test]
