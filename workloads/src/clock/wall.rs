@@ -5,16 +5,16 @@
 #![expect(unsafe_code, reason = "clock_gettime and clock_nanosleep")]
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use super::guard::{self, Guard};
 use super::token::Token;
-use super::{ClockError, Time, guard, thread};
+use super::{ClockError, Time, thread};
 
 /// Time as the kernel keeps it.
 #[derive(Debug)]
 pub struct WallClock {
-    guard_ns: AtomicU64,
+    guard: Guard,
     tokens: RwLock<BTreeMap<u32, Arc<Token>>>,
 }
 
@@ -29,15 +29,26 @@ impl WallClock {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            guard_ns: AtomicU64::new(guard::GUARD_NS_MIN),
+            guard: Guard::new(),
             tokens: RwLock::new(BTreeMap::new()),
         }
     }
 
-    /// How long before an instant sleeping turns into spinning.
+    /// How long before an instant sleeping turns into spinning, as of now.
     #[must_use]
     pub fn guard_ns(&self) -> u64 {
-        self.guard_ns.load(Ordering::Relaxed)
+        self.guard.ns()
+    }
+
+    /// Lets the guard grow, when sleeps end too late, no further than leaves a real-time thread
+    /// that waits so often below what the kernel lets it have.
+    pub fn limit_guard(&self, rate_per_s: f64) {
+        let ceiling_ns = if thread::fifo_is_unthrottled() {
+            guard::GUARD_NS_MAX
+        } else {
+            (thread::FIFO_BUSY_MAX / rate_per_s * 1e9) as u64
+        };
+        self.guard.set_ceiling(ceiling_ns);
     }
 
     /// Measures how late this thread wakes and sets the guard by it.
@@ -53,11 +64,11 @@ impl WallClock {
             late_ns.push(monotonic_ns().saturating_sub(due_ns));
         }
         let guard_ns = guard::guard_ns(&mut late_ns);
-        self.guard_ns.store(guard_ns, Ordering::Relaxed);
+        self.guard.set_measured(guard_ns);
         Ok(guard_ns)
     }
 
-    /// Sleeps to the guard before an instant.
+    /// Sleeps to the guard before an instant, and learns from how late that ended.
     ///
     /// # Errors
     /// When the kernel refuses the sleep.
@@ -65,6 +76,7 @@ impl WallClock {
         let sleep_to_ns = t_ns.saturating_sub(self.guard_ns());
         if monotonic_ns() < sleep_to_ns {
             nanosleep_until(sleep_to_ns)?;
+            self.guard.learn(monotonic_ns() > t_ns);
         }
         Ok(())
     }
@@ -136,6 +148,7 @@ impl Time for WallClock {
     fn begin_schedule(&self, rate_per_s: f64) -> bool {
         // A thread of this class that spins for most of a second is stopped by the kernel for the
         // rest of it, which would look like a stall of the device.
+        self.limit_guard(rate_per_s);
         let busy = rate_per_s * self.guard_ns() as f64 * 1e-9;
         (busy < thread::FIFO_BUSY_MAX || thread::fifo_is_unthrottled())
             && thread::set_fifo().is_ok()
