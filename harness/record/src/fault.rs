@@ -9,28 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::cell::TenantResult;
 use crate::ecc::EccCounts;
 use crate::outcome::Outcome;
-use crate::plan::Cell;
-
-/// One planned trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FaultTrial {
-    /// Who takes part and under which mechanism; the process that breaks something stands last.
-    pub cell: Cell,
-    /// Name of the fault in the catalogue.
-    pub fault: String,
-    /// Its class: the sub-axis that it is scored under.
-    pub class: String,
-    /// Number of the trial of this fault under this variant, from 1.
-    pub trial: u32,
-    /// When it happens, since the common start.
-    pub at_ns: u64,
-    /// Until when what it leaves on the device may last at most, since the common start.
-    pub until_ns: u64,
-    /// From when on the victims count, since the common start.
-    pub from_ns: u64,
-    /// How long the victims run.
-    pub window_ns: u64,
-}
 
 /// What became of the process that broke something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

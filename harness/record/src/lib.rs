@@ -31,11 +31,11 @@ pub use condition::{Axis, Condition, Role, SubAxis};
 pub use ecc::EccCounts;
 pub use event::RunEvent;
 pub use exit_code::ExitCode;
-pub use fault::{Fate, FaultResult, FaultSeen, FaultTrial, NewClient, Struck, VictimFate};
+pub use fault::{Fate, FaultResult, FaultSeen, NewClient, Struck, VictimFate};
 pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
 pub use mechanism::{MechanismRow, Proof};
 pub use outcome::{Outcome, OutcomeKind};
-pub use plan::{Cell, CellTenant, Durations, Plan, Skip, Thresholds};
+pub use plan::{Cell, CellTenant, Durations, FaultTrial, Plan, Skip, Thresholds};
 pub use probe::{
     CallTimes, CallTrials, CapCall, CensusPair, EscapeGot, EscapeWay, ExhaustTrial, Exhausted,
     LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay,

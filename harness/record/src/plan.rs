@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role, SubAxis};
-use crate::fault::FaultTrial;
 use crate::foreign::ForeignVictim;
 use crate::workload::Bursts;
 
@@ -236,6 +235,27 @@ pub struct CellTenant {
     /// Name of its workload; absent for an idle tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
+}
+
+/// One planned trial of a fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultTrial {
+    /// Who takes part and under which mechanism; the process that breaks something stands last.
+    pub cell: Cell,
+    /// Name of the fault in the catalogue.
+    pub fault: String,
+    /// Its class: the sub-axis that it is scored under.
+    pub class: String,
+    /// Number of the trial of this fault under this variant, from 1.
+    pub trial: u32,
+    /// When it happens, since the common start.
+    pub at_ns: u64,
+    /// Until when what it leaves on the device may last at most, since the common start.
+    pub until_ns: u64,
+    /// From when on the victims count, since the common start.
+    pub from_ns: u64,
+    /// How long the victims run.
+    pub window_ns: u64,
 }
 
 /// Something that was asked for and will not run.

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellResult;
-use crate::fault::{FaultResult, FaultTrial};
+use crate::fault::FaultResult;
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
-use crate::plan::Plan;
+use crate::plan::{FaultTrial, Plan};
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::service::{ServiceRow, TenantLimit};

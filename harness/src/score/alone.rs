@@ -84,6 +84,6 @@ fn efficiency(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair, row:
         ));
         return;
     }
-    row.matrix.requests = super::resource::requests(&pairs);
+    row.matrix.requests = pairs.requests();
     row.matrix.efficiency = row.take("efficiency", Logs::of_rates(&pairs).ratio());
 }

@@ -6,6 +6,7 @@ use gpubench_record::{Cell, CellResult, Condition, Plan, SubAxis};
 
 use super::{EXCLUSIVE, ScoreError, ScoreInput};
 use crate::axis;
+use crate::gate::CLOSED_REQUESTS;
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
@@ -58,6 +59,19 @@ pub(super) struct Pairs<'a> {
     pub left_out: BTreeMap<u32, String>,
     /// Whether a cell that is left out failed, rather than being in doubt.
     pub any_failed: bool,
+}
+
+impl Pairs<'_> {
+    /// Closed-loop requests of the victims of all these cells.
+    pub(super) fn requests(&self) -> u64 {
+        let cells = self
+            .measured
+            .iter()
+            .flat_map(|(_, top, bottom)| [top, bottom]);
+        cells
+            .filter_map(|cell| cell.requests.get(CLOSED_REQUESTS))
+            .sum()
+    }
 }
 
 impl<'a> Cells<'a> {

@@ -14,10 +14,6 @@ use super::row::Row;
 use super::tally::{in_words, more_trials, tally};
 use super::word::{self, Evidence};
 
-/// Bounds of the part that is contained for L3 and L2 (`scoring-v1`).
-pub(super) const L3: f64 = 0.95;
-pub(super) const L2: f64 = 0.80;
-
 /// The rows of one mechanism, from benign to severe.
 pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> {
     let sources = Sources::of(context, &mechanism.variant);
@@ -207,21 +203,12 @@ fn row(
 /// The levels that the bounds leave open.
 fn range(tally: &FaultTally) -> Option<LevelRange> {
     let survival = tally.survival.as_ref()?;
-    let level = |p: f64| {
-        if p >= L3 {
-            Level::L3
-        } else if p >= L2 {
-            Level::L2
-        } else {
-            Level::L1
-        }
-    };
     Some(if tally.contained == 0 {
         LevelRange::at(Level::L0)
     } else {
         LevelRange {
-            worst: level(survival.lo),
-            best: level(survival.hi),
+            worst: Level::of_survival(survival.lo),
+            best: Level::of_survival(survival.hi),
         }
     })
 }

@@ -8,6 +8,10 @@ use std::fmt;
 
 use gpubench_record::{Estimate, Thresholds};
 
+/// Parts of the trials of a fault that must be contained for L3 and for L2.
+pub(super) const SURVIVAL_L3: f64 = 0.95;
+pub(super) const SURVIVAL_L2: f64 = 0.80;
+
 /// How strong the isolation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
@@ -26,6 +30,19 @@ pub(super) enum Level {
 pub(super) struct LevelRange {
     pub worst: Level,
     pub best: Level,
+}
+
+impl Level {
+    /// That of a fault, of whose trials such a part is contained, but not none.
+    pub(super) fn of_survival(part: f64) -> Self {
+        if part >= SURVIVAL_L3 {
+            Self::L3
+        } else if part >= SURVIVAL_L2 {
+            Self::L2
+        } else {
+            Self::L1
+        }
+    }
 }
 
 impl fmt::Display for Level {

@@ -5,7 +5,7 @@ use gpubench_record::Condition;
 use super::cells::{Key, Pair, Pairs};
 use super::figures::{Logs, told};
 use super::row::Row;
-use super::{Asked, Context, EXCLUSIVE, resource};
+use super::{Asked, Context, EXCLUSIVE};
 use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// The word of these rows.
@@ -50,7 +50,7 @@ fn row(context: &Context<'_>, pair: &Pair) -> Row {
         }
     }
     row.count("N' over N", &all, context);
-    row.matrix.requests = resource::requests(&all);
+    row.matrix.requests = all.requests();
     let logs = Logs::of_rates(&all);
     if let Some(modes) = logs.two_modes() {
         row.doubt(modes);

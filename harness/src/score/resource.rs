@@ -10,7 +10,6 @@ use super::probe_figures::bypass;
 use super::row::Row;
 use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
-use crate::gate::CLOSED_REQUESTS;
 
 /// Share of its resource's measured peak that an aggressor must reach alone.
 const AGGRESSOR_PEAK_MIN: f64 = 0.80;
@@ -60,7 +59,7 @@ impl Measured {
         let efficiency = ratio(context, &solo, &native, "efficiency", row);
         let guarantee = ratio(context, contended, &native, "guarantee", row);
         if let Some(pairs) = cells.pair(contended, &solo) {
-            row.matrix.requests = requests(&pairs);
+            row.matrix.requests = pairs.requests();
         }
         if let Some(modes) = retention.as_ref().and_then(|(logs, _)| logs.two_modes()) {
             row.doubt(modes);
@@ -249,15 +248,4 @@ fn level(context: &Context<'_>, mechanism: &MechanismRow, measured: &Measured, r
         }
         row.matrix.word = Some(word.to_owned());
     }
-}
-
-/// Closed-loop requests of the victims behind a pair.
-pub(super) fn requests(pairs: &Pairs<'_>) -> u64 {
-    let cells = pairs
-        .measured
-        .iter()
-        .flat_map(|(_, top, bottom)| [top, bottom]);
-    cells
-        .filter_map(|cell| cell.requests.get(CLOSED_REQUESTS))
-        .sum()
 }

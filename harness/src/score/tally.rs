@@ -8,7 +8,7 @@ use gpubench_record::{Estimate, Fate, FaultResult, FaultTally};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
 
-use super::fault::{L2, L3};
+use super::level::{SURVIVAL_L2, SURVIVAL_L3};
 
 /// Counts the trials that stand in `sources`, of which each is a record.
 pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
@@ -39,8 +39,8 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         left_out: number(all.len() - trials.len()),
         contained: k,
         survival: survival(k, n),
-        more_for_l2: more(L2),
-        more_for_l3: more(L3),
+        more_for_l2: more(SURVIVAL_L2),
+        more_for_l3: more(SURVIVAL_L3),
         victims: count(victims().map(|victim| victim.fate)),
         victim_codes: count(victims().filter_map(|victim| victim.code)),
         own_codes: count(seen().filter_map(|seen| seen.struck.code)),

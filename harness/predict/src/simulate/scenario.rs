@@ -1,6 +1,6 @@
 //! What is simulated: tenants, load and device, as the user writes it in TOML or flags.
 
-use super::event::EventOptions;
+use super::event::options::EventOptions;
 use crate::error::{PredictError, from_toml, not_negative, positive};
 use crate::rng::RngKind;
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ impl Scenario {
         self.check_size()?;
         self.event
             .as_ref()
-            .map_or(Ok(()), |event| event.check(self))
+            .map_or(Ok(()), |event| event.check(self.tenants, self.duration_s))
     }
 
     fn check_tenants(&self) -> Result<(), PredictError> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::change::DaemonPlace;
+use super::daemon::DaemonPlace;
 use crate::device::mig::{Instance, MigMode, Placement};
 
 /// The host refuses.

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::DaemonPlace;
 use super::control::{Control, ControlError};
+use super::daemon::DaemonPlace;
 use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
 /// Everything that can be different about a host.

@@ -8,6 +8,7 @@
 mod change;
 pub mod command;
 mod control;
+mod daemon;
 #[cfg(test)]
 mod fake;
 mod found;
@@ -19,8 +20,9 @@ pub mod mps_control;
 mod process;
 mod real;
 
-pub use change::{Change, DaemonPlace, Made};
+pub use change::{Change, Made};
 pub use control::{Control, ControlError};
+pub use daemon::DaemonPlace;
 pub use found::Found;
 pub use guard::{Guard, HostError, JournalPlace, Recovery, recover};
 pub use journal::{Journal, JournalError, Left, leftovers, state_dir, unclean};

@@ -7,9 +7,9 @@
 
 use std::process::Command;
 
-use super::change::DaemonPlace;
 use super::command::{command, on_path, run};
 use super::control::ControlError;
+use super::daemon::DaemonPlace;
 
 /// The version of the interface with commands of the form MODULE VERB, rather than lines on the
 /// standard input.

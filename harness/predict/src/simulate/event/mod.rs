@@ -1,13 +1,15 @@
 //! The discrete-event form: what the reference model leaves out.
 //!
-//! options -> traffic (requests with their own service times) -> a discipline (fifo, slicing,
-//! sharing) that says when each request ends -> measure. Every request runs to its end, so nothing
-//! is truncated; requests of the warm-up count for nothing. Arrivals and service times of every
-//! tenant come from streams of their own: two scenarios under one seed share their random numbers.
+//! options -> traffic (requests with their own service times) and shares (what each tenant is
+//! granted) -> a discipline (fifo, slicing, sharing) that says when each request ends -> measure.
+//! Every request runs to its end, so nothing is truncated; requests of the warm-up count for
+//! nothing. Arrivals and service times of every tenant come from streams of their own: two
+//! scenarios under one seed share their random numbers.
 
 pub mod fifo;
 pub mod measure;
 pub mod options;
+pub mod shares;
 pub mod sharing;
 pub mod slicing;
 pub mod traffic;
@@ -44,8 +46,8 @@ pub fn ends(
 ) -> Vec<f64> {
     let tenants = scenario.tenants as usize;
     match mode {
-        Mode::Mig => fifo::slices(requests, &options.slice_speeds(scenario)),
-        Mode::Mps => sharing::run(requests, &options.widths(scenario), scenario),
+        Mode::Mig => fifo::slices(requests, &shares::slice_speeds(options, scenario)),
+        Mode::Mps => sharing::run(requests, &shares::widths(options, scenario), scenario),
         Mode::TimeSlice => match options.quantum_ms {
             None => fifo::one_queue(requests, scenario.switch_ms / 1000.0),
             Some(quantum_ms) => {
@@ -56,7 +58,12 @@ pub fn ends(
         Mode::Hami => {
             let quantum_ms = options.quantum_ms.unwrap_or(f64::INFINITY);
             let turn = slicing::Turn::new(quantum_ms, scenario.switch_ms);
-            slicing::run(requests, tenants, turn, Some(options.buckets(scenario)))
+            slicing::run(
+                requests,
+                tenants,
+                turn,
+                Some(shares::buckets(options, scenario)),
+            )
         }
     }
 }

@@ -1,11 +1,8 @@
 //! What the discrete-event form adds to a scenario, as the user writes it.
 
-use super::sharing::Width;
-use super::slicing::Bucket;
 use super::variates::{ArrivalKind, ServiceKind};
 use crate::error::{PredictError, not_negative, positive, share};
 use crate::mig;
-use crate::simulate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 /// HAMi-core refills its tokens every 120 ms (multiprocess_utilization_watcher.c, 8f3a89c).
@@ -75,15 +72,16 @@ impl Default for EventOptions {
 }
 
 impl EventOptions {
-    /// Says what is wrong with the values, the first of them.
-    pub fn check(&self, scenario: &Scenario) -> Result<(), PredictError> {
+    /// Says what is wrong with the values, the first of them, for so many tenants and so long a
+    /// run.
+    pub fn check(&self, tenants: u32, duration_s: f64) -> Result<(), PredictError> {
         self.service.check()?;
         self.arrivals.check()?;
         self.quantum_ms
             .map_or(Ok(()), |given| positive("event.quantum_ms", given))?;
         not_negative("event.warmup_s", self.warmup_s)?;
-        if self.warmup_s >= scenario.duration_s {
-            let accepted = format!("less than the duration of {} s", scenario.duration_s);
+        if self.warmup_s >= duration_s {
+            let accepted = format!("less than the duration of {duration_s} s");
             return Err(PredictError::value(
                 "event.warmup_s",
                 self.warmup_s,
@@ -99,17 +97,17 @@ impl EventOptions {
         self.hami_bucket_ms
             .map_or(Ok(()), |given| positive("event.hami_bucket_ms", given))?;
         for change in &self.tenant {
-            change.check(scenario.tenants)?;
+            change.check(tenants)?;
         }
-        self.check_mig(scenario)
+        self.check_mig(tenants)
     }
 
-    fn check_mig(&self, scenario: &Scenario) -> Result<(), PredictError> {
+    fn check_mig(&self, tenants: u32) -> Result<(), PredictError> {
         if self.mig.is_empty() {
             return Ok(());
         }
-        if self.mig.len() != scenario.tenants as usize {
-            let accepted = format!("one profile for each of {} tenants", scenario.tenants);
+        if self.mig.len() != tenants as usize {
+            let accepted = format!("one profile for each of {tenants} tenants");
             return Err(PredictError::value(
                 "event.mig",
                 self.mig.join(","),
@@ -133,64 +131,13 @@ impl EventOptions {
             })
     }
 
-    fn mig_table(&self) -> Result<&'static mig::Table, PredictError> {
+    /// The MIG profiles of the GPU that is named.
+    pub(super) fn mig_table(&self) -> Result<&'static mig::Table, PredictError> {
         let name = self.gpu.as_deref().ok_or_else(|| PredictError::Missing {
             what: "event.gpu".to_owned(),
             remedy: "name the GPU whose MIG profiles are meant".to_owned(),
         })?;
         mig::table(name)
-    }
-
-    /// The speed of every tenant's MIG instance, relative to the whole device.
-    pub(super) fn slice_speeds(&self, scenario: &Scenario) -> Vec<f64> {
-        let of_layout = self.layout_speeds();
-        let equal = 1.0 / scenario.slice_service_s(1.0);
-        (0..scenario.tenants as usize)
-            .map(|tenant| of_layout.get(tenant).copied().unwrap_or(equal))
-            .collect()
-    }
-
-    fn layout_speeds(&self) -> Vec<f64> {
-        let Ok(table) = self.mig_table() else {
-            return Vec::new();
-        };
-        let speed = |name: &String| table.profile(name).ok().and_then(|p| table.speed(p));
-        self.mig.iter().filter_map(speed).collect()
-    }
-
-    pub(super) fn widths(&self, scenario: &Scenario) -> Vec<Width> {
-        let equal = self.width.unwrap_or(1.0 / f64::from(scenario.tenants));
-        let of_tenant = |index| {
-            let change = self.tenant.iter().find(|change| change.index == index);
-            let percent = change
-                .and_then(|c| c.mps_percent)
-                .unwrap_or(self.mps_percent);
-            let width = change.and_then(|c| c.width).unwrap_or(equal);
-            Width {
-                wanted: width,
-                granted: width.min(percent / 100.0),
-            }
-        };
-        (0..scenario.tenants).map(of_tenant).collect()
-    }
-
-    pub(super) fn buckets(&self, scenario: &Scenario) -> Vec<Bucket> {
-        let equal = self
-            .hami_percent
-            .unwrap_or(100.0 / f64::from(scenario.tenants));
-        let of_tenant = |index| {
-            let change = self.tenant.iter().find(|change| change.index == index);
-            let percent = change.and_then(|c| c.hami_percent).unwrap_or(equal);
-            let refill_s = self.hami_refill_ms / 1000.0;
-            let added_s = refill_s * percent / 100.0;
-            let most_s = self.hami_bucket_ms.map_or(added_s, |ms| ms / 1000.0);
-            Bucket {
-                refill_s,
-                added_s,
-                most_s,
-            }
-        };
-        (0..scenario.tenants).map(of_tenant).collect()
     }
 }
 
