@@ -310,8 +310,8 @@ fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [
 fn stops_line(class: &str, found: &Punctuality) -> String {
     format!(
         "{class}: woken {:.0} us ahead at the end; of {} wakes {} overslept and {} were stopped \
-         while they spun, for more than {} us; this host stops a thread that only spins {:.0} times \
-         a second, {:.2} % of the time, {:.0} us at most\n",
+         while they spun, for more than {} us; this host stops a thread that only spins {:.0} \
+         times a second, {:.2} % of the time, {:.0} us at most\n",
         found.guard_ns as f64 / 1e3,
         found.wakes,
         found.overslept,

@@ -3,7 +3,7 @@
 use gpubench_record::{Condition, Estimate, MechanismRow};
 use gpubench_stats::{Confidence, fieller};
 
-use super::cells::{Key, Pair, Pairs};
+use super::cells::{Key, Pair};
 use super::figures::{Logs, blocks_needed, printed, told};
 use super::level::Resource;
 use super::probe_figures::bypass;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 
-use super::change::DaemonPlace;
 use super::command::{command, on_path, run};
 use super::control::{Control, ControlError};
+use super::daemon::DaemonPlace;
 use super::mps_control;
 use super::process::end_processes;
 use crate::device::Nvml;
