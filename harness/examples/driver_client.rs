@@ -3,11 +3,12 @@
 //!
 //! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got;
 //! `driver_client total` prints the memory it is shown; `driver_client where SYMBOL` prints the
-//! library in which the symbol is found; `driver_client hold` has a context until its input ends.
+//! library in which the symbol is found; `driver_client hold` has a context until its input ends;
+//! `driver_client busy` says so and then allocates, computes and frees until it is ended.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 #![allow(clippy::print_stdout, reason = "a program talks to its user")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -72,6 +73,48 @@ fn fill(step: usize) -> Result<u64, Error> {
     }
 }
 
+/// A function of the driver that answers with a code and takes these arguments.
+macro_rules! call {
+    ($name:literal: $($type:ty),*; $($argument:expr),*) => {{
+        // SAFETY: the driver's function of that name has this signature; the places are valid.
+        let code = unsafe {
+            let function: unsafe extern "C" fn($($type),*) -> c_int =
+                std::mem::transmute(address($name)?);
+            function($($argument),*)
+        };
+        check($name, code)
+    }};
+}
+
+type Place<T> = *mut T;
+
+/// Arithmetic of half a millisecond or so, a sample of whose blocks is executed.
+const BLOCKS: u32 = 8_000_000;
+
+/// Allocates, computes and frees for ever.
+fn busy() -> Result<(), Error> {
+    open()?;
+    let text = CString::new(include_str!("../../kernels/ptx/fp32_chain.ptx"))?;
+    let (mut module, mut chain) = (std::ptr::null_mut(), std::ptr::null_mut());
+    call!("cuModuleLoadData": Place<*mut c_void>, *const c_void;
+        &raw mut module, text.as_ptr().cast())?;
+    call!("cuModuleGetFunction": Place<*mut c_void>, *mut c_void, *const c_char;
+        &raw mut chain, module, c"fp32_chain".as_ptr())?;
+    println!("busy");
+    loop {
+        let mut out = 0u64;
+        call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut out, 1 << 30)?;
+        let mut arguments = [out, 2, 0, 0];
+        let mut list = arguments.each_mut().map(|at| std::ptr::from_mut(at).cast());
+        let none = std::ptr::null_mut::<c_void>();
+        call!("cuLaunchKernel": *mut c_void, u32, u32, u32, u32, u32, u32, u32, *mut c_void,
+            *mut *mut c_void, *mut c_void;
+            chain, BLOCKS, 1, 1, 32, 1, 1, 0, none, list.as_mut_ptr(), none)?;
+        call!("cuCtxSynchronize": ;)?;
+        call!("cuMemFree_v2": u64; out)?;
+    }
+}
+
 /// Has a context until its standard input ends.
 fn hold() -> Result<(), Error> {
     open()?;
@@ -115,7 +158,8 @@ fn run() -> Result<String, Error> {
         ["total"] => Ok(total()?.to_string()),
         ["where", symbol] => place(symbol),
         ["hold"] => hold().map(|()| "let go".to_owned()),
-        _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL | hold".into()),
+        ["busy"] => busy().map(|()| "never".to_owned()),
+        _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL | hold | busy".into()),
     }
 }
 

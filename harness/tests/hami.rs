@@ -1,12 +1,19 @@
 //! The stand-in for HAMi-core as a program sees it: what it caps, by how much, and what gets past.
 
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use gpubench::device::VirtualGpu;
 use gpubench_virtual_gpu::crash::{self, Place};
+use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::TimeMode;
+
+// What the device's own tests go through, mechanism by mechanism.
+#[path = "../virtual-gpu/tests/mps_support/mechanisms.rs"]
+mod mechanisms;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -202,18 +209,96 @@ fn clients_that_die_under_it_leave_nothing_behind() -> Result<(), Error> {
             .status()?;
         assert_eq!(died.signal(), Some(9), "{wish}: {died}");
     }
+    nothing_is_left(&gpu)?;
+    let got: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
+    assert_eq!(got, 1536 * MIB, "the next one has all of its limit");
+    Ok(())
+}
+
+/// Nothing of the dead is on the device.
+fn nothing_is_left(gpu: &VirtualGpu) -> Result<(), Error> {
     let device = gpu.open()?;
     device.bury_the_dead()?;
     let left = device.shared().read(|state| {
         let processes = state.processes.live().iter().filter(|p| p.pid != 0);
         let contexts = state.contexts.live().iter().filter(|c| c.live);
+        let streams = state.streams.live().iter().filter(|s| s.live);
         let memory = state.allocations.live().iter().filter(|a| a.live);
-        (processes.count(), contexts.count(), memory.count())
+        [
+            processes.count(),
+            contexts.count(),
+            streams.count(),
+            memory.count(),
+        ]
     })?;
-    assert_eq!(left, (0, 0, 0));
-    let got: u64 = run(&gpu, &dir.path().join("new"), &[limit], &["fill", "16"])?.parse()?;
-    assert_eq!(got, 1536 * MIB, "the next one has all of its limit");
+    assert_eq!(left, [0; 4]);
     Ok(())
+}
+
+#[test]
+fn clients_that_die_at_random_instants_leave_nothing_behind() -> Result<(), Error> {
+    const DEAD: u64 = 60;
+    let (gpu, dir) = start(|text| text)?;
+    let library = gpu.hami_library().ok_or("the machine has no stand-in")?;
+    // All share one file of counts, with its lock, as the processes of a container do.
+    let cache = dir.path().join("shared");
+    let limits = [
+        ("CUDA_DEVICE_MEMORY_LIMIT", "8192M"),
+        ("CUDA_DEVICE_SM_LIMIT", "60"),
+        ("GPU_CORE_UTILIZATION_POLICY", "FORCE"),
+    ];
+    let mut there: Vec<Child> = Vec::new();
+    // Small and fast numbers from a seed (Marsaglia, Xorshift RNGs, 2003).
+    let mut number = 23_u64;
+    for _ in 0..DEAD {
+        let mut client = Command::new(client()?)
+            .arg("busy")
+            .envs(gpu.environment())
+            .envs(limits)
+            .env(SAMPLE_ENV, "1")
+            .env("LD_PRELOAD", &library)
+            .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", &cache)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        number ^= number << 13;
+        number ^= number >> 7;
+        number ^= number << 17;
+        // Half of them die at work, the others wherever they have come to.
+        if number & 1 == 0 {
+            let said = client.stdout.as_mut().ok_or("no output")?;
+            let mut line = [0; 5];
+            said.read_exact(&mut line)?;
+            assert_eq!(&line, b"busy\n");
+        }
+        there.push(client);
+        if there.len() == 3 {
+            std::thread::sleep(Duration::from_micros(number % 30_000));
+            end(there.swap_remove((number >> 40) as usize % 3))?;
+        }
+    }
+    there.into_iter().try_for_each(end)?;
+    nothing_is_left(&gpu)?;
+    let got: u64 = run(&gpu, &cache, &[], &["fill", "16"])?.parse()?;
+    assert_eq!(got, (8192 - 512) * MIB, "the next one has all of the limit");
+    Ok(())
+}
+
+/// Kills a client, which until then has found nothing wrong.
+fn end(mut client: Child) -> Result<(), Error> {
+    client.kill()?;
+    let out = client.wait_with_output()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.signal(), Some(9), "{}: {said}", out.status);
+    Ok(())
+}
+
+#[test]
+fn the_devices_tests_go_through_every_mechanism_of_the_harness() {
+    let gone_through = mechanisms::Mechanism::ALL.iter().map(|m| m.name());
+    assert_eq!(
+        gone_through.collect::<Vec<_>>(),
+        gpubench::catalogue::names()
+    );
 }
 
 #[test]

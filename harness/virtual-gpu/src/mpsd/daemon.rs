@@ -190,20 +190,18 @@ impl Place {
     }
 
     fn listen(&self) -> Result<UnixListener, MpsdError> {
-        let path = self.folder.join(CONTROL_SOCKET);
-        // The folder is ours, so a socket in it is a dead daemon's.
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(MpsdError::place(&path)(error));
-            }
-            _ => {}
-        }
-        bind(&path)
+        bind(&self.folder.join(CONTROL_SOCKET))
     }
 }
 
-/// Listens at a path that nobody has.
+/// Listens at a path in the daemon's own folder: a socket that is there is a dead daemon's.
 pub fn bind(path: &Path) -> Result<UnixListener, MpsdError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(MpsdError::place(path)(error));
+        }
+        _ => {}
+    }
     let listener = UnixListener::bind(path).map_err(MpsdError::place(path))?;
     // Which users are served is the daemon's to say.
     let for_all = Permissions::from_mode(0o666);

@@ -57,9 +57,10 @@ pub struct Door {
 }
 
 impl Door {
-    /// Opens one in a folder, which is made.
+    /// Opens one in a folder, which is made. One that stands there already is that of a daemon
+    /// that died: this daemon, which is alone in its own folder, knows of no such server.
     pub fn open(daemon: &Arc<Daemon>, folder: &Path, seat: Seat) -> Result<Self, MpsdError> {
-        std::fs::create_dir(folder).map_err(MpsdError::place(folder))?;
+        std::fs::create_dir_all(folder).map_err(MpsdError::place(folder))?;
         let listener = bind(&folder.join(CONTROL_SOCKET))?;
         let door = Self {
             folder: folder.to_path_buf(),

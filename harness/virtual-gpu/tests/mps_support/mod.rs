@@ -5,8 +5,10 @@
 mod blocks;
 mod churn;
 pub mod client;
+pub mod mechanisms;
 mod peaks;
 mod seeds;
+pub mod ways;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
