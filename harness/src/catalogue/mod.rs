@@ -34,6 +34,13 @@ pub struct OptionEntry {
 /// Name of the reference mechanism, under which native cells run.
 pub const EXCLUSIVE: &str = "exclusive";
 
+/// The option of whatever always limits memory.
+const MEMORY_PCT: OptionEntry = OptionEntry {
+    key: "memory_pct",
+    summary: "most memory of each process, in percent of the device",
+    accepted: &["1 to 100"],
+};
+
 /// Every mechanism, in report order.
 pub const CATALOGUE: &[MechanismEntry] = &[
     MechanismEntry {
@@ -112,11 +119,7 @@ pub const CATALOGUE: &[MechanismEntry] = &[
         group: "mps-memory",
         reconfigures: false,
         options: &[
-            OptionEntry {
-                key: "memory_pct",
-                summary: "most memory of each process, in percent of the device",
-                accepted: &["1 to 100"],
-            },
+            MEMORY_PCT,
             OptionEntry {
                 key: "by",
                 summary: "who holds it to that: the driver (needs leave and root), or the server",
@@ -152,11 +155,7 @@ pub const CATALOGUE: &[MechanismEntry] = &[
         group: "plain",
         reconfigures: false,
         options: &[
-            OptionEntry {
-                key: "memory_pct",
-                summary: "most memory of each process, in percent of the device",
-                accepted: &["1 to 100"],
-            },
+            MEMORY_PCT,
             OptionEntry {
                 key: "sm_pct",
                 summary: "most SM time of each process, in percent; 100 is no limit",

@@ -19,11 +19,10 @@
 use gpubench_record::Proof;
 
 use super::host::{Change, ControlError, Guard, HostError};
-use super::mps_quota::over_limit;
 use super::{
     Asked, InForce, Mechanism, ProgramSeen, Questions, Seen, Stage, TenantEnv, TenantSeen,
 };
-use super::{device_is_cut, during, private, program, sharing_is_off};
+use super::{device_is_cut, during, memory_cap, private, program, sharing_is_off};
 use super::{too_little_for_share, waived};
 use crate::plan::Availability;
 
@@ -36,9 +35,6 @@ const NO_LIMIT_PCT: u32 = 100;
 /// What the library says when it does not find its process on the device, after which it neither
 /// charges the context nor holds a launch back (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
 const NOT_FOUND: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
-
-/// How much more than its limit a tenant asks for: more than any granularity of allocation.
-const BEYOND_MIB: u64 = 64;
 
 impl Mechanism for Hami {
     fn name(&self) -> &'static str {
@@ -133,7 +129,7 @@ impl Mechanism for Hami {
     fn questions(&self, asked: &Asked<'_>) -> Questions {
         Questions {
             census: false,
-            over_limit_bytes: Some((limit_mib(asked) + BEYOND_MIB) << 20),
+            over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib(asked))),
         }
     }
 
@@ -160,12 +156,12 @@ impl Mechanism for Hami {
         let path = library.path.display().to_string();
         let mut proofs = vec![
             hooked(&path, &library.hash, seen),
-            memory(limit_mib(asked), seen),
+            memory_cap::shown(limit_mib(asked), seen),
         ];
         if asked.profile.hami.sm_pct < NO_LIMIT_PCT {
             proofs.push(limiter(seen));
         }
-        proofs.extend(over_limit(seen));
+        proofs.extend(memory_cap::over_limit(seen));
         proofs.extend(program::handed(seen));
         proofs
     }
@@ -173,7 +169,7 @@ impl Mechanism for Hami {
 
 /// The memory limit of each tenant.
 fn limit_mib(asked: &Asked<'_>) -> u64 {
-    asked.facts.memory_mib * u64::from(asked.profile.hami.memory_pct) / 100
+    memory_cap::part_mib(asked.facts, asked.profile.hami.memory_pct)
 }
 
 /// Whether the library is in every tenant, and answers its allocations.
@@ -225,25 +221,9 @@ fn limiter(seen: &Seen) -> Proof {
     during("the SM limiter finds its process", off.is_empty(), evidence)
 }
 
-/// Whether the memory that every tenant sees is its limit.
-pub(super) fn memory(limit_mib: u64, seen: &Seen) -> Proof {
-    let told: Vec<Option<u64>> = seen
-        .tenants
-        .iter()
-        .map(|tenant| Some(tenant.number("memory_total_bytes")? >> 20))
-        .collect();
-    let holds = told.iter().all(|mib| *mib == Some(limit_mib));
-    let evidence = format!("the limit is {limit_mib} MiB, tenants see {told:?} MiB");
-    during(
-        "the memory that each tenant sees is its limit",
-        holds,
-        evidence,
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{hooked, limiter, memory};
+    use super::{hooked, limiter};
     use crate::mechanism::{Seen, TenantSeen};
     use gpubench_record::Condition;
 
@@ -303,14 +283,6 @@ mod tests {
             let mut seen = seen(None, None, None);
             seen.tenants[0].said = said.to_owned();
             assert_eq!(limiter(&seen).holds, expected, "{said}");
-        }
-    }
-
-    #[test]
-    fn the_memory_seen_must_be_the_limit() {
-        for (mib, expected) in [(Some(8_192), true), (Some(16_384), false), (None, false)] {
-            let proof = memory(8_192, &seen(None, None, mib));
-            assert_eq!(proof.holds, expected, "{proof:?}");
         }
     }
 }

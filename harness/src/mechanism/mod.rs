@@ -13,6 +13,7 @@ mod green_context;
 mod hami;
 pub mod host;
 mod in_force;
+mod memory_cap;
 mod mig;
 mod mig_layout;
 mod mig_mps;

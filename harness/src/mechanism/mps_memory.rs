@@ -18,11 +18,9 @@
 
 use gpubench_record::Proof;
 
-use super::hami::memory;
 use super::host::{Change, ControlError, DaemonPlace, Guard, HostError, mps_control};
-use super::mps_quota::over_limit;
 use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, mps};
-use super::{program, settings_locked, too_little_for_share, waived};
+use super::{memory_cap, program, settings_locked, too_little_for_share, waived};
 use crate::plan::Availability;
 use crate::profile::options::LimitBy;
 
@@ -35,8 +33,6 @@ pub struct MpsMemory;
 const DRIVER_MIN: u32 = 615;
 const CUDA_MIN: i32 = 13040;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
-/// How much more than its limit a tenant asks for: more than any granularity of allocation.
-const BEYOND_MIB: u64 = 64;
 
 impl Mechanism for MpsMemory {
     fn name(&self) -> &'static str {
@@ -127,7 +123,7 @@ impl Mechanism for MpsMemory {
     fn questions(&self, asked: &Asked<'_>) -> Questions {
         Questions {
             census: false,
-            over_limit_bytes: Some((limit_mib(asked) + BEYOND_MIB) << 20),
+            over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib(asked))),
         }
     }
 
@@ -141,9 +137,9 @@ impl Mechanism for MpsMemory {
             return proofs;
         }
         if by_group(asked) {
-            proofs.push(memory(limit_mib(asked), seen));
+            proofs.push(memory_cap::shown(limit_mib(asked), seen));
         }
-        proofs.extend(over_limit(seen));
+        proofs.extend(memory_cap::over_limit(seen));
         proofs.extend(program::handed(seen));
         proofs
     }
@@ -155,7 +151,7 @@ fn by_group(asked: &Asked<'_>) -> bool {
 
 /// The memory limit of each tenant.
 fn limit_mib(asked: &Asked<'_>) -> u64 {
-    asked.facts.memory_mib * u64::from(asked.profile.mps_memory.memory_pct) / 100
+    memory_cap::part_mib(asked.facts, asked.profile.mps_memory.memory_pct)
 }
 
 /// Name of the namespace of the tenant in a place.

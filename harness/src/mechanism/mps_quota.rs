@@ -10,7 +10,7 @@ use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
 use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv};
-use super::{during, mps, program, too_little_for_share};
+use super::{during, memory_cap, mps, program, too_little_for_share};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
@@ -75,7 +75,7 @@ impl Mechanism for MpsQuota {
     fn questions(&self, asked: &Asked<'_>) -> Questions {
         Questions {
             census: true,
-            over_limit_bytes: memory_limit_mib(asked).map(|mib| (mib << 20) + (64 << 20)),
+            over_limit_bytes: memory_limit_mib(asked).map(memory_cap::beyond_bytes),
         }
     }
 
@@ -95,7 +95,7 @@ impl Mechanism for MpsQuota {
         }
         proofs.push(sms(asked.profile.mps_quota.pct, seen));
         if memory_limit_mib(asked).is_some() {
-            proofs.extend(over_limit(seen));
+            proofs.extend(memory_cap::over_limit(seen));
         }
         proofs.extend(program::handed(seen));
         proofs
@@ -104,8 +104,8 @@ impl Mechanism for MpsQuota {
 
 /// The memory limit of each client; none if it may take everything.
 fn memory_limit_mib(asked: &Asked<'_>) -> Option<u64> {
-    let pct = u64::from(asked.profile.mps_quota.memory_pct);
-    (pct < 100).then(|| asked.facts.memory_mib * pct / 100)
+    let pct = asked.profile.mps_quota.memory_pct;
+    (pct < 100).then(|| memory_cap::part_mib(asked.facts, pct))
 }
 
 /// Whether every tenant sees no more SMs than its percentage, which is rounded down.
@@ -145,43 +145,10 @@ fn sms(pct: u32, seen: &Seen) -> Proof {
     }
 }
 
-/// Whether an allocation beyond its limit was refused to every tenant.
-pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
-    const CHECK: &str = "an allocation beyond the limit is refused";
-    /// `CUDA_ERROR_OUT_OF_MEMORY`.
-    const OUT_OF_MEMORY: i32 = 2;
-    let tried: Vec<_> = seen
-        .tenants
-        .iter()
-        .filter_map(|tenant| Some((tenant, tenant.over_limit.as_ref()?)))
-        .collect();
-    if tried.is_empty() {
-        return None;
-    }
-    let holds = tried.len() == seen.tenants.len()
-        && tried
-            .iter()
-            .all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
-    let told: Vec<String> = tried
-        .iter()
-        .map(|(tenant, tried)| {
-            let answer = tried.refused_with.map_or_else(
-                || "granted".to_owned(),
-                |code| format!("refused with {code}"),
-            );
-            format!("{}: {} MiB {answer}", tenant.name(), tried.bytes >> 20)
-        })
-        .collect();
-    Some(Proof {
-        limiter: holds,
-        ..during(CHECK, holds, told.join(", "))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{over_limit, sms};
-    use crate::mechanism::{OverLimit, Seen, TenantSeen};
+    use super::sms;
+    use crate::mechanism::{Seen, TenantSeen};
     use gpubench_record::Condition;
 
     fn seen(counts: &[Option<u32>]) -> Seen {
@@ -221,24 +188,5 @@ mod tests {
             !sms(100, &seen(&[Some(132), Some(132)])).limiter,
             "no limit limits nothing"
         );
-    }
-
-    #[test]
-    fn a_granted_allocation_breaks_the_limit() {
-        let with = |refused_with: &[Option<i32>]| {
-            let mut seen = seen(&[Some(66), Some(66)]);
-            for (tenant, &refused_with) in seen.tenants.iter_mut().zip(refused_with) {
-                tenant.over_limit = Some(OverLimit {
-                    bytes: 1 << 30,
-                    refused_with,
-                });
-            }
-            over_limit(&seen).map(|proof| proof.holds)
-        };
-        assert_eq!(with(&[Some(2), Some(2)]), Some(true));
-        assert_eq!(with(&[Some(2), None]), Some(false));
-        assert_eq!(with(&[Some(2), Some(1)]), Some(false));
-        assert_eq!(with(&[Some(2)]), Some(false), "one of two was not asked");
-        assert_eq!(with(&[]), None);
     }
 }

@@ -1,0 +1,116 @@
+//! A limit on the memory of each tenant, whoever sets it: how large it is, what a tenant asks for to
+//! try it, and the two proofs of it.
+
+use gpubench_record::Proof;
+
+use super::{HostFacts, Seen, during};
+
+/// How much more than its limit a tenant asks for: more than any granularity of allocation.
+const BEYOND_MIB: u64 = 64;
+
+/// A percentage of the device's memory.
+pub(super) fn part_mib(facts: &HostFacts, pct: u32) -> u64 {
+    facts.memory_mib * u64::from(pct) / 100
+}
+
+/// Size of an allocation that a limit must refuse.
+pub(super) fn beyond_bytes(limit_mib: u64) -> u64 {
+    (limit_mib + BEYOND_MIB) << 20
+}
+
+/// Whether an allocation beyond its limit was refused to every tenant.
+pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
+    const CHECK: &str = "an allocation beyond the limit is refused";
+    /// `CUDA_ERROR_OUT_OF_MEMORY`.
+    const OUT_OF_MEMORY: i32 = 2;
+    let tried: Vec<_> = seen
+        .tenants
+        .iter()
+        .filter_map(|tenant| Some((tenant, tenant.over_limit.as_ref()?)))
+        .collect();
+    if tried.is_empty() {
+        return None;
+    }
+    let holds = tried.len() == seen.tenants.len()
+        && tried
+            .iter()
+            .all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
+    let told: Vec<String> = tried
+        .iter()
+        .map(|(tenant, tried)| {
+            let answer = tried.refused_with.map_or_else(
+                || "granted".to_owned(),
+                |code| format!("refused with {code}"),
+            );
+            format!("{}: {} MiB {answer}", tenant.name(), tried.bytes >> 20)
+        })
+        .collect();
+    Some(Proof {
+        limiter: holds,
+        ..during(CHECK, holds, told.join(", "))
+    })
+}
+
+/// Whether the memory that every tenant sees is its limit.
+pub(super) fn shown(limit_mib: u64, seen: &Seen) -> Proof {
+    let told: Vec<Option<u64>> = seen
+        .tenants
+        .iter()
+        .map(|tenant| Some(tenant.number("memory_total_bytes")? >> 20))
+        .collect();
+    let holds = told.iter().all(|mib| *mib == Some(limit_mib));
+    let evidence = format!("the limit is {limit_mib} MiB, tenants see {told:?} MiB");
+    during(
+        "the memory that each tenant sees is its limit",
+        holds,
+        evidence,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{over_limit, shown};
+    use crate::mechanism::{OverLimit, Seen, TenantSeen};
+    use gpubench_record::Condition;
+
+    fn seen(tenants: Vec<TenantSeen>) -> Seen {
+        Seen {
+            tenants,
+            ..Seen::new(Condition::C, vec![7, 8])
+        }
+    }
+
+    #[test]
+    fn a_granted_allocation_breaks_the_limit() {
+        let with = |answers: &[Option<i32>]| {
+            let mut tenants = vec![TenantSeen::default(), TenantSeen::default()];
+            for (tenant, &refused_with) in tenants.iter_mut().zip(answers) {
+                let bytes = 1 << 30;
+                tenant.over_limit = Some(OverLimit {
+                    bytes,
+                    refused_with,
+                });
+            }
+            over_limit(&seen(tenants)).map(|proof| proof.holds)
+        };
+        assert_eq!(with(&[Some(2), Some(2)]), Some(true));
+        assert_eq!(with(&[Some(2), None]), Some(false));
+        assert_eq!(with(&[Some(2), Some(1)]), Some(false));
+        assert_eq!(with(&[Some(2)]), Some(false), "one of two was not asked");
+        assert_eq!(with(&[]), None);
+    }
+
+    #[test]
+    fn the_memory_seen_must_be_the_limit() {
+        for (mib, expected) in [(Some(8_192), true), (Some(16_384), false), (None, false)] {
+            let told =
+                mib.map(|mib: u64| ("memory_total_bytes".to_owned(), (mib << 20).to_string()));
+            let tenant = TenantSeen {
+                facts: told.into_iter().collect(),
+                ..TenantSeen::default()
+            };
+            let proof = shown(8_192, &seen(vec![tenant]));
+            assert_eq!(proof.holds, expected, "{proof:?}");
+        }
+    }
+}
