@@ -17,7 +17,9 @@ use super::host;
 use super::timer;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
+use crate::mechanism::{self, HostFacts};
 use crate::plan::{Availability, Capability};
+use crate::profile::Profile;
 
 /// How long each timer self-test runs.
 const SELF_TEST: Duration = Duration::from_secs(1);
@@ -55,8 +57,55 @@ struct Findings {
     achieved: Vec<Achieved>,
     /// Spread of equal measurements, and the blocks of the profile.
     spread: Result<Spread, String>,
+    /// Of what the tenant that looked had a context.
+    looked_at: &'static str,
     blocks: u32,
     root: bool,
+}
+
+/// What a tenant without any mechanism has.
+const WHOLE_DEVICE: &str = "whole device";
+/// What it has while MIG mode is on: the driver's choice.
+const FIRST_INSTANCE: &str = "first MIG instance";
+
+impl Findings {
+    /// Has a tenant of its own look, where one can have a context; what of this leaves the host
+    /// unfit, if anything does. Whatever was found out before is told all the same.
+    fn look(
+        &mut self,
+        bench: &Bench,
+        facts: &HostFacts,
+        profile: &Profile,
+        verify: bool,
+    ) -> Option<ExpectedError> {
+        let nothing = |reason: String| Some(ExpectedError::NothingRan { reason });
+        if let Some(reason) = mechanism::without_context(facts) {
+            self.spread = Err(reason.clone());
+            let mut mechanisms = self.mechanisms.iter();
+            let runs = mechanisms.any(|one| one.availability == Availability::Available);
+            return match (runs, verify) {
+                (true, false) => None,
+                (true, true) => nothing(format!("kernels cannot be checked: {reason}")),
+                (false, _) => nothing(reason),
+            };
+        }
+        match examine(bench, profile, verify) {
+            Ok(found) => {
+                // What an instance has is not what the device has.
+                if self.looked_at == WHOLE_DEVICE {
+                    self.device = Ok(found.identity);
+                }
+                self.verified = found.verified;
+                self.achieved = found.achieved;
+                self.spread = found.spread;
+                None
+            }
+            Err(error) => {
+                self.spread = Err(error.to_string());
+                Some(error)
+            }
+        }
+    }
 }
 
 /// Looks and tells. Without a device it tells what is there and ends with status 3.
@@ -76,29 +125,29 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         verified: Vec::new(),
         achieved: Vec::new(),
         spread: Err("there is no device".to_owned()),
+        looked_at: WHOLE_DEVICE,
         blocks: profile.blocks.max,
         root: is_root(),
     };
-    let mut wrong = None;
-    match opened {
+    let wrong = match opened {
         Ok(bench) => {
             let facts = host::of_bench(&bench, &args.profile, &profile);
             findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
             findings.labels = host::labels(&facts);
             findings.planted = bench.planted();
             findings.noise = bench.noise();
-            let found = examine(&bench, &profile, args.verify)?;
-            findings.device = Ok(found.identity);
-            findings.verified = found.verified;
-            findings.achieved = found.achieved;
-            findings.spread = found.spread;
+            findings.device = Ok(bench.identity().clone());
+            if facts.mig == Some(true) {
+                findings.looked_at = FIRST_INSTANCE;
+            }
+            findings.look(&bench, &facts, &profile, args.verify)
         }
         Err(error @ ExpectedError::Usage { .. }) => return Err(error),
         Err(error) => {
             findings.device = Err(error.to_string());
-            wrong = Some(error);
+            Some(error)
         }
-    }
+    };
     for (name, class) in timer::CLASSES {
         let tested = punctuality(SELF_TEST, class, 1).map_err(|error| error.to_string());
         findings.timer.push((name, tested));
@@ -163,6 +212,7 @@ fn as_json(findings: &Findings) -> Value {
         Err(reason) => json!({ "outcome": "inconclusive", "reason": reason }),
     };
     json!({
+        "looked_at": findings.looked_at,
         "device": findings.device.as_ref().ok(),
         "no_device": findings.device.as_ref().err(),
         "root": findings.root,
@@ -194,9 +244,9 @@ fn device_text(findings: &Findings) -> String {
                     "compute capability".to_owned(),
                     device.compute_capability.clone(),
                 ],
-                ["SMs".to_owned(), device.sm_count.to_string()],
+                ["SMs".to_owned(), or_unknown(device.sm_count.into(), "")],
                 ["memory".to_owned(), format!("{} MiB", device.memory_mib)],
-                ["L2".to_owned(), format!("{} KiB", device.l2_kib)],
+                ["L2".to_owned(), or_unknown(device.l2_kib, " KiB")],
             ];
             rows.extend(
                 device
@@ -207,6 +257,14 @@ fn device_text(findings: &Findings) -> String {
             table(["device", ""], &rows)
         }
         Err(reason) => format!("device: none ({reason})\n"),
+    }
+}
+
+/// A figure that only a tenant with the whole device can tell.
+fn or_unknown(figure: u64, unit: &str) -> String {
+    match figure {
+        0 => "unknown: nobody could have the whole device".to_owned(),
+        known => format!("{known}{unit}"),
     }
 }
 
@@ -247,9 +305,9 @@ fn as_text(findings: &Findings) -> String {
     let rows: Vec<[String; 4]> = findings.achieved.iter().map(achieved_row).collect();
     if !rows.is_empty() {
         let header = [
-            "whole device",
+            findings.looked_at,
             "achieved",
-            "peak by clock and width",
+            "the device's peak by clock and width",
             "share",
         ];
         out.push('\n');

@@ -7,7 +7,7 @@ use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 use super::doctor::mechanism_row;
 use super::host::capabilities;
 use super::judge::outcomes_of;
-use crate::device::mig::{InstanceProfile, Placement};
+use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
 use crate::mechanism::HostFacts;
 use crate::mechanism::control_groups::ControlGroups;
 use crate::mechanism::facts::HamiLibrary;
@@ -189,8 +189,14 @@ const WAYS: [Way; 19] = [
 ];
 
 /// How the matrix of a host shows each mechanism: the variant with reason and remedy, if waived.
+/// What is planned has cells.
 fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, PlanError> {
     let plan = plan::plan(profile, &capabilities(facts, profile), "ptx")?;
+    for planned in &plan.mechanisms {
+        let mut cells = plan.cells.iter();
+        let runs = cells.any(|cell| cell.variant == planned.variant);
+        assert!(runs, "{} is planned without a cell", planned.variant);
+    }
     let ran = plan.mechanisms.iter().map(|planned| MechanismRow {
         name: planned.name.clone(),
         variant: planned.variant.clone(),
@@ -265,6 +271,61 @@ fn doctor_the_plan_and_the_matrix_say_the_same() -> TestResult {
             if *name == "hopper" {
                 assert_eq!(whole, "", "{way}: {mechanism} runs on a whole host");
                 assert!(reason.contains(part), "{way}: {mechanism}: {reason:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two instances of half a device each.
+fn halves(facts: &HostFacts) -> Vec<Instance> {
+    let half = facts.mig_profiles.iter().find(|one| one.slices == 3);
+    let places = half.iter().flat_map(|half| half.placements.clone());
+    let instance = |(id, placement): (u32, Placement)| Instance {
+        id,
+        profile_id: half.map_or(0, |half| half.id),
+        placement,
+        compute: vec![ComputeInstance {
+            id: 0,
+            profile_id: 2,
+            uuid: format!("MIG-{id}"),
+        }],
+    };
+    (1..).zip(places).map(instance).collect()
+}
+
+#[test]
+fn under_mig_only_what_runs_in_an_instance_is_available() -> TestResult {
+    let profile = load("smoke", &Overrides::default())?;
+    let mut divided = able(&Machine::load("hopper")?);
+    (divided.mig, divided.mig_pending) = (Some(true), Some(true));
+    let there = halves(&divided);
+    assert_eq!(there.len(), 2);
+    for (instances, leave, available) in [
+        (vec![], false, &[][..]),
+        (vec![], true, &["mig", "mig-mps"][..]),
+        (there.clone(), false, &["mig", "mig-mps"]),
+        (there.clone(), true, &["mig", "mig-mps"]),
+        // Beside one half there is room for another, with leave.
+        (there[..1].to_vec(), false, &["mig-mps"]),
+        (there[..1].to_vec(), true, &["mig-mps"]),
+    ] {
+        let mut facts = divided.clone();
+        (facts.mig_instances, facts.allow_reconfigure) = (instances, leave);
+        let has = (facts.mig_instances.len(), leave);
+        compare(&profile, &facts, "")?;
+        for capability in capabilities(&facts, &profile).mechanisms {
+            let name = capability.variant.mechanism.as_str();
+            let is_there = capability.availability == Availability::Available;
+            assert_eq!(is_there, available.contains(&name), "{name} with {has:?}");
+            if let Availability::Waived { reason, remedy } = capability.availability
+                && !name.starts_with("mig")
+            {
+                assert_eq!(
+                    reason, "MIG mode is on, so there is no whole device",
+                    "{name}"
+                );
+                assert_eq!(remedy.as_deref(), Some("nvidia-smi -mig 0"), "{name}");
             }
         }
     }

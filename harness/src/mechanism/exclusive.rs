@@ -1,10 +1,11 @@
 //! `exclusive`: one tenant has the GPU to itself. The reference, not a contestant.
 //!
-//! Nothing is set up. The proof is that NVML lists no other process on the device.
+//! Nothing is set up. The proof is that NVML lists no other process on the device. While MIG mode
+//! is on nobody has the whole device, whatever instances there are, and there is no reference.
 
 use gpubench_record::Proof;
 
-use super::{Asked, Mechanism, Seen, during, prohibited};
+use super::{Asked, Mechanism, Seen, device_is_cut, during, prohibited};
 use crate::plan::Availability;
 
 /// See the module.
@@ -17,7 +18,8 @@ impl Mechanism for Exclusive {
     }
 
     fn availability(&self, asked: &Asked<'_>) -> Availability {
-        prohibited(asked.facts).unwrap_or(Availability::Available)
+        let waived = device_is_cut(asked.facts).or_else(|| prohibited(asked.facts));
+        waived.unwrap_or(Availability::Available)
     }
 
     fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {

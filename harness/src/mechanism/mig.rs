@@ -266,6 +266,23 @@ fn too_small(asked: &Asked<'_>, profile_id: Option<u32>) -> Option<String> {
     None
 }
 
+/// The share of what an instance has that is at most this share of everything that the device has.
+/// Where resources are divided in different parts the smallest share counts, so that a victim
+/// keeps to its own of each.
+#[must_use]
+pub fn share_of_instance(facts: &HostFacts, instance: &Instance, share: f64) -> f64 {
+    let all = &facts.mig_profiles;
+    let profile = all.iter().find(|profile| profile.id == instance.profile_id);
+    let whole = all.iter().max_by_key(|profile| profile.sm_count);
+    let (Some(profile), Some(whole)) = (profile, whole) else {
+        return share;
+    };
+    let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
+    let sms = times(u64::from(whole.sm_count), u64::from(profile.sm_count));
+    let memory = times(whole.memory_mib, profile.memory_mib);
+    (share * sms.min(memory)).min(1.0)
+}
+
 pub(super) fn changes(asked: &Asked<'_>, layout: Result<Layout, String>) -> Vec<String> {
     let mut changes = Vec::new();
     if let Ok(Layout::Make(wanted)) = layout {

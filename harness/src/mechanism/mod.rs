@@ -41,6 +41,7 @@ use crate::profile::Profile;
 pub use facts::{HostFacts, Said};
 use host::{Guard, HostError};
 pub use in_force::InForce;
+pub use mig::share_of_instance;
 pub use program::ProgramSeen;
 pub use seen::{OverLimit, Seen, TenantSeen};
 
@@ -263,10 +264,22 @@ fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
 fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
     (facts.mig == Some(true)).then(|| {
         waived(
-            "MIG mode is on, so there is no whole device to share",
+            "MIG mode is on, so there is no whole device",
             Some("nvidia-smi -mig 0"),
         )
     })
+}
+
+/// Why no process can have a context of the device as it is; nothing if one can.
+#[must_use]
+pub fn without_context(facts: &HostFacts) -> Option<String> {
+    if let Some(Availability::Waived { reason, .. }) = prohibited(facts) {
+        return Some(reason);
+    }
+    let mut instances = facts.mig_instances.iter();
+    let is_empty = instances.all(|instance| instance.compute.is_empty());
+    (facts.mig == Some(true) && is_empty)
+        .then(|| "MIG mode is on, and there is no instance".to_owned())
 }
 
 /// A piece of evidence taken while samples were.

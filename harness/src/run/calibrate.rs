@@ -1,4 +1,5 @@
-//! Calibration: what every workload of the plan is on this device, found natively, once.
+//! Calibration: what every workload of the plan is on this device, found once: natively, where a
+//! tenant can have the whole device.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +20,12 @@ const TRIES_WALL: u32 = 10;
 const PAUSE_WALL: Duration = Duration::from_millis(300);
 
 /// Verifies and calibrates all victims in the victim's place and all aggressors in the first
-/// neighbour's, each alone on the device.
-pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, RunError> {
+/// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
+pub async fn calibrate(
+    run: &mut Run,
+    crew: &mut Crew,
+    share: f64,
+) -> Result<Calibration, RunError> {
     let cells = &run.setup.plan.cells;
     let trials = run.setup.plan.fault_trials.iter().map(|trial| &trial.cell);
     let victims: BTreeSet<String> = cells
@@ -34,7 +39,6 @@ pub async fn calibrate(run: &mut Run, crew: &mut Crew) -> Result<Calibration, Ru
         .filter(|tenant| tenant.role == Role::Aggressor)
         .filter_map(|tenant| tenant.workload.clone())
         .collect();
-    let share = run.setup.plan.share;
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
     for (place, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {

@@ -34,6 +34,7 @@ use crate::mechanism;
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
+use crew::Crew;
 pub use crew::participants_of;
 pub use standing::HostSetup;
 use standing::Standing;
@@ -196,25 +197,21 @@ impl Run {
             }
         }
         observer.stage("starting tenants");
-        let crew = standing.plain(self).await?;
-        observer.stage("calibrating");
-        // A program of the user's tells nothing of the device; a neighbour does.
-        let teller = usize::from(self.setup.plan.foreign.is_some());
-        if teller > 0 {
-            crew.open_only(self, teller).await?;
-        }
-        let calibration = match self.setup.calibration.take() {
-            Some(calibration) => {
-                // What the whole device looks like is told by a tenant that has it.
-                crew.open_only(self, teller).await?;
-                calibration
+        let calibration = match standing.calibrating(self).await? {
+            Some((crew, share)) => {
+                observer.stage("calibrating");
+                self.calibration(crew, share).await?
             }
-            None => calibrate::calibrate(self, crew).await?,
+            // Every mechanism has its row by then, which says why.
+            None => Calibration::new(BTreeMap::new()),
         };
         self.events.append(&RunEvent::Calibrated {
             calibration: calibration.clone(),
         })?;
         for (name, variant) in self.variants() {
+            if self.ended.contains_key(&variant) {
+                continue;
+            }
             let row = MechanismRow {
                 name,
                 variant,
@@ -248,6 +245,21 @@ impl Run {
             Ok(RunEnd::Interrupted)
         } else {
             Ok(RunEnd::Complete)
+        }
+    }
+
+    /// The calibration that was given, or a new one.
+    async fn calibration(&mut self, crew: &mut Crew, share: f64) -> Result<Calibration, RunError> {
+        // A program of the user's tells nothing of the device; a neighbour does.
+        let teller = usize::from(self.setup.plan.foreign.is_some());
+        let given = self.setup.calibration.take();
+        if teller > 0 || given.is_some() {
+            // What the device looks like is told by a tenant that has it.
+            crew.open_only(self, teller).await?;
+        }
+        match given {
+            Some(calibration) => Ok(calibration),
+            None => calibrate::calibrate(self, crew, share).await,
         }
     }
 

@@ -112,9 +112,48 @@ impl Standing {
     }
 
     /// The tenants that have the device as it is, before any cell.
-    pub async fn plain(&mut self, run: &mut Run) -> Result<&mut Crew, RunError> {
+    async fn plain(&mut self, run: &mut Run) -> Result<&mut Crew, RunError> {
         self.start(run, PLAIN, "").await?;
         self.of(PLAIN)
+    }
+
+    /// The tenants among whom workloads are calibrated, and the victim's share of what they see:
+    /// those that have the device as it is. Where MIG has divided it nobody has it, and those of
+    /// the first mechanism that can be set up serve, in their instances. None if there are none.
+    pub async fn calibrating(
+        &mut self,
+        run: &mut Run,
+    ) -> Result<Option<(&mut Crew, f64)>, RunError> {
+        let share = run.setup.plan.share;
+        if run.setup.host.facts.mig != Some(true) {
+            return Ok(Some((self.plain(run).await?, share)));
+        }
+        let mut tried = BTreeSet::new();
+        let mut cells = run.setup.plan.cells.clone();
+        cells.retain(|cell| tried.insert(cell.variant.clone()));
+        let mut found = None;
+        for cell in cells {
+            if self.ready(run, &cell).await?.is_ok() {
+                found = Some(cell);
+                break;
+            }
+        }
+        let Some(cell) = found else {
+            return Ok(None);
+        };
+        let instance = self.set_up.instances.first();
+        let share = instance.map_or(share, |instance| {
+            mechanism::share_of_instance(&run.setup.host.facts, instance, share)
+        });
+        run.events.append(&RunEvent::Warning {
+            text: format!(
+                "MIG mode is on: workloads are calibrated under {}, the victim for {share:.3} of \
+                 what it sees there",
+                cell.variant
+            ),
+        })?;
+        let crew = self.ready(run, &cell).await?;
+        Ok(crew.ok().map(|crew| (crew, share)))
     }
 
     /// A crew that was started.
