@@ -156,6 +156,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         load: 0.25,
         bursts: None,
         slo_ns: None,
+        slo_share: 0.99,
         neighbours: Vec::new(),
         sweep: Vec::new(),
         service_ns: 1_000_000,

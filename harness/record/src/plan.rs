@@ -31,6 +31,10 @@ pub struct Plan {
     /// The latency that an open-loop request may take at most, where one is promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ns: Option<u64>,
+    /// Share of the offered requests that has to keep it for the promise to be kept. Records that
+    /// do not say were made when it was 0.99.
+    #[serde(default = "slo_share_unsaid")]
+    pub slo_share: f64,
     /// What the neighbours of a contended cell do, in order, the last word for all that follow;
     /// empty where all run the aggressor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,6 +91,11 @@ impl Plan {
             self.durations
         }
     }
+}
+
+/// What was needed before a plan said it.
+const fn slo_share_unsaid() -> f64 {
+    0.99
 }
 
 /// One mechanism with its options, as the plan will run it.

@@ -93,6 +93,7 @@ pub fn plan(
         load: profile.load_of_one(),
         bursts: profile.bursts.shape(),
         slo_ns: Some(profile.slo.ns).filter(|&slo_ns| slo_ns > 0),
+        slo_share: profile.slo_share,
         neighbours: profile.neighbours.clone(),
         sweep: profile.sweep.clone(),
         service_ns: profile.service.ns,

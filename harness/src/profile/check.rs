@@ -117,6 +117,10 @@ fn numbers(profile: &Profile) -> Result<(), Fault> {
         Span::from_s(1),
     )?;
     within("slo", profile.slo, Span::from_ns(0), Span::from_s(60))?;
+    if !(profile.slo_share > 0.0 && profile.slo_share < 1.0) {
+        let problem = format!("{} is no share", profile.slo_share);
+        return Err(Fault::at("slo_share", problem, "above 0 and below 1"));
+    }
     within(
         "device_time",
         profile.device_time,
@@ -173,11 +177,12 @@ fn neighbours(profile: &Profile) -> Result<(), Fault> {
     let others = profile.tenants.saturating_sub(1) as usize;
     if words.len() > others {
         let problem = format!("{} words for {others} neighbours", words.len());
-        return Err(Fault::at(KEY, problem, format!("at most {others}")));
+        return Err(Fault::at(KEY, problem, format!("at most {others}")).bound_by("tenants"));
     }
     let aggressors = axis::aggressors();
     for (index, word) in words.iter().enumerate() {
-        let problem = if word == PEER && profile.foreign.victim().is_some() {
+        let foreign = word == PEER && profile.foreign.victim().is_some();
+        let problem = if foreign {
             "a program of one's own has no peers".to_owned()
         } else if [AGGRESSOR, PEER].contains(&word.as_str()) || aggressors.contains(&word.as_str())
         {
@@ -186,7 +191,12 @@ fn neighbours(profile: &Profile) -> Result<(), Fault> {
             format!("no neighbour does \"{word}\"")
         };
         let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
-        return Err(Fault::at(KEY, problem, accepted).element(index));
+        let fault = Fault::at(KEY, problem, accepted).element(index);
+        return Err(if foreign {
+            fault.bound_by("foreign.command")
+        } else {
+            fault
+        });
     }
     Ok(())
 }
@@ -198,7 +208,8 @@ fn sweep(profile: &Profile) -> Result<(), Fault> {
         if tenants <= before || tenants > most {
             let problem = format!("{tenants} tenants");
             let accepted = format!("rising numbers from 2 to {most}, below tenants");
-            return Err(Fault::at("sweep", problem, accepted).element(index));
+            let fault = Fault::at("sweep", problem, accepted).element(index);
+            return Err(fault.bound_by("tenants"));
         }
         before = tenants;
     }
@@ -213,11 +224,8 @@ fn bursts(profile: &Profile) -> Result<(), Fault> {
     }
     if bursts.requests > 0.0 && !(bursts.peak > 1.0 && bursts.peak <= 1_000.0) {
         let problem = format!("{} is no peak", bursts.peak);
-        return Err(Fault::at(
-            "bursts.peak",
-            problem,
-            "above 1 and at most 1000",
-        ));
+        let fault = Fault::at("bursts.peak", problem, "above 1 and at most 1000");
+        return Err(fault.bound_by("bursts.requests"));
     }
     Ok(())
 }
@@ -261,19 +269,13 @@ fn blocks(profile: &Profile) -> Result<(), Fault> {
     let bounds = profile.blocks;
     if bounds.min < floor || bounds.min > BLOCKS_MAX {
         let accepted = format!("{floor} to {BLOCKS_MAX}, {why}");
-        return Err(Fault::at(
-            "blocks.min",
-            format!("{} blocks", bounds.min),
-            accepted,
-        ));
+        let fault = Fault::at("blocks.min", format!("{} blocks", bounds.min), accepted);
+        return Err(fault.bound_by("decides"));
     }
     if bounds.max < bounds.min || bounds.max > BLOCKS_MAX {
         let accepted = format!("{} (blocks.min) to {BLOCKS_MAX}", bounds.min);
-        return Err(Fault::at(
-            "blocks.max",
-            format!("{} blocks", bounds.max),
-            accepted,
-        ));
+        let fault = Fault::at("blocks.max", format!("{} blocks", bounds.max), accepted);
+        return Err(fault.bound_by("blocks.min"));
     }
     Ok(())
 }
@@ -293,8 +295,9 @@ fn cells(profile: &Profile) -> Result<(), Fault> {
             "open" => profile.service,
             _ => Span::from_ns(0),
         };
-        within(&format!("cell_min.{name}"), least, floor, CELL_PART_MAX)?;
-        within(&format!("cell.{name}"), full, least, CELL_PART_MAX)?;
+        let (least_key, full_key) = (format!("cell_min.{name}"), format!("cell.{name}"));
+        within(&least_key, least, floor, CELL_PART_MAX).map_err(|f| f.bound_by("service"))?;
+        within(&full_key, full, least, CELL_PART_MAX).map_err(|f| f.bound_by(&least_key))?;
     }
     Ok(())
 }
@@ -363,11 +366,9 @@ fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault>
         return Ok(());
     }
     let accepted = format!("a number above thresholds.{lower}, which is {below}");
-    Err(Fault::at(
-        &format!("thresholds.{upper}"),
-        format!("{above} is too low"),
-        accepted,
-    ))
+    let key = format!("thresholds.{upper}");
+    let fault = Fault::at(&key, format!("{above} is too low"), accepted);
+    Err(fault.bound_by(&format!("thresholds.{lower}")))
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(

@@ -45,6 +45,8 @@ pub(super) struct Fault {
     pub problem: String,
     /// What would be right.
     pub accepted: String,
+    /// Keys whose values decide what is right there.
+    pub bound_by: Vec<Vec<Step>>,
 }
 
 /// One step from the root of a profile to a value.
@@ -59,15 +61,18 @@ pub(super) enum Step {
 impl Fault {
     /// A mistake at a dotted key.
     pub(super) fn at(key: &str, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
-        let path = key
-            .split('.')
-            .map(|step| Step::Key(step.to_owned()))
-            .collect();
         Self {
-            path,
+            path: steps(key),
             problem: problem.into(),
             accepted: accepted.into(),
+            bound_by: Vec::new(),
         }
+    }
+
+    /// The same, where another key decides what is right.
+    pub(super) fn bound_by(mut self, key: &str) -> Self {
+        self.bound_by.push(steps(key));
+        self
     }
 
     /// The same, at one element of the list that stands there.
@@ -78,10 +83,20 @@ impl Fault {
 
     /// The key as people write it; the place in a list is told by the line instead.
     pub(super) fn dotted(&self) -> String {
-        let keys = self.path.iter().filter_map(|step| match step {
-            Step::Key(key) => Some(key.as_str()),
-            Step::Index(_) => None,
-        });
-        keys.collect::<Vec<_>>().join(".")
+        dotted(&self.path)
     }
+}
+
+fn steps(key: &str) -> Vec<Step> {
+    let step = |step: &str| Step::Key(step.to_owned());
+    key.split('.').map(step).collect()
+}
+
+/// A path as people write it.
+pub(super) fn dotted(path: &[Step]) -> String {
+    let keys = path.iter().filter_map(|step| match step {
+        Step::Key(key) => Some(key.as_str()),
+        Step::Index(_) => None,
+    });
+    keys.collect::<Vec<_>>().join(".")
 }

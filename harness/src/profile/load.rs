@@ -10,7 +10,7 @@ use toml::Value;
 
 use super::built_in::{self, DEFAULT};
 use super::check::check;
-use super::error::{Fault, ProfileError, Step};
+use super::error::{Fault, ProfileError, Step, dotted};
 use super::source::{Source, lay_over};
 use super::{Profile, Wanted};
 use crate::error::ExpectedError;
@@ -95,26 +95,66 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
     let base = Source::parse(format!("built-in {}", DEFAULT.name), DEFAULT.text)?;
     let own = Source::parse(file.to_owned(), text)?;
     version(&own)?;
-    let blame = |fault: &Fault| {
-        if own.line_of(&fault.path).is_some() {
-            own.error(fault)
-        } else {
-            base.error(fault)
-        }
-    };
     let mut table = base.table.clone();
     lay_over(&mut table, &own.table);
-    let mut profile = deserialize(table).map_err(|fault| blame(&fault))?;
-    check(&profile).map_err(|fault| blame(&fault))?;
+    let blame = |fault: Fault| blame(&fault, &own, &base);
+    let mut profile = deserialize(table).map_err(blame)?;
+    check(&profile).map_err(blame)?;
     override_with(&mut profile, overrides);
-    check(&profile).map_err(|fault| ProfileError {
-        file: "the command line".to_owned(),
-        line: None,
-        key: fault.dotted(),
-        problem: fault.problem,
-        accepted: fault.accepted,
-    })?;
+    check(&profile).map_err(|fault| blame_flags(&fault, &own, &base))?;
     Ok(profile)
+}
+
+/// Lays a mistake at the door of whoever made it: what the user wrote, if that is the key itself or
+/// decides what is right there, else the default.
+fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
+    let mut bounds = fault.bound_by.iter();
+    if !own.sets(&fault.path)
+        && let Some(cause) = bounds.find(|path| own.sets(path))
+    {
+        return ProfileError {
+            file: own.name.clone(),
+            line: own.line_of(cause),
+            ..at_cause(fault, cause, &base.place_of(&fault.path))
+        };
+    }
+    if own.line_of(&fault.path).is_some() {
+        own.error(fault)
+    } else {
+        base.error(fault)
+    }
+}
+
+/// The same for what a flag of the command line made wrong: the file by itself was right.
+fn blame_flags(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
+    let place = if own.sets(&fault.path) { own } else { base };
+    let told = match fault.bound_by.first() {
+        Some(cause) => at_cause(fault, cause, &place.place_of(&fault.path)),
+        None => ProfileError {
+            file: String::new(),
+            line: None,
+            key: fault.dotted(),
+            problem: fault.problem.clone(),
+            accepted: fault.accepted.clone(),
+        },
+    };
+    ProfileError {
+        file: "the command line".to_owned(),
+        ..told
+    }
+}
+
+/// A mistake told at the key that makes another one wrong, which stands in `place`.
+fn at_cause(fault: &Fault, cause: &[Step], place: &str) -> ProfileError {
+    let (key, problem) = (fault.dotted(), &fault.problem);
+    let cause = dotted(cause);
+    ProfileError {
+        file: String::new(),
+        line: None,
+        problem: format!("it does not go with `{key}` ({place}): {problem}"),
+        accepted: format!("another {cause}, or for {key}: {}", fault.accepted),
+        key: cause,
+    }
 }
 
 /// The version comes first: everything else may mean something different in another one.
@@ -160,6 +200,7 @@ fn deserialize(table: toml::Table) -> Result<Profile, Fault> {
             path: steps.collect(),
             problem,
             accepted,
+            bound_by: Vec::new(),
         }
     })
 }

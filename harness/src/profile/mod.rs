@@ -71,6 +71,8 @@ pub struct Profile {
     pub load: f64,
     /// Latency that an open-loop request may take at most; 0 promises nothing.
     pub slo: Span,
+    /// Share of the offered requests that has to keep it.
+    pub slo_share: f64,
     /// How open-loop arrivals bunch.
     pub bursts: BurstOptions,
     /// Fractions of its native peak that the aggressor offers; scores are taken at 1.

@@ -47,6 +47,26 @@ impl<'a> Source<'a> {
         Some(line_at(self.text, start))
     }
 
+    /// Whether this very key stands in this text.
+    pub(super) fn sets(&self, path: &[Step]) -> bool {
+        let mut table = Some(&self.table);
+        let mut keys = path.iter().filter_map(|step| match step {
+            Step::Key(key) => Some(key),
+            Step::Index(_) => None,
+        });
+        keys.all(|key| {
+            let value = table.and_then(|table| table.get(key));
+            table = value.and_then(Value::as_table);
+            value.is_some()
+        })
+    }
+
+    /// File and line of a key.
+    pub(super) fn place_of(&self, path: &[Step]) -> String {
+        let line = self.line_of(path);
+        line.map_or(self.name.clone(), |line| format!("{}:{line}", self.name))
+    }
+
     /// A mistake in this text.
     pub(super) fn error(&self, fault: &Fault) -> ProfileError {
         ProfileError {

@@ -32,9 +32,9 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\nseeds = 3\n",
         "profile mine.toml:2: key `seeds`: unknown key (accepted: version, summary, decides, \
          mechanisms, axes, victims, aggressors, tenants, neighbours, sweep, share, seed, service, \
-         load, slo, bursts, doses, device_time, telemetry_period, probe_windows, blocks, cell, \
-         cell_min, faults, thresholds, foreign, time-slicing, mps, mps-quota, mps-static, \
-         mps-memory, mig, mig-mps, hami)",
+         load, slo, slo_share, bursts, doses, device_time, telemetry_period, probe_windows, \
+         blocks, cell, cell_min, faults, thresholds, foreign, time-slicing, mps, mps-quota, \
+         mps-static, mps-memory, mig, mig-mps, hami)",
     ),
     (
         "version = 1\n\n[blocks]\nmost = 9\n",
@@ -135,8 +135,8 @@ const WRONG: &[(&str, &str)] = &[
          with decides = false)",
     ),
     (
-        "version = 1\nblocks.min = 12\n",
-        "profile mine.toml:2: key `blocks.max`: 8 blocks (accepted: 12 (blocks.min) \
+        "version = 1\nblocks = { min = 12, max = 9 }\n",
+        "profile mine.toml:2: key `blocks.max`: 9 blocks (accepted: 12 (blocks.min) \
          to 1000)",
     ),
     (
@@ -179,6 +179,92 @@ fn a_wrong_profile_is_told_where_and_what_is_accepted() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// What a user may write that makes something wrong which they did not: the line and the key at
+/// fault, and the key of the default that it does not go with.
+const WRONG_BESIDE: &[(&str, usize, &str, &str)] = &[
+    ("service = \"20ms\"", 3, "service", "cell_min.closed"),
+    (
+        "service = \"500ms\"\ncell_min.closed = \"20s\"\ncell.closed = \"20s\"",
+        3,
+        "service",
+        "cell_min.open",
+    ),
+    (
+        "[cell_min]\nclosed = \"10s\"",
+        4,
+        "cell_min.closed",
+        "cell.closed",
+    ),
+    (
+        "[cell_min]\n\nopen = \"10s\"",
+        5,
+        "cell_min.open",
+        "cell.open",
+    ),
+    ("blocks.min = 12", 3, "blocks.min", "blocks.max"),
+    (
+        "[thresholds]\nretention_l2 = 0.97",
+        4,
+        "thresholds.retention_l2",
+        "thresholds.retention_l3",
+    ),
+    (
+        "[thresholds]\njitter_negligible = 2.0",
+        4,
+        "thresholds.jitter_negligible",
+        "thresholds.jitter_low_medium",
+    ),
+];
+
+#[test]
+fn what_makes_a_default_wrong_is_told_at_the_user_s_own_key() {
+    let default = super::built_in::DEFAULT.text;
+    for (text, line, key, beside) in WRONG_BESIDE {
+        let said = said(&format!("version = 1\n\n{text}\n"));
+        let begins = format!(
+            "profile mine.toml:{line}: key `{key}`: it does not go with `{beside}` \
+             (built-in default:"
+        );
+        let rest = said.strip_prefix(&begins).unwrap_or_default();
+        let number = rest
+            .split(')')
+            .next()
+            .and_then(|number| number.parse::<usize>().ok());
+        let there = number.and_then(|number| default.lines().nth(number.saturating_sub(1)));
+        let last = beside.rsplit('.').next().unwrap_or_default();
+        assert!(
+            there.is_some_and(|there| there.starts_with(last)),
+            "{text}: {said}"
+        );
+        assert!(
+            said.contains(&format!("(accepted: another {key}, or for {beside}: ")),
+            "{text}: {said}"
+        );
+    }
+    // Who wrote both is told the one that is bound.
+    let both = said("version = 1\nservice = \"20ms\"\n[cell_min]\nclosed = \"200ms\"\n");
+    assert!(
+        both.starts_with("profile mine.toml:4: key `cell_min.closed`: 200ms is too little"),
+        "{both}"
+    );
+}
+
+#[test]
+fn a_flag_that_makes_the_file_wrong_is_told_with_the_file_s_line() {
+    let text = "version = 1\ntenants = 3\nneighbours = [\"aggressor\", \"peer\"]\n";
+    let flags = Overrides {
+        victim_cmd: Some("serve".to_owned()),
+        ..Overrides::default()
+    };
+    let said = match parse("mine.toml", text, &flags) {
+        Ok(_) => String::new(),
+        Err(error) => crate::error::ExpectedError::from(error).to_string(),
+    };
+    let begins = "profile the command line: key `foreign.command`: it does not go with \
+                  `neighbours` (mine.toml:3): a program of one's own has no peers (accepted: ";
+    assert!(said.starts_with(begins), "{said}");
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! The most tenants at work beside whom a victim keeps its promised latency: of the numbers that
 //! were tried, the last before the first at which it does not.
 //!
-//! The promise is kept where at least 99 % of the offered requests keep the latency, which is the
-//! rule of the server scenario of MLPerf Inference (Reddi et al., ISCA 2020). The bounds of that
-//! share give bounds of the number. Nothing is read between the numbers that were tried.
+//! The promise is kept where at least the profile's share of the offered requests keep the latency;
+//! its default, 99 %, is the rule of the server scenario of MLPerf Inference (Reddi et al., ISCA
+//! 2020). The bounds of the share that was found give bounds of the number. Nothing is read between
+//! the numbers that were tried.
 
 use std::collections::BTreeMap;
 
 use gpubench_record::{Condition, Estimate, Outcome, Plan, ServiceRow, SubAxis, TenantLimit};
 
-/// Share of the offered requests that has to keep the promised latency.
-const SHARE: f64 = 0.99;
 const UNIT: &str = "tenants";
 
 /// A victim beside an aggressor under a variant.
@@ -52,12 +51,16 @@ pub(super) fn limits(plan: &Plan, rows: &[ServiceRow]) -> Vec<TenantLimit> {
             let mut tried: Vec<&ServiceRow> = solo.into_iter().collect();
             tried.extend(beside.remove(&key)?);
             tried.sort_by_key(|row| row.tenants);
-            Some(limit(key, &tried))
+            Some(limit(key, plan.slo_share, &tried))
         })
         .collect()
 }
 
-fn limit((variant, sub_axis, victim, aggressor): Key<'_>, tried: &[&ServiceRow]) -> TenantLimit {
+fn limit(
+    (variant, sub_axis, victim, aggressor): Key<'_>,
+    needed: f64,
+    tried: &[&ServiceRow],
+) -> TenantLimit {
     let mechanism = tried.first().map_or("", |row| &row.mechanism);
     // Whatever is known of more tenants than surely break the promise changes nothing.
     let breaks = |row: &&ServiceRow| {
@@ -65,17 +68,17 @@ fn limit((variant, sub_axis, victim, aggressor): Key<'_>, tried: &[&ServiceRow])
             .within_slo
             .as_ref()
             .filter(|_| row.outcome.is_measured());
-        share.is_some_and(|share| share.hi < SHARE)
+        share.is_some_and(|share| share.hi < needed)
     };
     let last = tried.iter().position(breaks);
     let counted = &tried[..last.map_or(tried.len(), |at| at + 1)];
     let waived = counted.iter().find(|row| !row.outcome.is_measured());
-    let tenants = estimate(counted);
+    let tenants = estimate(needed, counted);
     let outcome = match (waived, &tenants) {
         (Some(row), _) => row.outcome.clone(),
         (None, None) => Outcome::inconclusive("a number of tenants has no share of requests"),
         (None, Some(found)) if found.lo < found.hi => Outcome::inconclusive(format!(
-            "{} to {} tenants: the interval of a share holds {SHARE}",
+            "{} to {} tenants: the interval of a share holds {needed}",
             found.lo, found.hi
         )),
         (None, Some(_)) => Outcome::measured(),
@@ -89,19 +92,19 @@ fn limit((variant, sub_axis, victim, aggressor): Key<'_>, tried: &[&ServiceRow])
         outcome,
         tenants,
         tried: tried.iter().map(|row| row.tenants).collect(),
-        share: SHARE,
+        share: needed,
     }
 }
 
 /// None where any number of tenants has no share.
-fn estimate(tried: &[&ServiceRow]) -> Option<Estimate> {
+fn estimate(needed: f64, tried: &[&ServiceRow]) -> Option<Estimate> {
     let shares: Option<Vec<(u32, &Estimate)>> = tried
         .iter()
         .map(|row| Some((row.tenants, row.within_slo.as_ref()?)))
         .collect();
     let shares = shares.filter(|shares| !shares.is_empty())?;
     let most = |of: fn(&Estimate) -> f64| {
-        let kept = shares.iter().take_while(|(_, share)| of(share) >= SHARE);
+        let kept = shares.iter().take_while(|(_, share)| of(share) >= needed);
         kept.last().map_or(0.0, |(tenants, _)| f64::from(*tenants))
     };
     Some(Estimate {
@@ -144,8 +147,13 @@ mod tests {
     }
 
     fn found(rows: &[ServiceRow]) -> TenantLimit {
+        found_with(0.99, rows)
+    }
+
+    fn found_with(needed: f64, rows: &[ServiceRow]) -> TenantLimit {
         let rows: Vec<&ServiceRow> = rows.iter().collect();
-        limit(("time-slicing", SubAxis::Sm, "compute", "fma-hog"), &rows)
+        let key = ("time-slicing", SubAxis::Sm, "compute", "fma-hog");
+        limit(key, needed, &rows)
     }
 
     const ALL: [f64; 3] = [0.995, 1.0, 1.0];
@@ -189,6 +197,22 @@ mod tests {
         assert_eq!([tenants.lo, tenants.value, tenants.hi], [1.0, 2.0, 2.0]);
         let reason = limit.outcome.reason.unwrap_or_default();
         assert_eq!(reason, "1 to 2 tenants: the interval of a share holds 0.99");
+    }
+
+    #[test]
+    fn the_share_that_was_promised_decides() {
+        let rows = [
+            row(1, Some(ALL)),
+            row(2, Some([0.93, 0.95, 0.97])),
+            row(4, Some([0.60, 0.65, 0.70])),
+        ];
+        for (needed, expected) in [(0.99, 1.0), (0.9, 2.0), (0.5, 4.0), (0.999, 1.0)] {
+            let limit = found_with(needed, &rows);
+            let tenants = limit.tenants.expect("a number");
+            assert_eq!((tenants.value, limit.share), (expected, needed));
+        }
+        // Of the first, 0.999 is within the interval.
+        assert!(!found_with(0.999, &rows).outcome.is_measured());
     }
 
     #[test]

@@ -218,6 +218,7 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         load: 0.25,
         bursts: None,
         slo_ns: None,
+        slo_share: 0.99,
         neighbours: Vec::new(),
         sweep: Vec::new(),
         service_ns: 1_000_000,
