@@ -104,6 +104,7 @@ pub fn execute(
         part,
         ranges: ranges(process, key.context, pointees)?,
         block_ns: 0,
+        repeats_after: None,
     };
     let by_clock = matches!(clocking, Clocking::Ideal)
         && !key.together
@@ -179,6 +180,8 @@ struct Run<'a> {
     ranges: Ranges<'static>,
     /// How long a block took, for the start of later waves.
     block_ns: u64,
+    /// Lane-instructions after which repeating iterations are counted only; none to execute all.
+    repeats_after: Option<u64>,
 }
 
 impl Run<'_> {
@@ -218,6 +221,7 @@ impl Run<'_> {
             limits: Limits {
                 l1_bytes: self.near_bytes,
                 tlb_pages: tlb_pages(self.process.device.machine()),
+                repeats_after: self.repeats_after,
                 ..Limits::default()
             },
             model: self.model,
@@ -248,6 +252,10 @@ impl Run<'_> {
         if self.key.together {
             return Ok((self.together(timer)?, false));
         }
+        // A block that passes its part of the limit will not be relied upon, nor will the others.
+        self.repeats_after = (may_sample(self.process)
+            && !self.ranges.points_at_open(&self.key.params))
+        .then(|| FULL_LANE_INSTRUCTIONS / blocks + 1);
         let mut first = self.blocks([0], timer)?;
         let lanes = first.counts.lanes().max(1);
         self.block_ns =
@@ -256,6 +264,12 @@ impl Run<'_> {
         let in_full = !may_sample(self.process)
             || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
             || self.writes_open(&first);
+        if in_full && first.repeated_lanes > 0 {
+            // No argument points there: it got the address elsewhere.
+            let what = "it writes to memory that others read, after iterations that only counted";
+            return Err(self.refused(what, first.counts));
+        }
+        self.repeats_after = self.repeats_after.filter(|_| !in_full).map(|_| 0);
         // Few blocks leave nothing to choose from: they are all executed, this once.
         if !in_full
             && blocks > SAMPLED_BLOCKS
@@ -263,16 +277,7 @@ impl Run<'_> {
         {
             if self.writes_open(&sampled) {
                 let what = "only some of its blocks write to memory that others read";
-                let fault = FaultKind::BadLaunch(what.to_owned());
-                return Err(Box::new(KernelFault {
-                    kind: fault,
-                    function: self.key.name.clone(),
-                    line: 0,
-                    block: [0; 3],
-                    thread: [0; 3],
-                    counts: sampled.counts,
-                    printed: Vec::new(),
-                }));
+                return Err(self.refused(what, sampled.counts));
             }
             return Ok((sampled, true));
         }
@@ -282,6 +287,18 @@ impl Run<'_> {
         first.printed.extend(rest.printed);
         first.footprint.absorb(rest.footprint);
         Ok((first, !in_full))
+    }
+
+    fn refused(&self, what: &str, counts: Counts) -> Box<KernelFault> {
+        Box::new(KernelFault {
+            kind: FaultKind::BadLaunch(what.to_owned()),
+            function: self.key.name.clone(),
+            line: 0,
+            block: [0; 3],
+            thread: [0; 3],
+            counts,
+            printed: Vec::new(),
+        })
     }
 
     fn touched(&self, execution: &Execution) -> Touched {

@@ -63,6 +63,18 @@ impl Ranges<'_> {
         self.open.push(range.open);
         Ok(())
     }
+
+    /// Whether an argument points to memory that others than this process's calls read or write.
+    pub fn points_at_open(&self, params: &[u8]) -> bool {
+        params.chunks_exact(8).any(|bytes| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(bytes);
+            let value = u64::from_le_bytes(raw);
+            let places = self.at.iter().zip(&self.bytes).zip(&self.open);
+            let mut open = places.filter(|(_, open)| **open);
+            open.any(|((&at, &bytes), _)| value >= at && value - at < bytes)
+        })
+    }
 }
 
 /// Where caches take the pointees of a launch to lie: each on large pages of its own, far from the

@@ -155,6 +155,16 @@ impl Counts {
         }
     }
 
+    /// What was added since an earlier state of the same sums; nothing is said of maxima.
+    pub(crate) fn since(&self, earlier: &Counts) -> Counts {
+        let mut out = self.clone();
+        for (mine, theirs) in out.sums_mut().into_iter().zip(earlier.sums()) {
+            *mine = mine.saturating_sub(theirs);
+        }
+        (out.longest_warp_cycles, out.hot_word) = (0, HotWord::default());
+        out
+    }
+
     /// Every additive figure, in one fixed order.
     pub fn sums(&self) -> Vec<u64> {
         let mut copy = self.clone();

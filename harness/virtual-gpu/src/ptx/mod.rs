@@ -27,6 +27,7 @@ mod ops;
 mod parse;
 mod parse_body;
 mod program;
+mod repeats;
 mod sample;
 mod types;
 

@@ -2,6 +2,7 @@
 
 use super::counts::Class;
 use super::inst::{CallSite, Inst, ParamWords, PredRef, Product, Row};
+use super::repeats::Loop;
 use super::types::Space;
 
 /// A parameter of a kernel.
@@ -169,6 +170,8 @@ pub(crate) struct FuncCode {
     pub calls: Vec<CallSite>,
     pub products: Vec<Product>,
     pub tables: Vec<Vec<u32>>,
+    /// Loops that may repeat themselves, in the order of their ends.
+    pub loops: Vec<Loop>,
     /// Estimate of 32-bit registers; see [`Kernel::registers`].
     pub registers: u32,
     pub properties: Properties,

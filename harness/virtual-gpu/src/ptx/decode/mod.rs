@@ -78,6 +78,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
             calls: Vec::new(),
             products: Vec::new(),
             tables: Vec::new(),
+            loops: Vec::new(),
             registers: 0,
             properties: Properties::default(),
         };

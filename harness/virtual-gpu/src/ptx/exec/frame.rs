@@ -2,6 +2,7 @@
 
 use super::super::inst::{PredRef, Row};
 use super::super::program::{Row32, Row64, Template};
+use super::leap::Watches;
 
 /// Registers of one call, of all lanes of the warp that are in it.
 #[derive(Debug, Clone, Default)]
@@ -161,6 +162,8 @@ pub(crate) struct Warp {
     /// Local memory, lane after lane, `local_stride` bytes each.
     pub local: Vec<u8>,
     pub local_stride: u32,
+    /// Loops that it is in, watched for repeating themselves.
+    pub watches: Watches,
     /// Thread index of each lane.
     pub tid: [[u32; 32]; 3],
 }
@@ -186,6 +189,7 @@ impl Warp {
         });
         self.live = live;
         self.cycle = 0;
+        self.watches.clear();
         self.local_stride = local_bytes.next_multiple_of(16);
         self.local.clear();
         self.local.resize(self.local_stride as usize * 32, 0);

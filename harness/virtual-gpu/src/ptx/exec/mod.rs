@@ -10,6 +10,7 @@ mod convert;
 mod float;
 mod frame;
 mod int;
+mod leap;
 mod near;
 mod printf;
 mod run;
@@ -38,8 +39,11 @@ pub trait Timer {
 /// Bounds of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Lane-instructions of the whole call; one more is a [`FaultKind::LaunchTimeout`].
+    /// Lane-instructions executed in the whole call; one more is a [`FaultKind::LaunchTimeout`].
     pub lane_instructions: u64,
+    /// Once this many were executed, iterations that repeat the ones before are counted and timed
+    /// without being executed: what the kernel writes means nothing then. `None` executes all.
+    pub repeats_after: Option<u64>,
     /// Stack of a thread, for calls.
     pub stack_bytes: u32,
     /// Part of an L1 that a block has to itself; 0 for none.
@@ -56,6 +60,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             lane_instructions: 10_000_000_000,
+            repeats_after: None,
             stack_bytes: 1024,
             l1_bytes: 0,
             tlb_pages: 0,
@@ -108,6 +113,8 @@ pub struct BlockCounts {
 pub struct Execution {
     /// Sums over the executed blocks.
     pub counts: Counts,
+    /// Lane-instructions among them that were counted and not executed.
+    pub repeated_lanes: u64,
     /// Counts of each block, if asked for.
     pub blocks: Vec<BlockCounts>,
     /// Lines and ranges touched.
@@ -269,6 +276,8 @@ pub(crate) struct Machine<'m, 'a, 'l> {
     done: Execution,
     printed_bytes: usize,
     budget: u64,
+    /// With this much of it left, or less, repeating iterations are not executed.
+    leap_below: Option<u64>,
     /// By opcode; empty when nothing is planted.
     planted: Vec<bool>,
     block: Block,
@@ -303,6 +312,8 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
             done: Execution::default(),
             printed_bytes: 0,
             budget: launch.limits.lane_instructions,
+            leap_below: (launch.limits.repeats_after)
+                .map(|after| launch.limits.lane_instructions.saturating_sub(after)),
             planted,
             block: Block::idle(),
             near: Near::new(launch.limits.l1_bytes, launch.limits.tlb_pages),

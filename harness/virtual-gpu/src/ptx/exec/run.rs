@@ -34,6 +34,7 @@ impl Machine<'_, '_, '_> {
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<bool, Raised> {
         let mut left = self.warp_steps;
         let mut progressed = false;
+        warp.watches.back(&self.counts, self.footprint.bytes());
         while left > 0 && !warp.fragments.is_empty() {
             if warp.fragments.len() > 1 {
                 warp.merge();
@@ -54,6 +55,7 @@ impl Machine<'_, '_, '_> {
                 None => break,
             }
         }
+        warp.watches.away(&self.counts, self.footprint.bytes());
         Ok(progressed)
     }
 
@@ -144,11 +146,7 @@ impl Machine<'_, '_, '_> {
         let mut steps = 0;
         warp.fragments[at].forced = false;
         loop {
-            if steps == turn {
-                warp.fragments[at].pc = pc;
-                return Ok(steps);
-            }
-            if pc == meeting {
+            if steps == turn || pc == meeting {
                 warp.fragments[at].pc = pc;
                 return Ok(steps);
             }
@@ -184,6 +182,10 @@ impl Machine<'_, '_, '_> {
             match inst {
                 Inst::Bra { target } => {
                     let stay = mask & !active;
+                    if *target <= pc && self.leap_below.is_some() {
+                        let goes_on = stay == 0 && alone;
+                        self.goes_round(warp, frame_at, pc, goes_on.then_some(mask));
+                    }
                     if active == 0 {
                         pc += 1;
                     } else if stay == 0 {

@@ -1,0 +1,324 @@
+//! Iterations that repeat the ones before may be counted in place of being executed. What comes of
+//! it must be what executing them all gives, to the last count and the last cycle, and loops whose
+//! iterations differ must not be taken for such.
+
+mod ptx_support;
+
+use gpubench_virtual_gpu::ptx::{Execution, FaultKind, Limits};
+use ptx_support::{Case, HEAD, address};
+
+const FP32: &str = include_str!("../../../kernels/ptx/fp32_chain.ptx");
+const FP64: &str = include_str!("../../../kernels/ptx/fp64_chain.ptx");
+const INT: &str = include_str!("../../../kernels/ptx/int_chain.ptx");
+const ISSUE: &str = include_str!("../../../kernels/ptx/issue_mix.ptx");
+const TENSOR: &str = include_str!("../../../kernels/ptx/tensor_chain.ptx");
+const SHARED: &str = include_str!("../../../kernels/ptx/shared_stream.ptx");
+const L1: &str = include_str!("../../../kernels/ptx/l1_stream.ptx");
+const L2: &str = include_str!("../../../kernels/ptx/l2_stream.ptx");
+const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
+
+/// Lane-instructions of a case that stand for a long launch in these tests.
+const MANY: u64 = 2_000_000_000;
+
+fn run(case: &Case<'_>, repeats_after: Option<u64>) -> Execution {
+    let limits = Limits {
+        lane_instructions: MANY,
+        repeats_after,
+        l1_bytes: 64 << 10,
+        tlb_pages: 16,
+        ..Limits::default()
+    };
+    let case = Case {
+        limits,
+        params: case.params.clone(),
+        planted: Vec::new(),
+        ..*case
+    };
+    let mut buffers = vec![vec![0u8; 1 << 20], vec![0u8; 1 << 20]];
+    case.run(&mut buffers)
+        .unwrap_or_else(|fault| panic!("{}: {fault}", case.kernel))
+}
+
+/// The case in full and with leaps; both must say the same.
+fn both(case: &Case<'_>) -> Execution {
+    let (full, leapt) = (run(case, None), run(case, Some(0)));
+    assert_eq!(full.repeated_lanes, 0, "{}", case.kernel);
+    assert_eq!(leapt.counts, full.counts, "{}", case.kernel);
+    assert_eq!(leapt.blocks, full.blocks, "{}", case.kernel);
+    assert_eq!(leapt.footprint, full.footprint, "{}", case.kernel);
+    leapt
+}
+
+fn chain<'c>(text: &'c str, kernel: &'c str, iterations: u32) -> Case<'c> {
+    let one = 1.0f32.to_le_bytes();
+    let case = Case::new(text, kernel).grid(2).block(96).buffer(0);
+    let case = case.arg(iterations.to_le_bytes());
+    match kernel {
+        "fp64_chain" => case.arg(1.0f64.to_le_bytes()).arg(0.5f64.to_le_bytes()),
+        "int_chain" => case.arg(3u32.to_le_bytes()).arg(5u32.to_le_bytes()),
+        "issue_mix" => case.arg(one).arg(one).arg(7u32.to_le_bytes()),
+        _ => case.arg(one).arg(one),
+    }
+}
+
+/// What is read again and again: vectors of 16 bytes, passes, a trigger, and where hits are counted.
+fn passes<'c>(text: &'c str, kernel: &'c str, passes: u32) -> Case<'c> {
+    let case = Case::new(text, kernel).grid(2).block(96);
+    let trigger = 77u64.to_le_bytes();
+    match kernel {
+        "shared_stream" => Case {
+            dynamic_shared_bytes: 16 << 10,
+            ..case.arg(1000u32.to_le_bytes())
+        },
+        "l1_stream" => case.buffer(0).arg(1000u32.to_le_bytes()),
+        _ => case.buffer(0).arg(10_000u64.to_le_bytes()),
+    }
+    .arg(passes.to_le_bytes())
+    .arg(trigger)
+    .buffer(1)
+}
+
+#[test]
+fn every_kernel_that_repeats_itself_counts_as_if_it_had_been_executed() {
+    let chains = [
+        (FP32, "fp32_chain"),
+        (FP64, "fp64_chain"),
+        (INT, "int_chain"),
+        (ISSUE, "issue_mix"),
+        (TENSOR, "tensor_chain"),
+    ];
+    for (text, kernel) in chains {
+        for iterations in [1, 2, 3, 12, 13, 500, 1001] {
+            both(&chain(text, kernel, iterations));
+        }
+    }
+    for (text, kernel) in [
+        (SHARED, "shared_stream"),
+        (L1, "l1_stream"),
+        (L2, "l2_stream"),
+    ] {
+        for rounds in [1, 2, 11, 100] {
+            both(&passes(text, kernel, rounds));
+        }
+    }
+    both(
+        &Case {
+            params: Vec::new(),
+            ..Case::new(COPY, "stream_copy").grid(2).block(96)
+        }
+        .buffer(0)
+        .buffer(1)
+        .arg(60_000u64.to_le_bytes()),
+    );
+}
+
+#[test]
+fn how_much_is_executed_does_not_grow_with_the_length() {
+    let executed = |done: &Execution| done.counts.lanes() - done.repeated_lanes;
+    for (text, kernel) in [
+        (FP32, "fp32_chain"),
+        (FP64, "fp64_chain"),
+        (INT, "int_chain"),
+        (ISSUE, "issue_mix"),
+        (TENSOR, "tensor_chain"),
+    ] {
+        let [short, long] = [10_000, 10_000_000].map(|n| run(&chain(text, kernel, n), Some(0)));
+        assert!(long.counts.lanes() > 900 * short.counts.lanes(), "{kernel}");
+        let (less, more) = (executed(&short), executed(&long));
+        assert!(more <= less + less / 10, "{kernel}: {less}, then {more}");
+    }
+    for (text, kernel) in [
+        (SHARED, "shared_stream"),
+        (L1, "l1_stream"),
+        (L2, "l2_stream"),
+    ] {
+        let [short, long] = [100, 100_000].map(|n| run(&passes(text, kernel, n), Some(0)));
+        assert!(long.counts.lanes() > 900 * short.counts.lanes(), "{kernel}");
+        let (less, more) = (executed(&short), executed(&long));
+        assert!(more <= less + less / 10, "{kernel}: {less}, then {more}");
+    }
+}
+
+/// A loop of `body` that goes back to AGAIN, and what stands before it.
+fn looping(before: &str, body: &str) -> String {
+    format!(
+        "{HEAD}.visible .entry k(.param .u64 p)\n{{
+        .reg .pred %p<6>; .reg .b32 %r<12>; .reg .b64 %rd<8>;
+        ld.param.u64 %rd1, [p]; mov.u32 %r9, %tid.x; mov.u32 %r1, 0; mov.u32 %r2, 0;
+        {before}
+        AGAIN: {body}
+        st.global.u32 [%rd1], %r2; ret;\n}}\n"
+    )
+}
+
+#[test]
+fn ends_of_every_kind_are_met_exactly() {
+    for (before, body) in [
+        (
+            "",
+            "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "add.u32 %r1, %r1, 7; setp.le.u32 %p1, %r1, 7000; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 6999; @!%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, 1000;",
+            "sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, 1000;",
+            "sub.u32 %r1, %r1, 2; setp.eq.s32 %p1, %r1, 0; @!%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, -900;",
+            "add.s32 %r1, %r1, 3; setp.ne.s32 %p1, %r1, 0; @%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, -900;",
+            "add.s32 %r1, %r1, 3; setp.lt.s32 %p1, %r1, 900; @%p1 bra AGAIN;",
+        ),
+        // Past the end of its type: it wraps, and is small again.
+        (
+            "mov.u32 %r1, -900;",
+            "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 500; @%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, 2147483000;",
+            "add.s32 %r1, %r1, 5; setp.gt.s32 %p1, %r1, 0; @%p1 bra AGAIN;",
+        ),
+        // Both sides move, through a sum of two counts, and lanes have values of their own.
+        (
+            "mov.u32 %r3, 5000;",
+            "add.u32 %r1, %r1, 3; sub.u32 %r3, %r3, 2; \
+          setp.lt.u32 %p1, %r1, %r3; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "add.u32 %r1, %r1, 4; add.u32 %r4, %r1, -8000; setp.ne.s32 %p1, %r4, 0; @%p1 bra AGAIN;",
+        ),
+        (
+            "add.u32 %r1, %r1, %r9;",
+            "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u64 %rd2, 4294960000;",
+            "add.s64 %rd2, %rd2, 3; setp.lt.u64 %p1, %rd2, 4294970000; @%p1 bra AGAIN;",
+        ),
+    ] {
+        let text = looping(before, body);
+        let done = both(&Case::new(&text, "k").buffer(0));
+        assert!(done.repeated_lanes > 0, "{body}");
+    }
+}
+
+#[test]
+fn iterations_that_differ_are_executed() {
+    for (before, body) in [
+        // Steps that grow; a path, an address or a guard that goes by the count.
+        (
+            "mov.u32 %r3, 1;",
+            "add.u32 %r3, %r3, 1; add.u32 %r1, %r1, %r3; \
+          setp.lt.u32 %p1, %r1, 90000; @%p1 bra AGAIN;",
+        ),
+        (
+            "mov.u32 %r1, 1;",
+            "add.u32 %r1, %r1, %r1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "and.b32 %r3, %r1, 64; setp.eq.u32 %p2, %r3, 0; @%p2 bra OVER; add.u32 %r2, %r2, 1; \
+          OVER: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2; ld.global.u32 %r3, [%rd3]; \
+          add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "shr.u32 %r3, %r1, 6; setp.eq.u32 %p2, %r3, 3; @%p2 ld.global.u32 %r4, [%rd1]; \
+          add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        // The end goes by what is no sum, by memory, or by who has come here before.
+        (
+            "mov.u32 %r1, 1;",
+            "mul.lo.u32 %r1, %r1, 3; setp.ne.u32 %p1, %r1, 1870418611; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "ld.global.u32 %r3, [%rd1]; add.u32 %r3, %r3, 1; st.global.u32 [%rd1], %r3; \
+          setp.lt.u32 %p1, %r3, 1000; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "atom.global.add.u32 %r3, [%rd1], 1; add.u32 %r1, %r1, 1; \
+          setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+        // What was compared moves on before the branch: true to the count, but not told about.
+        (
+            "",
+            "setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",
+        ),
+        (
+            "",
+            "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",
+        ),
+        // Lanes leave one after the other.
+        (
+            "mul.lo.u32 %r8, %r9, 40; add.u32 %r8, %r8, 5;",
+            "add.u32 %r1, %r1, 1; \
+          setp.lt.u32 %p1, %r1, %r8; @%p1 bra AGAIN;",
+        ),
+        // A way out in the middle.
+        (
+            "",
+            "add.u32 %r1, %r1, 1; setp.gt.u32 %p2, %r1, 700; @%p2 bra OUT; \
+          setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN; OUT:",
+        ),
+        // An inner loop that goes round twice and goes on counting from one time to the next.
+        (
+            "mov.u32 %r4, 2;",
+            "MORE: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra MORE; \
+          add.u32 %r4, %r4, 2; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
+        ),
+    ] {
+        let text = looping(before, body);
+        let done = both(&Case::new(&text, "k").buffer(0));
+        assert!(
+            done.repeated_lanes * 2 < done.counts.lanes(),
+            "{body}: {} of {}",
+            done.repeated_lanes,
+            done.counts.lanes()
+        );
+    }
+}
+
+/// The inner one is told about each time that it is entered, the outer one is not.
+#[test]
+fn a_loop_within_a_loop_is_one_of_its_own() {
+    let body = "shr.u32 %r3, %r1, 4; add.u32 %r3, %r3, 1; MORE: sub.u32 %r3, %r3, 1; \
+                setp.ne.u32 %p2, %r3, 0; @%p2 bra MORE; add.u32 %r1, %r1, 1; \
+                setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;";
+    let text = looping("", body);
+    let done = both(&Case::new(&text, "k").buffer(0));
+    assert!(done.repeated_lanes > 0);
+}
+
+#[test]
+fn a_loop_without_end_still_ends_at_the_limit() {
+    let text = looping(
+        "",
+        "add.u32 %r1, %r1, 1; setp.ge.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
+    );
+    let mut case = Case::new(&text, "k").buffer(0);
+    case.limits.repeats_after = Some(0);
+    case.limits.lane_instructions = 1_000_000;
+    let fault = case.run(&mut [vec![0; 64]]).expect_err("never ends");
+    let timed_out = matches!(fault.kind, FaultKind::LaunchTimeout { .. });
+    assert!(timed_out, "{fault} at {:#x}", address(0));
+}
