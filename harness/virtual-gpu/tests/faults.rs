@@ -4,9 +4,10 @@
 //! nothing behind.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ffi::{CString, c_void};
+mod driver_support;
+
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
@@ -16,39 +17,23 @@ use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
-use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu::session::{Session, TimeMode};
 
-type Error = Box<dyn std::error::Error>;
+use driver_support::{Error, OneDevice, function, launch_on, ok};
 
 /// Launches of more threads than this are planted to end in an illegal instruction.
 const ILLEGAL_THREADS: u32 = 1 << 20;
 /// Beyond the memory of any allocation, in the first page.
 const UNMAPPED: u64 = 16;
 
-/// One device for the whole binary, since the library knows one device a process; tests take turns.
-fn turn() -> MutexGuard<'static, Option<tempfile::TempDir>> {
-    static DEVICE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
-    let mut held = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
-    if held.is_none() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut machine = Machine::load("hopper").expect("built in");
-        machine.noise = Noise::default();
-        machine.defects.illegal_instruction_threads = ILLEGAL_THREADS;
-        let session = Session::new(TimeMode::Virtual, 1);
-        session.create(dir.path(), &machine).expect("a device");
-        // SAFETY: under the lock, before any other thread of this binary reads the environment.
-        unsafe { std::env::set_var(ENV, dir.path()) };
-        *held = Some(dir);
-    }
-    held
-}
+static DEVICE: OneDevice = Mutex::new(None);
 
-fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
+/// A `hopper` without noise on which an illegal instruction is planted, in virtual time.
+fn planted_hopper() -> (Session, Machine) {
+    let mut machine = Machine::load("hopper").expect("built in");
+    machine.noise = Noise::default();
+    machine.defects.illegal_instruction_threads = ILLEGAL_THREADS;
+    (Session::new(TimeMode::Virtual, 1), machine)
 }
 
 /// The lines that the kernel's log has by now.
@@ -85,7 +70,7 @@ fn expected_line(xid: u32) -> Result<String, Error> {
 /// Joins the clock, opens a context of its own, runs the body; says which Xids came meanwhile. Each
 /// of them has left one line in the kernel's log, and nothing else has.
 fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Error> {
-    let _turn = turn();
+    let _turn = driver_support::turn(&DEVICE, planted_hopper);
     let device = device().map_err(|code| format!("{code:?}"))?;
     let raised = || device.transact(|state, _| state.xids_raised as usize);
     device.expect(0)?;
@@ -119,22 +104,6 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<Vec<u32>, Er
     Ok(xids)
 }
 
-/// One kernel of the crate, by the name of its file.
-fn kernel(name: &str, text: &str) -> Result<Handle, Error> {
-    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
-    let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid strings and places.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
-    }
-    Ok(function)
-}
-
 macro_rules! fault {
     ($name:literal) => {
         (
@@ -152,30 +121,6 @@ fn words(count: usize) -> Result<u64, Error> {
         ok(cuMemsetD32_v2(pointer, 0, count))?;
     }
     Ok(pointer)
-}
-
-fn launch(function: Handle, (grid, block, shared): (u32, u32, u32), args: &mut [u64]) -> i32 {
-    let mut params: Vec<*mut c_void> = args
-        .iter_mut()
-        .map(|arg| std::ptr::from_mut(arg).cast())
-        .collect();
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe {
-        let (f, none, params) = (function, null_mut(), params.as_mut_ptr());
-        cuLaunchKernel(
-            f,
-            grid,
-            1,
-            1,
-            block,
-            1,
-            1,
-            shared,
-            none,
-            params,
-            none.cast(),
-        )
-    }
 }
 
 const ONE: (u32, u32, u32) = (1, 1, 0);
@@ -270,7 +215,7 @@ const TABLE: &[Row] = &[
 
 /// Launches, waits twice, and asks for memory: the codes of all four calls.
 fn codes(row: &Row, armed: bool) -> Result<[i32; 4], Error> {
-    let function = kernel(row.kernel.0, row.kernel.1)?;
+    let function = function(row.kernel.1, row.kernel.0)?;
     let out = words(4)?;
     let args = if armed { row.armed } else { row.unarmed };
     let mut args: Vec<u64> = args
@@ -282,7 +227,7 @@ fn codes(row: &Row, armed: bool) -> Result<[i32; 4], Error> {
     } else {
         ONE
     };
-    let launched = launch(function, shape, &mut args);
+    let launched = launch_on(function, shape, null_mut(), &mut args);
     let mut pointer = 0;
     // SAFETY: plain calls, and a valid place.
     Ok(unsafe {
@@ -329,9 +274,9 @@ fn unarmed_the_same_kernels_leave_nothing_behind() -> Result<(), Error> {
 fn a_new_context_of_the_same_process_is_unhurt() -> Result<(), Error> {
     with_context(|| {
         let (name, text) = fault!("fault_trap");
-        let trap = kernel(name, text)?;
+        let trap = function(text, name)?;
         let out = words(1)?;
-        ok(launch(trap, ONE, &mut [1, out]))?;
+        ok(launch_on(trap, ONE, null_mut(), &mut [1, out]))?;
         let mut other: Handle = null_mut();
         // SAFETY: plain calls and valid places.
         unsafe {
@@ -348,10 +293,14 @@ fn a_new_context_of_the_same_process_is_unhurt() -> Result<(), Error> {
 fn api_errors_stay_with_the_call_that_made_them() -> Result<(), Error> {
     let xids = with_context(|| {
         let (name, text) = fault!("empty");
-        let empty = kernel(name, text)?;
+        let empty = function(text, name)?;
         let out = words(1)?;
         for (shape, code) in [((1, 0, 0), 1), ((0, 32, 0), 1), ((1, 2048, 0), 1)] {
-            assert_eq!(launch(empty, shape, &mut []), code, "{shape:?}");
+            assert_eq!(
+                launch_on(empty, shape, null_mut(), &mut []),
+                code,
+                "{shape:?}"
+            );
         }
         // SAFETY: the second free is what is tested.
         unsafe {
@@ -371,11 +320,16 @@ fn api_errors_stay_with_the_call_that_made_them() -> Result<(), Error> {
 fn a_hang_ends_at_its_deadline_and_without_an_error() -> Result<(), Error> {
     let xids = with_context(|| {
         let (name, text) = fault!("fault_hang");
-        let hang = kernel(name, text)?;
+        let hang = function(text, name)?;
         let (flag, stamps) = (words(1)?, words(4)?);
         let budget_ns = 2_000_000;
         let mut back = [0u64; 2];
-        ok(launch(hang, ONE, &mut [flag, budget_ns, stamps]))?;
+        ok(launch_on(
+            hang,
+            ONE,
+            null_mut(),
+            &mut [flag, budget_ns, stamps],
+        ))?;
         // SAFETY: plain calls and a buffer of that size.
         unsafe {
             ok(cuCtxSynchronize())?;

@@ -1,7 +1,8 @@
 //! Green contexts as a program uses them: SMs of their own, one address space, one fate.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ffi::{CString, c_void};
+mod driver_support;
+
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
@@ -10,18 +11,10 @@ use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
-type Error = Box<dyn std::error::Error>;
+use driver_support::{Error, alloc, function, launch_on, ok};
 
 const FMA: &str = include_str!("../../../kernels/ptx/fp32_chain.ptx");
 const TRACE: &str = include_str!("../../../kernels/ptx/block_trace.ptx");
-
-fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
-}
 
 /// A resource as programs declare it: its size is all they know of it.
 #[repr(C, align(8))]
@@ -81,51 +74,6 @@ fn two_streams() -> Result<(tempfile::TempDir, [Handle; 2], [Handle; 2]), Error>
     Ok((dir, greens, streams))
 }
 
-fn function(text: &str, name: &str) -> Result<Handle, Error> {
-    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
-    let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid strings and places.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
-    }
-    Ok(function)
-}
-
-fn launch(function: Handle, stream: Handle, grid: u32, args: &mut [u64]) -> Result<(), Error> {
-    let mut params: Vec<*mut c_void> = args
-        .iter_mut()
-        .map(|arg| std::ptr::from_mut(arg).cast())
-        .collect();
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe {
-        ok(cuLaunchKernel(
-            function,
-            grid,
-            1,
-            1,
-            256,
-            1,
-            1,
-            0,
-            stream,
-            params.as_mut_ptr(),
-            null_mut(),
-        ))
-    }
-}
-
-fn alloc(bytes: usize) -> Result<u64, Error> {
-    let mut pointer = 0;
-    // SAFETY: a valid place.
-    unsafe { ok(cuMemAlloc_v2(&raw mut pointer, bytes)) }?;
-    Ok(pointer)
-}
-
 /// Virtual time that the body takes.
 fn timed(body: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
     let device = device().map_err(|code| format!("{code:?}"))?;
@@ -143,7 +91,8 @@ fn each_has_its_sms_and_they_run_at_the_same_time() -> Result<(), Error> {
     let out = alloc(4 << 20)?;
     let run = |stream: Handle| {
         let factor = u64::from(1.0f32.to_bits());
-        launch(chain, stream, 1024, &mut [out, 2000, factor, factor])
+        let args = &mut [out, 2000, factor, factor];
+        ok(launch_on(chain, (1024, 256, 0), stream, args))
     };
     run(streams[0])?;
     timed(|| Ok(()))?;
@@ -171,7 +120,8 @@ fn a_fault_ends_the_whole_process_s_contexts() -> Result<(), Error> {
     let (_dir, greens, streams) = two_streams()?;
     let chain = function(FMA, "fp32_chain")?;
     let factor = u64::from(1.0f32.to_bits());
-    launch(chain, streams[0], 1, &mut [0xdead_0000, 1, factor, factor])?;
+    let args = &mut [0xdead_0000, 1, factor, factor];
+    ok(launch_on(chain, (1, 256, 0), streams[0], args))?;
     // SAFETY: valid handles.
     unsafe {
         assert_eq!(cuStreamSynchronize(streams[0]), 700);
@@ -191,13 +141,8 @@ fn blocks_run_on_the_context_s_own_sms() -> Result<(), Error> {
         // Four words a block, the SM first; it watches the clock for 10 us and keeps no gaps.
         let (rows, gaps) = (alloc(32 * 256)?, alloc(4096)?);
         let watch_ns = 10_000;
-        launch(
-            trace,
-            stream,
-            256,
-            &mut [rows, gaps, 0, watch_ns, watch_ns, watch_ns],
-        )?;
-        // SAFETY: valid handle.
+        let args = &mut [rows, gaps, 0, watch_ns, watch_ns, watch_ns];
+        ok(launch_on(trace, (256, 256, 0), stream, args))?; // SAFETY: valid handle.
         unsafe { ok(cuStreamSynchronize(stream))? };
         let mut words = vec![0u64; 4 * 256];
         // SAFETY: a buffer of that length.

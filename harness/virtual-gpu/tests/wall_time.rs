@@ -1,7 +1,9 @@
 //! Wall time: a model second is a second of `CLOCK_MONOTONIC`, and two contexts still take turns.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-use std::ffi::{CString, c_void};
+mod driver_support;
+
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,53 +13,19 @@ use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+use driver_support::{Error, context, function, launch, ok};
 
 const SPIN: &str = include_str!("../../../kernels/ptx/spin.ptx");
 
-fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
-}
-
 /// Spins for that long in a context of its own and returns how long the host waited.
 fn spin(duration: Duration) -> Result<Duration, Error> {
-    let (mut context, mut module, mut function): (Handle, Handle, Handle) =
-        (null_mut(), null_mut(), null_mut());
-    let (text, name) = (CString::new(SPIN)?, CString::new("spin")?);
+    let context = context()?;
+    let function = function(SPIN, "spin")?;
     let ns = u64::try_from(duration.as_nanos())?;
-    let mut args = [ns, 2 * ns, 0];
-    let mut params: Vec<*mut c_void> = args
-        .iter_mut()
-        .map(|arg| std::ptr::from_mut(arg).cast())
-        .collect();
-    // SAFETY: valid places, strings and handles; one pointer for each parameter.
+    let begun = Instant::now();
+    ok(launch(function, 1, 32, &mut [ns, 2 * ns, 0]))?;
+    // SAFETY: plain calls; the context made above.
     unsafe {
-        ok(cuInit(0))?;
-        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
-        let begun = Instant::now();
-        ok(cuLaunchKernel(
-            function,
-            1,
-            1,
-            1,
-            32,
-            1,
-            1,
-            0,
-            null_mut(),
-            params.as_mut_ptr(),
-            null_mut(),
-        ))?;
         ok(cuCtxSynchronize())?;
         let waited = begun.elapsed();
         ok(cuCtxDestroy_v2(context))?;

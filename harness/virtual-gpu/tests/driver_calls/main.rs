@@ -5,6 +5,8 @@
 mod batches;
 mod contention;
 mod cooperative;
+#[path = "../driver_support/mod.rs"]
+mod driver_support;
 mod graph_memory;
 mod graphs;
 mod host;
@@ -15,7 +17,7 @@ mod streams;
 mod waiting;
 mod words;
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
@@ -23,47 +25,30 @@ use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
-use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu::session::{Session, TimeMode};
 
-type Error = Box<dyn std::error::Error>;
+use driver_support::{Error, OneDevice, alloc, function, launch_on, ok, params, stream};
 
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 const SPIN: &str = include_str!("../../../../kernels/ptx/spin.ptx");
 
-/// One device for the whole binary: the library knows one device a process. Tests take turns.
-fn turn() -> std::sync::MutexGuard<'static, Option<tempfile::TempDir>> {
-    static DEVICE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
-    let mut held = DEVICE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if held.is_none() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut machine = Machine::load("turing").expect("built in");
-        machine.noise = Noise::default();
-        let session = Session {
-            stall: std::time::Duration::from_secs(2),
-            ..Session::new(TimeMode::Virtual, 1)
-        };
-        session.create(dir.path(), &machine).expect("a device");
-        // SAFETY: under the lock, before any other thread of this binary reads the environment.
-        unsafe { std::env::set_var(ENV, dir.path()) };
-        *held = Some(dir);
-    }
-    held
-}
+static DEVICE: OneDevice = Mutex::new(None);
 
-fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("CUresult {code}").into())
-    }
+/// A `turing` without noise, in virtual time, that soon says who holds the clock.
+fn quiet_turing() -> (Session, Machine) {
+    let mut machine = Machine::load("turing").expect("built in");
+    machine.noise = Noise::default();
+    let session = Session {
+        stall: std::time::Duration::from_secs(2),
+        ..Session::new(TimeMode::Virtual, 1)
+    };
+    (session, machine)
 }
 
 /// Joins the clock, opens a context, runs the body, and cleans up. All memory has to be back
 /// when the context is gone.
 fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    let _turn = turn();
+    let _turn = driver_support::turn(&DEVICE, quiet_turing);
     let device = device().map_err(|code| format!("{code:?}"))?;
     device.expect(0)?;
     device.join(0)?;
@@ -88,60 +73,8 @@ fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     Ok(())
 }
 
-fn function(text: &str, name: &str) -> Result<Handle, Error> {
-    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
-    let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid strings and places.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
-    }
-    Ok(function)
-}
-
-fn alloc(bytes: usize) -> Result<u64, Error> {
-    let mut pointer = 0;
-    // SAFETY: a valid place.
-    unsafe { ok(cuMemAlloc_v2(&raw mut pointer, bytes)) }?;
-    Ok(pointer)
-}
-
-fn stream() -> Result<Handle, Error> {
-    let mut stream: Handle = null_mut();
-    // SAFETY: a valid place.
-    unsafe { ok(cuStreamCreate(&raw mut stream, 1)) }?;
-    Ok(stream)
-}
-
-/// Pointers to the arguments of a launch.
-fn params(args: &mut [u64]) -> Vec<*mut c_void> {
-    let pointers = args.iter_mut();
-    pointers.map(|arg| std::ptr::from_mut(arg).cast()).collect()
-}
-
 fn launch(function: Handle, grid: u32, block: u32, stream: Handle, args: &mut [u64]) -> i32 {
-    let mut params = params(args);
-    let list = params.as_mut_ptr();
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    unsafe {
-        cuLaunchKernel(
-            function,
-            grid,
-            1,
-            1,
-            block,
-            1,
-            1,
-            0,
-            stream,
-            list,
-            null_mut(),
-        )
-    }
+    launch_on(function, (grid, block, 0), stream, args)
 }
 
 /// Bytes that are free on the device.

@@ -117,7 +117,7 @@ fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
 
 #[test]
 fn a_look_up_gives_the_form_of_the_version_and_of_the_stream() -> Result<(), Error> {
-    let _turn = turn();
+    let _turn = driver_support::turn(&DEVICE, quiet_turing);
     let find = |name: &CStr, version, flags| {
         let (mut found, mut status) = (null_mut(), -1);
         // SAFETY: a valid string and valid places.

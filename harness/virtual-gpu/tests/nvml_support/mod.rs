@@ -5,21 +5,24 @@
 
 pub mod mig;
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::c_char;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+#[path = "../driver_support/mod.rs"]
+mod driver_support;
+
+#[allow(unused_imports, reason = "each test binary uses its own part")]
+pub use driver_support::{Error, alloc, context, function, ok};
 
 const PART: &str = "NVML_TEST_PART";
 
@@ -184,15 +187,6 @@ pub fn told_to_go_on() -> Result<(), Error> {
     Ok(())
 }
 
-/// Success, or the code.
-pub fn ok(code: i32) -> Result<(), Error> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(format!("code {code}").into())
-    }
-}
-
 /// The device's handle, in a library that has been initialised for it.
 pub fn nvml_device() -> Result<DeviceHandle, Error> {
     let mut handle = null_mut();
@@ -259,62 +253,9 @@ pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<Str
     Ok(String::from_utf8(buffer[..end].to_vec())?)
 }
 
-/// Opens a context, current to this thread.
-pub fn context() -> Result<Handle, Error> {
-    let mut context: Handle = null_mut();
-    // SAFETY: a valid place.
-    unsafe {
-        ok(cuInit(0))?;
-        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
-    }
-    Ok(context)
-}
-
-pub fn alloc(bytes: usize) -> Result<u64, Error> {
-    let mut pointer = 0;
-    // SAFETY: a valid place.
-    ok(unsafe { cuMemAlloc_v2(&raw mut pointer, bytes) })?;
-    Ok(pointer)
-}
-
-pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
-    let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
-    let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid texts and places.
-    unsafe {
-        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
-        ok(cuModuleGetFunction(
-            &raw mut function,
-            module,
-            name.as_ptr(),
-        ))?;
-    }
-    Ok(function)
-}
-
-/// Launches a kernel on the default stream; each argument fills one parameter of at most 8 bytes.
+/// As the driver's own, with what went wrong.
 pub fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> Result<(), Error> {
-    let mut params: Vec<*mut c_void> = args
-        .iter_mut()
-        .map(|arg| std::ptr::from_mut(arg).cast())
-        .collect();
-    let (params, none) = (params.as_mut_ptr(), null_mut());
-    // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
-    ok(unsafe {
-        cuLaunchKernel(
-            function,
-            grid,
-            1,
-            1,
-            block,
-            1,
-            1,
-            0,
-            none,
-            params,
-            null_mut(),
-        )
-    })
+    ok(driver_support::launch(function, grid, block, args))
 }
 
 /// Runs the closure until it holds, and fails when it does not within the patience of a test.
