@@ -39,7 +39,7 @@ pub fn ok(code: i32) -> Result<(), Error> {
     if code == 0 {
         Ok(())
     } else {
-        Err(format!("CUresult {code}").into())
+        Err(format!("code {code}").into())
     }
 }
 
