@@ -137,7 +137,7 @@ fn what_doctor_calls_available_runs_in_instances_that_are_there() -> TestResult 
     let record = divided.place.record("out")?;
     assert_eq!(record.mechanisms.len(), gpubench::catalogue::names().len());
     agrees(&record, &available)?;
-    // The victim keeps to its share of the device: 3/7 of 8 parts of memory, of which half are here.
+    // The victim keeps to its share of the device: 3/7 of 8 parts of memory, of which 4 are here.
     let warned = std::fs::read_to_string(divided.place.path("out/events.jsonl"))?;
     assert!(
         warned.contains("calibrated under mig[3g+3g], the victim for 0.857 of what it sees"),
