@@ -13,6 +13,7 @@ use crate::probe::ProbeResult;
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::run::Calibration;
 use crate::version::FormatVersion;
+use crate::xid::XidLine;
 
 /// One line of the event file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,6 +84,9 @@ pub enum RunEvent {
         /// absent if nobody listened.
         #[serde(default)]
         xids: Option<Vec<u32>>,
+        /// What the kernel's log said of Xids in that time; absent if nobody read it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        xid_lines: Option<Vec<XidLine>>,
         /// Share of the host's CPU time that a hypervisor took while it ran, 0 to 1; absent in
         /// virtual time and where the host does not tell.
         #[serde(default)]

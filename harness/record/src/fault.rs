@@ -9,10 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::cell::TenantResult;
 use crate::ecc::EccCounts;
 use crate::outcome::Outcome;
+use crate::xid::XidLine;
 
 /// What became of the process that broke something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Struck {
+    /// Its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
     /// When it began, since the common start; absent if it did not live to tell.
     #[serde(default)]
     pub began_ns: Option<u64>,
@@ -61,6 +65,9 @@ pub struct FaultSeen {
     pub service_gone: Option<bool>,
     /// Xids from the trial's begin to its end; absent if nobody listened.
     pub xids: Option<Vec<u32>>,
+    /// What the kernel's log said of Xids in that time; absent if nobody read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xid_lines: Option<Vec<XidLine>>,
     /// What NVML says must be done to the GPU before and after (`nvml.h`, field 230; 0 is
     /// nothing); absent where it does not say.
     pub recovery_action: [Option<u32>; 2],

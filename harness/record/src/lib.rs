@@ -25,6 +25,7 @@ pub mod telemetry;
 pub mod version;
 pub mod wire;
 pub mod workload;
+pub mod xid;
 
 pub use cell::{CellResult, GateResult, GateState, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
@@ -50,3 +51,4 @@ pub use telemetry::TelemetryRow;
 pub use version::{FORMAT_VERSION, FormatVersion};
 pub use wire::{FromTenant, ToTenant};
 pub use workload::{Bursts, LoadSpec, WorkloadSpec};
+pub use xid::XidLine;

@@ -80,6 +80,10 @@ pub struct FaultTally {
     pub own_codes: Counts<i32>,
     /// Xids, with the number of trials that had them.
     pub xids: Counts<u32>,
+    /// The same by whose process the kernel's log named: `31 of the faulting process`. Nothing of
+    /// trials in which nobody read it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub xid_owners: Counts<String>,
     /// Trials in which nobody listened to Xids.
     pub xids_unheard: u32,
     /// From the fault to its answer in the process that caused it.

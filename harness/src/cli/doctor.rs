@@ -14,6 +14,7 @@ use super::bench::Bench;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
 use super::examine::{Achieved, Spread, examine};
 use super::host;
+use super::kernel_log;
 use super::timer;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
@@ -48,6 +49,8 @@ struct Findings {
     mechanisms: Vec<Capability>,
     /// Circumstances that no mechanism decides, one line each.
     labels: Vec<String>,
+    /// Whether the kernel's log can be read.
+    kernel_log: String,
     /// Defects that a virtual device plants, one line each.
     planted: Vec<String>,
     /// Noise that it plants, likewise.
@@ -119,6 +122,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         device: Err(String::new()),
         mechanisms: Vec::new(),
         labels: Vec::new(),
+        kernel_log: String::new(),
         planted: Vec::new(),
         noise: Vec::new(),
         timer: Vec::new(),
@@ -134,6 +138,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             let facts = host::of_bench(&bench, &args.profile, &profile);
             findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
             findings.labels = host::labels(&facts);
+            findings.kernel_log = kernel_log::told(&kernel_log::open(&bench));
             findings.planted = bench.planted();
             findings.noise = bench.noise();
             findings.device = Ok(bench.identity().clone());
@@ -218,6 +223,7 @@ fn as_json(findings: &Findings) -> Value {
         "root": findings.root,
         "mechanisms": findings.mechanisms,
         "labels": findings.labels,
+        "kernel_log": findings.kernel_log,
         "planted": findings.planted,
         "noise": findings.noise,
         "timer_lateness_at_1_khz": timer,
@@ -281,6 +287,9 @@ fn as_text(findings: &Findings) -> String {
     }
     for label in &findings.labels {
         out.push_str(&format!("seen: {label}\n"));
+    }
+    if !findings.kernel_log.is_empty() {
+        out.push_str(&format!("kernel log: {}\n", findings.kernel_log));
     }
     let rows: Vec<[String; 3]> = findings.mechanisms.iter().map(mechanism_row).collect();
     if !rows.is_empty() {

@@ -193,6 +193,7 @@ fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             throttle_reasons,
             xids,
             cpu_steal_ratio,
+            ..
         } = event
         {
             let ended = Ended {

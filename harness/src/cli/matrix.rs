@@ -14,7 +14,7 @@ use super::bench::{Bench, provenance};
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
 use super::judge::judge;
 use super::ui::{Progress, Ui};
-use super::{calibration, cleanup, host, report, verdict};
+use super::{calibration, cleanup, host, kernel_log, report, verdict};
 use crate::error::ExpectedError;
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
@@ -163,6 +163,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         .clone()
         .unwrap_or_else(|| default_out(&plan.profile));
     make_out(&out)?;
+    let kernel_log = kernel_log::open(&bench);
     let setup = Setup {
         out: out.clone(),
         clock: bench.clock(),
@@ -171,9 +172,12 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         provenance: {
             let mut provenance = provenance(&bench.clock());
             let seen = host::labels(&facts).join("; ");
-            provenance.host.insert("seen".to_owned(), seen);
+            let host = &mut provenance.host;
+            host.insert("seen".to_owned(), seen);
+            host.insert("kernel_log".to_owned(), kernel_log::told(&kernel_log));
             provenance
         },
+        kernel_log: kernel_log.ok(),
         spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,

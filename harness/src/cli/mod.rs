@@ -16,6 +16,7 @@ mod doctor_tests;
 mod examine;
 pub mod host;
 pub mod judge;
+mod kernel_log;
 pub mod list;
 pub mod matrix;
 pub mod pack;

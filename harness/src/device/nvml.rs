@@ -194,6 +194,13 @@ impl Nvml {
         Ok(2.0 * clock_mhz * 1e6 * f64::from(device.num_cores()?))
     }
 
+    /// Domain, bus and device number of its place on PCI; absent where NVML does not tell.
+    #[must_use]
+    pub fn seat(&self) -> Option<(u32, u32, u32)> {
+        let pci = self.device().ok()?.pci_info().ok()?;
+        Some((pci.domain, pci.bus, pci.device))
+    }
+
     /// What must be done to the GPU before it can be relied upon again; 0 is nothing. Absent where
     /// NVML does not say, as before driver 570.
     #[must_use]

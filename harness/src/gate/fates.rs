@@ -235,7 +235,7 @@ mod tests {
                 detected_ns: Some(51 * MS),
                 code,
                 later_code: code,
-                ended: None,
+                ..Struck::default()
             },
             ..FaultSeen::default()
         }

@@ -84,6 +84,7 @@ pub async fn run(
         })?;
     }
     let xids = run.drain_xids(&cell.id)?;
+    let xid_lines = run.drain_xid_lines(&cell.id, &seen.services)?;
     run.events.append(&RunEvent::CellEnded {
         id: cell.id.clone(),
         tenants: results,
@@ -91,6 +92,7 @@ pub async fn run(
         foreign_processes: seen.foreign(),
         throttle_reasons: sampled.throttle_reasons,
         xids,
+        xid_lines,
         cpu_steal_ratio: sampled.cpu_steal_ratio,
     })?;
     Ok(failure)

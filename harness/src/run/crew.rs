@@ -161,10 +161,7 @@ impl Crew {
             pid: tenant.pid(),
             ..TenantSeen::default()
         };
-        run.events.append(&RunEvent::TenantStarted {
-            tenant: tenant.name().to_owned(),
-            pid: tenant.pid(),
-        })?;
+        run.started(tenant.name(), tenant.pid())?;
         self.places[place] = Some(tenant);
         Ok(())
     }
@@ -206,10 +203,7 @@ impl Crew {
         let spawner = run.setup.spawner.clone();
         let tenant = spawner.spawn(name, participants_of(place), &terms).await?;
         self.enlist(place, &tenant)?;
-        run.events.append(&RunEvent::TenantStarted {
-            tenant: name.to_owned(),
-            pid: tenant.pid(),
-        })?;
+        run.started(name, tenant.pid())?;
         Ok(tenant)
     }
 

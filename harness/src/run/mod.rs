@@ -10,9 +10,11 @@ mod clock;
 mod crew;
 mod fault;
 mod hangman;
+mod kernel_log;
 mod look;
 mod peaks;
 mod probe;
+mod roll;
 mod sampler;
 mod standing;
 mod steal;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 
 use gpubench_record::{
     Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, OutcomeKind, Plan,
-    Provenance, RunEvent,
+    Provenance, RunEvent, XidLine,
 };
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
 use tokio::sync::watch;
@@ -36,6 +38,8 @@ use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
 use crew::Crew;
 pub use crew::participants_of;
+pub use kernel_log::{KernelLog, Seat};
+use roll::Roll;
 pub use standing::HostSetup;
 use standing::Standing;
 use xids::XidWatch;
@@ -54,6 +58,8 @@ pub struct Setup {
     pub identity: DeviceIdentity,
     /// The circumstances.
     pub provenance: Provenance,
+    /// The kernel's log, read from before any tenant was started; absent where it cannot be read.
+    pub kernel_log: Option<KernelLog>,
     /// How tenants are started.
     pub spawner: Spawner,
     /// A calibration made before, to be used instead of a new one.
@@ -122,6 +128,8 @@ struct Run {
     setup: Setup,
     /// Absent where the driver tells of no Xids.
     xids: Option<XidWatch>,
+    /// Whose process is whose, for the kernel's log.
+    roll: Roll,
     events: EventLog,
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
@@ -158,6 +166,7 @@ pub async fn run(
     let mut run = Run {
         setup,
         xids,
+        roll: Roll::default(),
         events,
         telemetry,
         stop,
@@ -292,6 +301,7 @@ impl Run {
             foreign_processes: None,
             throttle_reasons: None,
             xids: None,
+            xid_lines: None,
             cpu_steal_ratio: None,
         })?;
         Ok(reason)
@@ -306,6 +316,45 @@ impl Run {
             Ok(xids) => Ok(Some(xids)),
             Err(error) => {
                 let text = format!("{what}: Xids cannot be asked for: {error}");
+                self.events.append(&RunEvent::Warning { text })?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes down that a tenant's process was started, and remembers whose it is.
+    fn started(&mut self, tenant: &str, pid: u32) -> Result<(), RunError> {
+        self.roll.enter(tenant, pid);
+        let tenant = tenant.to_owned();
+        Ok(self
+            .events
+            .append(&RunEvent::TenantStarted { tenant, pid })?)
+    }
+
+    /// What the kernel's log said of Xids since the last question, with who is who beside these
+    /// services; absent where nobody reads it. One that cannot be read any more is left alone.
+    fn drain_xid_lines(
+        &mut self,
+        what: &str,
+        services: &[u32],
+    ) -> Result<Option<Vec<XidLine>>, RunError> {
+        let Some(log) = &mut self.setup.kernel_log else {
+            return Ok(None);
+        };
+        match log.drain() {
+            Ok(mut lines) => {
+                if log.has_our_numbers() {
+                    self.roll.attribute(&mut lines, services);
+                }
+                if self.setup.clock.is_virtual() {
+                    // Equal runs have equal records, and no two have equal processes.
+                    lines.iter_mut().for_each(|line| line.pid = None);
+                }
+                Ok(Some(lines))
+            }
+            Err(error) => {
+                self.setup.kernel_log = None;
+                let text = format!("{what}: the kernel's log cannot be read any more: {error}");
                 self.events.append(&RunEvent::Warning { text })?;
                 Ok(None)
             }

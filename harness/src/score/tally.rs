@@ -1,10 +1,11 @@
 //! All trials of one fault under one variant, counted: how many victims noticed and how, what the
 //! driver said, how long everything took, and how the device was left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::tally::{Counts, Times, in_words as duration};
-use gpubench_record::{Estimate, Fate, FaultResult, FaultTally};
+use gpubench_record::xid::SERVICE;
+use gpubench_record::{Estimate, Fate, FaultResult, FaultSeen, FaultTally, XidLine};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
 
@@ -50,6 +51,7 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
             xids.dedup();
             xids
         })),
+        xid_owners: count(seen().flat_map(owners)),
         xids_unheard: of(&|trial| trial.seen.xids.is_none()),
         detected: Times::of(trials.iter().filter_map(|trial| trial.detected_after_ns)),
         next_good: Times::of(victims().filter_map(|victim| victim.next_good_ns)),
@@ -65,6 +67,24 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         unknown_if_left: of(&|trial| left_as_found(trial).is_none()),
         doubt: None,
     }
+}
+
+/// Each Xid of a trial with whose process the kernel's log named, once.
+fn owners(seen: &FaultSeen) -> BTreeSet<String> {
+    let owner = |line: &XidLine| {
+        let is_victim = |name: &String| seen.victims.iter().any(|one| one.tenant == *name);
+        let whose = match &line.ours {
+            None if line.pid.is_none() => "no process that the driver knows",
+            None => "a process of another namespace",
+            Some(ours) if ours.contains(&seen.struck.tenant) => "the faulting process",
+            Some(ours) if ours.iter().any(is_victim) => "a victim",
+            Some(ours) if ours.iter().any(|name| name == SERVICE) => "the mechanism's service",
+            Some(ours) if ours.is_empty() => "a process that is none of ours",
+            Some(_) => "a process beside them",
+        };
+        format!("{} of {whose}", line.number)
+    };
+    seen.xid_lines.iter().flatten().map(owner).collect()
 }
 
 fn counts(trial: &FaultResult) -> bool {
@@ -171,6 +191,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
     numbers("victims' CUresult", times(&tally.victim_codes));
     numbers("own CUresult", times(&tally.own_codes));
     numbers("Xid", times(&tally.xids));
+    numbers("by the kernel's log", times(&tally.xid_owners));
     numbers("new client refused with", times(&tally.refused_with));
     let acted: Counts<u32> = tally.recovery_after.clone();
     numbers(

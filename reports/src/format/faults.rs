@@ -32,7 +32,7 @@ pub(super) fn faults(record: &RunRecord) -> Table {
             contained(tally),
             victims(tally),
             Cell::text(numbers(&tally.own_codes, tally.trials)),
-            Cell::text(numbers(&tally.xids, tally.trials)),
+            xids(tally),
             Cell::text(times(tally.detected)),
             Cell::text(times(tally.next_good)),
             new_client(tally),
@@ -100,6 +100,20 @@ fn victims(tally: &FaultTally) -> Cell {
     let codes = (!tally.victim_codes.is_empty())
         .then(|| format!("CUresult {}", numbers(&tally.victim_codes, victims)));
     Cell::lines(lines.chain(codes))
+}
+
+/// What NVML reported, and under it whose process each was by the kernel's log.
+fn xids(tally: &FaultTally) -> Cell {
+    let owners = tally.xid_owners.iter().map(|(whose, count)| {
+        let whose = clean(whose);
+        if *count == tally.trials {
+            whose
+        } else {
+            format!("{whose} ({count}x)")
+        }
+    });
+    let numbers = numbers(&tally.xids, tally.trials);
+    Cell::lines(std::iter::once(numbers).chain(owners))
 }
 
 fn new_client(tally: &FaultTally) -> Cell {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gpubench_record::wire::Participants;
-use gpubench_record::{FromTenant, RunEvent, ToTenant};
+use gpubench_record::{FromTenant, ToTenant};
 
 use super::{CONTEXT, Crew, note_end, participants_of, stop};
 use crate::mechanism::TenantEnv;
@@ -64,10 +64,7 @@ impl Crew {
 async fn start(run: &mut Run, participants: Participants) -> Result<Tenant, RunError> {
     let spawner = run.setup.spawner.clone();
     let tenant = spawner.spawn(NAME, participants, &TenantEnv::new()).await?;
-    run.events.append(&RunEvent::TenantStarted {
-        tenant: NAME.to_owned(),
-        pid: tenant.pid(),
-    })?;
+    run.started(NAME, tenant.pid())?;
     Ok(tenant)
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
 
-use super::crew::Crew;
+use super::crew::{Crew, name_of};
 use super::sampler::Sampled;
 use super::standing::Standing;
 use super::{Observer, Run, RunError, look};
@@ -109,9 +109,12 @@ async fn one(
     let id = &trial.cell.id;
     // What came before is not this trial's.
     run.drain_xids(id)?;
+    run.drain_xid_lines(id, &[])?;
     let mut guests = Guests::default();
     let ready = strike::prepare(run, crew, calibration, trial, &mut seen, &mut guests).await;
     let in_force = ready.map(|()| not_in_force(run, crew, trial));
+    // Those that the fault ends are not there to be asked for afterwards.
+    let services = crew.terms().set_up.servers().unwrap_or_default();
     match in_force {
         // Nothing is broken for a trial that would say nothing about its mechanism.
         Ok(Some(why)) => seen.failure = Some(why),
@@ -131,6 +134,8 @@ async fn one(
     }
     crew.renew(run, last(trial)).await?;
     seen.xids = run.drain_xids(id)?;
+    seen.xid_lines = run.drain_xid_lines(id, &services)?;
+    seen.struck.tenant = name_of(last(trial));
     seen.recovery_action[1] = run.setup.nvml.recovery_action();
     seen.ecc[1] = run.setup.nvml.ecc();
     let mut ours = crew.open_pids(&[]);

@@ -254,7 +254,7 @@ async fn struck(
                 detected_ns: Some(detected_ns),
                 code,
                 later_code: Some(later_code),
-                ended: None,
+                ..Struck::default()
             });
         }
         Ok(other) => tenant.unexpected(&other),

@@ -45,6 +45,7 @@ pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
         foreign_processes: Some(Vec::new()),
         throttle_reasons: None,
         xids: None,
+        xid_lines: None,
         cpu_steal_ratio: None,
     }
 }

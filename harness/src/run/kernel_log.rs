@@ -1,0 +1,240 @@
+//! Xids as the kernel's log has them, from the moment somebody reads: with the process and the MIG
+//! instance that an NVML event does not name.
+//!
+//! The kernel gives its log record by record at `/dev/kmsg`, to whoever may read it; a virtual
+//! device has a file of lines. Neither is ever waited for.
+
+mod line;
+
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use gpubench_record::XidLine;
+
+pub use line::Seat;
+
+/// Longest record of the kernel's log (linux, `CONSOLE_EXT_LOG_MAX`).
+const RECORD_BYTES_MAX: usize = 8192;
+/// Most records read at a time: a log that grows as fast as it is read must not hold up a run.
+const RECORDS_MAX: u32 = 100_000;
+/// `EPIPE`: records were overwritten before they were read (linux, `Documentation/ABI/testing/
+/// dev-kmsg`). Reading goes on with the oldest that is there.
+const OVERWRITTEN: i32 = libc::EPIPE;
+/// Inode of the first process namespace (linux, `PROC_PID_INIT_INO`), whose numbers the log has.
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// One log, read from where it ended when it was opened.
+#[derive(Debug)]
+pub struct KernelLog {
+    file: File,
+    form: Form,
+    /// The device that is asked about; all where nobody knows where it sits.
+    seat: Option<Seat>,
+    /// Whether the log's process numbers are those of this process.
+    same_numbers: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// A device that gives one record for each read.
+    Records,
+    /// A file that grows, read up to here.
+    Lines(u64),
+}
+
+impl KernelLog {
+    /// Opens the log at its end.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in one line.
+    pub fn open(path: &Path, seat: Option<Seat>) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut options = File::options();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let mut file = options.open(path).map_err(told)?;
+        let meta = file.metadata().map_err(told)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(told)?;
+        let is_device = meta.file_type().is_char_device();
+        Ok(Self {
+            file,
+            form: if is_device {
+                Form::Records
+            } else {
+                Form::Lines(end)
+            },
+            seat,
+            same_numbers: !is_device || is_first_namespace(),
+        })
+    }
+
+    /// The Xids of the device that were logged since the last call, in order.
+    ///
+    /// # Errors
+    /// When the log cannot be read any more.
+    pub fn drain(&mut self) -> std::io::Result<Vec<XidLine>> {
+        let text = match &mut self.form {
+            Form::Records => records(&mut self.file)?,
+            Form::Lines(at) => lines(&self.file, at)?,
+        };
+        let of_device = |line: &str| {
+            let (seat, said) = line::read(line)?;
+            self.seat.is_none_or(|own| own == seat).then_some(said)
+        };
+        Ok(text.lines().filter_map(of_device).collect())
+    }
+
+    /// Whether process numbers in it can be held against those of tenants.
+    pub const fn has_our_numbers(&self) -> bool {
+        self.same_numbers
+    }
+}
+
+fn is_first_namespace() -> bool {
+    let inode = |meta: Metadata| meta.ino() == FIRST_NAMESPACE;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(inode)
+}
+
+/// Reads one record; none where there is no further one.
+fn read_record(file: &mut File, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
+    loop {
+        match file.read(buffer) {
+            Ok(0) => return Ok(None),
+            Ok(length) => return Ok(Some(length)),
+            Err(error) if error.raw_os_error() == Some(OVERWRITTEN) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The messages of all records that are there, one a line.
+fn records(file: &mut File) -> std::io::Result<String> {
+    let mut buffer = [0; RECORD_BYTES_MAX];
+    let mut text = String::new();
+    for _ in 0..RECORDS_MAX {
+        let Some(length) = read_record(file, &mut buffer)? else {
+            break;
+        };
+        text.push_str(message(&String::from_utf8_lossy(&buffer[..length])));
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The message of a record: behind the first semicolon, in its first line. Those that begin with a
+/// space are about its device.
+fn message(record: &str) -> &str {
+    let (_, message) = record.split_once(';').unwrap_or(("", record));
+    message.lines().next().unwrap_or_default()
+}
+
+/// The lines that were finished since.
+fn lines(file: &File, at: &mut u64) -> std::io::Result<String> {
+    let length = file.metadata()?.len();
+    // What somebody wrote who died over it is cut off by the next.
+    *at = (*at).min(length);
+    let mut bytes = vec![0; usize::try_from(length - *at).unwrap_or(0)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], *at + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    bytes.truncate(filled);
+    let whole = bytes
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .map_or(0, |end| end + 1);
+    bytes.truncate(whole);
+    *at += whole as u64;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::{KernelLog, message};
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    fn of(number: u32, bus: u32) -> String {
+        format!("[    1.000000] NVRM: Xid (PCI:0000:{bus:02x}:00): {number}, pid=7, name=x, y\n")
+    }
+
+    #[test]
+    fn a_file_is_read_from_its_end_and_only_in_whole_lines() -> TestResult {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("kernel.log");
+        std::fs::write(&path, of(13, 1))?;
+        let mut log = KernelLog::open(&path, Some((0, 1, 0)))?;
+        assert!(log.has_our_numbers());
+        let mut writer = std::fs::OpenOptions::new().append(true).open(&path)?;
+        let numbers = |log: &mut KernelLog| -> std::io::Result<Vec<u32>> {
+            Ok(log.drain()?.iter().map(|line| line.number).collect())
+        };
+        assert!(numbers(&mut log)?.is_empty(), "it was there before");
+        let (first, second) = (of(31, 1), of(45, 1));
+        let (begin, end) = second.split_at(30);
+        writer.write_all(format!("{first}{}[ 2.0] usb 1-1: new\n{begin}", of(79, 2)).as_bytes())?;
+        assert_eq!(numbers(&mut log)?, [31], "79 is another device's");
+        writer.write_all(end.as_bytes())?;
+        assert_eq!(numbers(&mut log)?, [45]);
+        // A torn tail is cut off, and something shorter comes in its place.
+        writer.write_all(&of(94, 1).as_bytes()[..40])?;
+        assert!(numbers(&mut log)?.is_empty());
+        writer.set_len(
+            (of(13, 1) + &first + &of(79, 2) + "[ 2.0] usb 1-1: new\n" + &second).len() as u64,
+        )?;
+        writer.write_all(of(63, 1).as_bytes())?;
+        assert_eq!(numbers(&mut log)?, [63]);
+        let mut all = KernelLog::open(&path, None)?;
+        writer.write_all((of(1, 1) + &of(2, 9)).as_bytes())?;
+        assert_eq!(
+            numbers(&mut all)?,
+            [1, 2],
+            "nobody knows where the device sits"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_says_why() {
+        let none = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None).map(|_| ());
+        assert_eq!(
+            none,
+            Err("/nowhere/kmsg: No such file or directory (os error 2)".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_kernel_s_own_log_is_read_without_waiting_where_it_can_be() -> TestResult {
+        // In a container it may be missing or closed, which is said and harms nobody.
+        if let Ok(mut log) = KernelLog::open(std::path::Path::new("/dev/kmsg"), Some((0, 1, 0))) {
+            log.drain()?;
+        }
+        // A character device that has nothing ends.
+        let mut nothing = KernelLog::open(std::path::Path::new("/dev/null"), None)?;
+        assert_eq!(nothing.drain()?, []);
+        Ok(())
+    }
+
+    #[test]
+    fn the_message_of_a_record_is_what_was_printed() {
+        for (record, expected) in [
+            (
+                "6,1234,98765,-;NVRM: Xid (a): 1, b;c\n SUBSYSTEM=pci\n DEVICE=+pci:1\n",
+                "NVRM: Xid (a): 1, b;c",
+            ),
+            ("6,1,2,-;\n", ""),
+            ("no head", "no head"),
+            ("", ""),
+        ] {
+            assert_eq!(message(record), expected);
+        }
+    }
+}

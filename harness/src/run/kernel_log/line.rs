@@ -1,0 +1,180 @@
+//! The driver's line about an Xid, read: `NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31,
+//! pid=77, name=train, what happened` (open-gpu-kernel-modules 595.45.04, `kernel_rc.c`,
+//! `krcReportXid`). Instances are there under MIG alone, and process and name where the driver
+//! knows them: both may be missing, or say `<unknown>`.
+
+use gpubench_record::XidLine;
+
+/// What every such line has. NVSwitches write `SXid`, which is none of the GPU's.
+const MARK: &str = "NVRM: Xid (";
+
+/// Where a device sits: domain, bus, device.
+pub type Seat = (u32, u32, u32);
+
+/// The device and what is said of it; none of a line about anything else, or that is no such line.
+pub fn read(line: &str) -> Option<(Seat, XidLine)> {
+    let (_, rest) = line.split_once(MARK)?;
+    let (place, rest) = rest.split_once("): ")?;
+    let mut words = place.split_whitespace();
+    let seat = seat(words.next()?)?;
+    let mut instances = [None; 2];
+    for word in words {
+        let (name, id) = word.split_once(':')?;
+        let at = ["GPU-I", "GPU-CI"]
+            .iter()
+            .position(|known| *known == name)?;
+        instances[at] = Some(id.parse().ok()?);
+    }
+    let (number, rest) = rest.split_once(',').unwrap_or((rest, ""));
+    let (pid, rest) = field(rest.trim_start(), "pid=");
+    let (process, text) = field(rest, "name=");
+    Some((
+        seat,
+        XidLine {
+            number: number.trim().parse().ok()?,
+            pid: pid.and_then(|pid| pid.parse().ok()),
+            process: process.map(str::to_owned),
+            gpu_instance: instances[0],
+            compute_instance: instances[1],
+            ours: None,
+            text: text.trim().to_owned(),
+        },
+    ))
+}
+
+/// `PCI:0000:01:00`, or without the first word as drivers before 2016 wrote it.
+fn seat(text: &str) -> Option<Seat> {
+    let mut parts = text.strip_prefix("PCI:").unwrap_or(text).split(':');
+    let mut next = || u32::from_str_radix(parts.next()?, 16).ok();
+    let seat = (next()?, next()?, next()?);
+    parts.next().is_none().then_some(seat)
+}
+
+/// A value that may stand at the beginning, and what comes after it. One that is not known is none.
+fn field<'a>(text: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
+    let Some(value) = text.strip_prefix(key) else {
+        return (None, text);
+    };
+    let (value, rest) = value.split_once(", ").unwrap_or((value, ""));
+    let value = value.trim().trim_matches('\'');
+    let is_known = !value.is_empty() && value != "<unknown>";
+    (is_known.then_some(value), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{XidLine, read};
+
+    /// What a line says of a fault of `train`.
+    fn plain() -> XidLine {
+        XidLine {
+            number: 31,
+            pid: Some(77),
+            process: Some("train".to_owned()),
+            text: "MMU Fault: ENGINE GPC0".to_owned(),
+            ..XidLine::default()
+        }
+    }
+
+    /// What it says where the driver knows no process.
+    fn lost() -> XidLine {
+        XidLine {
+            number: 79,
+            text: "GPU has fallen off the bus.".to_owned(),
+            ..XidLine::default()
+        }
+    }
+
+    #[test]
+    fn every_form_of_the_line_is_read() {
+        for (line, expected) in [
+            (
+                "NVRM: Xid (PCI:0000:01:00): 31, pid=77, name=train, MMU Fault: ENGINE GPC0",
+                plain(),
+            ),
+            (
+                "[ 12.000345] NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 31, pid=77, \
+                 name=train, MMU Fault: ENGINE GPC0\n",
+                XidLine {
+                    gpu_instance: Some(5),
+                    compute_instance: Some(2),
+                    ..plain()
+                },
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00 GPU-I:13): 31, pid=77, name=train, \
+                 MMU Fault: ENGINE GPC0",
+                XidLine {
+                    gpu_instance: Some(13),
+                    ..plain()
+                },
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen \
+                 off the bus.",
+                lost(),
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.",
+                lost(),
+            ),
+            (
+                "NVRM: Xid (0000:01:00): 79, GPU has fallen off the bus.",
+                lost(),
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00): 45, pid=9, name=a b, Ch 00000008, caused by previous \
+                 Xid 31",
+                XidLine {
+                    number: 45,
+                    pid: Some(9),
+                    process: Some("a b".to_owned()),
+                    text: "Ch 00000008, caused by previous Xid 31".to_owned(),
+                    ..XidLine::default()
+                },
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00): 13, pid=9, name=python3",
+                XidLine {
+                    number: 13,
+                    pid: Some(9),
+                    process: Some("python3".to_owned()),
+                    ..XidLine::default()
+                },
+            ),
+            (
+                "NVRM: Xid (PCI:0000:01:00): 154",
+                XidLine {
+                    number: 154,
+                    ..XidLine::default()
+                },
+            ),
+        ] {
+            assert_eq!(read(line), Some(((0, 1, 0), expected)), "{line}");
+        }
+        let far = read("NVRM: Xid (PCI:0009:af:1f): 13, x").map(|(seat, _)| seat);
+        assert_eq!(far, Some((9, 0xaf, 0x1f)), "addresses are hexadecimal");
+    }
+
+    #[test]
+    fn what_is_no_such_line_says_nothing() {
+        for line in [
+            "",
+            "NVRM: Xid (",
+            "NVRM: Xid (PCI:0000:01:00)",
+            "NVRM: Xid (PCI:0000:01:00): ",
+            "NVRM: Xid (PCI:0000:01:00): many, pid=7",
+            "NVRM: Xid (PCI:0000:01:00): -1, x",
+            "NVRM: Xid (PCI:0000:01): 13, x",
+            "NVRM: Xid (PCI:0000:01:00:00): 13, x",
+            "NVRM: Xid (PCI:zzzz:01:00): 13, x",
+            "NVRM: Xid (PCI:0000:01:00 GPU-I:x): 13, x",
+            "NVRM: Xid (PCI:0000:01:00 GPU-X:1): 13, x",
+            "NVRM: Xid error: xyz",
+            "NVRM: GPU at PCI:0000:01:00: GPU-926ecdb0",
+            "nvidia-nvswitch3: SXid (PCI:0000:4e:00.0): 12028, Non-fatal, Link 32",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}
