@@ -61,7 +61,7 @@ fn chain<'c>(text: &'c str, kernel: &'c str, iterations: u32) -> Case<'c> {
     }
 }
 
-/// What is read again and again: vectors of 16 bytes, passes, a trigger, and where hits are counted.
+/// What is read again and again: vectors, passes, a trigger, and where hits are counted.
 fn passes<'c>(text: &'c str, kernel: &'c str, passes: u32) -> Case<'c> {
     let case = Case::new(text, kernel).grid(2).block(96);
     let trigger = 77u64.to_le_bytes();
@@ -199,7 +199,8 @@ fn ends_of_every_kind_are_met_exactly() {
         ),
         (
             "",
-            "add.u32 %r1, %r1, 4; add.u32 %r4, %r1, -8000; setp.ne.s32 %p1, %r4, 0; @%p1 bra AGAIN;",
+            "add.u32 %r1, %r1, 4; add.u32 %r4, %r1, -8000; setp.ne.s32 %p1, %r4, 0; \
+             @%p1 bra AGAIN;",
         ),
         (
             "add.u32 %r1, %r1, %r9;",

@@ -6,8 +6,8 @@
 //! on a path inside nor on an address. The test at the end must be an integer comparison of values
 //! that only additions make. `exec/leap.rs` watches such loops run.
 //!
-//! What loads bring is taken to change each time. Whatever else could tell iterations apart, such as
-//! a clock, a call, a barrier or an atomic, rules a loop out.
+//! What loads bring is taken to change each time. Whatever else could tell iterations apart, such
+//! as a clock, a call, a barrier or an atomic, rules a loop out.
 
 use super::inst::{Cmp, CmpKind, Inst, IntOp, SetP};
 use super::module::FuncCode;

@@ -14,7 +14,7 @@ use super::super::repeats::{Loop, counters, first_predicate, holds_for};
 use super::Machine;
 use super::frame::{Frame, Warp};
 
-/// Rounds before a loop is looked at: the first ones fill caches, and short loops end by themselves.
+/// Rounds before a loop is looked at: the first ones fill caches, and short loops end anyway.
 const FIRST_LOOK: u64 = 8;
 
 /// A warp at the end of an iteration.
@@ -192,31 +192,7 @@ fn leap(func: &FuncCode, of: Loop, seen: [&Seen; 3], mask: u32) -> Option<Leap> 
         .collect();
     changed.sort_unstable();
     changed.dedup();
-    let counters = counters(func, of, &changed)?;
-    let mut adds = Vec::new();
-    for row in counters {
-        if row >= first_predicate(func) {
-            return None;
-        }
-        let is_wide = row >= three.r32.len();
-        let mut by: Row64 = [0; 32];
-        for lane in lanes() {
-            let [a, b, c] = seen.map(|seen| seen.lane(row, lane));
-            by[lane] = c.wrapping_sub(b);
-            if !is_wide {
-                by[lane] &= u64::from(u32::MAX);
-            }
-            let same = if is_wide {
-                b.wrapping_sub(a) == by[lane]
-            } else {
-                b.wrapping_sub(a) as u32 == by[lane] as u32
-            };
-            if !same {
-                return None;
-            }
-        }
-        adds.push((row, by));
-    }
+    let adds = steps(counters(func, of, &changed)?, func, seen, mask)?;
     let Inst::SetP(test) = &func.code[of.test as usize] else {
         return None;
     };
@@ -241,6 +217,36 @@ fn leap(func: &FuncCode, of: Loop, seen: [&Seen; 3], mask: u32) -> Option<Leap> 
         later,
         adds,
     })
+}
+
+/// What an iteration adds to rows of counters in each lane, if it added the same twice.
+fn steps(
+    rows: Vec<usize>,
+    func: &FuncCode,
+    seen: [&Seen; 3],
+    mask: u32,
+) -> Option<Vec<(usize, Row64)>> {
+    let mut adds = Vec::new();
+    for row in rows {
+        if row >= first_predicate(func) {
+            return None;
+        }
+        let bits = if row < seen[2].r32.len() {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        let mut by: Row64 = [0; 32];
+        for lane in super::access::lanes(mask) {
+            let [a, b, c] = seen.map(|seen| seen.lane(row, lane));
+            by[lane] = c.wrapping_sub(b) & bits;
+            if b.wrapping_sub(a) & bits != by[lane] {
+                return None;
+            }
+        }
+        adds.push((row, by));
+    }
+    Some(adds)
 }
 
 impl Leap {
