@@ -1,23 +1,17 @@
 //! Calibration: what every workload of the plan is on this device, found once: natively, where a
 //! tenant can have the whole device.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+pub mod one;
 
-use gpubench_record::foreign::FOREIGN;
+use std::collections::{BTreeMap, BTreeSet};
+
 use gpubench_record::wire::WAIVED;
-use gpubench_record::{Calibration, CalibrationEntry, FromTenant, Role, RunEvent, ToTenant};
+use gpubench_record::{Calibration, FromTenant, Role, ToTenant};
 
 use super::crew::Crew;
 use super::{Run, RunError, peaks};
 use crate::tenant::TenantError;
-
-/// Longest wait for one workload.
-const LIMIT: Duration = Duration::from_secs(300);
-/// Tries on the wall clock, where a busy moment of the host can spoil one, and the pause in which
-/// it may pass. Virtual time has none.
-const TRIES_WALL: u32 = 10;
-const PAUSE_WALL: Duration = Duration::from_millis(300);
+use one::{LIMIT, patiently};
 
 /// Verifies and calibrates all victims in the victim's place and all aggressors in the first
 /// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
@@ -118,70 +112,5 @@ fn waiver(error: &RunError) -> Option<&str> {
     match error {
         RunError::Tenant(TenantError::Refused { what, .. }) => what.strip_prefix(WAIVED),
         _ => None,
-    }
-}
-
-/// Calibrates one workload; a tenant that cannot is asked again where time is real.
-pub(super) async fn patiently(
-    run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
-    name: &str,
-    share: f64,
-) -> Result<CalibrationEntry, RunError> {
-    let is_program = name == FOREIGN;
-    let tries = if run.setup.clock.is_virtual() || is_program {
-        1
-    } else {
-        TRIES_WALL
-    };
-    let service_ns = run.setup.plan.service_ns;
-    for number in 1..tries {
-        match ask_to_calibrate(run, crew, place, name, share, service_ns).await {
-            Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
-                let text = format!("calibration of {name}, try {number} of {tries}: {what}");
-                run.events.append(&RunEvent::Warning { text })?;
-                tokio::time::sleep(PAUSE_WALL).await;
-            }
-            other => return other,
-        }
-    }
-    ask_to_calibrate(run, crew, place, name, share, service_ns).await
-}
-
-/// Has a tenant find the parameters of one workload.
-pub async fn ask_to_calibrate(
-    run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
-    name: &str,
-    share: f64,
-    service_ns: u64,
-) -> Result<CalibrationEntry, RunError> {
-    let message = ToTenant::Calibrate {
-        workload: name.to_owned(),
-        share,
-        service_ns,
-    };
-    match crew.ask(run, place, &message, "calibrating", LIMIT).await? {
-        FromTenant::Calibrated {
-            spec,
-            rate_per_s,
-            service_ns,
-            work_per_request,
-            unit,
-        } => Ok(CalibrationEntry {
-            spec,
-            native_rate_per_s: rate_per_s,
-            service_ns,
-            work_per_request,
-            unit,
-        }),
-        other => {
-            run.events.append(&RunEvent::Warning {
-                text: format!("calibration of {name} was answered with {other:?}"),
-            })?;
-            Err(crew.unexpected(place, &other))
-        }
     }
 }

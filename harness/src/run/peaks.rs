@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use gpubench_record::{CalibrationEntry, PeakEntry, RunEvent};
 use gpubench_workloads::load;
 
-use super::calibrate::ask_to_calibrate;
+use super::calibrate::one;
 use super::crew::Crew;
 use super::{Run, RunError};
 use crate::tenant::TenantError;
@@ -55,7 +55,7 @@ pub async fn measure(
         };
         alone.push(reached(name.clone(), entry));
         let service_ns = LONGER * run.setup.plan.service_ns;
-        match ask_to_calibrate(run, crew, place, name, 1.0, service_ns).await {
+        match one::ask(run, crew, place, name, 1.0, service_ns).await {
             Ok(entry) => canaries.push(reached(format!("{name}, {LONGER}x"), &entry)),
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 run.events.append(&RunEvent::Warning {

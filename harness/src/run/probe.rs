@@ -13,8 +13,10 @@ mod exhaust;
 mod latency;
 mod memory;
 mod pair;
+mod rush;
 mod share;
 mod turns;
+mod windows;
 
 use std::time::Duration;
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use gpubench_record::{ProbeFound, RushWay, Rushed, WorkSeries, Worked};
 
-use super::escape::rush;
-use super::share::{Yardstick, configured_ppm, per_window};
+use super::rush::rush;
+use super::share::{Yardstick, configured_ppm};
+use super::windows::per_window;
 use super::{VICTIM, fresh};
 use crate::run::crew::Crew;
 use crate::run::{Run, RunError};

@@ -1,51 +1,28 @@
 //! Ways past the limits that a mechanism sets: other calls, other ways to the driver's functions,
 //! another tenant's memory, and a tenant that drops its environment.
 //!
-//! Each way to submit work begins in a fresh process, so that no limiter remembers the last one,
-//! and counts only once a limiter has had time to act. Nothing is judged here.
-
-use std::time::Duration;
+//! Each way to submit work begins in a fresh process, so that no limiter remembers the last one.
+//! Nothing is judged here.
 
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
 use gpubench_record::{
-    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, RushWay, Rushed,
-    Worked, WorkloadSpec,
+    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, RushWay,
 };
 
 use super::memory::{HOG_PIECES, device_bytes, grabbed, hold, limit, release, take};
-use super::share::{Yardstick, configured_ppm, per_window};
+use super::rush::{WATCH, rates_per_ns, rush};
+use super::share::{Yardstick, configured_ppm};
 use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
 use crate::mechanism::TenantEnv;
 use crate::run::crew::Crew;
 use crate::run::{Run, RunError};
 
-/// How long work is submitted in each way, and from when on it counts: a limiter that lets a burst
-/// through has acted by then (HAMi-core looks every 120 ms at a second's utilisation).
-const WATCH: Duration = Duration::from_millis(2_400);
-const SETTLED: Duration = Duration::from_millis(1_200);
-/// Windows of that time: of six values the least and the greatest bound the median with 97 %.
-const WINDOWS: u64 = 6;
 /// What a neighbour gives away.
 const GIVEN_BYTES: u64 = 1 << 30;
 /// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives; and the two that say that nobody may
 /// do this here, whatever the limit: `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`.
 const OUT_OF_MEMORY: i32 = 2;
 const FOR_NOBODY: [i32; 2] = [800, 801];
-
-/// What each way reaches on the device alone.
-pub async fn native(
-    run: &mut Run,
-    crew: &mut Crew,
-    spec: &WorkloadSpec,
-) -> Result<Vec<(RushWay, f64)>, RunError> {
-    let mut rates = Vec::new();
-    for way in RushWay::ALL {
-        let windows = rates_per_ns(&rush(run, crew, way, spec, WATCH).await?);
-        let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
-        rates.push((way, mean));
-    }
-    Ok(rates)
-}
 
 /// Tries every way.
 pub async fn escape(
@@ -250,44 +227,6 @@ async fn submitted(
     })
 }
 
-/// Has the victim submit work in a way for so long.
-pub async fn rush(
-    run: &mut Run,
-    crew: &mut Crew,
-    way: RushWay,
-    spec: &WorkloadSpec,
-    watch: Duration,
-) -> Result<Rushed, RunError> {
-    let ask = ProbeAsk::Rush {
-        way,
-        spec: spec.clone(),
-        watch_ns: watch.as_nanos() as u64,
-    };
-    match step(run, crew, VICTIM, ask).await? {
-        ProbeTold::Rushed(rushed) => Ok(rushed),
-        other => Err(unexpected(crew, VICTIM, other)),
-    }
-}
-
-/// Work in a nanosecond, window by window, once a limiter has had time to act.
-fn rates_per_ns(rushed: &Rushed) -> Vec<f64> {
-    let last = rushed.ended_ns.last().copied().unwrap_or(0);
-    let from = SETTLED.as_nanos() as u64;
-    let window_ns = last.saturating_sub(from) / WINDOWS;
-    if window_ns == 0 {
-        return Vec::new();
-    }
-    let worked = Worked {
-        host_ns: (0, last),
-        began_ns: 0,
-        ended_ns: rushed.ended_ns.clone(),
-    };
-    let series = per_window(&worked, window_ns, (from, last));
-    let per_ns = rushed.work_per_request / 1e3 / window_ns as f64;
-    let done = series.milli_requests.iter();
-    done.map(|&milli| f64::from(milli) * per_ns).collect()
-}
-
 fn untried(way: &str, evidence: String) -> EscapeWay {
     EscapeWay {
         way: way.to_owned(),
@@ -301,29 +240,5 @@ fn unless_refused(way: &str, got: Result<EscapeWay, RunError>) -> Result<EscapeW
     match got {
         Err(RunError::Tenant(error)) => Ok(untried(way, error.to_string())),
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Rushed, WINDOWS, rates_per_ns};
-
-    #[test]
-    fn a_burst_before_the_limiter_acts_does_not_count() {
-        let ms = 1_000_000;
-        // A hundred requests at once, then one every 50 ms.
-        let burst = (1..=100).map(|k| k * ms);
-        let later = (1..=60).map(|k| 100 * ms + k * 50 * ms);
-        let rushed = Rushed {
-            work_per_request: 10.0,
-            from_ns: 7,
-            ended_ns: burst.chain(later).collect(),
-        };
-        let rates = rates_per_ns(&rushed);
-        assert_eq!(rates.len() as u64, WINDOWS);
-        for rate in rates {
-            assert!((rate - 10.0 / 50e6).abs() < 1e-9, "{rate}");
-        }
-        assert!(rates_per_ns(&Rushed::default()).is_empty());
     }
 }

@@ -10,10 +10,11 @@ use gpubench_record::{
     Condition, ProbeAsk, ProbeFound, ProbeTold, RushWay, WorkSeries, Worked, WorkloadSpec,
 };
 
-use super::escape;
 use super::pair::together;
+use super::rush;
+use super::windows::per_window;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
-use crate::run::calibrate::patiently;
+use crate::run::calibrate::one::patiently;
 use crate::run::crew::Crew;
 use crate::run::{Run, RunError};
 
@@ -65,7 +66,7 @@ pub async fn yardstick(
         rushes: Vec::new(),
     };
     if run.setup.escape {
-        yardstick.rushes = escape::native(run, crew, &yardstick.spec).await?;
+        yardstick.rushes = rush::native(run, crew, &yardstick.spec).await?;
     }
     let alone = work(run, crew, &yardstick.work(watch_ns(run))).await?;
     let window_ns = finest_ns(run);
@@ -154,59 +155,4 @@ fn watch_ns(run: &Run) -> u64 {
 fn within(worked: &Worked) -> (u64, u64) {
     let last = worked.ended_ns.last().copied().unwrap_or(0);
     (worked.began_ns, worked.began_ns + last)
-}
-
-/// The work of each whole window between two instants of the device, in thousandths of a request.
-pub fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
-    let count = to.saturating_sub(from) / window_ns.max(1);
-    let mut done = vec![0.0_f64; count as usize];
-    let mut begin = worked.began_ns;
-    for end in worked.ended_ns.iter().map(|ns| worked.began_ns + ns) {
-        let length = end.saturating_sub(begin).max(1) as f64;
-        let first = begin.saturating_sub(from) / window_ns;
-        let last = end.saturating_sub(from) / window_ns;
-        for (at, sum) in done
-            .iter_mut()
-            .enumerate()
-            .take(last as usize + 1)
-            .skip(first as usize)
-        {
-            let opens = from + at as u64 * window_ns;
-            let inside = end.min(opens + window_ns).saturating_sub(begin.max(opens));
-            *sum += inside as f64 / length;
-        }
-        begin = end;
-    }
-    WorkSeries {
-        window_ns,
-        milli_requests: done.iter().map(|sum| (sum * 1e3).round() as u32).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Worked, per_window};
-
-    fn worked(ended_ns: &[u64]) -> Worked {
-        Worked {
-            began_ns: 1_000,
-            ended_ns: ended_ns.to_vec(),
-            ..Worked::default()
-        }
-    }
-
-    #[test]
-    fn requests_count_in_the_windows_that_they_lie_in() {
-        let series = |ended: &[u64], within| per_window(&worked(ended), 100, within).milli_requests;
-        // Two a window; then one that spans two windows; the last window is not whole.
-        assert_eq!(
-            series(&[50, 100, 300, 350], (1_000, 1_350)),
-            [2_000, 500, 500]
-        );
-        // What lies before the first window does not count in it.
-        assert_eq!(series(&[50, 100, 300, 350], (1_100, 1_300)), [500, 500]);
-        // Half of the first lies after the first window opens, and the second ends before the last.
-        assert_eq!(series(&[200, 300], (1_100, 1_300)), [500, 1_000]);
-        assert!(series(&[], (1_000, 1_000)).is_empty());
-    }
 }

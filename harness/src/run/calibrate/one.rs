@@ -1,0 +1,82 @@
+//! The calibration of one workload: its parameters, found by the tenant that will run it.
+
+use std::time::Duration;
+
+use gpubench_record::foreign::FOREIGN;
+use gpubench_record::{CalibrationEntry, FromTenant, RunEvent, ToTenant};
+
+use crate::run::crew::Crew;
+use crate::run::{Run, RunError};
+use crate::tenant::TenantError;
+
+/// Longest wait for one workload.
+pub const LIMIT: Duration = Duration::from_secs(300);
+/// Tries on the wall clock, where a busy moment of the host can spoil one, and the pause in which
+/// it may pass. Virtual time has none.
+const TRIES_WALL: u32 = 10;
+const PAUSE_WALL: Duration = Duration::from_millis(300);
+
+/// Calibrates one workload; a tenant that cannot is asked again where time is real.
+pub async fn patiently(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    name: &str,
+    share: f64,
+) -> Result<CalibrationEntry, RunError> {
+    let is_program = name == FOREIGN;
+    let tries = if run.setup.clock.is_virtual() || is_program {
+        1
+    } else {
+        TRIES_WALL
+    };
+    let service_ns = run.setup.plan.service_ns;
+    for number in 1..tries {
+        match ask(run, crew, place, name, share, service_ns).await {
+            Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
+                let text = format!("calibration of {name}, try {number} of {tries}: {what}");
+                run.events.append(&RunEvent::Warning { text })?;
+                tokio::time::sleep(PAUSE_WALL).await;
+            }
+            other => return other,
+        }
+    }
+    ask(run, crew, place, name, share, service_ns).await
+}
+
+/// Has a tenant find the parameters of one workload.
+pub async fn ask(
+    run: &mut Run,
+    crew: &mut Crew,
+    place: usize,
+    name: &str,
+    share: f64,
+    service_ns: u64,
+) -> Result<CalibrationEntry, RunError> {
+    let message = ToTenant::Calibrate {
+        workload: name.to_owned(),
+        share,
+        service_ns,
+    };
+    match crew.ask(run, place, &message, "calibrating", LIMIT).await? {
+        FromTenant::Calibrated {
+            spec,
+            rate_per_s,
+            service_ns,
+            work_per_request,
+            unit,
+        } => Ok(CalibrationEntry {
+            spec,
+            native_rate_per_s: rate_per_s,
+            service_ns,
+            work_per_request,
+            unit,
+        }),
+        other => {
+            run.events.append(&RunEvent::Warning {
+                text: format!("calibration of {name} was answered with {other:?}"),
+            })?;
+            Err(crew.unexpected(place, &other))
+        }
+    }
+}

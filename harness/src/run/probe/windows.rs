@@ -1,0 +1,58 @@
+//! Work told off in windows of the device's time.
+
+use gpubench_record::{WorkSeries, Worked};
+
+/// The work of each whole window between two instants of the device, in thousandths of a request.
+pub fn per_window(worked: &Worked, window_ns: u64, (from, to): (u64, u64)) -> WorkSeries {
+    let count = to.saturating_sub(from) / window_ns.max(1);
+    let mut done = vec![0.0_f64; count as usize];
+    let mut begin = worked.began_ns;
+    for end in worked.ended_ns.iter().map(|ns| worked.began_ns + ns) {
+        let length = end.saturating_sub(begin).max(1) as f64;
+        let first = begin.saturating_sub(from) / window_ns;
+        let last = end.saturating_sub(from) / window_ns;
+        for (at, sum) in done
+            .iter_mut()
+            .enumerate()
+            .take(last as usize + 1)
+            .skip(first as usize)
+        {
+            let opens = from + at as u64 * window_ns;
+            let inside = end.min(opens + window_ns).saturating_sub(begin.max(opens));
+            *sum += inside as f64 / length;
+        }
+        begin = end;
+    }
+    WorkSeries {
+        window_ns,
+        milli_requests: done.iter().map(|sum| (sum * 1e3).round() as u32).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Worked, per_window};
+
+    fn worked(ended_ns: &[u64]) -> Worked {
+        Worked {
+            began_ns: 1_000,
+            ended_ns: ended_ns.to_vec(),
+            ..Worked::default()
+        }
+    }
+
+    #[test]
+    fn requests_count_in_the_windows_that_they_lie_in() {
+        let series = |ended: &[u64], within| per_window(&worked(ended), 100, within).milli_requests;
+        // Two a window; then one that spans two windows; the last window is not whole.
+        assert_eq!(
+            series(&[50, 100, 300, 350], (1_000, 1_350)),
+            [2_000, 500, 500]
+        );
+        // What lies before the first window does not count in it.
+        assert_eq!(series(&[50, 100, 300, 350], (1_100, 1_300)), [500, 500]);
+        // Half of the first lies after the first window opens, and the second ends before the last.
+        assert_eq!(series(&[200, 300], (1_100, 1_300)), [500, 1_000]);
+        assert!(series(&[], (1_000, 1_000)).is_empty());
+    }
+}
