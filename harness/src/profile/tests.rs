@@ -307,6 +307,14 @@ fn every_built_in_profile_is_accepted_and_told() -> TestResult {
             "{}: a summary of its own",
             built_in.name
         );
+        // The lengths that victims are built for; with others they may have no calibration.
+        let [shortest_ns, longest_ns] = gpubench_workloads::load::LENGTHS_NS;
+        assert!(
+            (shortest_ns..=longest_ns).contains(&profile.service.ns),
+            "{}: {}",
+            built_in.name,
+            profile.service
+        );
     }
     Ok(())
 }
