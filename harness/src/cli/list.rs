@@ -7,7 +7,14 @@ use serde_json::{Value, json};
 use super::catalogue_rows::{self as catalogues, Row};
 use super::common::{TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
+use crate::catalogue;
 use crate::error::ExpectedError;
+
+/// Columns of a line where no terminal says how many there are.
+const WIDTH: usize = 120;
+/// What stands before each line of a paragraph but the first, and between what stands in one.
+const INDENT: &str = "    ";
+const BETWEEN: &str = " · ";
 
 /// Lists what a profile or a flag can name
 #[derive(Debug, clap::Args)]
@@ -54,7 +61,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         }
         TextFormat::Table => {
             let below = below(args.what, &left_out);
-            render_table(&rows) + &below
+            render(&rows, ui.width_of_stdout().unwrap_or(WIDTH)) + &below
         }
     };
     ui.print(&text)?;
@@ -132,27 +139,62 @@ fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
     Ok(text + "\n")
 }
 
-fn render_table(rows: &[Row]) -> String {
+/// A table where every row fits on a line, and else a paragraph for each.
+fn render(rows: &[Row], width: usize) -> String {
     if rows.is_empty() {
         return "none in this version\n".to_owned();
     }
     let cells: Vec<[String; 3]> = rows
         .iter()
-        .map(|row| {
-            let details = row.details.iter();
-            // Below the table it is said once for all.
-            let details = details.filter(|(key, _)| *key != catalogues::NOT_UNDER);
-            let details: Vec<String> = details.filter_map(detail).collect();
-            [row.name.clone(), row.summary.clone(), details.join(", ")]
-        })
+        .map(|row| [row.name.clone(), row.summary.clone(), told(row).join(", ")])
         .collect();
-    table(["name", "what it is", "details"], &cells)
+    let drawn = table(["name", "what it is", "details"], &cells);
+    if drawn.lines().all(|line| line.chars().count() <= width) {
+        return drawn;
+    }
+    let paragraphs: Vec<String> = rows.iter().map(|row| paragraph(row, width)).collect();
+    paragraphs.join("\n")
+}
+
+/// What a table or a paragraph tells of a row beside its name and what it is.
+fn told(row: &Row) -> Vec<String> {
+    let details = row.details.iter();
+    // Below them it is said once for all.
+    let details = details.filter(|(key, _)| *key != catalogues::NOT_UNDER);
+    details.filter_map(detail).collect()
+}
+
+/// A name in a line of its own, and under it all that there is to say in lines of this width. What
+/// is longer than a line stays whole, for whoever searches it.
+fn paragraph(row: &Row, width: usize) -> String {
+    let room = width.saturating_sub(INDENT.len());
+    let mut lines = vec![row.summary.clone(), String::new()];
+    for one in told(row) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => *line = one,
+            Some(line) if line.chars().count() + 3 + one.chars().count() <= room => {
+                line.push_str(BETWEEN);
+                line.push_str(&one);
+            }
+            _ => lines.push(one),
+        }
+    }
+    lines.retain(|line| !line.is_empty());
+    format!(
+        "{}\n{INDENT}{}\n",
+        row.name,
+        lines.join(&format!("\n{INDENT}"))
+    )
 }
 
 fn detail((key, value): &(&'static str, Value)) -> Option<String> {
+    let key = key.replace('_', " ");
     match value {
         Value::String(text) => Some(format!("{key} {text}")),
-        Value::Bool(true) => Some((*key).to_owned()),
+        Value::Bool(true) => Some(key),
+        Value::Array(items) if items.len() == catalogue::names().len() && key == "mechanisms" => {
+            Some("under every mechanism".to_owned())
+        }
         Value::Array(items) if !items.is_empty() => {
             let keys: Vec<String> = items
                 .iter()
@@ -173,7 +215,7 @@ mod tests {
 
     use clap::ValueEnum;
 
-    use super::{What, below, left_out, render_json, render_table, rows};
+    use super::{INDENT, WIDTH, What, below, left_out, render, render_json, rows};
 
     #[test]
     fn what_is_not_held_or_asked_is_told_with_its_reason() {
@@ -209,9 +251,28 @@ mod tests {
                 read.iter()
                     .all(|row| row["summary"].as_str().is_some_and(|s| !s.is_empty()))
             );
-            let table = render_table(&rows);
-            assert!(rows.iter().all(|row| table.contains(&row.name)), "{what:?}");
+            let text = render(&rows, WIDTH);
+            assert!(rows.iter().all(|row| text.contains(&row.name)), "{what:?}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_on_a_line_is_a_paragraph_of_lines_that_do() {
+        let workloads = rows(What::Workloads);
+        let text = render(&workloads, WIDTH);
+        for row in &workloads {
+            assert!(text.contains(&format!("{}\n{INDENT}{}", row.name, row.summary)));
+        }
+        assert!(text.contains("role victim · axis compute · sub axis sm · resource SMs"));
+        assert!(text.contains("meets fma-hog block-slots power-virus · under every mechanism\n"));
+        // Only what cannot be parted is longer.
+        let long = text.lines().filter(|line| line.chars().count() > WIDTH);
+        assert_eq!(long.filter(|line| line.contains(" · ")).count(), 0);
+        let probes = render(&rows(What::Formats), WIDTH);
+        assert!(probes.lines().all(|line| line.chars().count() <= WIDTH));
+        assert!(probes.starts_with(" name"), "{probes}");
+        // A terminal with room has the whole table.
+        assert!(render(&workloads, usize::MAX).starts_with(" name"));
     }
 }
