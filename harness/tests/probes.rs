@@ -1,41 +1,21 @@
 //! Probes from outside: what a machine file plants in memory and in turns must come out of
 //! `matrix --probes`, and what it does not plant must not.
 
+mod probe_support;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use gpubench_record::{Estimate, MatrixRow, ProbeFound, RunRecord};
+use probe_support::{Error, HOPPER, matrix};
 
-type Error = Box<dyn std::error::Error>;
-
-/// The shortest run that goes through everything: six blocks of one resource.
-const SHORT: &str = include_str!("short.toml");
 const TURING: &str = include_str!("../../profiles/machines/turing.toml");
-const HOPPER: &str = include_str!("../../profiles/machines/hopper.toml");
 
 /// Probes the mechanisms of that machine.
 fn probe(dir: &Path, name: &str, machine: &str, mechanisms: &str) -> Result<RunRecord, Error> {
-    let at = |what: &str| dir.join(format!("{name}{what}"));
-    std::fs::write(at(".toml"), machine)?;
     let quota = "[mps-quota]\nmemory_pct = 50\n[mps-memory]\nby = \"namespace\"\n";
-    std::fs::write(at("-profile.toml"), format!("{SHORT}{quota}"))?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-        .args(["matrix", "--probes", "--allow-reconfigure"])
-        .args(["--mechanism", mechanisms, "--device"])
-        .arg(format!("virtual:{}", at(".toml").display()))
-        .arg("--profile")
-        .arg(at("-profile.toml"))
-        .arg("--out")
-        .arg(at(""))
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .stdin(Stdio::null())
-        .output()?;
+    let wanted = ["--probes", "--allow-reconfigure", "--mechanism", mechanisms];
     // A limit that lets more through is not in force, which fails its mechanism.
-    if ![Some(0), Some(4)].contains(&done.status.code()) {
-        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
-    }
-    let text = std::fs::read(at("").join("record.json"))?;
-    Ok(serde_json::from_slice(&text)?)
+    matrix(dir, name, machine, quota, &wanted, &[0, 4])
 }
 
 /// The machine with one line in place of another.
@@ -298,28 +278,9 @@ fn who_meets_its_cap_goes_on(plain: &RunRecord) -> Result<(), Error> {
 #[test]
 fn nobody_is_probed_who_did_not_ask() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    std::fs::write(dir.path().join("short.toml"), SHORT)?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-        .args([
-            "matrix",
-            "--device",
-            "virtual",
-            "--mechanism",
-            "exclusive,time-slicing",
-        ])
-        .arg("--profile")
-        .arg(dir.path().join("short.toml"))
-        .arg("--out")
-        .arg(dir.path().join("out"))
-        .stdin(Stdio::null())
-        .output()?;
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
+    let wanted = ["--mechanism", "exclusive,time-slicing"];
+    let record = matrix(dir.path(), "out", HOPPER, "", &wanted, &[0])?;
     let text = std::fs::read_to_string(dir.path().join("out/record.json"))?;
-    let record: RunRecord = serde_json::from_str(&text)?;
     assert!(record.probes.is_empty() && record.probe_figures.is_empty());
     assert!(
         !text.contains("\"overshoot\""),

@@ -1,41 +1,20 @@
 //! Escapes from outside: every hole of the HAMi stand-in that is there is found, none that is
 //! closed, and a limit that the device enforces contains them all.
 
+mod probe_support;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use gpubench_record::{ProbeFigure, RunRecord};
-
-type Error = Box<dyn std::error::Error>;
-
-const SHORT: &str = include_str!("short.toml");
-const HOPPER: &str = include_str!("../../profiles/machines/hopper.toml");
+use probe_support::{Error, HOPPER, matrix};
 
 /// Has the tenants of a mechanism try to escape.
 fn escapes(dir: &Path, name: &str, closed: &str, mechanism: &str) -> Result<RunRecord, Error> {
-    let at = |what: &str| dir.join(format!("{name}{what}"));
-    let defects = format!("\n[defects]\nhami_closed = [{closed}]\n");
-    std::fs::write(at(".toml"), format!("{HOPPER}{defects}"))?;
+    let machine = format!("{HOPPER}\n[defects]\nhami_closed = [{closed}]\n");
+    let mechanisms = format!("exclusive,{mechanism}");
+    let wanted = ["--escape", "--mechanism", &mechanisms];
     let quota = "[mps-quota]\nmemory_pct = 50\n";
-    std::fs::write(at("-profile.toml"), format!("{SHORT}{quota}"))?;
-    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-        .args(["matrix", "--escape", "--mechanism"])
-        .arg(format!("exclusive,{mechanism}"))
-        .arg("--device")
-        .arg(format!("virtual:{}", at(".toml").display()))
-        .arg("--profile")
-        .arg(at("-profile.toml"))
-        .arg("--out")
-        .arg(at(""))
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .stdin(Stdio::null())
-        .output()?;
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
-    }
-    Ok(serde_json::from_slice(&std::fs::read(
-        at("").join("record.json"),
-    )?)?)
+    matrix(dir, name, &machine, quota, &wanted, &[0])
 }
 
 /// The ways with that verdict, in order.
