@@ -123,7 +123,8 @@ pub struct VictimFate {
     pub rate_ratio: f64,
     /// Longest time without a completion after the fault.
     pub gap_ns: u64,
-    /// From the fault to its next completed request; absent if there was none.
+    /// From the fault to its first completed request after it was harmed, or at all where it was
+    /// not; absent if there was none.
     pub next_good_ns: Option<u64>,
 }
 

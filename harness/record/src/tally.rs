@@ -88,7 +88,7 @@ pub struct FaultTally {
     pub xids_unheard: u32,
     /// From the fault to its answer in the process that caused it.
     pub detected: Option<Times>,
-    /// From the fault to the next good request of each victim that had one.
+    /// From the fault to the next good request of each victim that had one, after it was harmed.
     pub next_good: Option<Times>,
     /// From the end of whoever was harmed until a new client's first kernel had run.
     pub new_client: Option<Times>,

@@ -32,7 +32,7 @@ pub fn judge_trial(trial: &FaultTrial, seen: &FaultSeen, rows: &[Vec<SampleRow>]
             Ok(mut fate) => {
                 // A process that was killed has no failed request to show.
                 if victim.death.is_some() {
-                    fate.fate = Fate::Dead;
+                    (fate.fate, fate.next_good_ns) = (Fate::Dead, None);
                 }
                 victims.push(fate);
             }
@@ -142,8 +142,27 @@ fn fate(
         code,
         rate_ratio,
         gap_ns,
-        next_good_ns: late.first().map(|&t| t - at_ns),
+        next_good_ns: next_good(fate, failed_ns, last, late, trial.window_ns).map(|t| t - at_ns),
     })
+}
+
+/// When a victim's first good request was done after the harm; for one that took none, after the
+/// fault. What was under way and still ended well before the harm was noticed is no recovery.
+fn next_good(fate: Fate, failed_ns: Option<u64>, last: u64, late: &[u64], end: u64) -> Option<u64> {
+    match (fate, failed_ns) {
+        (Fate::Dead, _) => None,
+        (Fate::Stalled, Some(failed_ns)) => late.iter().copied().find(|&t| t > failed_ns),
+        (Fate::Stalled, None) => {
+            let starts = std::iter::once(&last).chain(late);
+            let (stall_ns, resumed) = starts
+                .zip(late)
+                .map(|(from, to)| (to - from, *to))
+                .max_by_key(|(gap_ns, _)| *gap_ns)?;
+            let still_ns = end.saturating_sub(*late.last()?);
+            (stall_ns >= still_ns).then_some(resumed)
+        }
+        _ => late.first().copied(),
+    }
 }
 
 /// The longest time between two of them, and from a start and to an end where there are such.
@@ -247,24 +266,42 @@ mod tests {
         broken.push(row(200, 52 * MS, 719));
         let mut recovered = rows(|ms| ms != 52);
         recovered.push(row(200, 52 * MS, 2));
-        for (rows, death, fate, code) in [
-            (rows(|_| true), None, Fate::Unharmed, None),
-            (rows(|ms| ms <= 50 || ms % 2 == 0), None, Fate::Slowed, None),
+        for (rows, death, fate, code, next_good_ms) in [
+            (rows(|_| true), None, Fate::Unharmed, None, Some(1)),
+            (
+                rows(|ms| ms <= 50 || ms % 2 == 0),
+                None,
+                Fate::Slowed,
+                None,
+                Some(2),
+            ),
+            // One ended well before the stall.
             (
                 rows(|ms| !(52..64).contains(&ms)),
                 None,
                 Fate::Stalled,
                 None,
+                Some(14),
             ),
-            (recovered, None, Fate::Stalled, Some(2)),
-            (broken, None, Fate::Dead, Some(719)),
-            (rows(|ms| ms <= 50), None, Fate::Dead, None),
-            (rows(|_| true), Some("killed by signal 9"), Fate::Dead, None),
+            // It does nothing more before the trial ends.
+            (rows(|ms| ms <= 60), None, Fate::Stalled, None, None),
+            (recovered, None, Fate::Stalled, Some(2), Some(3)),
+            (broken, None, Fate::Dead, Some(719), None),
+            (rows(|ms| ms <= 50), None, Fate::Dead, None, None),
+            (
+                rows(|_| true),
+                Some("killed by signal 9"),
+                Fate::Dead,
+                None,
+                None,
+            ),
         ] {
             let result = judge_trial(&trial("trap"), &seen(death, Some(719)), &[rows]);
             assert!(result.outcome.is_measured(), "{:?}", result.outcome);
             let victim = &result.victims[0];
             assert_eq!((victim.fate, victim.code), (fate, code), "{victim:?}");
+            let next_good = victim.next_good_ns.map(|ns| ns / MS);
+            assert_eq!(next_good, next_good_ms, "{victim:?}");
             assert_eq!(result.is_contained(), fate == Fate::Unharmed);
             assert_eq!(result.detected_after_ns, Some(MS));
         }
