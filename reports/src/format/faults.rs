@@ -46,7 +46,6 @@ pub(super) fn faults(record: &RunRecord) -> Table {
         columns,
         rows,
     )
-    .in_detail()
 }
 
 /// Which of the planned trials were not held, however it came to that: a row that is missing looks

@@ -29,6 +29,28 @@ pub(super) fn one_line(estimate: &Estimate, unit: Option<&str>) -> String {
     format!("{} {}{unit}", value(estimate.value), interval(estimate))
 }
 
+/// A time in the unit in which people read it; every other figure as it is.
+pub(super) fn readable(estimate: &Estimate) -> Estimate {
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let Estimate { value, lo, hi, .. } = *estimate;
+    let ends = [value, lo, hi].map(f64::abs);
+    let size = ends
+        .into_iter()
+        .filter(|end| end.is_finite())
+        .fold(0.0, f64::max);
+    let coarser = UNITS.into_iter().find(|(ns, _)| size >= *ns);
+    match coarser {
+        Some((ns, unit)) if estimate.unit == "ns" => Estimate {
+            value: value / ns,
+            lo: lo / ns,
+            hi: hi / ns,
+            n: estimate.n,
+            unit: unit.to_owned(),
+        },
+        _ => estimate.clone(),
+    }
+}
+
 fn outwards(bound: f64, direction: f64) -> String {
     if !bound.is_finite() {
         return bound.to_string();
@@ -70,7 +92,7 @@ mod tests {
     use gpubench_record::Estimate;
     use proptest::prelude::*;
 
-    use super::{interval, one_line, value};
+    use super::{interval, one_line, readable, value};
 
     fn estimate(value: f64, lo: f64, hi: f64) -> Estimate {
         Estimate {
@@ -105,6 +127,34 @@ mod tests {
         assert_eq!(
             one_line(&estimate(2.0, 1.5, f64::INFINITY), Some("native medians")),
             "2.000 [1.500, inf] native medians"
+        );
+    }
+
+    #[test]
+    fn times_are_read_in_a_unit_of_their_size_and_nothing_else_changes() {
+        let read = |value, lo, hi, unit: &str| {
+            let unit = unit.to_owned();
+            let estimate = Estimate {
+                unit,
+                ..estimate(value, lo, hi)
+            };
+            let read = readable(&estimate);
+            one_line(&read, Some(&read.unit))
+        };
+        let ms = "120.000 [120.000, 120.001] ms";
+        assert_eq!(read(120_000_020.0, 120e6, 120_000_020.0, "ns"), ms);
+        assert_eq!(
+            read(3_311.4, 2.9, 6_619.8, "ns"),
+            "3.311 [0.00290, 6.620] us"
+        );
+        assert_eq!(
+            read(-1.0, -2.0, f64::INFINITY, "ns"),
+            "-1.000 [-2.000, inf] ns"
+        );
+        assert_eq!(read(2e9, 1.9e9, 2e9, "ns"), "2.000 [1.900, 2.000] s");
+        assert_eq!(
+            read(5e3, 4e3, 6e3, "SMs"),
+            "5000.000 [4000.000, 6000.000] SMs"
         );
     }
 

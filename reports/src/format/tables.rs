@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpubench_record::{Estimate, MatrixRow, OutcomeKind, Proof, RunRecord};
 
 use super::document::{Cell, Notes, Table};
-use super::figures::MISSING_TEXT;
+use super::figures::{MISSING_TEXT, readable};
 
 /// Which figure of a row a column shows.
 type Pick = fn(&MatrixRow) -> &Option<Estimate>;
@@ -81,9 +81,10 @@ pub(super) fn probe_figures(record: &RunRecord) -> Table {
     let columns = ["mechanism", "explains", "what", "figure", "n"].map(str::to_owned);
     let rows = record.probe_figures.iter().map(|one| {
         let explains = one.explains.as_deref().unwrap_or_default();
+        let estimate = readable(&one.estimate);
         let figure = Cell::Figure {
-            estimate: Some(one.estimate.clone()),
-            unit: Some(one.estimate.unit.clone()),
+            unit: Some(estimate.unit.clone()),
+            estimate: Some(estimate),
         };
         let n = Cell::text(one.estimate.n.to_string());
         let variant = Cell::text(&one.variant);

@@ -66,9 +66,9 @@ impl Format for Terminal {
 }
 
 fn draw(table: &Table, options: &RenderOptions) -> Drawn {
-    // The first column of the matrix is long and says the same in many rows: it becomes a line
+    // The mechanism in the first column is long and says the same in many rows: it becomes a line
     // above these.
-    let grouped = usize::from(table.id == "matrix");
+    let grouped = usize::from(matches!(table.id, "matrix" | "faults"));
     let mut rows = vec![table.columns[grouped..].to_vec()];
     rows.extend(
         table
