@@ -76,6 +76,12 @@ pub enum ExpectedError {
         /// The reasons in one line.
         reason: String,
     },
+    /// The user's own program is no victim: it does not start, or cannot be understood.
+    #[error("the victim's program cannot be measured: {problem}")]
+    VictimProgram {
+        /// What it did, or did not do.
+        problem: String,
+    },
     /// Another run holds the GPU.
     #[error("GPU {gpu} is in use by {holder}")]
     Busy {
@@ -184,6 +190,7 @@ impl ExpectedError {
             Self::NoDriver { .. }
             | Self::NoDevice { .. }
             | Self::NothingRan { .. }
+            | Self::VictimProgram { .. }
             | Self::NamedAndWaived { .. }
             | Self::Busy { .. } => ExitCode::NothingRan,
             Self::NotWritable { .. } | Self::DiskFull { .. } => ExitCode::OutputFailed,
@@ -212,6 +219,11 @@ impl ExpectedError {
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
                 Some("`gpubench plan` says what would run here, and what keeps the rest".to_owned())
             }
+            Self::VictimProgram { .. } => Some(
+                "what it printed on its standard error stands above; workloads/examples/README.md \
+                 says what a program has to report"
+                    .to_owned(),
+            ),
             Self::Busy { .. } => Some("wait for it to end, or choose another --device".to_owned()),
             Self::NotWritable { .. } => Some("choose another folder with --out".to_owned()),
             Self::DiskFull { .. } => {

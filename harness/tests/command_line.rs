@@ -33,6 +33,7 @@ fn usage_errors_end_with_two_and_print_nothing_on_stdout() -> TestResult {
         "plan --mechanism mpx",
         "plan --seed x",
         "plan --device virtual --victim-cmd=",
+        "plan --device virtual --victim-reports lines",
         "plan --device virtual --profile no-such-profile",
         "plan --device virtual --profile no/such/file.toml",
         "report /no/such/folder",

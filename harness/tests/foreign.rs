@@ -12,15 +12,7 @@ type Error = Box<dyn std::error::Error>;
 const SHORT: &str = include_str!("foreign.toml");
 
 /// Where only proofs count and no figure.
-const SHORTER: &str = r#"
-version = 1
-summary = "proofs alone"
-decides = false
-axes = ["compute/sm"]
-blocks = { min = 6, max = 6 }
-cell = { warmup = "5ms", closed = "40ms", gap = "1ms", open = "5ms" }
-cell_min = { warmup = "5ms", closed = "40ms", gap = "1ms", open = "5ms" }
-"#;
+const SHORTER: &str = include_str!("foreign_proofs.toml");
 
 /// Builds the program; the linker that builds Rust programs is at hand.
 fn program(folder: &Path) -> Result<PathBuf, Error> {
@@ -156,7 +148,7 @@ fn proved<'a>(
     Ok((row, failed.map(|proof| proof.check.as_str()).collect()))
 }
 
-/// Of those whose proofs are alike one is enough here; `ci/check_victim.py` asks for others.
+/// Of those whose proofs are alike one is enough here; `ci/check_victim.py` asks for every one.
 #[test]
 fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
@@ -230,18 +222,80 @@ fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> Resul
     Ok(())
 }
 
+/// Commands that never become a victim, and what is told of each.
+const NO_VICTIMS: [(&str, &[&str], &str); 6] = [
+    (
+        "/no/such/program --serve",
+        &[],
+        "exit status 127, which is the shell's for a command not found",
+    ),
+    ("exit 1", &[], "the program ended: exit status 1"),
+    ("true", &["--victim-reports", "lines"], "exit status 0"),
+    (
+        "while :; do echo garbage >&$GPUBENCH_VICTIM_FD; done",
+        &[],
+        "line 1 of the program, \"garbage\": it is no JSON object (accepted: {\"ready\":true}",
+    ),
+    (
+        "echo '{\"error\":\"no model\"}' >&$GPUBENCH_VICTIM_FD; sleep 600",
+        &[],
+        "the program says: no model",
+    ),
+    (
+        "VICTIM badly",
+        &[],
+        "line 2 of the program, \"hello\": it is no JSON object",
+    ),
+];
+
 #[test]
-fn a_line_that_is_none_ends_the_run_before_anything_is_measured() -> Result<(), Error> {
+fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    let victim = format!("{} badly", program(dir.path())?.display());
-    let done = matrix(dir.path(), &victim)?;
-    assert_eq!(done.status.code(), Some(3), "{}", said(&done));
-    let text = said(&done);
-    assert!(
-        text.contains("line 2 of the program, \"hello\": ")
-            && text.contains("accepted: {\"ready\""),
-        "{text}"
-    );
+    let victim = program(dir.path())?.display().to_string();
+    for (command, more, told) in NO_VICTIMS {
+        // Beside somebody who has left the group and does not heed SIGTERM.
+        let stubborn = "trap '' TERM; (setsid sleep 600 &); sleep 600 &";
+        let command = format!(
+            "{stubborn} {}",
+            command.replace("VICTIM badly", &format!("{victim} badly"))
+        );
+        let done = matrix_of(SHORT, dir.path(), &command, more)?;
+        std::fs::remove_dir_all(dir.path().join("out"))?;
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(3), "{command}: {text}");
+        let line = text.lines().find(|line| line.starts_with("error: "));
+        let line = line.ok_or_else(|| format!("{command}: {text}"))?;
+        let start = "error: the victim's program cannot be measured: ";
+        assert!(
+            line.starts_with(start) && line.contains(told),
+            "{command}: {line}"
+        );
+        assert!(text.contains("workloads/examples/README.md"), "{text}");
+        assert_eq!(left_behind(dir.path()), [] as [String; 0], "{command}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_without_a_context_is_told_so() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    let victim = "while :; do echo step; sleep 0.002; done";
+    let more = ["--victim-reports", "lines"];
+    let more = [&more[..], &["--mechanism", "exclusive,time-slicing,mps"]].concat();
+    let done = matrix_of(SHORTER, dir.path(), victim, &more)?;
+    assert_eq!(done.status.code(), Some(4), "{}", said(&done));
+    let record = record(dir.path())?;
+    for (name, told) in [
+        ("exclusive", "the victim has no context on the device"),
+        ("time-slicing", "the program has no context on the device"),
+        ("mps", "without ["),
+    ] {
+        let (row, _) = proved(&record, name)?;
+        assert_eq!(row.outcome.outcome, OutcomeKind::Failed, "{row:?}");
+        let reason = row.outcome.reason.as_deref().unwrap_or_default();
+        assert!(reason.contains(told), "{reason}");
+    }
+    assert_eq!(left_behind(dir.path()), [] as [String; 0]);
     Ok(())
 }
 
@@ -262,7 +316,7 @@ fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> Result<(), E
         .collect();
     // In the order of the lives that victim.c has them in.
     let wanted = [
-        "of the program, \"took 3 ms\": expected",
+        "of the program, \"took 3 ms\": it is no JSON object",
         "the program ended: exit status 137, which is the shell's for a process killed by signal 9",
         "the program ended: exit status 0",
         "more than 100000 requests a second, which no GPU does",

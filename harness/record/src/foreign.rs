@@ -129,6 +129,9 @@ impl FromProgram {
     /// In words, when the line is none of those that a program may write.
     pub fn read(line: &str) -> Result<Self, String> {
         let line: Line = serde_json::from_str(line.trim()).map_err(|error| {
+            if error.is_syntax() || error.is_eof() {
+                return "it is no JSON object".to_owned();
+            }
             // The place is in the one line that is shown beside this.
             let text = error.to_string();
             let end = text.find(" at line ").unwrap_or(text.len());
@@ -207,7 +210,10 @@ mod tests {
     #[test]
     fn everything_else_is_named() {
         for (line, part) in [
-            ("hello", "expected value"),
+            ("hello", "it is no JSON object"),
+            ("took 3 ms", "it is no JSON object"),
+            ("{\"ready\":tr", "it is no JSON object"),
+            ("3", "invalid type"),
             ("{\"begin_ns\":5}", "unknown field `begin_ns`"),
             (
                 "{\"start_ns\":9,\"end_ns\":5}",

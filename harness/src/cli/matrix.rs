@@ -18,7 +18,7 @@ use super::{calibration, cleanup, host, kernel_log, report, verdict};
 use crate::error::ExpectedError;
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
-use crate::tenant::Spawner;
+use crate::tenant::{Spawner, TenantError};
 use crate::{mechanism, plan};
 
 /// What the statuses 3 and 4 say of a mechanism.
@@ -215,6 +215,7 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
             what: format!("event loop: {error}"),
         })?;
     let out = setup.out.clone();
+    let by_program = setup.plan.foreign.is_some();
     runtime.block_on(async move {
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
@@ -227,7 +228,10 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
         });
         let end = run::run(setup, stopped, observer).await;
         signals.abort();
-        end.map_err(|error| expected(error, &out))
+        end.map_err(|error| match error {
+            RunError::Tenant(error) if by_program => of_program(error),
+            error => expected(error, &out),
+        })
     })
 }
 
@@ -306,6 +310,18 @@ fn make_out(out: &Path) -> Result<(), ExpectedError> {
     let probe = out.join(".writable");
     std::fs::write(&probe, b"").map_err(|error| ExpectedError::from_write(out, error))?;
     std::fs::remove_file(&probe).map_err(|error| ExpectedError::from_write(out, error))
+}
+
+/// A tenant that failed where the victim is a program of the user's: as a rule it is that one.
+fn of_program(error: TenantError) -> ExpectedError {
+    match error {
+        TenantError::Refused { tenant, what, .. } if tenant == run::name_of(0) => {
+            ExpectedError::VictimProgram { problem: what }
+        }
+        error => ExpectedError::NothingRan {
+            reason: error.to_string(),
+        },
+    }
 }
 
 fn expected(error: RunError, out: &Path) -> ExpectedError {

@@ -69,6 +69,12 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             },
             3,
         ),
+        (
+            ExpectedError::VictimProgram {
+                problem: "the program ended: exit status 1".to_owned(),
+            },
+            3,
+        ),
         (busy, 3),
     ]
 }

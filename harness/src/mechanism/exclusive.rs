@@ -38,6 +38,10 @@ pub(super) fn alone(seen: &Seen) -> Proof {
             false,
             "NVML does not list the device's processes".to_owned(),
         ),
+        (Some(listed), _) if listed.is_empty() => (
+            false,
+            "NVML lists no process at all: the victim has no context on the device".to_owned(),
+        ),
         (Some(listed), None) => (
             listed.len() == 1,
             format!(
@@ -71,6 +75,7 @@ mod tests {
             (Condition::N, Some(vec![7]), Some(true)),
             (Condition::N, Some(vec![7, 8]), Some(false)),
             (Condition::NAgain, Some(vec![31_000]), Some(true)),
+            (Condition::N, Some(vec![]), Some(false)),
             (Condition::N, None, Some(false)),
             (Condition::C, Some(vec![7]), None),
         ] {

@@ -115,7 +115,21 @@ fn prove(seen: &Seen) -> Option<Proof> {
                 format!("NVML lists {want} compute processes, numbered in another namespace"),
             )
         }
-        (Some(found), _) => (false, format!("NVML lists {found} of {want} tenants")),
+        (Some(found), _) => {
+            let absent = |pid: &u32| !seen.listed.as_ref().is_some_and(|all| all.contains(pid));
+            let absent: Vec<u32> = seen.ours.iter().copied().filter(absent).collect();
+            let who = if seen
+                .program
+                .as_ref()
+                .is_some_and(|program| program.working.iter().any(|pid| absent.contains(pid)))
+            {
+                ": the program has no context on the device"
+            } else {
+                ""
+            };
+            let evidence = format!("NVML lists {found} of {want} tenants, not {absent:?}{who}");
+            (false, evidence)
+        }
     };
     Some(during(
         "a context of its own for each tenant",

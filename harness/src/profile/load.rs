@@ -101,7 +101,8 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
     let mut profile = deserialize(table).map_err(blame)?;
     check(&profile).map_err(blame)?;
     override_with(&mut profile, overrides);
-    check(&profile).map_err(|fault| blame_flags(&fault, &own, &base))?;
+    let goes_together = check(&profile).and_then(|()| has_program(&profile, overrides));
+    goes_together.map_err(|fault| blame_flags(&fault, &own, &base))?;
     Ok(profile)
 }
 
@@ -155,6 +156,20 @@ fn at_cause(fault: &Fault, cause: &[Step], place: &str) -> ProfileError {
         accepted: format!("another {cause}, or for {key}: {}", fault.accepted),
         key: cause,
     }
+}
+
+/// Whether there is a program, where the command line says how the work of one is seen: without
+/// any, gpubench's own victims would be measured in its place.
+fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
+    if overrides.victim_reports.is_none() || profile.foreign.victim().is_some() {
+        return Ok(());
+    }
+    let problem = "there is no program whose work could be seen";
+    Err(Fault::at(
+        "foreign.reports",
+        problem,
+        "--victim-cmd beside it",
+    ))
 }
 
 /// The version comes first: everything else may mean something different in another one.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gpubench_record::foreign::Reports;
 use proptest::prelude::*;
 
 use super::built_in::{self, DEFAULT};
@@ -364,6 +365,30 @@ fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
         });
     };
     assert_eq!((file.as_str(), line), ("the command line", None));
+    Ok(())
+}
+
+#[test]
+fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
+    let lines = |command: Option<&str>| Overrides {
+        victim_cmd: command.map(str::to_owned),
+        victim_reports: Some(Reports::Lines),
+        ..Overrides::default()
+    };
+    let said = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
+    let wanted = "profile the command line: key `foreign.reports`: there is no program whose work \
+                  could be seen (accepted: --victim-cmd beside it)";
+    assert_eq!(
+        said.err().map(|error| error.to_string()).as_deref(),
+        Some(wanted)
+    );
+    let own = "version = 1\n[foreign]\ncommand = \"serve\"\n";
+    for profile in [
+        parse("mine.toml", own, &lines(None))?,
+        parse("mine.toml", "version = 1", &lines(Some("serve")))?,
+    ] {
+        assert_eq!(profile.foreign.reports, Reports::Lines);
+    }
     Ok(())
 }
 

@@ -29,6 +29,7 @@ use gpubench_record::{
     Provenance, RunEvent, XidLine,
 };
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
+use gpubench_workloads::foreign;
 use tokio::sync::watch;
 
 use crate::device::Nvml;
@@ -37,7 +38,7 @@ use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
 use crew::Crew;
-pub use crew::participants_of;
+pub use crew::{name_of, participants_of};
 pub use kernel_log::{KernelLog, Seat};
 use roll::Roll;
 pub use standing::HostSetup;
@@ -208,7 +209,7 @@ impl Run {
         observer.stage("starting tenants");
         let calibration = match standing.calibrating(self).await? {
             Some((crew, share)) => {
-                observer.stage("calibrating");
+                observer.stage(&self.calibrating());
                 self.calibration(crew, share).await?
             }
             // Every mechanism has its row by then, which says why.
@@ -269,6 +270,18 @@ impl Run {
         match given {
             Some(calibration) => Ok(calibration),
             None => calibrate::calibrate(self, crew, share).await,
+        }
+    }
+
+    /// What is told of the stage in which the victim is calibrated. A program may have much to load
+    /// before it says anything.
+    fn calibrating(&self) -> String {
+        let starts = self.setup.plan.foreign.is_some() && self.setup.calibration.is_none();
+        if starts {
+            let limit_s = foreign::READY_NS_MAX / 1_000_000_000;
+            format!("calibrating: the victim's program has {limit_s} s to be ready")
+        } else {
+            "calibrating".to_owned()
         }
     }
 

@@ -130,7 +130,7 @@ fn a_line_that_is_none_is_shown_with_its_number() {
     let said = answers(program, Reports::Requests, &[OPEN, prepare, go]);
     let what = error(&said[2]);
     assert!(
-        what.starts_with("line 2 of the program, \"took 3 ms\": expected")
+        what.starts_with("line 2 of the program, \"took 3 ms\": it is no JSON object")
             && what.contains("(accepted: {\"ready\":true}"),
         "{what}"
     );
@@ -256,7 +256,7 @@ fn a_program_that_floods_is_stopped() {
         (
             early,
             Reports::Requests,
-            "line 2 of the program, \"step\": expected",
+            "line 2 of the program, \"step\": it is no JSON object",
         ),
         (
             endless,
