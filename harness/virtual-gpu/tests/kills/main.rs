@@ -230,7 +230,7 @@ fn kill_clients(
 /// Waits a while for a client to have work on the device. One that never gets there, because its
 /// server was killed or somebody else is let in alone, dies as it is.
 fn await_work(stage: &Stage, client: &mut Client) -> Result<(), Error> {
-    const AT_MOST: Duration = Duration::from_millis(500);
+    const AT_MOST: Duration = Duration::from_secs(5);
     let (began, pid) = (Instant::now(), client.pid());
     let works = |state: &State| {
         let mut streams = state.streams.live().iter();

@@ -1,6 +1,6 @@
 //! The mechanisms by which the harness shares a device, each by its name there. This list and the
-//! harness's catalogue are held against each other by its tests (`tests/hami.rs` there), so that a new
-//! mechanism has to be given its place in every table that goes through them all.
+//! harness's catalogue are held against each other by its tests (`tests/hami.rs` there), so that a
+//! new mechanism has to be given its place in every table that goes through them all.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 macro_rules! mechanisms {
