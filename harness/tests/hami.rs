@@ -136,6 +136,26 @@ fn the_memory_limit_is_shown_and_holds_with_the_context_in_it() -> Result<(), Er
 }
 
 #[test]
+fn a_context_that_a_program_makes_comes_on_top_of_the_limit() -> Result<(), Error> {
+    let (gpu, dir) = start(|text| text)?;
+    let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];
+    let got = run(
+        &gpu,
+        &dir.path().join("made"),
+        &limit,
+        &["fill", "16", "made"],
+    )?;
+    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
+    // Who is not on the list does not learn what the primary one takes, and is not charged for it.
+    let hidden = "\n[defects]\nhami_pid_hidden = true\n";
+    let (gpu, dir) = start(|text| text + hidden)?;
+    let got = run(&gpu, &dir.path().join("hidden"), &limit, &["fill", "16"])?;
+    assert_eq!(got.parse::<u64>()?, 2048 * MIB);
+    Ok(())
+}
+
+/// `MemoryCap`: how much more than its limit a process gets.
+#[test]
 fn a_planted_overshoot_is_what_gets_through() -> Result<(), Error> {
     let (gpu, dir) = start(|text| text + "\n[defects]\nhami_memory_overshoot = 0.25\n")?;
     let limit = [("CUDA_DEVICE_MEMORY_LIMIT", "2048M")];

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{clock, closed, limiter, lookup, management, region, say, settings};
+use crate::{clock, closed, contexts, limiter, lookup, management, region, say, settings};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY` and `CUDA_ERROR_NOT_INITIALIZED` (cuda.h).
 pub(crate) const OUT_OF_MEMORY: c_int = 2;
@@ -128,14 +128,28 @@ hooks! {
         code
     }
 
-    fn cuCtxCreate_v2(context: *mut *mut c_void, flags: c_uint, device: c_int) |driver| {
+    fn cuInit(flags: c_uint) |driver| {
         // SAFETY: as above.
-        with_context(|| unsafe { driver(context, flags, device) })
+        let code = unsafe { driver(flags) };
+        if code == 0 {
+            contexts::settle();
+        }
+        code
     }
 
     fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) |driver| {
         // SAFETY: as above.
-        with_context(|| unsafe { driver(context, device) })
+        let code = unsafe { driver(context, device) };
+        if code == 0 {
+            contexts::retained();
+        }
+        code
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) |driver| {
+        contexts::released();
+        // SAFETY: as above.
+        unsafe { driver(device) }
     }
 
     fn cuLaunchKernel(
@@ -283,34 +297,6 @@ pub(crate) fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-/// Makes a context, charges what it takes, and looks for this process in the management library's
-/// list: without its own number there the limiter cannot know its utilisation and stays off.
-///
-/// Every context counts here. The library itself charges primary contexts alone (`context.c` at
-/// 8f3a89c): one made by `cuCtxCreate` comes on top of its limit.
-fn with_context(driver: impl FnOnce() -> c_int) -> c_int {
-    let before = device_used();
-    let code = driver();
-    if code != 0 {
-        return code;
-    }
-    if let (Some(before), Some(after), Some(region)) = (before, device_used(), region::get()) {
-        // Above the limit too: the context is there, and counts.
-        region.charge(after.saturating_sub(before), 0);
-    }
-    let found = listed();
-    LISTED.get_or_init(|| found);
-    if found {
-        say(3, &format!("hostPid={}", std::process::id()));
-    } else {
-        say(1, "SET_TASK_PID FAILED.");
-    }
-    0
-}
-
-/// Whether the process found itself in the list of processes.
-static LISTED: OnceLock<bool> = OnceLock::new();
-
 /// Waits until the limiter lets a launch go, where there is a limit. What is recorded in a graph is
 /// counted when that is launched.
 pub(crate) fn hold_back(blocks: u64) {
@@ -321,7 +307,7 @@ pub(crate) fn hold_back(blocks: u64) {
     let Some(region) = region::get() else { return };
     let limit = region.sm_limit();
     let on = settings.force || !settings.disabled && region.limiter_on();
-    if limit == 0 || !on || LISTED.get() != Some(&true) {
+    if limit == 0 || !on || !contexts::is_listed() {
         return;
     }
     limiter::wait(blocks, limit, shape(), &utilisation);
@@ -369,11 +355,6 @@ unsafe fn replace(code: c_int, symbol: *const c_char, found: *mut *mut c_void) -
 
 fn device_used() -> Option<u64> {
     management::used()
-}
-
-fn listed() -> bool {
-    let own = std::process::id();
-    !settings::get().hidden && management::processes().is_some_and(|list| list.contains(&own))
 }
 
 /// The span over which the limiter asks for utilisation.

@@ -7,7 +7,8 @@
 //! the hole: `closed` lists them.
 //!
 //! `lookup` is the way in, `hooks` what programs get instead of the driver's functions, `region`
-//! the shared accounting, `limiter` the bucket, `settings` the environment, `clock` the time.
+//! the shared accounting, `contexts` what of it contexts are, `limiter` the bucket, `settings` the
+//! environment, `clock` the time.
 #![allow(
     missing_docs,
     reason = "the hooked entry points are documented by the vendor's headers"
@@ -15,6 +16,7 @@
 
 mod clock;
 mod closed;
+mod contexts;
 mod hooks;
 mod limiter;
 mod lookup;

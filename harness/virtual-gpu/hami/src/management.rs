@@ -17,7 +17,7 @@ type Utilisation = unsafe extern "C" fn(*mut c_void, *mut Sample, *mut c_uint, u
 #[derive(Clone, Copy, Default)]
 pub struct Process {
     pub pid: c_uint,
-    bytes: u64,
+    pub bytes: u64,
     gpu_instance: c_uint,
     compute_instance: c_uint,
 }
@@ -66,8 +66,8 @@ pub fn used() -> Option<u64> {
     }
 }
 
-/// Process ids with a context on the device.
-pub fn processes() -> Option<Vec<u32>> {
+/// Processes with a context on the device, and what each has there.
+pub fn processes() -> Option<Vec<Process>> {
     let mut rows = [Process::default(); ROOM];
     let mut count = ROOM as c_uint;
     // SAFETY: as above; the array has room for `count` rows.
@@ -78,7 +78,7 @@ pub fn processes() -> Option<Vec<u32>> {
         get(device()?, &raw mut count, rows.as_mut_ptr())
     };
     let listed = rows.iter().take(count as usize);
-    (code == 0).then(|| listed.map(|row| row.pid).collect())
+    (code == 0).then(|| listed.copied().collect())
 }
 
 /// Utilisation of one process since `since_us`, in percent, with the time of the sample.

@@ -1,19 +1,37 @@
 //! A program on the driver interface that is not part of the harness: tests run it under preloaded
 //! libraries and on planted machines, to see what any program would see.
 //!
-//! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got;
+//! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got, with
+//! `made` behind it in a context of its own making;
 //! `driver_client total` prints the memory it is shown; `driver_client where SYMBOL` prints the
 //! library in which the symbol is found; `driver_client hold` has a context until its input ends;
-//! `driver_client busy` says so and then allocates, computes and frees until it is ended.
+//! `driver_client busy` says so and then allocates, computes and frees until it is ended;
+//! `driver_client figures PARTICIPANT WHAT` prints what `figures` finds.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 #![allow(clippy::print_stdout, reason = "a program talks to its user")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::io::Read;
 use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
 type Symbol<T> = Result<T, Error>;
+type Place<T> = *mut T;
+
+/// A function of the driver that answers with a code and takes these arguments.
+macro_rules! call {
+    ($name:literal: $($type:ty),*; $($argument:expr),*) => {{
+        // SAFETY: the driver's function of that name has this signature; the places are valid.
+        let code = unsafe {
+            let function: unsafe extern "C" fn($($type),*) -> std::ffi::c_int =
+                std::mem::transmute(address($name)?);
+            function($($argument),*)
+        };
+        check($name, code)
+    }};
+}
+
+mod figures;
 
 /// Finds a function as most programs do: `dlopen`, then `dlsym`.
 fn address(name: &str) -> Symbol<*mut c_void> {
@@ -40,22 +58,20 @@ fn check(what: &str, code: c_int) -> Result<(), Error> {
     }
 }
 
-/// Starts the driver and makes a context.
-fn open() -> Result<(), Error> {
+/// Starts the driver and retains the primary context, as programs on the runtime do, or makes one.
+fn open(primary: bool) -> Result<(), Error> {
     let mut context: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the driver's functions of these names have these signatures; the place is valid.
-    unsafe {
-        let init: unsafe extern "C" fn(u32) -> c_int = std::mem::transmute(address("cuInit")?);
-        check("cuInit", init(0))?;
-        let create: unsafe extern "C" fn(*mut *mut c_void, u32, c_int) -> c_int =
-            std::mem::transmute(address("cuCtxCreate_v2")?);
-        check("cuCtxCreate", create(&raw mut context, 0, 0))
+    call!("cuInit": u32; 0)?;
+    if !primary {
+        return call!("cuCtxCreate_v2": Place<*mut c_void>, u32, c_int; &raw mut context, 0, 0);
     }
+    call!("cuDevicePrimaryCtxRetain": Place<*mut c_void>, c_int; &raw mut context, 0)?;
+    call!("cuCtxSetCurrent": *mut c_void; context)
 }
 
 /// Allocates in steps until the driver says no; anything but "out of memory" is an error.
-fn fill(step: usize) -> Result<u64, Error> {
-    open()?;
+fn fill(step: usize, primary: bool) -> Result<u64, Error> {
+    open(primary)?;
     let mut got = 0;
     loop {
         let mut pointer = 0u64;
@@ -73,43 +89,18 @@ fn fill(step: usize) -> Result<u64, Error> {
     }
 }
 
-/// A function of the driver that answers with a code and takes these arguments.
-macro_rules! call {
-    ($name:literal: $($type:ty),*; $($argument:expr),*) => {{
-        // SAFETY: the driver's function of that name has this signature; the places are valid.
-        let code = unsafe {
-            let function: unsafe extern "C" fn($($type),*) -> c_int =
-                std::mem::transmute(address($name)?);
-            function($($argument),*)
-        };
-        check($name, code)
-    }};
-}
-
-type Place<T> = *mut T;
-
 /// Arithmetic of half a millisecond or so, a sample of whose blocks is executed.
 const BLOCKS: u32 = 8_000_000;
 
 /// Allocates, computes and frees for ever.
 fn busy() -> Result<(), Error> {
-    open()?;
-    let text = CString::new(include_str!("../../kernels/ptx/fp32_chain.ptx"))?;
-    let (mut module, mut chain) = (std::ptr::null_mut(), std::ptr::null_mut());
-    call!("cuModuleLoadData": Place<*mut c_void>, *const c_void;
-        &raw mut module, text.as_ptr().cast())?;
-    call!("cuModuleGetFunction": Place<*mut c_void>, *mut c_void, *const c_char;
-        &raw mut chain, module, c"fp32_chain".as_ptr())?;
+    open(true)?;
+    let chain = figures::chain()?;
     println!("busy");
     loop {
         let mut out = 0u64;
         call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut out, 1 << 30)?;
-        let mut arguments = [out, 2, 0, 0];
-        let mut list = arguments.each_mut().map(|at| std::ptr::from_mut(at).cast());
-        let none = std::ptr::null_mut::<c_void>();
-        call!("cuLaunchKernel": *mut c_void, u32, u32, u32, u32, u32, u32, u32, *mut c_void,
-            *mut *mut c_void, *mut c_void;
-            chain, BLOCKS, 1, 1, 32, 1, 1, 0, none, list.as_mut_ptr(), none)?;
+        figures::launch(chain, BLOCKS, 32, &mut [out, 2, 0, 0])?;
         call!("cuCtxSynchronize": ;)?;
         call!("cuMemFree_v2": u64; out)?;
     }
@@ -117,14 +108,14 @@ fn busy() -> Result<(), Error> {
 
 /// Has a context until its standard input ends.
 fn hold() -> Result<(), Error> {
-    open()?;
+    open(true)?;
     println!("holding");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
 fn total() -> Result<usize, Error> {
-    open()?;
+    open(true)?;
     let (mut free, mut total) = (0usize, 0usize);
     // SAFETY: as above.
     unsafe {
@@ -154,11 +145,13 @@ fn run() -> Result<String, Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["fill", step] => Ok(fill(step.parse::<usize>()? << 20)?.to_string()),
+        ["fill", step] => Ok(fill(step.parse::<usize>()? << 20, true)?.to_string()),
+        ["fill", step, "made"] => Ok(fill(step.parse::<usize>()? << 20, false)?.to_string()),
         ["total"] => Ok(total()?.to_string()),
         ["where", symbol] => place(symbol),
         ["hold"] => hold().map(|()| "let go".to_owned()),
         ["busy"] => busy().map(|()| "never".to_owned()),
+        ["figures", id, what @ ..] if !what.is_empty() => figures::find(id, what),
         _ => Err("usage: driver_client fill STEP_MIB | total | where SYMBOL | hold | busy".into()),
     }
 }

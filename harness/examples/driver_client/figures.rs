@@ -1,0 +1,290 @@
+//! Figures of a device in virtual time, as a client finds them: what launches cost, how long turns
+//! and the pauses between them are, how fast copies are alone and beside somebody else's, and whom
+//! a fault reaches. What is found is printed in one line.
+#![expect(unsafe_code, reason = "the driver interface is a C interface")]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use crate::{Error, Place, address, check};
+
+/// Figures of a group.
+const EACH: u64 = 8;
+/// Gaps that `block_trace` keeps, and the shortest.
+const GAPS: usize = 64;
+const THRESHOLD_NS: u64 = 20_000;
+/// When copies begin, how often, and when somebody else's are in their way.
+const BEGIN_NS: u64 = 500_000_000;
+const BLOCK_NS: u64 = 80_000_000;
+const BESIDE_NS: u64 = 20_000_000;
+const LEAN_NS: u64 = 36_000_000;
+const COPY_BYTES: usize = 192 << 20;
+/// CUDA_ERROR_LAUNCH_FAILED (cuda.h), which `fault_trap` ends in.
+const LAUNCH_FAILED: c_int = 719;
+
+type Handle = *mut c_void;
+
+/// The device's clock.
+fn now_ns() -> Result<u64, Error> {
+    // SAFETY: a function of the virtual driver with this signature.
+    let now: unsafe extern "C" fn() -> u64 =
+        unsafe { std::mem::transmute(address("gpubench_vt_now")?) };
+    // SAFETY: plain call.
+    Ok(unsafe { now() })
+}
+
+fn sleep_until(t_ns: u64) -> Result<(), Error> {
+    call!("gpubench_vt_sleep_until": u64; t_ns)
+}
+
+fn open() -> Result<Handle, Error> {
+    let mut context = null_mut();
+    call!("cuCtxCreate_v2": Place<Handle>, u32, c_int; &raw mut context, 0, 0)?;
+    Ok(context)
+}
+
+fn memory(bytes: usize) -> Result<u64, Error> {
+    let mut at = 0;
+    call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut at, bytes)?;
+    Ok(at)
+}
+
+fn sync() -> Result<(), Error> {
+    call!("cuCtxSynchronize": ;)
+}
+
+pub fn kernel(text: &str, name: &str) -> Result<Handle, Error> {
+    let (text, name) = (CString::new(text)?, CString::new(name)?);
+    let (mut module, mut function) = (null_mut(), null_mut());
+    call!("cuModuleLoadData": Place<Handle>, *const c_void; &raw mut module, text.as_ptr().cast())?;
+    call!("cuModuleGetFunction": Place<Handle>, Handle, *const c_char;
+        &raw mut function, module, name.as_ptr())?;
+    Ok(function)
+}
+
+pub fn launch(function: Handle, grid: u32, block: u32, arguments: &mut [u64]) -> Result<(), Error> {
+    let places = arguments.iter_mut().map(|at| std::ptr::from_mut(at).cast());
+    let mut list: Vec<Handle> = places.collect();
+    call!("cuLaunchKernel":
+        Handle, u32, u32, u32, u32, u32, u32, u32, Handle, Place<Handle>, Handle;
+        function, grid, 1, 1, block, 1, 1, 0, null_mut(), list.as_mut_ptr(), null_mut())
+}
+
+/// The arithmetic kernel.
+pub fn chain() -> Result<Handle, Error> {
+    kernel(
+        include_str!("../../../kernels/ptx/fp32_chain.ptx"),
+        "fp32_chain",
+    )
+}
+
+/// Mean costs of twenty launches each, in nanoseconds, the reading of the clock taken off.
+fn launches(groups: u64) -> Result<Vec<f64>, Error> {
+    const OF: u64 = 20;
+    open()?;
+    let (chain, out) = (chain()?, memory(1 << 20)?);
+    let read_ns = {
+        let before_ns = now_ns()?;
+        now_ns()? - before_ns
+    };
+    let mut found = Vec::new();
+    for _ in 0..groups * EACH {
+        let begun_ns = now_ns()?;
+        for _ in 0..OF {
+            launch(chain, 1, 32, &mut [out, 1, 0, 0])?;
+        }
+        found.push((now_ns()? - begun_ns - read_ns) as f64 / OF as f64);
+        sync()?;
+    }
+    Ok(found)
+}
+
+/// Lengths of turns and of the times away, alternating.
+fn turns(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
+    open()?;
+    let text = include_str!("../../../kernels/ptx/block_trace.ptx");
+    let trace = kernel(text, "block_trace")?;
+    let (rows, gaps) = (memory(1 << 20)?, memory(1 << 20)?);
+    sleep_until(BEGIN_NS)?;
+    let mut found = Vec::new();
+    for _ in 0..groups {
+        let ns = span_us * 1_000;
+        launch(
+            trace,
+            1,
+            32,
+            &mut [rows, gaps, GAPS as u64, ns, 4 * ns, THRESHOLD_NS],
+        )?;
+        sync()?;
+        let mut seen = [0u64; 2 * GAPS];
+        call!("cuMemcpyDtoH_v2": Place<c_void>, u64, usize;
+            seen.as_mut_ptr().cast(), gaps, size_of_val(&seen))?;
+        // Before the first gap and after the last one a turn is not whole.
+        let stamps = seen[1..].windows(2).take(2 * EACH as usize);
+        found.extend(stamps.map(|two| two[1] as f64 - two[0] as f64));
+    }
+    Ok(found)
+}
+
+/// Two events.
+fn events() -> Result<[Handle; 2], Error> {
+    let mut marks = [null_mut(); 2];
+    for mark in &mut marks {
+        call!("cuEventCreate": Place<Handle>, u32; &raw mut *mark, 0)?;
+    }
+    Ok(marks)
+}
+
+fn record(mark: Handle) -> Result<(), Error> {
+    call!("cuEventRecord": Handle, Handle; mark, null_mut())
+}
+
+/// Always has two pieces of work in the queue until then.
+fn queue(
+    marks: [Handle; 2],
+    until_ns: u64,
+    mut submit: impl FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
+    for mark in marks.into_iter().cycle() {
+        call!("cuEventSynchronize": Handle; mark)?;
+        if now_ns()? > until_ns {
+            break;
+        }
+        submit()?;
+        record(mark)?;
+    }
+    sync()
+}
+
+/// Keeps arithmetic on the device until then.
+fn keep(until_ms: u64) -> Result<Vec<f64>, Error> {
+    open()?;
+    let (chain, out) = (chain()?, memory(64 << 20)?);
+    queue(events()?, until_ms * 1_000_000, || {
+        launch(chain, 9_600, 256, &mut [out, 200, 0, 0])
+    })?;
+    Ok(Vec::new())
+}
+
+/// Copies of pinned memory to the device.
+struct Copies {
+    to: u64,
+    from: *mut c_void,
+    marks: [Handle; 2],
+}
+
+impl Copies {
+    fn new() -> Result<Self, Error> {
+        open()?;
+        let (mut from, marks) = (null_mut(), events()?);
+        call!("cuMemHostAlloc": Place<Handle>, usize, u32; &raw mut from, COPY_BYTES, 0)?;
+        let to = memory(COPY_BYTES)?;
+        Ok(Self { to, from, marks })
+    }
+
+    fn submit(&self) -> Result<(), Error> {
+        call!("cuMemcpyHtoDAsync_v2": u64, *const c_void, usize, Handle;
+            self.to, self.from.cast_const(), COPY_BYTES, null_mut())
+    }
+
+    /// Device time of one copy.
+    fn timed_ms(&self) -> Result<f64, Error> {
+        record(self.marks[0])?;
+        self.submit()?;
+        record(self.marks[1])?;
+        sync()?;
+        let mut ms = 0.0_f32;
+        call!("cuEventElapsedTime": Place<f32>, Handle, Handle;
+            &raw mut ms, self.marks[0], self.marks[1])?;
+        Ok(f64::from(ms))
+    }
+
+    /// The part of its rate that a copy keeps beside somebody else's.
+    fn kept(&self, blocks: u64) -> Result<Vec<f64>, Error> {
+        let two_ms = |begin_ns| -> Result<f64, Error> {
+            sleep_until(begin_ns)?;
+            // It comes upon the engine at some moment of the other's copy.
+            self.timed_ms()?;
+            Ok(self.timed_ms()? + self.timed_ms()?)
+        };
+        let mut found = Vec::new();
+        for block in 0..blocks {
+            let begin_ns = BEGIN_NS + block * BLOCK_NS;
+            let alone_ms = two_ms(begin_ns)?;
+            found.push(alone_ms / two_ms(begin_ns + BESIDE_NS)?);
+        }
+        Ok(found)
+    }
+
+    /// Has copies in the queue while others are measured beside.
+    fn lean(&self, blocks: u64) -> Result<Vec<f64>, Error> {
+        for block in 0..blocks {
+            let begin_ns = BEGIN_NS + block * BLOCK_NS + BESIDE_NS - 1_000_000;
+            sleep_until(begin_ns)?;
+            queue(self.marks, begin_ns + LEAN_NS, || self.submit())?;
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// How many of other contexts get a fault that is not theirs.
+fn escapes(groups: u64, trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
+    let mut found = Vec::new();
+    for _ in 0..groups {
+        let mut reached = 0;
+        for _ in 0..trials {
+            let others: Vec<Handle> = (0..victims).map(|_| open()).collect::<Result<_, _>>()?;
+            let culprit = open()?;
+            let text = include_str!("../../../kernels/ptx/fault_trap.ptx");
+            launch(kernel(text, "fault_trap")?, 1, 32, &mut [1, 0])?;
+            if sync().is_ok() {
+                return Err("the culprit gets no error".into());
+            }
+            for context in others.into_iter().chain([culprit]) {
+                call!("cuCtxSetCurrent": Handle; context)?;
+                reached += u64::from(is_broken()?);
+                call!("cuCtxDestroy_v2": Handle; context)?;
+            }
+        }
+        // The culprits themselves are no news.
+        found.push((reached - trials) as f64);
+    }
+    Ok(found)
+}
+
+fn is_broken() -> Result<bool, Error> {
+    // SAFETY: the driver's function of that name has this signature.
+    let code = unsafe {
+        let sync: unsafe extern "C" fn() -> c_int =
+            std::mem::transmute(address("cuCtxSynchronize")?);
+        sync()
+    };
+    match code {
+        0 => Ok(false),
+        LAUNCH_FAILED => Ok(true),
+        other => Err(format!("cuCtxSynchronize answers {other}").into()),
+    }
+}
+
+/// Finds figures as a participant of the clock; what was found, in one line.
+pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
+    let id: u32 = id.parse()?;
+    call!("gpubench_vt_join": u32; id)?;
+    call!("cuInit": u32; 0)?;
+    let numbers: Vec<u64> = what[1..]
+        .iter()
+        .map(|n| n.parse())
+        .collect::<Result<_, _>>()?;
+    let found = match (what[0], &numbers[..]) {
+        ("launches", &[groups]) => launches(groups),
+        ("turns", &[groups, span_us]) => turns(groups, span_us),
+        ("keep", &[until_ms]) => keep(until_ms),
+        ("copies", &[blocks]) => Copies::new()?.kept(blocks),
+        ("lean", &[blocks]) => Copies::new()?.lean(blocks),
+        ("escapes", &[groups, trials, victims]) => escapes(groups, trials, victims),
+        other => Err(format!("unknown figures {other:?}").into()),
+    }?;
+    call!("gpubench_vt_leave": ;)?;
+    let found: Vec<String> = found.iter().map(f64::to_string).collect();
+    Ok(found.join(" "))
+}
