@@ -10,8 +10,8 @@ use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::device::Device;
 
-use super::Error;
 use super::client::{CHAIN, alloc, kernel, launch, ok};
+use super::{Error, churn};
 
 const L2: (&str, &str) = (
     include_str!("../../../../kernels/ptx/l2_stream.ptx"),
@@ -70,8 +70,13 @@ pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
     Ok(device.transact(|state, _| state.seed = 1_000 + seed)?)
 }
 
-/// Some work for the null stream, a millisecond or so.
-enum Work {
+/// Some work for a stream, a millisecond or so.
+struct Work {
+    stream: Handle,
+    piece: Piece,
+}
+
+enum Piece {
     /// Writes this much device memory: DRAM.
     Pour { to: u64, words: usize },
     /// Reads a buffer in L2 again and again.
@@ -87,6 +92,17 @@ enum Work {
 }
 
 impl Work {
+    fn new(text: &str, stream: Handle) -> Result<Self, Error> {
+        let piece = Piece::new(text)?;
+        Ok(Self { stream, piece })
+    }
+
+    fn submit(&mut self) -> Result<(), Error> {
+        self.piece.submit(self.stream)
+    }
+}
+
+impl Piece {
     fn new(text: &str) -> Result<Self, Error> {
         let memory = |mib| alloc(mib).map_err(|code| format!("CUresult {code}"));
         let (name, size) = text.split_once(':').ok_or("no size")?;
@@ -125,20 +141,20 @@ impl Work {
         })
     }
 
-    fn submit(&mut self) -> Result<(), Error> {
+    fn submit(&mut self, stream: Handle) -> Result<(), Error> {
         // SAFETY: memory of these sizes, made above.
         ok(unsafe {
             match self {
-                Self::Pour { to, words } => cuMemsetD32Async(*to, 1, *words, null_mut()),
-                Self::L2 { function, args } => launch(*function, 1056, 256, args),
+                Self::Pour { to, words } => cuMemsetD32Async(*to, 1, *words, stream),
+                Self::L2 { function, args } => launch(*function, 1056, 256, stream, args),
                 Self::Push { to, from, bytes } => {
-                    cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, null_mut())
+                    cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, stream)
                 }
                 Self::Chain {
                     function,
                     grid,
                     args,
-                } => launch(*function, *grid, 256, args),
+                } => launch(*function, *grid, 256, stream, args),
             }
         })
     }
@@ -151,15 +167,15 @@ fn event() -> Result<Handle, Error> {
     Ok(event)
 }
 
-/// Device time of what is submitted to the null stream.
-pub fn device_ns(submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+/// Device time of what is submitted to a stream.
+pub fn device_ns(stream: Handle, submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
     let (first, last, mut milliseconds) = (event()?, event()?, 0.0_f32);
     // SAFETY: valid handles and a valid place.
     unsafe {
-        ok(cuEventRecord(first, null_mut()))?;
+        ok(cuEventRecord(first, stream))?;
         submit()?;
-        ok(cuEventRecord(last, null_mut()))?;
-        ok(cuCtxSynchronize())?;
+        ok(cuEventRecord(last, stream))?;
+        ok(cuEventSynchronize(last))?;
         ok(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
         ok(cuEventDestroy_v2(first))?;
         ok(cuEventDestroy_v2(last))?;
@@ -170,19 +186,27 @@ pub fn device_ns(submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Erro
 /// Pieces one behind the other, or each when the one before is done: then the first, which comes
 /// upon an engine at some moment of the other's copy, is not counted.
 fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
+    let stream = work.stream;
     if !one_by_one {
-        return device_ns(|| (0..PIECES).try_for_each(|_| work.submit()));
+        return device_ns(stream, || (0..PIECES).try_for_each(|_| work.submit()));
     }
-    device_ns(|| work.submit())?;
-    (0..PIECES).map(|_| device_ns(|| work.submit())).sum()
+    device_ns(stream, || work.submit())?;
+    (0..PIECES)
+        .map(|_| device_ns(stream, || work.submit()))
+        .sum()
 }
 
-/// Measures both phases of every block; says their device times in nanoseconds, in order. Work
-/// whose name ends with `1` is done piece by piece.
-pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+/// Reads the name of work, and whether it is done piece by piece: that is said by a `1` at its end.
+fn named(work: &str) -> Result<(String, bool), Error> {
     let (name, size) = work.split_once(':').ok_or("no size")?;
     let (name, one_by_one) = name.strip_suffix('1').map_or((name, false), |n| (n, true));
-    let mut work = Work::new(&format!("{name}:{size}"))?;
+    Ok((format!("{name}:{size}"), one_by_one))
+}
+
+/// Measures both phases of every block; says their device times in nanoseconds, in order.
+pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let (work, one_by_one) = named(work)?;
+    let mut work = Work::new(&work, null_mut())?;
     let mut said = Vec::new();
     for (block, begin_ns) in blocks.begins() {
         device.sleep_until(begin_ns)?;
@@ -197,6 +221,50 @@ pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Er
             return Err(format!("block {block} is longer than the leaning: {said:?}").into());
         }
     }
+    Ok(said.join(" "))
+}
+
+/// Both phases of every block, by one process that is both tenants: in the second phase the other
+/// stream always has more work queued than the measured one, or two copies before each of its own.
+pub fn within(
+    device: &Device,
+    streams: &[&str],
+    [measured, leaning]: [&str; 2],
+    blocks: Blocks,
+) -> Result<String, Error> {
+    let [own, other] = churn::two_streams(streams)?;
+    let (work, one_by_one) = named(measured)?;
+    let (mut work, mut leant) = (Work::new(&work, own)?, Work::new(leaning, other)?);
+    let mut said = Vec::new();
+    for (block, begin_ns) in blocks.begins() {
+        device.sleep_until(begin_ns)?;
+        if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
+            reseed(device, block / blocks.per_seed)?;
+        }
+        said.push(phase_ns(&mut work, one_by_one)?);
+        let mut beside_ns = 0.0;
+        if one_by_one {
+            for _ in 0..PIECES {
+                (0..PIECES).try_for_each(|_| leant.submit())?;
+                beside_ns += device_ns(own, || work.submit())?;
+            }
+        } else {
+            (0..4 * PIECES).try_for_each(|_| leant.submit())?;
+            beside_ns = phase_ns(&mut work, false)?;
+            // SAFETY: a live stream. It must be at work still (CUDA_ERROR_NOT_READY, cuda.h).
+            let queried = unsafe { cuStreamQuery(other) };
+            if queried != 600 {
+                return Err(format!("block {block}: the other stream says {queried}").into());
+            }
+        }
+        said.push(beside_ns);
+        // SAFETY: plain call.
+        ok(unsafe { cuCtxSynchronize() })?;
+        if device.now_ns() > begin_ns + BLOCK_NS {
+            return Err(format!("block {block} lasts into the next one: {said:?}").into());
+        }
+    }
+    let said: Vec<String> = said.iter().map(|ns| format!("{ns:.0}")).collect();
     Ok(said.join(" "))
 }
 
@@ -229,7 +297,7 @@ struct Leaner {
 impl Leaner {
     fn new(work: &str) -> Result<Self, Error> {
         Ok(Self {
-            work: Work::new(work)?,
+            work: Work::new(work, null_mut())?,
             marks: (0..PIECES).map(|_| event()).collect::<Result<_, _>>()?,
         })
     }

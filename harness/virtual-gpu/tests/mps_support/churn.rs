@@ -88,6 +88,28 @@ pub fn green(sms: u32) -> Result<[Handle; 2], Error> {
     Ok(greens)
 }
 
+/// A stream for each of two tenants in one process: in green contexts that are made of so many SMs
+/// each, or one of a higher priority than the other.
+pub fn two_streams(words: &[&str]) -> Result<[Handle; 2], Error> {
+    let mut streams = [null_mut(); 2];
+    let parts = match words {
+        ["green", sms] => Some(green(sms.parse()?)?),
+        ["open"] => None,
+        other => return Err(format!("unknown streams {other:?}").into()),
+    };
+    for (at, stream) in streams.iter_mut().enumerate() {
+        let place = &raw mut *stream;
+        // SAFETY: a valid place, and live contexts.
+        ok(unsafe {
+            match parts {
+                Some(parts) => cuGreenCtxStreamCreate(place, parts[at], 1, 0),
+                None => cuStreamCreateWithPriority(place, 1, at as i32 - 1),
+            }
+        })?;
+    }
+    Ok(streams)
+}
+
 /// So many rounds; 0, since whatever goes wrong is an error.
 pub fn churn(kind: &str, rounds: usize) -> Result<i32, Error> {
     let streams = Streams::new(kind)?;

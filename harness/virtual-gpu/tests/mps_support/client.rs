@@ -132,6 +132,10 @@ impl Client {
             ["measure", work, blocks] => {
                 return blocks::measure(device, work, Blocks::parse(blocks)?).map(Some);
             }
+            ["within", streams @ .., own, other, blocks] => {
+                let blocks = Blocks::parse(blocks)?;
+                return blocks::within(device, streams, [own, other], blocks).map(Some);
+            }
             ["lean", work, blocks] => {
                 return blocks::lean(device, work, Blocks::parse(blocks)?).map(Some);
             }
@@ -228,12 +232,18 @@ pub(super) fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
     Ok(function)
 }
 
-pub(super) fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
+pub(super) fn launch(
+    function: Handle,
+    grid: u32,
+    block: u32,
+    stream: Handle,
+    args: &mut [u64],
+) -> i32 {
     let mut params: Vec<*mut c_void> = args
         .iter_mut()
         .map(|arg| std::ptr::from_mut(arg).cast())
         .collect();
-    let (params, none) = (params.as_mut_ptr(), null_mut());
+    let params = params.as_mut_ptr();
     // SAFETY: one pointer for each parameter; 32-bit parameters read the low half.
     unsafe {
         cuLaunchKernel(
@@ -245,7 +255,7 @@ pub(super) fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) 
             1,
             1,
             0,
-            none,
+            stream,
             params,
             null_mut(),
         )
@@ -254,7 +264,7 @@ pub(super) fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) 
 
 /// Launches and waits; the first code that is not success.
 fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
-    match launch(function, grid, block, args) {
+    match launch(function, grid, block, null_mut(), args) {
         // SAFETY: plain call.
         0 => unsafe { cuCtxSynchronize() },
         code => code,
@@ -281,7 +291,7 @@ fn spin(ms: u64, wait: bool) -> Result<i32, Error> {
     Ok(if wait {
         run(function, 1, 32, &mut args)
     } else {
-        launch(function, 1, 32, &mut args)
+        launch(function, 1, 32, null_mut(), &mut args)
     })
 }
 
@@ -294,7 +304,7 @@ fn busy() -> Result<i32, Error> {
     loop {
         let mut code = 0;
         for _ in 0..8 {
-            code = code.max(launch(chain, BLOCKS, 32, &mut [out, 2, 0, 0]));
+            code = code.max(launch(chain, BLOCKS, 32, null_mut(), &mut [out, 2, 0, 0]));
         }
         // SAFETY: plain call.
         code = code.max(unsafe { cuCtxSynchronize() });

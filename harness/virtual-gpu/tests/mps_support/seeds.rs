@@ -10,7 +10,7 @@ use gpubench_virtual_gpu::device::Device;
 
 use super::Error;
 use super::blocks::reseed;
-use super::client::{CHAIN, TRAP, Tracer, alloc, fault, fill, kernel, launch, ok};
+use super::client::{CHAIN, STORE, TRAP, Tracer, alloc, fault, fill, kernel, launch, ok};
 
 /// Figures of one kind that a seed gives.
 pub const EACH: usize = 8;
@@ -28,9 +28,15 @@ pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Resu
             let tracer = Tracer::new()?;
             Box::new(move || turns(&tracer, us))
         }
-        ("calls", &[each]) => {
+        ("calls", &[each, priority]) => {
             let (out, function) = (memory(64)?, kernel(CHAIN)?);
-            Box::new(move || calls(device, function, out, each))
+            let mut stream = null_mut();
+            if priority != 0 {
+                // SAFETY: a valid place.
+                ok(unsafe { cuStreamCreateWithPriority(&raw mut stream, 1, -1) })?;
+            }
+            let mut submit = move || launch(function, 1, 32, stream, &mut [out, 1, 0, 0]);
+            Box::new(move || calls(device, each, &mut submit))
         }
         ("caps", &[]) => Box::new(caps),
         ("escapes", &[trials, victims]) => Box::new(move || escapes(trials, victims)),
@@ -77,7 +83,7 @@ fn turns(tracer: &Tracer, us: u64) -> Result<Vec<f64>, Error> {
 
 /// What a launch costs the host, in nanoseconds: means of so many each, the reading of the clock
 /// taken off.
-fn calls(device: &Device, function: Handle, out: u64, each: u64) -> Result<Vec<f64>, Error> {
+fn calls(device: &Device, each: u64, submit: &mut impl FnMut() -> i32) -> Result<Vec<f64>, Error> {
     let read_ns = {
         let before_ns = device.now_ns();
         device.now_ns() - before_ns
@@ -86,7 +92,7 @@ fn calls(device: &Device, function: Handle, out: u64, each: u64) -> Result<Vec<f
     for _ in 0..EACH {
         let begun_ns = device.now_ns();
         for _ in 0..each {
-            ok(launch(function, 1, 32, &mut [out, 1, 0, 0]))?;
+            ok(submit())?;
         }
         let took_ns = device.now_ns() - begun_ns - read_ns;
         found.push(took_ns as f64 / each as f64);
@@ -137,7 +143,8 @@ fn recoveries(device: &Device, mean_ns: u64) -> Result<Vec<f64>, Error> {
     let mut found = Vec::new();
     for _ in 0..EACH {
         let broken = opened()?;
-        fault(TRAP, &mut [1, 0])?;
+        // A fault of memory, which no partition keeps from the server.
+        fault(STORE, &mut [0x7000_0000_0000, 1])?;
         // SAFETY: a live context.
         ok(unsafe { cuCtxDestroy_v2(broken) })?;
         let left_ns = device.now_ns();

@@ -82,7 +82,7 @@ pub struct Ground<'a> {
     stage: &'a Stage,
     under: Under,
     /// The instances of MIG, if there are any.
-    uuids: Vec<String>,
+    instances: Vec<String>,
     /// The daemon, if there is one.
     pub daemon: Option<Daemon>,
     /// What each of two clients is started with.
@@ -92,7 +92,7 @@ pub struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// Shares the device of a stage.
     pub fn lay(stage: &'a Stage, machine: &Machine, under: Under) -> Result<Self, Error> {
-        let uuids = match under {
+        let instances = match under {
             Under::Mig(profiles) => instances(stage, machine, &profiles)?,
             Under::MigTurns(profile) => instances(stage, machine, &[profile, profile])?,
             // The second one stays empty.
@@ -109,15 +109,21 @@ impl<'a> Ground<'a> {
         let mut ground = Self {
             stage,
             under,
-            uuids,
+            instances,
             daemon: None,
             env: [Env::new(), Env::new()],
         };
         ground.start_daemon()?;
         let each = |name, values: [String; 2]| values.map(|value| vec![(name, value)]);
         ground.env = match under {
-            Under::Mig(_) => each(VISIBLE, [ground.uuids[0].clone(), ground.uuids[1].clone()]),
-            Under::MigTurns(_) => each(VISIBLE, [ground.uuids[0].clone(), ground.uuids[0].clone()]),
+            Under::Mig(_) => each(
+                VISIBLE,
+                [ground.instances[0].clone(), ground.instances[1].clone()],
+            ),
+            Under::MigTurns(_) => each(
+                VISIBLE,
+                [ground.instances[0].clone(), ground.instances[0].clone()],
+            ),
             Under::Quota(parts) | Under::MigMps(parts) => {
                 each(PERCENTAGE, parts.map(str::to_owned))
             }
@@ -140,8 +146,8 @@ impl<'a> Ground<'a> {
             return Ok(());
         };
         drop(self.daemon.take());
-        let visible: &[_] = match (self.under, self.uuids.first()) {
-            (Under::MigMps(_), Some(uuid)) => &[(VISIBLE, uuid.as_str())],
+        let visible: &[_] = match (self.under, self.instances.first()) {
+            (Under::MigMps(_), Some(first)) => &[(VISIBLE, first.as_str())],
             _ => &[],
         };
         self.daemon = Some(self.stage.daemon(flags, visible)?);
@@ -198,12 +204,13 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Makes an instance of each profile; their UUIDs.
+/// Makes an instance of each profile; their names by place, which another seed for the noise of the
+/// device leaves as they are, unlike their UUIDs.
 fn instances(stage: &Stage, machine: &Machine, profiles: &[&str]) -> Result<Vec<String>, Error> {
     let made = stage.device.transact(|state, _| {
         mig::set_mode(state, machine, true);
         let geometry = machine.mig.as_ref().ok_or("no MIG")?;
-        let mut uuids = Vec::new();
+        let mut names = Vec::new();
         for name in profiles {
             let profile = geometry.profile.iter().position(|p| p.name == *name);
             let profile = profile.ok_or("no profile")?;
@@ -211,9 +218,12 @@ fn instances(stage: &Stage, machine: &Machine, profiles: &[&str]) -> Result<Vec<
             let instance = mig::create_instance(state, machine, profile as u32, None);
             let instance = instance.map_err(|_| "no instance")?;
             let engine = mig::create_engine(state, machine, instance, slices);
-            uuids.push(mig::uuid(state, machine, engine.map_err(|_| "no engine")?));
+            let engine = engine.map_err(|_| "no engine")? as usize;
+            let gpu_instance = state.instances.rows[instance as usize].id;
+            let engine = state.engines.rows[engine].id;
+            names.push(format!("MIG-{}/{gpu_instance}/{engine}", machine.uuid()));
         }
-        Ok::<_, &str>(uuids)
+        Ok::<_, &str>(names)
     })?;
     Ok(made?)
 }
