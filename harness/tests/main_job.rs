@@ -330,8 +330,10 @@ fn a_hog_that_is_killed_half_way_gives_no_score() -> TestResult {
     let events = dir.path().join("out/events.jsonl");
     wait_for(|| {
         let text = std::fs::read_to_string(&events).unwrap_or_default();
+        let of_cells =
+            |line: &&str| line.contains("\"cell-began\"") || line.contains("\"cell-ended\"");
         text.lines()
-            .last()
+            .rfind(of_cells)
             .is_some_and(|line| line.contains("\"cell-began\"") && line.contains("-C-"))
     })?;
     signal(hog, "KILL")?;

@@ -5,7 +5,7 @@
 
 use gpubench_record::Proof;
 
-use super::{Asked, Mechanism, Seen, device_is_cut, during, prohibited};
+use super::{Asked, Mechanism, Seen, device_is_cut, observed, prohibited};
 use crate::plan::Availability;
 
 /// See the module.
@@ -60,7 +60,7 @@ pub(super) fn alone(seen: &Seen) -> Proof {
         }
         (Some(_), Some(foreign)) => (false, format!("NVML lists other processes: {foreign:?}")),
     };
-    during("processes on the device", holds, evidence)
+    observed("processes on the device", holds, evidence)
 }
 
 #[cfg(test)]

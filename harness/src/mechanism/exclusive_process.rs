@@ -15,7 +15,7 @@ use gpubench_record::Proof;
 
 use super::exclusive::alone;
 use super::host::{Change, Guard, HostError};
-use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, during};
+use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, observed};
 use super::{device_is_cut, held_by_others, settings_locked, waived};
 use crate::plan::Availability;
 
@@ -117,14 +117,14 @@ pub(super) fn refused(seen: &Seen) -> Proof {
     } else {
         format!("while tenants have the device, {}", told.join(", "))
     };
-    during("a second process is refused with 46", holds, evidence)
+    observed("a second process is refused with 46", holds, evidence)
 }
 
 /// Whether the mode is in force while samples are taken.
 pub(super) fn mode(seen: &Seen) -> Proof {
     let told = seen.compute_mode.as_deref();
     let evidence = format!("NVML tells {}", told.unwrap_or("nothing"));
-    during("the compute mode", told == Some(MODE), evidence)
+    observed("the compute mode", told == Some(MODE), evidence)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
 
-use super::{Asked, Mechanism, Questions, Seen, device_is_cut, during, prohibited, waived};
+use super::{Asked, Mechanism, Questions, Seen, device_is_cut, observed, prohibited, waived};
 use crate::plan::Availability;
 
 /// See the module.
@@ -82,7 +82,7 @@ pub(super) fn one_process(seen: &Seen) -> Option<Proof> {
         "NVML lists {listed:?}, the tenants are in {pids:?}, ours beside them are {:?}",
         seen.services
     );
-    Some(during(CHECK, holds, evidence))
+    Some(observed(CHECK, holds, evidence))
 }
 
 /// Whether the blocks of no two tenants ran on the same SM.
@@ -110,7 +110,7 @@ fn apart(seen: &Seen) -> Proof {
     let evidence = format!("{}; {both} in common", told.join(", "));
     Proof {
         limiter: holds,
-        ..during(CHECK, holds, evidence)
+        ..observed(CHECK, holds, evidence)
     }
 }
 

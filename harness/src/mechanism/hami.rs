@@ -22,7 +22,7 @@ use super::host::{Change, ControlError, Guard, HostError};
 use super::{
     Asked, InForce, Mechanism, ProgramSeen, Questions, Seen, Stage, TenantEnv, TenantSeen,
 };
-use super::{device_is_cut, during, memory_cap, private, program, sharing_is_off};
+use super::{device_is_cut, memory_cap, observed, private, program, sharing_is_off};
 use super::{too_little_for_share, waived};
 use crate::plan::Availability;
 
@@ -201,7 +201,7 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
     };
     Proof {
         limiter: wrong.is_empty(),
-        ..during("the library is in every tenant", wrong.is_empty(), evidence)
+        ..observed("the library is in every tenant", wrong.is_empty(), evidence)
     }
 }
 
@@ -218,7 +218,7 @@ fn limiter(seen: &Seen) -> Proof {
     } else {
         format!("the SM limiter is off: {}", off.join(", "))
     };
-    during("the SM limiter finds its process", off.is_empty(), evidence)
+    observed("the SM limiter finds its process", off.is_empty(), evidence)
 }
 
 #[cfg(test)]

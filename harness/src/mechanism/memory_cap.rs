@@ -3,7 +3,7 @@
 
 use gpubench_record::Proof;
 
-use super::{HostFacts, Seen, during};
+use super::{HostFacts, Seen, observed};
 
 /// How much more than its limit a tenant asks for: more than any granularity of allocation.
 const BEYOND_MIB: u64 = 64;
@@ -47,7 +47,7 @@ pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
         .collect();
     Some(Proof {
         limiter: holds,
-        ..during(CHECK, holds, told.join(", "))
+        ..observed(CHECK, holds, told.join(", "))
     })
 }
 
@@ -60,7 +60,7 @@ pub(super) fn shown(limit_mib: u64, seen: &Seen) -> Proof {
         .collect();
     let holds = told.iter().all(|mib| *mib == Some(limit_mib));
     let evidence = format!("the limit is {limit_mib} MiB, tenants see {told:?} MiB");
-    during(
+    observed(
         "the memory that each tenant sees is its limit",
         holds,
         evidence,

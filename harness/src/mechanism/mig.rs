@@ -14,7 +14,7 @@ use gpubench_record::Proof;
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
 use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, TenantEnv};
-use super::{during, held_by_others, needs_leave, program, prohibited, settings_locked, waived};
+use super::{held_by_others, needs_leave, observed, program, prohibited, settings_locked, waived};
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
@@ -86,7 +86,7 @@ impl Mechanism for Mig {
         let mut proofs = vec![
             Proof {
                 hardware: apart,
-                ..during(
+                ..observed(
                     "each tenant is in an instance of its own",
                     apart,
                     format!("instances: {uuids:?}"),
@@ -365,7 +365,7 @@ pub(super) fn given(seen: &Seen) -> Proof {
         ));
     }
     let check = "each tenant sees the instance that it was handed";
-    during(check, holds, told.join(", "))
+    observed(check, holds, told.join(", "))
 }
 
 /// Whether each tenant sees the SMs and no more than the memory of its instance.
@@ -381,13 +381,13 @@ pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) ->
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
             .collect(),
-        Err(reason) => return during(CHECK, false, reason),
+        Err(reason) => return observed(CHECK, false, reason),
     };
     let mut holds = true;
     let mut told = Vec::new();
     for tenant in &seen.tenants {
         let Some(profile) = wanted.get(tenant.place).or(wanted.last()) else {
-            return during(CHECK, false, format!("{} has no instance", tenant.name()));
+            return observed(CHECK, false, format!("{} has no instance", tenant.name()));
         };
         let sms = tenant.number("sm_count");
         let memory_mib = tenant.number("memory_total_bytes").map(|bytes| bytes >> 20);
@@ -403,6 +403,6 @@ pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) ->
     }
     Proof {
         hardware: holds,
-        ..during(CHECK, holds, told.join(", "))
+        ..observed(CHECK, holds, told.join(", "))
     }
 }

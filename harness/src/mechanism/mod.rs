@@ -151,7 +151,8 @@ pub trait Mechanism: Sync {
         false
     }
 
-    /// Judges what was seen while one of its cells ran. Empty if the cell can show nothing.
+    /// Judges what was seen at one look at a cell, before its samples, among them or after them.
+    /// Empty if the cell can show nothing.
     fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof>;
 }
 
@@ -282,10 +283,10 @@ pub fn without_context(facts: &HostFacts) -> Option<String> {
         .then(|| "MIG mode is on, and there is no instance".to_owned())
 }
 
-/// A piece of evidence taken while samples were.
-fn during(check: &str, holds: bool, evidence: String) -> Proof {
+/// A piece of evidence. When it was taken is written down by whoever looked.
+fn observed(check: &str, holds: bool, evidence: String) -> Proof {
     Proof {
-        when: "during".to_owned(),
+        when: String::new(),
         check: check.to_owned(),
         holds,
         evidence,

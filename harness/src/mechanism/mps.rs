@@ -17,7 +17,7 @@
 use gpubench_record::Proof;
 
 use super::host::{Change, DaemonPlace, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, during};
+use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, observed};
 use super::{device_is_cut, exclusive_process, private, prohibited, waived};
 use crate::mechanism::host::ControlError;
 use crate::plan::Availability;
@@ -239,8 +239,8 @@ pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
         absent.copied().collect()
     };
     let mut proofs = vec![match &seen.daemon_clients {
-        None => during(CHECK, false, "there is no daemon".to_owned()),
-        Some(Err(error)) => during(CHECK, false, error.clone()),
+        None => observed(CHECK, false, "there is no daemon".to_owned()),
+        Some(Err(error)) => observed(CHECK, false, error.clone()),
         Some(Ok(listed)) => {
             let missing = missing(listed);
             let evidence = if missing.is_empty() {
@@ -248,7 +248,7 @@ pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
             } else {
                 format!("the daemon lists {listed:?}, without {missing:?}")
             };
-            during(CHECK, missing.is_empty(), evidence)
+            observed(CHECK, missing.is_empty(), evidence)
         }
     }];
     // NVML's numbers can be those of another process namespace, in which case they show nothing.
@@ -258,7 +258,7 @@ pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
         let missing = missing(listed);
         let evidence = format!("NVML lists MPS clients {listed:?}, missing are {missing:?}");
         let check = "NVML lists every tenant as an MPS client";
-        proofs.push(during(check, missing.is_empty(), evidence));
+        proofs.push(observed(check, missing.is_empty(), evidence));
     }
     proofs
 }

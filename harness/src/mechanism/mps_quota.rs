@@ -10,7 +10,7 @@ use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
 use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv};
-use super::{during, memory_cap, mps, program, too_little_for_share};
+use super::{memory_cap, mps, observed, program, too_little_for_share};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
@@ -113,7 +113,7 @@ fn sms(pct: u32, seen: &Seen) -> Proof {
     const CHECK: &str = "the SMs that each tenant sees are its percentage";
     let Some(all) = seen.native_sm_count else {
         let evidence = "nobody has seen the device without the quota".to_owned();
-        return during(CHECK, false, evidence);
+        return observed(CHECK, false, evidence);
     };
     let most = (u64::from(all) * u64::from(pct)).div_ceil(100);
     let told: Vec<Option<u64>> = seen.tenants.iter().map(|t| t.number("sm_count")).collect();
@@ -134,7 +134,7 @@ fn sms(pct: u32, seen: &Seen) -> Proof {
         .collect();
     Proof {
         limiter: holds && most < u64::from(all),
-        ..during(
+        ..observed(
             CHECK,
             holds,
             format!(

@@ -11,7 +11,7 @@ use gpubench_record::Proof;
 
 use super::host::{ControlError, Guard, HostError, mps_control};
 use super::{
-    Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, during, mps, program, waived,
+    Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, mps, observed, program, waived,
 };
 use crate::plan::Availability;
 
@@ -166,7 +166,7 @@ fn apart(seen: &Seen) -> Proof {
     let (mut twice, mut told) = (BTreeSet::new(), Vec::new());
     for tenant in &seen.tenants {
         let Some(sms) = tenant.census.as_ref().filter(|sms| !sms.is_empty()) else {
-            return during(CHECK, false, format!("{} counted no SMs", tenant.name()));
+            return observed(CHECK, false, format!("{} counted no SMs", tenant.name()));
         };
         twice.extend(sms.iter().copied().filter(|sm| !taken.insert(*sm)));
         told.push(format!("{} ran on {}", tenant.name(), sms.len()));
@@ -179,7 +179,7 @@ fn apart(seen: &Seen) -> Proof {
     let holds = twice.is_empty() && (seen.tenants.len() > 1 || leaves_some());
     Proof {
         limiter: holds,
-        ..during(
+        ..observed(
             CHECK,
             holds,
             format!("{}; in common: {twice:?}", told.join(", ")),

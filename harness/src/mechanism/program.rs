@@ -3,7 +3,7 @@
 
 use gpubench_record::Proof;
 
-use super::{Seen, during};
+use super::{Seen, observed};
 
 /// What was seen of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn handed(seen: &Seen) -> Option<Proof> {
         all.join(", ")
     };
     let holds = program.lacking.is_empty() && !program.working.is_empty();
-    Some(during(CHECK, holds, evidence))
+    Some(observed(CHECK, holds, evidence))
 }
 
 /// Whether NVML lists the program in the instance that it was handed, and nowhere else. Nothing
@@ -66,7 +66,7 @@ pub(super) fn in_instance(seen: &Seen) -> Option<Proof> {
         .map(|&(pid, instance)| format!("{pid} in {}", number(instance)))
         .collect();
     let evidence = format!("handed {}, listed: [{}]", number(handed), listed.join(", "));
-    Some(during(CHECK, holds, evidence))
+    Some(observed(CHECK, holds, evidence))
 }
 
 #[cfg(test)]

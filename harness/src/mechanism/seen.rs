@@ -1,4 +1,4 @@
-//! What was looked at while a cell ran: the material of every proof.
+//! What was looked at around a cell: the material of every proof.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use gpubench_record::Condition;
 
 use super::ProgramSeen;
 
-/// What was seen around one cell.
+/// What was seen at one look at a cell.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Condition of the cell.
@@ -28,7 +28,7 @@ pub struct Seen {
     /// Who asked for a context which the mechanism denies them, neighbours or a stranger, by name,
     /// with the `CUresult` of the refusal; none for one that got it.
     pub knocks: Vec<(String, Option<i32>)>,
-    /// Compute mode of the device in the middle of the cell; absent if NVML did not tell.
+    /// Compute mode of the device; absent if NVML did not tell.
     pub compute_mode: Option<String>,
     /// The user's own program; absent where the victim is none.
     pub program: Option<ProgramSeen>,

@@ -18,7 +18,7 @@
 use gpubench_record::Proof;
 
 use super::host::{Change, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, during};
+use super::{Asked, InForce, Mechanism, Seen, Stage, observed};
 use super::{device_is_cut, settings_locked, sharing_is_off, waived};
 use crate::plan::Availability;
 use crate::profile::options::Slice;
@@ -131,7 +131,7 @@ fn prove(seen: &Seen) -> Option<Proof> {
             (false, evidence)
         }
     };
-    Some(during(
+    Some(observed(
         "a context of its own for each tenant",
         holds,
         evidence,

@@ -11,6 +11,8 @@ use gpubench_workloads::log::NO_SPACE;
 use tokio::task::JoinSet;
 
 use super::crew::Crew;
+use super::look::Serving;
+use super::on_device::OnDevice;
 use super::sampler::{Sampled, Sampler, Times};
 use super::{Run, RunError, look};
 use crate::mechanism::{self, Seen};
@@ -61,11 +63,16 @@ pub async fn run(
     };
     let (sampled, failure) = match ready {
         Some(failure) => (Sampled::default(), Some(failure)),
-        None => go(run, crew, cell, &mut results).await?,
+        None => {
+            look_around(run, crew, cell, "before")?;
+            go(run, crew, cell, &mut results).await?
+        }
     };
-    let seen = look::seen(run, crew, cell.condition, &sampled);
+    let serving = Serving::now(crew);
+    let seen = look::seen(run, crew, cell.condition, &sampled.on_device, &serving);
     if failure.is_none() {
-        prove(run, cell, &seen)?;
+        prove(run, cell, "during", &seen)?;
+        look_around(run, crew, cell, "after")?;
     } else if let Some(Err(error)) = &seen.daemon_clients
         && crew.terms().mechanism.is_some()
     {
@@ -115,14 +122,26 @@ fn shut_out(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunEr
     }
 }
 
+/// Looks at the mechanism next to the samples, while the same contexts are open. A program of the
+/// user's comes to the device and leaves it when it likes, and is looked at among the samples only.
+fn look_around(run: &mut Run, crew: &Crew, cell: &Cell, when: &str) -> Result<(), RunError> {
+    if crew.program().is_some() {
+        return Ok(());
+    }
+    let on_device = OnDevice::now(&run.setup.nvml);
+    let seen = look::seen(run, crew, cell.condition, &on_device, &Serving::now(crew));
+    prove(run, cell, when, &seen)
+}
+
 /// Writes down what speaks for and against the mechanism having been in force.
-fn prove(run: &mut Run, cell: &Cell, seen: &Seen) -> Result<(), RunError> {
+fn prove(run: &mut Run, cell: &Cell, when: &str, seen: &Seen) -> Result<(), RunError> {
     let Some(mechanism) = mechanism::find(&cell.mechanism) else {
         return Ok(());
     };
     let asked = run.setup.host.asked();
     let is_set_up = mechanism.stage(&asked).is_some();
-    for proof in mechanism.prove(&asked, seen) {
+    for mut proof in mechanism.prove(&asked, seen) {
+        when.clone_into(&mut proof.when);
         if !proof.holds && is_set_up {
             // What was set up and is not there has failed; what others disturb is in doubt.
             let reason = format!("not in force: {}: {}", proof.check, proof.evidence);

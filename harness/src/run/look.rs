@@ -6,47 +6,68 @@ use gpubench_record::Condition;
 
 use super::Run;
 use super::crew::Crew;
-use super::sampler::Sampled;
+use super::on_device::OnDevice;
 use crate::mechanism::{ProgramSeen, Seen, TenantEnv};
 
-/// Everything that proofs are made of, right after a cell, while its contexts are still open.
-pub fn seen(run: &Run, crew: &Crew, condition: Condition, sampled: &Sampled) -> Seen {
-    let set_up = &crew.terms().set_up;
-    let (services, daemon_clients) = match set_up.servers() {
-        Ok(servers) => {
-            let clients = set_up.clients(&servers);
-            (servers, clients)
+/// Who serves whom, as the mechanism itself tells it while the contexts of a cell are open.
+pub struct Serving {
+    services: Vec<u32>,
+    daemon_clients: Option<Result<Vec<u32>, String>>,
+}
+
+impl Serving {
+    /// Asks.
+    pub fn now(crew: &Crew) -> Self {
+        let set_up = &crew.terms().set_up;
+        match set_up.servers() {
+            Ok(services) => Self {
+                daemon_clients: set_up.clients(&services),
+                services,
+            },
+            Err(error) => Self {
+                services: Vec::new(),
+                daemon_clients: Some(Err(error)),
+            },
         }
-        Err(error) => (Vec::new(), Some(Err(error))),
-    };
+    }
+}
+
+/// Everything that proofs are made of.
+pub fn seen(
+    run: &Run,
+    crew: &Crew,
+    condition: Condition,
+    on_device: &OnDevice,
+    serving: &Serving,
+) -> Seen {
     // Everybody that anybody names: among them are the processes of a program of the user's.
-    let named = [&sampled.listed, &sampled.mps_clients]
+    let named = [&on_device.listed, &on_device.mps_clients]
         .into_iter()
         .flatten();
-    let of_daemon = daemon_clients.iter().flatten();
+    let of_daemon = serving.daemon_clients.iter().flatten();
     let mut named: Vec<u32> = named.chain(of_daemon).flatten().copied().collect();
     named.sort_unstable();
     named.dedup();
     Seen {
         tenants: crew.told(),
-        listed: sampled.listed.clone(),
-        mps_clients: sampled.mps_clients.clone(),
+        listed: on_device.listed.clone(),
+        mps_clients: on_device.mps_clients.clone(),
         knocks: crew.knocks(),
-        compute_mode: sampled.compute_mode.clone(),
+        compute_mode: on_device.compute_mode.clone(),
         native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
-        services,
-        daemon_clients,
+        services: serving.services.clone(),
+        daemon_clients: serving.daemon_clients.clone(),
         program: crew
             .program()
-            .map(|pids| program_seen(crew, pids, &named, sampled)),
+            .map(|pids| program_seen(crew, pids, &named, on_device)),
         ..Seen::new(condition, crew.open_pids(&named))
     }
 }
 
 /// A program of the user's with these processes, as the system and NVML tell of it.
-fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], sampled: &Sampled) -> ProgramSeen {
+fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], on_device: &OnDevice) -> ProgramSeen {
     let of_program = |place: &&(u32, Option<u32>)| pids.contains(&place.0);
-    let instances = sampled.instances.iter().filter(of_program).copied();
+    let instances = on_device.instances.iter().filter(of_program).copied();
     let instances = instances.collect();
     let mut working = pids.clone();
     working.retain(|pid| named.contains(pid));

@@ -12,6 +12,7 @@ mod fault;
 mod hangman;
 mod kernel_log;
 mod look;
+mod on_device;
 mod peaks;
 mod probe;
 mod roll;

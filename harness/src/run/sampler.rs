@@ -10,6 +10,7 @@ use gpubench_record::TelemetryRow;
 use super::RunError;
 use super::clock::RunClock;
 use super::crew::SAMPLER;
+use super::on_device::OnDevice;
 use super::steal::CpuTime;
 use crate::device::Nvml;
 
@@ -18,14 +19,8 @@ use crate::device::Nvml;
 pub struct Sampled {
     /// The readings.
     pub rows: Vec<TelemetryRow>,
-    /// Processes on the device half-way through; absent if NVML did not tell.
-    pub listed: Option<Vec<u32>>,
-    /// The GPU instance of each of them, where the device is cut up.
-    pub instances: Vec<(u32, Option<u32>)>,
-    /// MPS clients half-way through, by process id; absent if NVML did not tell.
-    pub mps_clients: Option<Vec<u32>>,
-    /// Compute mode half-way through; absent if NVML did not tell.
-    pub compute_mode: Option<String>,
+    /// Who was on the device half-way through.
+    pub on_device: OnDevice,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
@@ -114,13 +109,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         }
         look(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
-            let places = nvml.compute_places().ok();
-            out.listed = places
-                .as_ref()
-                .map(|places| places.iter().map(|(pid, _)| *pid).collect());
-            out.instances = places.unwrap_or_default();
-            out.mps_clients = nvml.mps_client_pids().ok();
-            out.compute_mode = nvml.compute_mode().ok().map(str::to_owned);
+            out.on_device = OnDevice::now(nvml);
         }
     }
     if let RunClock::Virtual(device) = clock

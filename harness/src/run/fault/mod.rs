@@ -13,7 +13,8 @@ use std::time::Duration;
 use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
 
 use super::crew::{Crew, name_of};
-use super::sampler::Sampled;
+use super::look::Serving;
+use super::on_device::OnDevice;
 use super::standing::Standing;
 use super::{Observer, Run, RunError, look};
 use strike::Guests;
@@ -153,12 +154,9 @@ async fn one(
 /// Why the mechanism is not in force while everybody of a trial has a context, if it is not.
 fn not_in_force(run: &Run, crew: &Crew, trial: &FaultTrial) -> Option<String> {
     let mechanism = crew.terms().mechanism?;
-    let sampled = Sampled {
-        listed: run.setup.nvml.compute_pids().ok(),
-        mps_clients: run.setup.nvml.mps_client_pids().ok(),
-        ..Sampled::default()
-    };
-    let around = look::seen(run, crew, trial.cell.condition, &sampled);
+    let on_device = OnDevice::now(&run.setup.nvml);
+    let serving = Serving::now(crew);
+    let around = look::seen(run, crew, trial.cell.condition, &on_device, &serving);
     let proofs = mechanism.prove(&run.setup.host.asked(), &around);
     let broken = proofs.into_iter().find(|proof| !proof.holds)?;
     Some(format!(
