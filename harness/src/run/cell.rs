@@ -130,6 +130,10 @@ fn look_around(run: &mut Run, crew: &Crew, cell: &Cell, when: &str) -> Result<()
     }
     let on_device = OnDevice::now(&run.setup.nvml);
     let seen = look::seen(run, crew, cell.condition, &on_device, &Serving::now(crew));
+    // Whoever has died is missed on the device whatever the mechanism; the cell tells of the death.
+    if seen.ours.iter().any(|&pid| !look::lives(pid)) {
+        return Ok(());
+    }
     prove(run, cell, when, &seen)
 }
 

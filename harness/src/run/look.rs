@@ -104,6 +104,17 @@ fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
         .collect()
 }
 
+/// Whether a process is there and has not ended; one whose parent has not asked for its end yet
+/// has ended (`Z` and `X` in proc_pid_stat(5)).
+pub fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything.
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
 /// The files that a process has mapped, each once; absent if the system does not tell.
 pub fn mapped(pid: u32) -> Option<Vec<String>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
@@ -116,8 +127,21 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{lacking, mapped};
+    use super::{lacking, lives, mapped};
     use crate::mechanism::TenantEnv;
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_lives_no_more() -> std::io::Result<()> {
+        assert!(lives(std::process::id()));
+        assert!(!lives(u32::MAX));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn()?;
+        assert!(lives(child.id()));
+        child.kill()?;
+        while lives(child.id()) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.wait().map(drop)
+    }
 
     #[test]
     fn this_very_program_is_mapped_into_itself() {
