@@ -3,8 +3,7 @@
 //! A launch is executed when it is made, its time passes in the model. Launches that are too large
 //! to execute in full are executed on a sample of blocks; what they should have written counts as
 //! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again, and
-//! a sampled one not even in another context or process. One that adds to memory is executed until
-//! its equals together took as much as a launch may, and counts as sampled from then on.
+//! a sampled one not even in another context or process.
 //! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
 
 mod clocking;
@@ -33,7 +32,7 @@ pub use deferred::{
     finish_deferred, finish_deferred_writes, is_owed, owed, owes, repeat_later, store_later,
 };
 
-use execute::{FULL_LANE_INSTRUCTIONS, Outcome, execute, may_sample};
+use execute::{Outcome, execute};
 pub use ledger::Ledger;
 pub use shape::{Shape, blocks_per_sm, check, check_residence};
 
@@ -90,8 +89,6 @@ struct Known {
     sampled: bool,
     /// Executing it again on the same memory would change nothing.
     repeatable: bool,
-    /// Lane-instructions that it took so far, where every execution changes memory by atomics.
-    spent: u64,
     /// It wrote nothing, and touched nothing that others read: there are no stamps to be made
     /// true. A kernel that did not write under a clock that began at zero is taken not to write.
     mute: bool,
@@ -211,9 +208,9 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
     let (known, fault) = match known {
         Some(known) => (known, None),
         None => {
-            let (outcome, is_tellable) = found_out(process, request.function, &key)?;
+            let outcome = found_out(process, request.function, &key)?;
             let fault = outcome.fault.clone();
-            (remember(process, &key, outcome, is_tellable), fault)
+            (remember(process, &key, outcome), fault)
         }
     };
     let fault = fault.or_else(|| execute::planted(device.machine(), shape.grid, shape.block));
@@ -250,21 +247,15 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
     Ok(())
 }
 
-/// What a launch costs and touches: found out before by whoever on this device, or now. The flag
-/// says whether the cost depends on the description of the launch alone.
-fn found_out(
-    process: &Process,
-    function: &FunctionEntry,
-    key: &Key,
-) -> Result<(Outcome, bool), Code> {
+/// What a launch costs and touches: found out before by whoever on this device, or now.
+fn found_out(process: &Process, function: &FunctionEntry, key: &Key) -> Result<Outcome, Code> {
     let launch = ledger::nameless(process, function, key)?;
-    let is_tellable = launch.is_tellable();
     if let Some(outcome) = process.ledger().find(&launch) {
-        return Ok((outcome, is_tellable));
+        return Ok(outcome);
     }
     let outcome = execute(process, function, key, &launch.pointees, &Clocking::Ideal)?;
     process.ledger().keep(&launch, &outcome);
-    Ok((outcome, is_tellable))
+    Ok(outcome)
 }
 
 fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
@@ -306,18 +297,8 @@ fn recall(process: &Process, key: &Key) -> Option<Known> {
     (known.repeatable && unchanged).then_some(known)
 }
 
-fn remember(process: &Process, key: &Key, outcome: Outcome, is_tellable: bool) -> Known {
+fn remember(process: &Process, key: &Key, outcome: Outcome) -> Known {
     let mut tables = process.tables();
-    // An equal launch that adds to memory is never a repetition, but it costs the same each time:
-    // what all of them took is held against the limit of one.
-    let adds = outcome.uses_atomics && is_tellable && !outcome.open && !outcome.printed;
-    let before = tables
-        .launches
-        .known
-        .get(key)
-        .map_or(0, |known| known.spent);
-    let spent = if adds { before + outcome.lanes } else { 0 };
-    let is_known = spent > FULL_LANE_INSTRUCTIONS && may_sample(process);
     for (&start, &extent) in outcome.writes.iter().zip(&outcome.extents) {
         let version = |tables: &Tables| tables.allocations.get(&start).map_or(0, |a| a.version);
         let before = version(&tables);
@@ -353,8 +334,7 @@ fn remember(process: &Process, key: &Key, outcome: Outcome, is_tellable: bool) -
         extents: outcome.extents.clone(),
         pinned: outcome.pinned.clone(),
         mute: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
-        sampled: outcome.sampled || is_known,
-        spent,
+        sampled: outcome.sampled,
         repeatable: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
     };
     // A program that never repeats itself must not fill the host's memory.

@@ -15,7 +15,6 @@ use gpubench_virtual_gpu::session::{Session, TimeMode};
 
 use driver_support::{Error, OneDevice, alloc, function, launch, ok};
 
-const ADD: &str = include_str!("../../../kernels/ptx/atomic_add.ptx");
 const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
 const SPIN: &str = include_str!("../../../kernels/ptx/spin.ptx");
 const TRACE: &str = include_str!("../../../kernels/ptx/block_trace.ptx");
@@ -92,66 +91,6 @@ fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
         // SAFETY: a buffer of that size.
         let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes) };
         assert_eq!(read, 801);
-        Ok(())
-    })
-}
-
-/// Each of them adds to memory, so that none repeats another; what all of them took together
-/// decides when the next is known well enough.
-#[test]
-fn launches_that_add_are_executed_until_they_took_as_much_as_one_may() -> Result<(), Error> {
-    with_context(|| {
-        let add = function(ADD, "atomic_add")?;
-        let (slots, iterations, threads) = (1024, 20, 16 * 256);
-        let words = alloc(4 * slots)?;
-        let mut back = vec![0u32; slots];
-        let (mut start, mut end): (Handle, Handle) = (null_mut(), null_mut());
-        let mut run = |times: usize, iterations: u64| -> Result<(f32, i32, u64), Error> {
-            let mut milliseconds = 0.0f32;
-            let mask = slots as u64 - 1;
-            // SAFETY: valid places and handles, and a buffer of that size.
-            unsafe {
-                ok(cuEventCreate(&raw mut start, 0))?;
-                ok(cuEventCreate(&raw mut end, 0))?;
-                ok(cuCtxSynchronize())?;
-                ok(cuEventRecord(start, null_mut()))?;
-                for _ in 0..times {
-                    ok(launch(add, 16, 256, &mut [words, mask, iterations]))?;
-                }
-                ok(cuEventRecord(end, null_mut()))?;
-                ok(cuEventSynchronize(end))?;
-                ok(cuEventElapsedTime(&raw mut milliseconds, start, end))?;
-                let read = cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), words, 4 * slots);
-                let sum = back.iter().map(|&word| u64::from(word)).sum();
-                Ok((milliseconds, read, sum))
-            }
-        };
-        let clear = || {
-            // SAFETY: a buffer of that size.
-            ok(unsafe { cuMemsetD32_v2(words, 0, slots) })
-        };
-        clear()?;
-        let (_, read, sum) = run(3, iterations)?;
-        assert_eq!(
-            (read, sum),
-            (0, 3 * threads * iterations),
-            "each was executed"
-        );
-        let (before, read, sum) = run(1, iterations)?;
-        assert_eq!((read, sum), (0, 4 * threads * iterations));
-        let (_, read, _) = run(40, iterations)?;
-        assert_eq!(read, 801, "nobody added all that");
-        clear()?;
-        let (after, read, _) = run(1, iterations)?;
-        assert_eq!(read, 801, "known, and not executed");
-        assert_eq!(after, before, "and takes what it took");
-        clear()?;
-        let (_, read, sum) = run(1, iterations + 1)?;
-        assert_eq!(
-            (read, sum),
-            (0, threads * (iterations + 1)),
-            "another launch"
-        );
         Ok(())
     })
 }

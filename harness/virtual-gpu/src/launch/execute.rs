@@ -20,7 +20,7 @@ use crate::ptx::{
 /// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
 /// generator repeats one launch thousands of times and reads nothing; a check is made to stay
 /// below.
-pub const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
+const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
 
 /// Launches of no more blocks than this have no sample that would be smaller.
 const SAMPLED_BLOCKS: u64 = 8;
@@ -54,8 +54,6 @@ pub struct Outcome {
     pub pinned: Vec<Range<usize>>,
     /// Only some of its blocks were executed.
     pub sampled: bool,
-    /// Lane-instructions of all its blocks.
-    pub lanes: u64,
     /// Atomics ran.
     pub uses_atomics: bool,
     /// It touched memory that others than this process's calls read and write.
@@ -153,7 +151,6 @@ pub fn execute(
         extents,
         pinned,
         sampled,
-        lanes: execution.counts.lanes(),
         uses_atomics,
         open,
         printed: !execution.printed.is_empty(),
@@ -424,7 +421,7 @@ fn tlb_pages(machine: &Machine) -> u32 {
 
 /// Whether launches may be sampled at all: in virtual time, whose programs are load generators, and
 /// in wall time where the process says that it is one.
-pub fn may_sample(process: &Process) -> bool {
+fn may_sample(process: &Process) -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     process.device.is_virtual_time()
         || *ASKED

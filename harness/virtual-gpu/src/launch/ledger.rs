@@ -6,7 +6,7 @@
 //! nowhere by what they load, and that touch nothing but what their arguments point to: then equal
 //! names mean equal costs, whoever was first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write as _};
@@ -89,14 +89,6 @@ pub fn nameless(process: &Process, function: &FunctionEntry, key: &Key) -> Resul
     })
 }
 
-impl Nameless {
-    /// Whether what the launch costs depends on its description alone.
-    #[must_use]
-    pub fn is_tellable(&self) -> bool {
-        self.name.is_some()
-    }
-}
-
 /// One line: a cost, and which of the pointees are read and written.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
@@ -112,8 +104,6 @@ pub struct Ledger {
     path: PathBuf,
     read_to: u64,
     lines: HashMap<String, Line>,
-    /// Launches that were executed in full here: nobody finds them sampled.
-    in_full: HashSet<String>,
 }
 
 impl Ledger {
@@ -124,16 +114,12 @@ impl Ledger {
             path: dir.join(FILE),
             read_to: 0,
             lines: HashMap::new(),
-            in_full: HashSet::new(),
         }
     }
 
     /// What an equal launch was found to cost, as if it had been executed here.
     pub fn find(&mut self, launch: &Nameless) -> Option<Outcome> {
         let name = launch.name.as_ref()?;
-        if self.in_full.contains(name) {
-            return None;
-        }
         if !self.lines.contains_key(name) {
             // A ledger that cannot be read costs time, nothing else: the launch is executed.
             let _ = self.read_on();
@@ -153,7 +139,6 @@ impl Ledger {
             reads,
             writes,
             sampled: true,
-            lanes: 0,
             uses_atomics: false,
             open: false,
             printed: false,
@@ -164,11 +149,6 @@ impl Ledger {
     /// Keeps what a launch was found to cost, if others can use it.
     pub fn keep(&mut self, launch: &Nameless, outcome: &Outcome) {
         let Some(name) = &launch.name else { return };
-        if outcome.sampled {
-            self.in_full.remove(name);
-        } else if self.in_full.len() < LINES_MAX {
-            self.in_full.insert(name.clone());
-        }
         if !outcome.sampled || outcome.open || outcome.fault.is_some() {
             return;
         }
@@ -306,7 +286,6 @@ mod tests {
             extents: vec![(0, 128)],
             pinned: Vec::new(),
             sampled: true,
-            lanes: 1,
             uses_atomics: false,
             open: false,
             printed: false,
