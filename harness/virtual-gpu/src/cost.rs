@@ -77,12 +77,11 @@ const TENSOR_TAIL_CYCLES: u32 = 16;
 #[must_use]
 pub fn cycle_model(machine: &Machine) -> CycleModel {
     let mut model = CycleModel {
-        clock_mhz: machine.gpu.sm_clock_mhz,
+        clock_mhz: machine.sm_clock_mhz(),
         ..CycleModel::default()
     };
-    let cycles = |ns: u64| {
-        u32::try_from(ns * u64::from(machine.gpu.sm_clock_mhz) / 1000).unwrap_or(u32::MAX)
-    };
+    let cycles =
+        |ns: u64| u32::try_from(ns * u64::from(machine.sm_clock_mhz()) / 1000).unwrap_or(u32::MAX);
     // A dependent load is timed as an L2 hit; what misses costs bandwidth, counted apart.
     let latency = cycles(machine.memory.l2_latency_ns);
     model.latency_cycles[Class::LoadGlobal as usize] = latency;
@@ -102,7 +101,7 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
 pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
     let gpu = &machine.gpu;
     let sms = f64::from(gpu.sm_count);
-    let clock_ghz = f64::from(gpu.sm_clock_mhz) / 1000.0;
+    let clock_ghz = f64::from(machine.sm_clock_mhz()) / 1000.0;
     let blocks = shape.blocks.max(1);
     // The SM with the most blocks decides; an even spread is what the block scheduler aims at.
     let sm_blocks = blocks.div_ceil(u64::from(part.sm_count.max(1)));

@@ -12,10 +12,10 @@ use gpubench_virtual_gpu::abi::nvml::mig::types::{
     GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
 };
 use gpubench_virtual_gpu::abi::nvml::types::{
-    AccountingStats, Bar1Memory, EccErrorCounts, EventData, FieldValue, Memory, MemoryV2, PciInfo,
-    PciInfoExt, ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1,
-    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Temperature,
-    Utilization, Uuid, ViolationTime, version_of,
+    AccountingStats, Bar1Memory, ConfComputeSystemState, EccErrorCounts, EventData, FieldValue,
+    Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList, ProcessInfo,
+    ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo,
+    Temperature, Utilization, Uuid, ViolationTime, version_of,
 };
 
 macro_rules! layouts {
@@ -49,6 +49,7 @@ layouts! {
     ProcessUtilizationInfo: 40 .pid 8 .ofa_util 32;
     ProcessesUtilizationInfo: 24 .last_seen_us 8 .processes 16;
     Temperature: 12 .temperature 8;
+    ConfComputeSystemState: 12 .feature 4 .devtools 8;
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;

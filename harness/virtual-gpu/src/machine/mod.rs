@@ -1,6 +1,7 @@
 //! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
 
 mod chip;
+mod circumstances;
 mod mig;
 mod sharing;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Rules;
 pub use chip::{Gpu, Memory};
+pub use circumstances::{Circumstances, Virtualization};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
 
@@ -77,6 +79,9 @@ pub struct Machine {
     /// MIG; absent where the chip has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<Mig>,
+    /// What stands around the GPU.
+    #[serde(default)]
+    pub circumstances: Circumstances,
     /// Planted defects.
     #[serde(default)]
     pub defects: Defects,
@@ -339,6 +344,7 @@ impl Machine {
             );
         }
         self.check_mig(path)?;
+        self.check_circumstances(path)?;
         self.check_sharing(path)
     }
 

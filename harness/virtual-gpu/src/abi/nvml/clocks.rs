@@ -1,8 +1,8 @@
 //! Clocks, performance state, and why clocks are held back.
 //!
-//! The model's clocks stand where the machine file puts them: nobody can set them, so there is one
-//! supported clock of each kind. The power cap alone slows the SMs down; there is no heat that
-//! would, and no brake.
+//! The model's clocks stand where the machine file puts them: nobody can set them, so that the
+//! supported ones are the highest and, if application clocks were set before, that one.
+//! The power cap alone slows the SMs down; there is no heat that would, and no brake.
 #![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
@@ -23,20 +23,22 @@ const MEMORY: u32 = 2;
 const VIDEO: u32 = 3;
 /// `nvmlClocksEventReasonGpuIdle`: nothing runs.
 const REASON_IDLE: u64 = 1;
+/// `nvmlClocksEventReasonApplicationsClocksSetting`: somebody has set the clocks lower.
+const REASON_SET: u64 = 2;
 /// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
 const REASON_SW_POWER_CAP: u64 = 4;
 
 entries! {
     fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, true, mhz)
+        put_clock(handle, kind, Which::Now, mhz)
     }
 
     fn nvmlDeviceGetMaxClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, false, mhz)
+        put_clock(handle, kind, Which::Greatest, mhz)
     }
 
     fn nvmlDeviceGetApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, false, mhz)
+        put_clock(handle, kind, Which::Application, mhz)
     }
 
     fn nvmlDeviceGetDefaultApplicationsClock(
@@ -44,14 +46,15 @@ entries! {
         kind: c_uint,
         mhz: *mut c_uint,
     ) {
-        put_clock(handle, kind, false, mhz)
+        put_clock(handle, kind, Which::Greatest, mhz)
     }
 
     fn nvmlDeviceGetClock(handle: DeviceHandle, kind: c_uint, id: c_uint, mhz: *mut c_uint) {
         match id {
-            // NVML_CLOCK_ID_CURRENT, then APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
-            0 => put_clock(handle, kind, true, mhz),
-            1 | 2 => put_clock(handle, kind, false, mhz),
+            // NVML_CLOCK_ID_CURRENT, APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
+            0 => put_clock(handle, kind, Which::Now, mhz),
+            1 => put_clock(handle, kind, Which::Application, mhz),
+            2 => put_clock(handle, kind, Which::Greatest, mhz),
             // CUSTOMER_BOOST_MAX: no vendor of boards has set one.
             3 => Err(not_here(handle)),
             _ => Err(returns::INVALID_ARGUMENT),
@@ -77,7 +80,7 @@ entries! {
         count: *mut c_uint,
         mhz: *mut c_uint,
     ) {
-        put_one(device(handle)?.machine().gpu.memory_clock_mhz, count, mhz)
+        put_list(&[device(handle)?.machine().gpu.memory_clock_mhz], count, mhz)
     }
 
     fn nvmlDeviceGetSupportedGraphicsClocks(
@@ -87,11 +90,13 @@ entries! {
         mhz: *mut c_uint,
     ) {
         let device = device(handle)?;
-        let gpu = &device.machine().gpu;
-        if memory_mhz != gpu.memory_clock_mhz {
+        let machine = device.machine();
+        if memory_mhz != machine.gpu.memory_clock_mhz {
             return Err(returns::NOT_FOUND);
         }
-        put_one(gpu.sm_clock_mhz, count, mhz)
+        let all = [machine.gpu.sm_clock_mhz, machine.sm_clock_mhz()];
+        let differ = all[0] != all[1];
+        put_list(&all[..1 + usize::from(differ)], count, mhz)
     }
 }
 
@@ -114,29 +119,46 @@ figures! {
     }
 
     fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
-        Ok(REASON_IDLE | REASON_SW_POWER_CAP)
+        Ok(REASON_IDLE | REASON_SET | REASON_SW_POWER_CAP)
     }
 
     fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
-        Ok(REASON_IDLE | REASON_SW_POWER_CAP)
+        Ok(REASON_IDLE | REASON_SET | REASON_SW_POWER_CAP)
     }
 }
 
-fn clock_mhz(machine: &Machine, kind: u32) -> Result<u32, Return> {
+/// Which clock of a kind is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// That of this instant.
+    Now,
+    /// The one set for applications.
+    Application,
+    /// The highest, which is also what applications have by default.
+    Greatest,
+}
+
+fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> {
     match kind {
-        GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
+        GRAPHICS | SM if which == Which::Greatest => Ok(machine.gpu.sm_clock_mhz),
+        GRAPHICS | SM => Ok(machine.sm_clock_mhz()),
         MEMORY => Ok(machine.gpu.memory_clock_mhz),
         VIDEO => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
 }
 
-/// Stores a clock: that of this instant, or the highest.
-fn put_clock(handle: DeviceHandle, kind: u32, now: bool, mhz: *mut c_uint) -> Result<(), Return> {
+/// Stores a clock.
+fn put_clock(
+    handle: DeviceHandle,
+    kind: u32,
+    which: Which,
+    mhz: *mut c_uint,
+) -> Result<(), Return> {
     let device = device(handle)?;
     check_place(mhz)?;
-    let mut found = clock_mhz(device.machine(), kind)?;
-    if now && matches!(kind, GRAPHICS | SM) {
+    let mut found = clock_mhz(device.machine(), kind, which)?;
+    if which == Which::Now && matches!(kind, GRAPHICS | SM) {
         catch_up(&device)?;
         let clock = device.shared().read(|state| state.clock)?;
         found = (u64::from(found) * clock / ONE) as u32;
@@ -170,20 +192,21 @@ fn not_here(handle: DeviceHandle) -> Return {
     device(handle).err().unwrap_or(returns::NOT_SUPPORTED)
 }
 
-/// Fills a list that has one element.
-fn put_one(value: u32, count: *mut c_uint, to: *mut c_uint) -> Result<(), Return> {
+/// Fills a list, or says how long it is.
+fn put_list(all: &[u32], count: *mut c_uint, to: *mut c_uint) -> Result<(), Return> {
     // SAFETY: the caller's place, checked for null.
-    let room = unsafe { take(count)? };
-    if room > 0 {
-        check_place(to)?;
-    }
+    let room = unsafe { take(count)? } as usize;
     // SAFETY: as above.
-    unsafe { put(count, 1)? };
-    if room == 0 {
+    unsafe { put(count, all.len() as c_uint)? };
+    if room < all.len() {
         return Err(returns::INSUFFICIENT_SIZE);
     }
-    // SAFETY: the caller's array has room for one element at least.
-    unsafe { put(to, value) }
+    check_place(to)?;
+    for (at, value) in all.iter().enumerate() {
+        // SAFETY: the caller's array has room for so many.
+        unsafe { put(to.add(at), *value)? };
+    }
+    Ok(())
 }
 
 fn reasons(device: &Device) -> Result<u64, Return> {
@@ -194,9 +217,12 @@ fn reasons(device: &Device) -> Result<u64, Return> {
         let copying = state.instances.live().iter().any(copies);
         (kernels || copying, kernels && state.clock < ONE)
     })?;
+    let machine = device.machine();
+    let set = machine.sm_clock_mhz() < machine.gpu.sm_clock_mhz;
     Ok(match (busy, capped) {
         (false, _) => REASON_IDLE,
         (true, true) => REASON_SW_POWER_CAP,
+        (true, false) if set => REASON_SET,
         (true, false) => 0,
     })
 }

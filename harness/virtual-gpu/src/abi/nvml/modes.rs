@@ -23,9 +23,8 @@ figures! {
         Ok(0)
     }
 
-    fn nvmlDeviceGetVirtualizationMode(_) -> u32 {
-        // NVML_GPU_VIRTUALIZATION_MODE_NONE: no hypervisor stands between.
-        Ok(0)
+    fn nvmlDeviceGetVirtualizationMode(device) -> u32 {
+        Ok(device.machine().circumstances.virtualization as u32)
     }
 }
 

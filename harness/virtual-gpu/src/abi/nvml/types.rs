@@ -202,6 +202,15 @@ pub struct Temperature {
     pub temperature: i32,
 }
 
+/// `nvmlConfComputeSystemState_t`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct ConfComputeSystemState {
+    pub environment: u32,
+    pub feature: u32,
+    pub devtools: u32,
+}
+
 /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian machines.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
