@@ -11,6 +11,7 @@ use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, punctuality};
 use serde_json::{Value, json};
 
 use super::bench::Bench;
+use super::clocks::Clocks;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
 use super::examine::{Achieved, Spread, examine};
 use super::host;
@@ -58,6 +59,7 @@ struct Findings {
     timer: Vec<(&'static str, Result<Punctuality, String>)>,
     verified: Vec<(String, String)>,
     achieved: Vec<Achieved>,
+    clocks: Result<Clocks, String>,
     /// Spread of equal measurements, and the blocks of the profile.
     spread: Result<Spread, String>,
     /// Of what the tenant that looked had a context.
@@ -100,6 +102,7 @@ impl Findings {
                 }
                 self.verified = found.verified;
                 self.achieved = found.achieved;
+                self.clocks = found.clocks;
                 self.spread = found.spread;
                 None
             }
@@ -128,6 +131,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         timer: Vec::new(),
         verified: Vec::new(),
         achieved: Vec::new(),
+        clocks: Err("nobody looked".to_owned()),
         spread: Err("there is no device".to_owned()),
         looked_at: WHOLE_DEVICE,
         blocks: profile.blocks.max,
@@ -228,6 +232,10 @@ fn as_json(findings: &Findings) -> Value {
         "noise": findings.noise,
         "timer_lateness_at_1_khz": timer,
         "achieved": achieved,
+        "clocks": match &findings.clocks {
+            Ok(clocks) => clocks.as_json(),
+            Err(reason) => json!({ "verdict": "unknown", "told": reason }),
+        },
         "detectable_effect": effect,
         "kernels": verified,
     })
@@ -321,6 +329,10 @@ fn as_text(findings: &Findings) -> String {
         ];
         out.push('\n');
         out.push_str(&table(header, &rows));
+    }
+    match &findings.clocks {
+        Ok(clocks) => out.push_str(&format!("\n{}\n", clocks.as_text())),
+        Err(reason) => out.push_str(&format!("\nSM clock under full load: unknown ({reason})\n")),
     }
     out.push_str(&effect_line(findings));
     if !findings.verified.is_empty() {

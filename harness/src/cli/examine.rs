@@ -2,18 +2,21 @@
 //! kernels, rates to hold against the device's peak, and how far equal measurements differ.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench_record::wire::Participants;
-use gpubench_record::{DeviceIdentity, FromTenant, LoadSpec, ToTenant, WorkloadSpec};
+use gpubench_record::{DeviceIdentity, FromTenant, LoadSpec, TelemetryRow, ToTenant, WorkloadSpec};
 use gpubench_workloads::log::read_log;
 
 use super::bench::Bench;
+use super::clocks::Clocks;
 use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
 use crate::profile::Profile;
+use crate::run::sampler::{Sampled, Sampler, Times};
 use crate::run::{RunClock, participants_of};
 use crate::tenant::{Spawner, Tenant};
 
@@ -26,6 +29,9 @@ const PAIRS: u32 = 8;
 /// Parts of one of them. Short, so that `doctor` is quick; longer cells differ less.
 const WARMUP_NS: u64 = 30_000_000;
 const LOOP_NS: u64 = 150_000_000;
+/// The workload beside which the clocks are looked at, and how often.
+const FULL_LOAD: &str = "fma-hog";
+const LOOK_NS: u64 = 10_000_000;
 /// The victim whose rate is measured twice.
 const VICTIM: &str = "compute";
 
@@ -37,6 +43,8 @@ pub struct Examined {
     pub verified: Vec<(String, String)>,
     /// Rates of the whole device.
     pub achieved: Vec<Achieved>,
+    /// Clocks under full load, or why they are not known.
+    pub clocks: Result<Clocks, String>,
     /// How far equal measurements differ, or why that is not known.
     pub spread: Result<Spread, String>,
 }
@@ -122,14 +130,24 @@ async fn look(
         }
     }
     let achieved = achieved(probe, &bench.nvml(), profile.service.ns).await;
+    let clocks = clocks(probe, &bench.nvml(), profile.service.ns).await;
     let spread = spread(probe, profile).await;
     probe.ask(&ToTenant::Close).await.map_err(|e| nothing(&e))?;
     Ok(Examined {
         identity,
         verified,
         achieved,
+        clocks,
         spread,
     })
+}
+
+/// The clocks beside a loop that keeps every SM at work.
+async fn clocks(probe: &mut Probe, nvml: &Arc<Nvml>, service_ns: u64) -> Result<Clocks, String> {
+    let found = probe.calibrate(FULL_LOAD, 1.0, LONGER * service_ns).await?;
+    let folder = Scratch::new()?;
+    probe.prepare(&found, &folder.0.join("clocks")).await?;
+    Clocks::seen(nvml, &probe.go(Some(nvml)).await?)
 }
 
 /// The full-device canaries of memory and arithmetic.
@@ -138,7 +156,7 @@ async fn achieved(probe: &mut Probe, nvml: &Nvml, service_ns: u64) -> Vec<Achiev
     let mut out = Vec::new();
     for (name, workload, peak_per_s, unit) in [
         ("copy", "dram-copy", nvml.memory_peak_bytes_per_s(), "bytes"),
-        ("FMA", "fma-hog", nvml.fp32_peak_flops_per_s(), "operations"),
+        ("FMA", FULL_LOAD, nvml.fp32_peak_flops_per_s(), "operations"),
     ] {
         let found = probe.calibrate(workload, 1.0, LONGER * service_ns).await;
         out.push(Achieved {
@@ -196,11 +214,12 @@ impl Probe {
         self.clock
             .expect(self.participants.issuer)
             .map_err(|e| told(&e))?;
-        if matches!(message, ToTenant::Go { .. }) {
-            self.clock
-                .expect(self.participants.reaper)
-                .map_err(|e| told(&e))?;
-        }
+        self.exchange(message).await
+    }
+
+    /// Tells the tenant, whose participants are announced, and waits for its answer.
+    async fn exchange(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
         self.tenant.send(message).await.map_err(|e| told(&e))?;
         let answer = self.tenant.receive("looking", ANSWER).await;
         // One that answered without touching the device never joined.
@@ -238,6 +257,41 @@ impl Probe {
 
     /// One closed loop; its rate.
     async fn closed_loop(&mut self, found: &Found, log: PathBuf) -> Result<f64, String> {
+        self.prepare(found, &log).await?;
+        self.go(None).await?;
+        let contents = read_log(&log).map_err(|error| error.to_string())?;
+        closed_rate_per_s(&contents.rows).ok_or_else(|| {
+            let ms = LOOP_NS / 1_000_000;
+            format!("a closed loop of {ms} ms completed too few requests for a rate")
+        })
+    }
+
+    /// Has the tenant do what it prepared; what NVML told meanwhile, if it was to be asked.
+    async fn go(&mut self, asked: Option<&Arc<Nvml>>) -> Result<Vec<TelemetryRow>, String> {
+        // All are announced before any begins, or time would go on without the others.
+        for id in [self.participants.issuer, self.participants.reaper] {
+            self.clock.expect(id).map_err(|error| error.to_string())?;
+        }
+        let t0_ns = self.clock.start_ns();
+        let times = Times {
+            t0_ns: t0_ns + WARMUP_NS,
+            length_ns: LOOP_NS,
+            period_ns: LOOK_NS,
+        };
+        let sampler = asked.map(|nvml| Sampler::start(&self.clock, nvml, "doctor", times));
+        let answer = self.exchange(&ToTenant::Go { t0_ns }).await;
+        let sampled = match sampler {
+            Some(sampler) => sampler.map_err(|error| error.to_string())?.finish(),
+            None => Sampled::default(),
+        };
+        match (answer?, sampled.failure) {
+            (FromTenant::Done { .. }, None) => Ok(sampled.rows),
+            (FromTenant::Done { .. }, Some(failure)) => Err(failure),
+            (other, _) => Err(format!("a closed loop was answered with {other:?}")),
+        }
+    }
+
+    async fn prepare(&mut self, found: &Found, log: &Path) -> Result<(), String> {
         let closed_end_ns = WARMUP_NS + LOOP_NS;
         let seconds = closed_end_ns as f64 / 1e9;
         let load = LoadSpec::Victim {
@@ -259,17 +313,7 @@ impl Probe {
             capacity_rows: (found.rate_per_s * seconds * 2.0) as u64 + 4096,
             cpu: None,
         };
-        self.ask(&message).await?;
-        let t0_ns = self.clock.start_ns();
-        match self.ask(&ToTenant::Go { t0_ns }).await? {
-            FromTenant::Done { .. } => {}
-            other => return Err(format!("a closed loop was answered with {other:?}")),
-        }
-        let contents = read_log(&log).map_err(|error| error.to_string())?;
-        closed_rate_per_s(&contents.rows).ok_or_else(|| {
-            let ms = LOOP_NS / 1_000_000;
-            format!("a closed loop of {ms} ms completed too few requests for a rate")
-        })
+        self.ask(&message).await.map(|_| ())
     }
 }
 

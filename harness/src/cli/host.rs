@@ -11,7 +11,7 @@ use super::device::DeviceSelector;
 use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
 use crate::device::{Nvml, nvml};
 use crate::error::ExpectedError;
-use crate::mechanism::facts::Label;
+use crate::mechanism::labels::Label;
 use crate::mechanism::{self, Asked, HostFacts, Said};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;

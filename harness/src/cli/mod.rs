@@ -8,6 +8,7 @@ pub mod bench;
 mod calibration;
 mod catalogue_rows;
 pub mod cleanup;
+mod clocks;
 pub mod common;
 pub mod device;
 pub mod doctor;

@@ -5,7 +5,7 @@ pub mod identity;
 pub mod lock;
 pub mod mig;
 pub mod nvml;
-mod settings;
+pub mod settings;
 pub mod virtual_gpu;
 
 pub use nvml::{Nvml, Reading};

@@ -1,7 +1,7 @@
 //! Settings of the device that a mechanism may have to change, and the facts that decide whether
 //! one can run. Reading needs no rights; writing does.
 
-use nvml_wrapper::enum_wrappers::device::ComputeMode;
+use nvml_wrapper::enum_wrappers::device::{Clock, ComputeMode};
 use nvml_wrapper::error::NvmlError;
 
 use super::nvml::Nvml;
@@ -14,7 +14,31 @@ const MODES: [(ComputeMode, &str); 4] = [
     (ComputeMode::ExclusiveProcess, "EXCLUSIVE_PROCESS"),
 ];
 
+/// What NVML tells of the SMs' clock beside where it stands; absent what it does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SmClocks {
+    /// The greatest that the device has.
+    pub greatest_mhz: Option<u32>,
+    /// What applications get.
+    pub application_mhz: Option<u32>,
+    /// What they get if nobody sets anything.
+    pub default_mhz: Option<u32>,
+}
+
 impl Nvml {
+    /// Settings of the SMs' clock.
+    #[must_use]
+    pub fn sm_clocks(&self) -> SmClocks {
+        let Ok(device) = self.device() else {
+            return SmClocks::default();
+        };
+        SmClocks {
+            greatest_mhz: device.max_clock_info(Clock::SM).ok(),
+            application_mhz: device.applications_clock(Clock::SM).ok(),
+            default_mhz: device.default_applications_clock(Clock::SM).ok(),
+        }
+    }
+
     /// Which processes may have a context, by the vendor's word.
     ///
     /// # Errors

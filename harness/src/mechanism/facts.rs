@@ -8,10 +8,11 @@ use super::control_groups::ControlGroups;
 use super::elf;
 use super::host::command::on_path;
 use super::host::mps_control;
+use super::labels::{self, Label};
 use crate::device::Nvml;
 use crate::device::mig::{Instance, InstanceProfile};
 
-/// Where HAMi puts its library.
+/// Where HAMi puts its library (Project-HAMi/HAMi, `server.go`).
 const HAMI_INSTALLED: &str = "/usr/local/vgpu/libvgpu.so";
 
 /// The host and its device, as far as mechanisms ask.
@@ -70,15 +71,6 @@ pub struct HamiLibrary {
     pub hash: String,
     /// Why it would limit nothing, as far as its file tells.
     pub problem: Option<String>,
-}
-
-/// Something detected and named, and not set up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Label {
-    /// What: `virtualization`, `agent`...
-    pub what: &'static str,
-    /// What was seen.
-    pub seen: String,
 }
 
 /// What the user said that bears on the facts.
@@ -144,7 +136,7 @@ impl HostFacts {
             allow_reconfigure: said.allow_reconfigure,
             may_change_settings: said.may_change_settings,
             holders: nvml.compute_pids().unwrap_or_default(),
-            labels: labels(nvml),
+            labels: labels::of(nvml),
         }
     }
 }
@@ -200,58 +192,4 @@ fn limits_nothing(path: &Path, bytes: &[u8]) -> Option<String> {
         .filter(|hook| !names.contains(*hook))
         .collect();
     (!missing.is_empty()).then(|| format!("it does not hook {}", missing.join(", ")))
-}
-
-/// Agents that hold a GPU open for its counters, by the name of their process. They keep MIG
-/// instances from being destroyed, and their polling keeps a GPU awake.
-const AGENTS: [&str; 5] = [
-    "nv-hostengine",
-    "dcgm-exporter",
-    "nvidia-persiste",
-    "nvsm_core",
-    "nvidia-device-p",
-];
-
-fn labels(nvml: &Nvml) -> Vec<Label> {
-    let mut labels = Vec::new();
-    let mut put = |what, seen: String| labels.push(Label { what, seen });
-    if let Ok(device) = nvml.device()
-        && let Ok(mode) = device.virtualization_mode()
-    {
-        let mode = format!("{mode:?}");
-        if mode != "None" {
-            put("virtualization", mode);
-        }
-    }
-    if nvml.confidential().is_ok_and(|on| on) {
-        let seen = "on: transfers are encrypted, and some ways to share are off";
-        put("confidential computing", seen.to_owned());
-    }
-    if let Ok(entries) = std::fs::read_dir("/proc") {
-        for entry in entries.flatten() {
-            let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            let known = AGENTS.iter().any(|agent| comm.trim() == *agent);
-            if known {
-                let pid = entry.file_name().to_string_lossy().into_owned();
-                put("agent", format!("{} (process {pid})", comm.trim()));
-            }
-        }
-    }
-    if let Ok(pids) = nvml.compute_pids()
-        && !pids.is_empty()
-    {
-        put("processes", format!("on the device already: {pids:?}"));
-    }
-    if let Ok(Some(mode)) = nvml.mig_mode()
-        && mode.current != mode.pending
-    {
-        let on = |on: bool| if on { "on" } else { "off" };
-        let seen = format!(
-            "{}, and {} after a reset",
-            on(mode.current),
-            on(mode.pending)
-        );
-        put("MIG mode", seen);
-    }
-    labels
 }

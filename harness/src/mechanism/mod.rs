@@ -13,6 +13,7 @@ mod green_context;
 mod hami;
 pub mod host;
 mod in_force;
+pub mod labels;
 mod memory_cap;
 mod mig;
 mod mig_layout;

@@ -16,7 +16,7 @@ mod on_device;
 mod peaks;
 mod probe;
 mod roll;
-mod sampler;
+pub mod sampler;
 mod standing;
 mod steal;
 mod xids;

@@ -1,0 +1,181 @@
+//! Circumstances that are detected and named, and neither set up nor scored: hypervisors,
+//! confidential computing, agents that hold the GPU, processes that are on it already, a MIG mode
+//! that waits for a reset.
+
+use std::path::Path;
+
+use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
+use serde::Serialize;
+
+use crate::device::Nvml;
+use crate::device::mig::MigMode;
+
+/// Something detected and named, and not set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// What: `virtualization`, `agent`...
+    pub what: &'static str,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// Agents that hold a GPU open for its counters, by the name of their process, of which the kernel
+/// keeps 15 characters (prctl(2), `PR_SET_NAME`). They keep MIG instances from being destroyed, and
+/// their polling keeps a GPU awake: NVIDIA/DCGM issues 95 and 276, NVIDIA/mig-parted issue 181.
+const AGENTS: [&str; 5] = [
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nvidia-persiste",
+    "nvsm_core",
+    "nvidia-device-p",
+];
+
+/// Everything that stands around a device. What is not told is not there.
+pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
+    let mode = nvml
+        .device()
+        .and_then(|device| device.virtualization_mode());
+    let seen = [
+        mode.ok().and_then(virtualization),
+        nvml.confidential().ok().and_then(confidential),
+        nvml.compute_pids().ok().and_then(|pids| processes(&pids)),
+        nvml.mig_mode().ok().flatten().and_then(pending),
+    ];
+    let agents = agents(Path::new("/proc"));
+    seen.into_iter().flatten().chain(agents).collect()
+}
+
+fn label(what: &'static str, seen: impl Into<String>) -> Label {
+    let seen = seen.into();
+    Label { what, seen }
+}
+
+/// Whose GPU it is (nvml.h, `nvmlGpuVirtualizationMode_t`).
+fn virtualization(mode: GpuVirtualizationMode) -> Option<Label> {
+    let seen = match mode {
+        GpuVirtualizationMode::Bare => return None,
+        GpuVirtualizationMode::PassThrough => {
+            "passthrough: this virtual machine has the whole GPU, and CPU time from a hypervisor"
+        }
+        GpuVirtualizationMode::Vgpu => {
+            "vGPU: this virtual machine has a part of a GPU, and others of the same GPU are unseen"
+        }
+        GpuVirtualizationMode::HostVgpu => {
+            "host of vGPUs: virtual machines that are unseen may be on this GPU"
+        }
+        GpuVirtualizationMode::HostVsga => {
+            "host of vSGA: virtual machines that are unseen may draw on this GPU"
+        }
+    };
+    Some(label("virtualization", seen))
+}
+
+fn confidential(on: bool) -> Option<Label> {
+    let seen = "on: transfers are encrypted, and some ways to share are off";
+    on.then(|| label("confidential computing", seen))
+}
+
+fn processes(pids: &[u32]) -> Option<Label> {
+    let seen = || format!("on the device already: {pids:?}");
+    (!pids.is_empty()).then(|| label("processes", seen()))
+}
+
+fn pending(mode: MigMode) -> Option<Label> {
+    let on = |on: bool| if on { "on" } else { "off" };
+    let (now, then) = (on(mode.current), on(mode.pending));
+    (now != then).then(|| label("MIG mode", format!("{now}, and {then} after a reset")))
+}
+
+/// Agents among the processes of a `/proc`, in the order of their numbers.
+fn agents(proc: &Path) -> Vec<Label> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(proc).into_iter().flatten().flatten() {
+        let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some(pid) = pid
+            && AGENTS.contains(&comm.trim())
+        {
+            found.push((pid, comm.trim().to_owned()));
+        }
+    }
+    found.sort();
+    let told = |(pid, name): (u32, String)| label("agent", format!("{name} (process {pid})"));
+    found.into_iter().map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nvml_wrapper::enum_wrappers::device::GpuVirtualizationMode;
+
+    use super::{AGENTS, agents, confidential, pending, processes, virtualization};
+    use crate::device::mig::MigMode;
+
+    #[test]
+    fn every_hypervisor_is_named_and_none_is_not() {
+        for (mode, begins) in [
+            (GpuVirtualizationMode::Bare, None),
+            (GpuVirtualizationMode::PassThrough, Some("passthrough: ")),
+            (GpuVirtualizationMode::Vgpu, Some("vGPU: ")),
+            (GpuVirtualizationMode::HostVgpu, Some("host of vGPUs: ")),
+            (GpuVirtualizationMode::HostVsga, Some("host of vSGA: ")),
+        ] {
+            let told = virtualization(mode.clone()).map(|label| label.seen);
+            let same = match (&told, begins) {
+                (Some(told), Some(begins)) => told.starts_with(begins),
+                (told, begins) => told.is_none() && begins.is_none(),
+            };
+            assert!(same, "{mode:?}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_case_is_not_told() {
+        assert_eq!((confidential(false), processes(&[])), (None, None));
+        assert!(confidential(true).is_some_and(|label| label.seen.starts_with("on: ")));
+        assert!(processes(&[7]).is_some_and(|label| label.seen.ends_with("already: [7]")));
+        let told = |current, pending_| {
+            let mode = MigMode {
+                current,
+                pending: pending_,
+            };
+            pending(mode).map(|label| label.seen)
+        };
+        assert_eq!((told(true, true), told(false, false)), (None, None));
+        assert_eq!(
+            told(false, true).as_deref(),
+            Some("off, and on after a reset")
+        );
+    }
+
+    #[test]
+    fn agents_are_known_by_the_name_that_the_kernel_keeps() -> std::io::Result<()> {
+        let proc = tempfile::tempdir()?;
+        let put = |place: &str, comm: &str| {
+            std::fs::create_dir(proc.path().join(place))?;
+            std::fs::write(proc.path().join(place).join("comm"), format!("{comm}\n"))
+        };
+        for (at, agent) in AGENTS.iter().enumerate() {
+            assert!(agent.len() <= 15, "{agent} is longer than a name can be");
+            put(&(20 - at).to_string(), agent)?;
+        }
+        put("7", "python3")?;
+        put("8", "nv-hostengine-x")?;
+        put("self", "nv-hostengine")?;
+        let mut want = AGENTS
+            .iter()
+            .enumerate()
+            .map(|(at, agent)| (20 - at, *agent));
+        let mut want: Vec<(usize, &str)> = want.by_ref().collect();
+        want.sort_unstable();
+        let want: Vec<String> = want
+            .iter()
+            .map(|(pid, agent)| format!("{agent} (process {pid})"))
+            .collect();
+        let found: Vec<String> = agents(proc.path()).into_iter().map(|l| l.seen).collect();
+        assert_eq!(found, want);
+        Ok(())
+    }
+}
