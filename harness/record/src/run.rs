@@ -140,9 +140,12 @@ pub struct PeakEntry {
 pub struct CalibrationEntry {
     /// The workload with its parameters for this device.
     pub spec: WorkloadSpec,
-    /// Native closed-loop rate at depth 1 for a victim; native peak rate for an aggressor.
+    /// Closed-loop rate at depth 1 for a victim, peak rate for an aggressor, of a tenant that is
+    /// alone on the whole device. While MIG mode is on nobody has that, and the rate is that of a
+    /// tenant alone in the victim's instance (a warning of the run names it), so that no guarantee
+    /// is scored against it.
     pub native_rate_per_s: f64,
-    /// Native service time of one request.
+    /// Service time of one request, where that rate was found.
     pub service_ns: u64,
     /// What one request amounts to in the workload's own unit (bytes, operations, launches).
     pub work_per_request: f64,

@@ -20,7 +20,7 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct GreenContext;
 
-/// First CUDA version whose driver has green contexts.
+/// First CUDA version whose driver has green contexts (cuda.h of 12.4; driver release 550).
 const CUDA_MIN: i32 = 12_040;
 
 impl Mechanism for GreenContext {

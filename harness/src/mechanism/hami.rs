@@ -9,7 +9,8 @@
 //! whole host, the first tenant would fix the limits of all. The limiter is told to be in force
 //! always (`FORCE`), and the library that hooks redirect to is the preloaded one, so that no
 //! second copy is loaded. Contexts are opened one after another, because the library finds out
-//! the tenant's process id by looking for what is new on the device.
+//! the tenant's process id by looking for what is new on the device (Project-HAMi/HAMi-core at
+//! 8f3a89c: `multiprocess_memory_limit.c`, `libvgpu.c`, `utils.c`).
 //!
 //! A static program escapes, and so does one that looks symbols up in another way. The proof is
 //! therefore taken in the tenant: the library is mapped, `cuMemAlloc_v2` resolves into it, the

@@ -3,8 +3,9 @@
 //! Instances that are there already are used if there are enough; others are made only with
 //! leave, after switching MIG mode on if it is off, and are destroyed again. With `nvidia-smi`
 //! the same is `nvidia-smi mig -cgi 9,9 -C`: `-cip` does not exist, `-cci` makes compute
-//! instances and `-lcip` lists their profiles. On a node whose strategy is `mixed`, a pod asks
-//! for `nvidia.com/mig-3g.40gb`, not for `nvidia.com/gpu`.
+//! instances and `-lcip` lists their profiles. Four `3g.20gb` do not fit an A100, of whose memory
+//! each takes half: two do, or four `1g.10gb` (MIG User Guide, "Supported MIG profiles"). On a node
+//! whose strategy is `mixed`, a pod asks for `nvidia.com/mig-3g.40gb`, not for `nvidia.com/gpu`.
 //!
 //! The proof is that each tenant sees the very instance that it was given: its UUID where the
 //! driver tells it, and the SMs and the memory of its profile.

@@ -3,7 +3,10 @@
 //! A control daemon of our own serves the one device, in a private folder that tenants are told by
 //! `CUDA_MPS_PIPE_DIRECTORY`; it needs no rights and changes nothing for anybody else, so native
 //! cells run beside the idle server. It is started with `nvidia-cuda-mps-control -d` (there is no
-//! `nvidia-smi -mps 1`), before any tenant, and ends with `quit`.
+//! `nvidia-smi -mps 1`), before any tenant, and ends with `quit`. `nvidia-smi` has no column
+//! "Current Users" either: it marks a client by the type `M+C`, and the daemon lists its clients
+//! (`get_client_list PID`). On a Kubernetes node it is `sharing.mps.resources` in the device
+//! plugin's configuration, which has no keys named `cudaProc`.
 //!
 //! The vendor recommends the compute mode EXCLUSIVE_PROCESS with it, which MPS does not need: the
 //! server is then the one process that is let in, and nobody gets round it. As an option the mode
@@ -26,9 +29,10 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct Mps;
 
-/// First compute capability whose clients have address spaces of their own.
+/// First compute capability whose clients have address spaces of their own (CUDA Multi-Process
+/// Service, release 615, "When to use MPS").
 const CAPABILITY_MIN: (i32, i32) = (7, 0);
-/// Most clients of a device since CUDA 13.1, and before.
+/// Most clients of a device since CUDA 13.1, and before (the same: CUDA 13.1 raised it).
 const CLIENTS_MAX: u32 = 60;
 const CLIENTS_MAX_BEFORE_13_1: u32 = 48;
 const CUDA_13_1: i32 = 13010;

@@ -4,7 +4,12 @@
 //! daemon's default and never raise it. It reserves nothing: kernels of different clients may run
 //! on one SM. The number of SMs that a client sees goes down with it, which is the proof; the
 //! `%smid` census beside it says where its blocks really ran. The memory limit applies by device
-//! index, not by UUID, and the daemon serves one device, so the index is 0.
+//! index, not by UUID (NVIDIA/k8s-device-plugin, notes of 0.15.0-rc.2), and the daemon serves one
+//! device, so the index is 0. All of it is of the CUDA Multi-Process Service documentation,
+//! "Environment variables".
+//!
+//! What a server is set to is asked with `echo get_active_thread_percentage PID |
+//! nvidia-cuda-mps-control`, PID being the server's; there is no `-server -get`.
 
 use gpubench_record::Proof;
 

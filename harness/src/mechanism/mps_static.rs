@@ -3,7 +3,8 @@
 //! The daemon runs with `-S`; before tenants start, `sm_partition add GPU-UUID CHUNKS` makes a
 //! partition for each and prints its name, which the tenant is told by `CUDA_MPS_SM_PARTITION` as
 //! `GPU-UUID/NAME`. What SMs the chunks are is the driver's to choose. The proof is that each
-//! tenant is a client, and that the SMs on which blocks of its own ran are no other tenant's.
+//! tenant is a client, and that the SMs on which blocks of its own ran are no other tenant's (CUDA
+//! Multi-Process Service, release 615, "Common tasks", "Static SM partitioning").
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct MpsStatic;
 
-/// First driver and CUDA version with static partitioning, and first compute capability.
+/// First driver and CUDA version with static partitioning, and first compute capability (the
+/// same).
 const DRIVER_MIN: u32 = 590;
 const CUDA_MIN: i32 = 13010;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);

@@ -7,13 +7,18 @@
 //! that there are no MPS clients, and that the compute mode lets several processes in.
 //!
 //! The length of a turn is set by `nvidia-smi compute-policy --set-timeslice`, for the whole GPU
-//! and with the rights of root; NVML has no call for it.
+//! and with the rights of root; NVML has no call for it, and NVIDIA's own DRA driver runs the
+//! command (k8s-dra-driver-gpu, `cmd/gpu-kubelet-plugin/nvlib.go`).
 //!
 //! A Kubernetes node hands this out by `sharing.timeSlicing.resources: [{name: nvidia.com/gpu,
 //! replicas: 4}]` in the device plugin's configuration. `replicas` directly under `timeSlicing`
 //! is ignored, `migStrategy` stands under `flags` and not beside `sharing`, and a pod asks for
 //! whole replicas: `nvidia.com/gpu: "0.25"` is refused, and two replicas are no larger share than
-//! one.
+//! one (NVIDIA/k8s-device-plugin, README, "Shared access to GPUs"). The GPU Operator is installed
+//! with `helm install`; `helm.sh/v1` is no API, so no `HelmChart` of it can be applied. Where the
+//! cloud manages the driver it takes `driver.enabled=false` and `toolkit.enabled=false`. DCGM's
+//! exporter calls utilisation `DCGM_FI_DEV_GPU_UTIL`, not `dcgm_gpu_utilization`, and under
+//! time-slicing it is the whole GPU's.
 
 use gpubench_record::Proof;
 
