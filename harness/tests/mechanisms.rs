@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 
 use gpubench_record::OutcomeKind;
 use mechanism_support::{
-    PATIENCE, Place, TestResult, daemons, done, kill, row, text, wait_for_proof,
+    PATIENCE, Place, TestResult, daemons, done, kill, outcome, row, text, wait_for_proof,
 };
 
 #[test]
 fn each_is_proved_and_leaves_nothing() -> TestResult {
     let place = Place::new("hopper")?;
-    let all = ["exclusive-process", "mps", "mps-quota", "mig", "hami"];
+    let all = gpubench::catalogue::names();
+    // As much time as all of them together take.
+    let short = std::fs::read_to_string(place.path("short.toml"))?;
+    let longer = short.replace("device_time = \"20s\"", "device_time = \"10min\"");
+    std::fs::write(place.path("short.toml"), longer)?;
     let output = place.matrix(&all.join(","), "out").output()?;
     done(&output)?;
     let record = place.record("out")?;
@@ -30,10 +34,25 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
         (hardware, proofs.iter().any(|proof| proof.limiter))
     };
     assert_eq!(evidence("mig"), (true, false));
-    assert_eq!(evidence("mps-quota"), (false, true));
-    assert_eq!(evidence("hami"), (false, true));
-    assert_eq!(evidence("mps"), (false, false));
-    assert_eq!(evidence("exclusive-process"), (false, false));
+    for name in [
+        "mps-quota",
+        "mps-static",
+        "mps-memory",
+        "hami",
+        "green-context",
+    ] {
+        assert_eq!(evidence(name), (false, true), "{name}");
+    }
+    for name in [
+        "exclusive",
+        "exclusive-process",
+        "time-slicing",
+        "mps",
+        "mig-mps",
+    ] {
+        assert_eq!(evidence(name), (false, false), "{name}");
+    }
+    assert_eq!(evidence("stream-priority"), (false, false));
     let mut alone = record.matrix.iter();
     let alone = alone.find(|row| row.mechanism == "exclusive-process");
     let alone = alone.ok_or("exclusive-process has no row")?;
@@ -140,30 +159,46 @@ fn a_killed_run_is_cleaned_up_after() -> TestResult {
     Ok(())
 }
 
-#[test]
-fn a_daemon_that_dies_is_told_and_nothing_is_scored() -> TestResult {
+/// Kills the daemon of a mechanism once it was proved.
+fn outlived_by_its_tenants(name: &str) -> TestResult {
     let place = Place::new("hopper")?;
-    let mut run = place.matrix("mps", "out").spawn()?;
+    let mut run = place.matrix(name, "out").spawn()?;
     place.wait_for(&mut run, "mps-daemon")?;
-    let journal = place.journal();
-    wait_for_proof(&place.path("out"), "\"variant\":\"mps\"")?;
-    for pid in daemons(&journal) {
+    wait_for_proof(&place.path("out"), &format!("\"variant\":\"{name}"))?;
+    // The daemon of the unprotected form has its own place in the journal, and is gone by now.
+    for pid in daemons(&place.journal()) {
         kill(pid)?;
     }
     let output = run.wait_with_output()?;
     let record = place.record("out")?;
-    let row = row(&record, "mps")?;
-    assert_eq!(
-        row.outcome.outcome,
-        OutcomeKind::Failed,
-        "{}",
-        text(&output.stderr)
-    );
-    let reason = row.outcome.reason.clone().unwrap_or_default();
+    let said = text(&output.stderr);
+    let (kind, reason, scored) = outcome(&record, name)?;
+    assert_eq!(kind, OutcomeKind::Failed, "{name}: {reason}: {said}");
     assert!(
         reason.contains("not in force") || reason.contains("set up"),
-        "{reason}"
+        "{name}: {reason}"
     );
-    assert_eq!(place.journal(), "");
+    assert!(!scored, "{name} is scored");
+    assert_eq!(output.status.code(), Some(4), "{name}: {said}");
+    assert_eq!(place.journal(), "", "{name}");
     Ok(())
+}
+
+#[test]
+fn a_daemon_that_dies_is_told_and_nothing_is_scored() -> TestResult {
+    ["mps", "mps-quota"]
+        .into_iter()
+        .try_for_each(outlived_by_its_tenants)
+}
+
+#[test]
+fn nor_is_anything_scored_where_it_served_partitions_or_limits() -> TestResult {
+    ["mps-static", "mps-memory"]
+        .into_iter()
+        .try_for_each(outlived_by_its_tenants)
+}
+
+#[test]
+fn nor_where_it_served_an_instance() -> TestResult {
+    outlived_by_its_tenants("mig-mps")
 }

@@ -349,11 +349,15 @@ fn whoever_is_there_first_is_in_the_way() -> TestResult {
     Ok(())
 }
 
+/// Every mechanism whose tenants are clients of a server.
+const SERVED: [&str; 5] = ["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"];
+
 #[test]
 fn a_server_that_is_full_waives_and_fails_nothing() -> TestResult {
-    let place = Place::bent("turing", &[("clients = 48", "clients = 1")], "")?;
-    let output = place.matrix("mps,time-slicing", "out").output()?;
-    // It was named, and is not there; what else was named is measured.
+    let place = Place::bent("hopper", &[("clients = 60", "clients = 1")], "")?;
+    let names = SERVED.join(",") + ",time-slicing";
+    let output = place.matrix(&names, "out").output()?;
+    // They were named, and are not there; what else was named is measured.
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
@@ -361,15 +365,22 @@ fn a_server_that_is_full_waives_and_fails_nothing() -> TestResult {
         "{said}"
     );
     let record = place.record("out")?;
-    let (kind, reason, scored) = outcome(&record, "mps")?;
-    assert_eq!((kind, scored), (OutcomeKind::Waived, false), "{reason}");
-    assert!(reason.contains("takes no more clients (808"), "{reason}");
+    for name in SERVED {
+        let (kind, reason, scored) = outcome(&record, name)?;
+        assert_eq!(
+            (kind, scored),
+            (OutcomeKind::Waived, false),
+            "{name}: {reason}"
+        );
+        assert!(
+            reason.contains("takes no more clients (808"),
+            "{name}: {reason}"
+        );
+        let remedy = row(&record, name)?.remedy.as_deref();
+        assert_eq!(remedy, Some("fewer tenants"), "{name}");
+    }
     let (kind, _, scored) = outcome(&record, "time-slicing")?;
     assert_eq!((kind, scored), (OutcomeKind::Measured, true));
-    assert_eq!(
-        row(&record, "mps")?.remedy.as_deref(),
-        Some("fewer tenants")
-    );
     let failed = |cell: &gpubench_record::CellResult| cell.outcome.outcome == OutcomeKind::Failed;
     assert!(!record.cells.iter().any(failed), "a cell failed");
     Ok(())
