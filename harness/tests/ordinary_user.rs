@@ -273,6 +273,40 @@ fn folders_are_their_owner_s_and_rights_are_asked_for() -> Result<(), Error> {
 }
 
 #[test]
+fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> Result<(), Error> {
+    let place = Place::new(&[])?;
+    let profile = place.path("profile.toml").display().to_string();
+    let closed = place.path("closed");
+    std::fs::create_dir(&closed)?;
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555))?;
+    let out = closed.join("out").display().to_string();
+    let args = [
+        "matrix",
+        "--mechanism",
+        "mps",
+        "--profile",
+        &profile,
+        "--out",
+        &out,
+    ];
+    let refused = place.gpubench(User::Nobody, &args).output()?;
+    let text = said(&refused);
+    assert_eq!(refused.status.code(), Some(5), "{text}");
+    assert!(
+        text.contains(&out) && text.contains("ermission denied"),
+        "{text}"
+    );
+    let errors = text.lines().filter(|line| line.starts_with("error: "));
+    assert_eq!(errors.count(), 1, "{text}");
+    assert_eq!(std::fs::read_dir(&closed)?.count(), 0);
+    assert!(
+        !place.home(User::Nobody).join("state/gpubench").exists(),
+        "nothing was set up"
+    );
+    Ok(())
+}
+
+#[test]
 fn two_users_without_a_cache_each_start_a_virtual_gpu() -> Result<(), Error> {
     let place = Place::new(&[])?;
     std::fs::create_dir(place.path("tmp"))?;

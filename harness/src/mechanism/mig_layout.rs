@@ -153,7 +153,7 @@ fn is_plain(profile: &InstanceProfile) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use gpubench_predict::mig::{Table, tables};
     use proptest::prelude::*;
 

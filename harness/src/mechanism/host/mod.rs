@@ -16,6 +16,8 @@ mod guard;
 mod journal;
 #[cfg(test)]
 mod kill_tests;
+#[cfg(test)]
+mod mig_restore_tests;
 pub mod mps_control;
 mod process;
 mod real;

@@ -1,0 +1,164 @@
+//! Whatever MIG layout is found, and whatever layout is set up beside it: killed at any step, the
+//! host comes back to how it was found, and what was set up keeps to the vendor's rules of placement.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use gpubench_predict::mig::tables;
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::fake::{FakeHost, State};
+use super::{Guard, JournalPlace, Recovery, leftovers, recover, unclean};
+use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
+use crate::mechanism::mig::{Layout, enter, layout};
+use crate::mechanism::mig_layout::fit;
+use crate::mechanism::mig_layout::tests::profiles;
+use crate::mechanism::{Asked, HostFacts};
+use crate::profile::{Overrides, load};
+
+const GPU: &str = "GPU-mig-restore-test";
+const FOLDER: &str = "GPUBENCH_MIG_RESTORE_TEST_FOLDER";
+
+/// What is set up on which GPU, and how many steps it takes until death.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Case {
+    gpu: usize,
+    layout: String,
+    count: usize,
+    steps: Option<u32>,
+}
+
+impl Case {
+    fn all(&self) -> Vec<InstanceProfile> {
+        profiles(&tables()[self.gpu])
+    }
+
+    fn facts(&self, state: &State) -> HostFacts {
+        HostFacts {
+            mig: Some(state.mig),
+            mig_profiles: self.all(),
+            mig_instances: state.instances.clone(),
+            ..HostFacts::default()
+        }
+    }
+
+    /// Sets the layout up on the host in a folder; what stands there then. Nothing where it does
+    /// not fit.
+    fn play(&self, folder: &Path) -> Option<State> {
+        let host = Arc::new(FakeHost::new(&folder.join("host.json"), self.steps));
+        let profile = load("smoke", &Overrides::default()).expect("built in");
+        let facts = self.facts(&host.state());
+        let asked = Asked {
+            profile: &profile,
+            facts: &facts,
+        };
+        if !matches!(
+            layout(&asked, &self.layout, self.count),
+            Ok(Layout::Make(_))
+        ) {
+            return None;
+        }
+        let place = JournalPlace::new(&folder.join("state"), GPU, None);
+        let mut guard = Guard::new(host.clone(), place);
+        enter(&asked, &mut guard, &self.layout, self.count).expect("it fits");
+        let there = host.state();
+        guard.restore().expect("restored");
+        Some(there)
+    }
+}
+
+/// Not a test but the process that gets killed: it does nothing unless it is told where.
+#[test]
+fn victim() {
+    if let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) {
+        let text = std::fs::read_to_string(folder.join("case.json")).expect("a case");
+        let case: Case = serde_json::from_str(&text).expect("a case");
+        case.play(&folder);
+    }
+}
+
+/// Instances of these sizes, as many of them from the first on as there is room for.
+fn found(all: &[InstanceProfile], picks: &[usize]) -> Vec<Instance> {
+    let wanted: Vec<&InstanceProfile> = picks.iter().map(|pick| &all[pick % all.len()]).collect();
+    let longest = (0..=wanted.len()).rev();
+    let placed = longest.filter_map(|length| fit(all, &wanted[..length], &[]));
+    let placed = placed.into_iter().next().unwrap_or_default();
+    let instance = |(id, one): (u32, crate::mechanism::mig_layout::Wanted)| Instance {
+        id,
+        profile_id: one.profile.id,
+        placement: one.placement,
+        compute: vec![ComputeInstance {
+            id: 0,
+            profile_id: 0,
+            uuid: format!("MIG-found-{id}"),
+        }],
+    };
+    (1..).zip(placed).map(instance).collect()
+}
+
+/// Whether what stands on a GPU can stand there (MIG User Guide, "Supported MIG profiles").
+fn is_legal(all: &[InstanceProfile], slices: u32, there: &[Instance]) -> bool {
+    let of = |instance: &Instance| all.iter().find(|p| p.id == instance.profile_id);
+    let apart = |(at, one): (usize, &Instance)| {
+        there[at + 1..].iter().all(|other| {
+            let (a, b) = (one.placement, other.placement);
+            a.start + a.size <= b.start || b.start + b.size <= a.start
+        })
+    };
+    let placed = |one: &Instance| of(one).is_some_and(|p| p.placements.contains(&one.placement));
+    let few = all.iter().all(|profile| {
+        let same = there.iter().filter(|one| one.profile_id == profile.id);
+        same.count() <= profile.max as usize
+    });
+    let used: u32 = there.iter().filter_map(of).map(|p| p.slices).sum();
+    few && used <= slices && there.iter().all(placed) && there.iter().enumerate().all(apart)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn every_layout_comes_back_from_every_step(
+        gpu in 0..tables().len(),
+        picks_found in prop::collection::vec(0_usize..32, 0..4),
+        picks_wanted in prop::collection::vec(0_usize..32, 1..5),
+        is_on in any::<bool>(),
+        steps in 0_u32..24,
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let all = profiles(&tables()[gpu]);
+        let names: Vec<&str> =
+            picks_wanted.iter().map(|pick| all[pick % all.len()].name.as_str()).collect();
+        let whole = Case { gpu, layout: names.join("+"), count: names.len(), steps: None };
+        let instances = found(&all, &picks_found);
+        let initial = State {
+            compute_mode: "DEFAULT".to_owned(),
+            mig: is_on || !instances.is_empty(),
+            instances,
+            ..State::default()
+        };
+        let host = FakeHost::new(&dir.path().join("host.json"), None);
+        host.put(&initial);
+        let Some(there) = whole.play(dir.path()) else { return Ok(()) };
+        prop_assert_eq!(host.state(), initial.clone(), "after a whole run");
+        prop_assert!(there.mig);
+        prop_assert!(is_legal(&all, tables()[gpu].slices, &there.instances), "{:?}", there);
+        prop_assert!(initial.instances.iter().all(|one| there.instances.contains(one)));
+        prop_assert_eq!(there.instances.len(), initial.instances.len() + names.len());
+        let killed = Case { steps: Some(steps), ..whole };
+        let text = serde_json::to_string(&killed).expect("text");
+        std::fs::write(dir.path().join("case.json"), text).expect("written");
+        Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "mechanism::host::mig_restore_tests::victim"])
+            .env(FOLDER, dir.path())
+            .output()
+            .expect("started");
+        for (journal, left) in leftovers(&dir.path().join("state"), None).expect("readable") {
+            recover(&host, journal, &left, Recovery::Whole).expect("recovered");
+        }
+        prop_assert_eq!(host.state(), initial, "killed at step {}", steps);
+        let left = unclean(&dir.path().join("state"), GPU).expect("readable");
+        prop_assert_eq!(left, None);
+    }
+}
