@@ -5,7 +5,7 @@
 use gpubench_record::{DeviceKind, Estimate, OutcomeKind, RunRecord};
 
 use super::figures::MISSING_TEXT;
-use super::{RenderOptions, VIRTUAL_TITLE, faults, service, tables};
+use super::{RenderOptions, VIRTUAL_TITLE, faults, nothing, service, tables};
 
 /// A report as text and tables, not yet drawn.
 #[derive(Debug)]
@@ -162,19 +162,25 @@ impl Document {
     /// What there is to say about a record.
     pub(super) fn of(record: &RunRecord, options: &RenderOptions) -> Self {
         let mut notes = Notes::default();
-        let mut tables = vec![
-            tables::matrix(record, &mut notes),
-            service::service(record, &mut notes),
-            service::tenant_limits(record, &mut notes),
-            tables::more_figures(record),
-            tables::mechanisms(record, &mut notes),
+        let mut tables = if nothing::has_figures(record) {
+            vec![
+                tables::matrix(record, &mut notes),
+                service::service(record, &mut notes),
+                service::tenant_limits(record, &mut notes),
+                tables::more_figures(record),
+                tables::mechanisms(record, &mut notes),
+            ]
+        } else {
+            vec![nothing::reasons(record)]
+        };
+        tables.extend([
             faults::faults(record),
             tables::probe_figures(record),
             tables::skips(record),
             tables::cells(record),
             tables::proof(record),
             tables::claims(record),
-        ];
+        ]);
         tables.retain(|table| !table.rows.is_empty());
         if let Some(last) = tables.iter_mut().rfind(|table| table.refers_to_notes()) {
             last.last_with_notes = true;

@@ -14,6 +14,7 @@ mod junit;
 mod layout;
 mod markdown;
 mod markup;
+mod nothing;
 mod service;
 mod tables;
 mod terminal;

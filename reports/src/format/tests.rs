@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use gpubench_record::{
-    Cell, DeviceKind, Estimate, FaultTrial, RecordLeftOut, RunRecord, SampleRow,
+    Cell, DeviceKind, Estimate, FaultTrial, MatrixRow, Outcome, RecordLeftOut, RunRecord, SampleRow,
 };
 use proptest::prelude::*;
 
@@ -180,6 +180,52 @@ fn incomplete_undecided_and_empty_records_say_so_first() {
             assert!(text.contains(word), "{format} does not say {word}");
             assert!(!render(format, &sample_records::real(), &options()).contains(word));
         }
+    }
+}
+
+#[test]
+fn where_nothing_was_measured_reasons_stand_in_the_place_of_an_empty_matrix() {
+    let mut record = sample_records::all_waived();
+    let of_all = record.mechanisms[0].outcome.clone();
+    record.matrix = sample_records::real().matrix;
+    for row in &mut record.matrix {
+        *row = MatrixRow {
+            retention: None,
+            guarantee: None,
+            efficiency: None,
+            effectiveness: None,
+            isolation_index: None,
+            jitter: None,
+            survival: None,
+            overshoot: None,
+            level: None,
+            outcome: of_all.clone(),
+            ..row.clone()
+        };
+    }
+    let (matrix, reasons) = ("Isolation", "Why nothing was measured");
+    for format in FOR_PEOPLE {
+        let text = render(format, &record, &options());
+        assert!(!text.contains(matrix), "{format}: {text}");
+        // Whose reason is its mechanism's is told with that.
+        assert!(!text.contains(reasons), "{format}: {text}");
+        assert!(text.contains("process 4711"), "{format}: {text}");
+    }
+    // A reason of its own is told with what it holds for, once.
+    let own = Outcome::waived("alloc: no request of 100000 ns within 10 %");
+    record.matrix[1].outcome = own.clone();
+    record.matrix[2].outcome = own;
+    for format in FOR_PEOPLE {
+        let text = render(format, &record, &options());
+        assert!(!text.contains(matrix) && text.contains(reasons), "{format}");
+        let told = text.matches("alloc: no request of 100000 ns").count();
+        assert_eq!(told, 1, "{format}: {text}");
+    }
+    // One figure is something, whoever distrusts it.
+    record.matrix[0].retention = sample_records::real().matrix[0].retention.clone();
+    for format in FOR_PEOPLE {
+        let text = render(format, &record, &options());
+        assert!(text.contains(matrix) && !text.contains(reasons), "{format}");
     }
 }
 
