@@ -223,7 +223,7 @@ fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> Resul
 }
 
 /// Commands that never become a victim, and what is told of each.
-const NO_VICTIMS: [(&str, &[&str], &str); 6] = [
+const NO_VICTIMS: [(&str, &[&str], &str); 8] = [
     (
         "/no/such/program --serve",
         &[],
@@ -240,6 +240,16 @@ const NO_VICTIMS: [(&str, &[&str], &str); 6] = [
         "echo '{\"error\":\"no model\"}' >&$GPUBENCH_VICTIM_FD; sleep 600",
         &[],
         "the program says: no model",
+    ),
+    (
+        "sleep 600",
+        &["--victim-ready", "1s"],
+        "it was not ready within 1 s, which --victim-ready sets: no {\"ready\":true} came",
+    ),
+    (
+        "sleep 600",
+        &["--victim-reports", "lines", "--victim-ready", "1500ms"],
+        "it was not ready within 1.5 s, which --victim-ready sets: it printed no line",
     ),
     (
         "VICTIM badly",
@@ -365,7 +375,10 @@ fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> Result<(
         .output()?;
     let text = said(&done);
     assert!(
-        text.contains("victim: ./serve --model m (seen by its requests)"),
+        text.contains(
+            "victim: ./serve --model m (seen by its requests), started anew for most cells, given \
+             1min to be ready"
+        ),
         "{text}"
     );
     assert!(text.contains("the victim is a program"), "{text}");

@@ -53,6 +53,13 @@ pub struct ForeignVictim {
     pub command: String,
     /// How its work is seen.
     pub reports: Reports,
+    /// Longest wait until it is ready. Records that do not say were made when it was 300 s.
+    #[serde(default = "ready_unsaid")]
+    pub ready_ns: u64,
+}
+
+const fn ready_unsaid() -> u64 {
+    300_000_000_000
 }
 
 /// From gpubench to the program.

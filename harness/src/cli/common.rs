@@ -8,6 +8,7 @@ use gpubench_record::foreign::Reports;
 
 use super::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::profile::units::Span;
 use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};
 
@@ -57,6 +58,9 @@ pub struct ProfileFlags {
     /// How that program's work is seen: requests that it reports, or lines that it prints
     #[arg(long, value_name = "HOW", value_parser = reports)]
     pub victim_reports: Option<Reports>,
+    /// How long that program may take to be ready, each time that it is started: 1s to 1h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub victim_ready: Option<Span>,
     /// Allow changes to device settings, which are undone afterwards
     #[arg(long)]
     pub allow_reconfigure: bool,
@@ -77,6 +81,7 @@ impl ProfileFlags {
             axes: self.axis.clone(),
             victim_cmd: self.victim_cmd.clone(),
             victim_reports: self.victim_reports,
+            victim_ready: self.victim_ready,
         };
         profile::load(&self.profile, &overrides)
     }
@@ -88,6 +93,10 @@ fn command(text: &str) -> Result<String, String> {
         return Err("it is empty, and a shell command is accepted".to_owned());
     }
     Ok(text.to_owned())
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    Span::parse(text).ok_or_else(|| "accepted: a duration with its unit, such as 90s".to_owned())
 }
 
 fn reports(word: &str) -> Result<Reports, String> {

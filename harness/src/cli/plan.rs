@@ -92,7 +92,11 @@ fn summary(plan: &Plan) -> String {
     );
     let victim = plan.foreign.as_ref().map_or_else(String::new, |victim| {
         let (command, reports) = (&victim.command, victim.reports.as_str());
-        format!("\nvictim: {command} (seen by its {reports}), started anew for most cells")
+        let ready = part(victim.ready_ns);
+        format!(
+            "\nvictim: {command} (seen by its {reports}), started anew for most cells, given \
+             {ready} to be ready"
+        )
     });
     let open = plan.cells.iter().filter(|cell| !cell.closed_only).count();
     let where_open = if open == cells {

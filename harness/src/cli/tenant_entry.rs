@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use gpubench_record::ExitCode;
-use gpubench_record::foreign::Reports;
+use gpubench_record::foreign::{ForeignVictim, Reports};
 use gpubench_workloads::foreign::family;
 
 use crate::tenant::{FOREIGN_ARG, TENANT_ARG};
@@ -45,21 +45,27 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
 /// A tenant that has its work done by a program of the user's.
 fn foreign(arguments: &[OsString]) -> u8 {
     let internal = ExitCode::Internal.code();
-    let [reports, command] = arguments else {
-        return internal;
-    };
-    let (Some(reports), Some(command)) = (reports.to_str(), command.to_str()) else {
-        return internal;
-    };
-    let (Some(reports), Ok(replies)) = (Reports::find(reports), replies()) else {
+    let (Some(victim), Ok(replies)) = (program(arguments), replies()) else {
         return internal;
     };
     if family::adopt_orphans().is_err() {
         return internal;
     }
     let stdin = std::io::stdin().lock();
-    let status = gpubench_workloads::foreign::serve(command, reports, stdin, replies);
+    let status = gpubench_workloads::foreign::serve(&victim, stdin, replies);
     u8::try_from(status).unwrap_or(internal)
+}
+
+/// The program that the coordinator's arguments name; `None` if these are not its own.
+fn program(arguments: &[OsString]) -> Option<ForeignVictim> {
+    let [reports, ready_ns, command] = arguments else {
+        return None;
+    };
+    Some(ForeignVictim {
+        command: command.to_str()?.to_owned(),
+        reports: Reports::find(reports.to_str()?)?,
+        ready_ns: ready_ns.to_str()?.parse().ok()?,
+    })
 }
 
 /// The pipe to the coordinator, moved away from standard output: what kernels print goes there,

@@ -52,6 +52,8 @@ fn options(profile: &Profile) -> Result<(), Fault> {
         let accepted = "a shell command; \"\" for no program of one's own";
         return Err(Fault::at("foreign.command", "no command", accepted));
     }
+    let (least, most) = (Span::from_s(1), Span::from_s(3_600));
+    within("foreign.ready", profile.foreign.ready, least, most)?;
     for (key, pct) in [
         ("mps-quota.pct", profile.mps_quota.pct),
         ("mps-quota.memory_pct", profile.mps_quota.memory_pct),

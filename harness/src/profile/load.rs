@@ -12,7 +12,7 @@ use super::built_in::{self, DEFAULT};
 use super::check::check;
 use super::error::{Fault, ProfileError, Step, dotted};
 use super::source::{Source, lay_over};
-use super::{Profile, Wanted};
+use super::{Profile, Span, Wanted};
 use crate::error::ExpectedError;
 
 /// Version of the profile format that this build reads.
@@ -34,6 +34,8 @@ pub struct Overrides {
     pub victim_cmd: Option<String>,
     /// How that program's work is seen.
     pub victim_reports: Option<Reports>,
+    /// How long that program may take to be ready.
+    pub victim_ready: Option<Span>,
 }
 
 /// Loads a built-in profile by name, or any profile by path.
@@ -158,18 +160,21 @@ fn at_cause(fault: &Fault, cause: &[Step], place: &str) -> ProfileError {
     }
 }
 
-/// Whether there is a program, where the command line says how the work of one is seen: without
-/// any, gpubench's own victims would be measured in its place.
+/// Whether there is a program, where the command line says something of one: without any,
+/// gpubench's own victims would be measured in its place.
 fn has_program(profile: &Profile, overrides: &Overrides) -> Result<(), Fault> {
-    if overrides.victim_reports.is_none() || profile.foreign.victim().is_some() {
+    if profile.foreign.victim().is_some() {
         return Ok(());
     }
-    let problem = "there is no program whose work could be seen";
-    Err(Fault::at(
-        "foreign.reports",
-        problem,
-        "--victim-cmd beside it",
-    ))
+    let (key, problem) = if overrides.victim_reports.is_some() {
+        ("reports", "there is no program whose work could be seen")
+    } else if overrides.victim_ready.is_some() {
+        ("ready", "there is no program to wait for")
+    } else {
+        return Ok(());
+    };
+    let key = format!("foreign.{key}");
+    Err(Fault::at(&key, problem, "--victim-cmd beside it"))
 }
 
 /// The version comes first: everything else may mean something different in another one.
@@ -197,6 +202,9 @@ fn override_with(profile: &mut Profile, overrides: &Overrides) {
     }
     if let Some(reports) = overrides.victim_reports {
         profile.foreign.reports = reports;
+    }
+    if let Some(ready) = overrides.victim_ready {
+        profile.foreign.ready = ready;
     }
 }
 

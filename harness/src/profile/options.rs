@@ -5,6 +5,8 @@ use gpubench_record::foreign::{ForeignVictim, Reports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Span;
+
 /// `[foreign]`: a program of one's own as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +15,8 @@ pub struct ForeignOptions {
     pub command: String,
     /// How its work is seen: `requests` that it reports, or `lines` that it prints.
     pub reports: Reports,
+    /// Longest wait until it is ready each time that it is started; 1 s to 1 h.
+    pub ready: Span,
 }
 
 impl ForeignOptions {
@@ -22,6 +26,7 @@ impl ForeignOptions {
         (!self.command.is_empty()).then(|| ForeignVictim {
             command: self.command.clone(),
             reports: self.reports,
+            ready_ns: self.ready.ns,
         })
     }
 }

@@ -6,7 +6,7 @@ use gpubench_record::foreign::Reports;
 use proptest::prelude::*;
 
 use super::built_in::{self, DEFAULT};
-use super::{Overrides, Profile, ProfileError, Wanted, load, parse, schema};
+use super::{Overrides, Profile, ProfileError, Span, Wanted, load, parse, schema};
 use crate::error::ExpectedError;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -81,6 +81,10 @@ const WRONG: &[(&str, &str)] = &[
         "version = 1\n[foreign]\ncommand = \"  \"\n",
         "profile mine.toml:3: key `foreign.command`: no command (accepted: a shell command; \"\" \
          for no program of one's own)",
+    ),
+    (
+        "version = 1\n[foreign]\nready = \"999ms\"\n",
+        "profile mine.toml:3: key `foreign.ready`: 999ms is too little (accepted: 1s to 1h)",
     ),
     (
         "version = 1\nmechanisms = \"mps\"\n",
@@ -382,7 +386,22 @@ fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
         said.err().map(|error| error.to_string()).as_deref(),
         Some(wanted)
     );
+    let waits = Overrides {
+        victim_ready: Some(Span::from_s(90)),
+        ..Overrides::default()
+    };
+    let said = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
+    let wanted = "profile the command line: key `foreign.ready`: there is no program to wait for \
+                  (accepted: --victim-cmd beside it)";
+    assert_eq!(
+        said.err().map(|error| error.to_string()).as_deref(),
+        Some(wanted)
+    );
     let own = "version = 1\n[foreign]\ncommand = \"serve\"\n";
+    assert_eq!(
+        parse("mine.toml", own, &waits)?.foreign.ready,
+        Span::from_s(90)
+    );
     for profile in [
         parse("mine.toml", own, &lines(None))?,
         parse("mine.toml", "version = 1", &lines(Some("serve")))?,

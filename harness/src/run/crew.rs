@@ -8,7 +8,6 @@ use std::time::Duration;
 use gpubench_record::foreign::ForeignVictim;
 use gpubench_record::wire::{Inside, Participants};
 use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
-use gpubench_workloads::foreign::READY_NS_MAX;
 
 use super::{Run, RunError};
 use crate::mechanism::control_groups;
@@ -19,8 +18,9 @@ pub use stranger::ask_guest;
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
 
-/// The same for a program of the user's, which says itself when it took too long.
-const PROGRAM: Duration = Duration::from_nanos(READY_NS_MAX + 30_000_000_000);
+/// How much longer a program of the user's is waited for than it may take to be ready: the tenant
+/// that starts it says itself when that was too long.
+const PROGRAM_MORE: Duration = Duration::from_secs(30);
 
 /// Number of the clock participant that samples counters.
 pub const SAMPLER: u32 = 0;
@@ -255,8 +255,11 @@ impl Crew {
             ToTenant::Close
         };
         let doing = "opening or closing its context";
-        let is_program = foreign(run, place).is_some();
-        let limit = if is_program { PROGRAM } else { CONTEXT };
+        let program = foreign(run, place);
+        let is_program = program.is_some();
+        let limit = program.map_or(CONTEXT, |program| {
+            Duration::from_nanos(program.ready_ns) + PROGRAM_MORE
+        });
         let answer = match self.ask(run, place, &message, doing, limit).await {
             // What cannot be closed cannot be used again, and its process holds it open.
             Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {

@@ -25,12 +25,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gpubench_record::foreign::Reports;
 use gpubench_record::{
     Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, OutcomeKind, Plan,
     Provenance, RunEvent, XidLine,
 };
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
-use gpubench_workloads::foreign;
 use tokio::sync::watch;
 
 use crate::device::Nvml;
@@ -277,13 +277,19 @@ impl Run {
     /// What is told of the stage in which the victim is calibrated. A program may have much to load
     /// before it says anything.
     fn calibrating(&self) -> String {
-        let starts = self.setup.plan.foreign.is_some() && self.setup.calibration.is_none();
-        if starts {
-            let limit_s = foreign::READY_NS_MAX / 1_000_000_000;
-            format!("calibrating: the victim's program has {limit_s} s to be ready")
-        } else {
-            "calibrating".to_owned()
-        }
+        let program = self.setup.plan.foreign.as_ref();
+        let Some(program) = program.filter(|_| self.setup.calibration.is_none()) else {
+            return "calibrating".to_owned();
+        };
+        let limit_s = program.ready_ns as f64 / 1e9;
+        let sign = match program.reports {
+            Reports::Requests => "to say that it is ready",
+            Reports::Lines => "to print a line",
+        };
+        format!(
+            "calibrating: the victim's program is given {limit_s} s {sign} (--victim-ready, \
+             foreign.ready)"
+        )
     }
 
     /// Every variant that has cells, the planned ones first. The reference and the unprotected

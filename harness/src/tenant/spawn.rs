@@ -92,8 +92,8 @@ impl Spawner {
         extra: &BTreeMap<OsString, OsString>,
         victim: &ForeignVictim,
     ) -> Result<Tenant, SpawnError> {
-        let (reports, command) = (victim.reports.as_str(), victim.command.as_str());
-        let arguments = [FOREIGN_ARG, reports, command].map(OsString::from);
+        let (reports, ready_ns) = (victim.reports.as_str(), victim.ready_ns.to_string());
+        let arguments = [FOREIGN_ARG, reports, &ready_ns, &victim.command].map(OsString::from);
         let link = self.start(name, extra, &arguments)?;
         greeted(name, participants, link).await
     }

@@ -15,7 +15,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use gpubench_record::foreign::{
-    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, FromProgram, Reports, Request, RunOrder,
+    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, ForeignVictim, FromProgram, Reports, Request, RunOrder,
 };
 use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
 use gpubench_stats::{schedule_hash, schedule_ns};
@@ -26,9 +26,6 @@ use crate::log::LogWriter;
 use program::{Heard, Program};
 use rows::Rows;
 use talk::Talk;
-
-/// Longest wait for a program to be ready: it may have a model to load.
-pub const READY_NS_MAX: u64 = 300_000_000_000;
 
 /// Name of the fact that tells the program's process, which leads a process group of its own.
 pub const PROGRAM_PID: &str = "program_pid";
@@ -48,9 +45,13 @@ const LEAD_NS: u64 = 5_000_000;
 /// What one request amounts to: nobody but the program knows.
 const UNIT: &str = "requests";
 
-/// Serves one coordinator, with this shell command as the program; the exit status of the process.
-pub fn serve(command: &str, reports: Reports, reader: impl BufRead, writer: impl Write) -> i32 {
-    serve_within(Limits::default(), command, reports, reader, writer)
+/// Serves one coordinator, with that program; the exit status of the process.
+pub fn serve(victim: &ForeignVictim, reader: impl BufRead, writer: impl Write) -> i32 {
+    let limits = Limits {
+        ready_ns: victim.ready_ns,
+        late_ns: LATE_NS_MAX,
+    };
+    serve_within(limits, &victim.command, victim.reports, reader, writer)
 }
 
 fn serve_within(
@@ -82,15 +83,6 @@ struct Limits {
     ready_ns: u64,
     /// Until it has done what an order wants, after the end of that.
     late_ns: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            ready_ns: READY_NS_MAX,
-            late_ns: LATE_NS_MAX,
-        }
-    }
 }
 
 struct Foreign {
@@ -161,13 +153,13 @@ impl Foreign {
                 Err(why) => Err(why),
             },
             (Heard::Nothing, reports) => Err(format!(
-                "it was not ready within {} s: {}",
+                "it was not ready within {} s, which --victim-ready sets: {}",
                 in_s(self.limits.ready_ns),
                 match reports {
                     Reports::Lines => "it printed no line".to_owned(),
                     Reports::Requests => format!(
-                        "nothing came on the descriptor that {DESCRIPTOR_ENV} names (a program \
-                         that knows nothing of gpubench takes --victim-reports lines)"
+                        "no {{\"ready\":true}} came on the descriptor that {DESCRIPTOR_ENV} names \
+                         (a program that knows nothing of gpubench takes --victim-reports lines)"
                     ),
                 }
             )),

@@ -1,6 +1,6 @@
 //! Small shell programs as victims, over the same pipes that the coordinator uses.
 
-use std::io::Cursor;
+use std::io::{BufReader, Read};
 
 use gpubench_record::wire::{Participants, from_line, to_line};
 
@@ -19,7 +19,11 @@ const OPEN: ToTenant = ToTenant::Open {
 /// What is answered to these messages after the hello, with a script as the program. It is one of
 /// bash: other shells may know descriptors of one digit only.
 fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTenant> {
-    answers_within(Limits::default(), script, reports, messages)
+    let limits = Limits {
+        ready_ns: 60_000_000_000,
+        late_ns: LATE_NS_MAX,
+    };
+    answers_within(limits, script, reports, messages)
 }
 
 /// The same with other limits.
@@ -32,17 +36,34 @@ fn answers_within(
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(&file, script).expect("room for a script");
     let command = &format!("exec bash {}", file.path().display());
-    let lines: String = messages
-        .iter()
-        .map(|message| to_line(message).expect("finite figures"))
-        .collect();
     let mut written = Vec::new();
-    let lines = Cursor::new(lines);
-    let code = serve_within(limits, command, reports, lines, &mut written);
+    let asked = BufReader::new(Asked(messages.iter()));
+    let code = serve_within(limits, command, reports, asked, &mut written);
     assert_eq!(code, 0);
     let text = String::from_utf8(written).expect("messages are text");
     let said = text.lines().map(|line| from_line(line).expect("a message"));
     said.skip(1).collect()
+}
+
+/// Asks one thing when the one before it is answered, as the coordinator does: only then is it said
+/// when a cell begins, since a busy host may take any time to start the program.
+struct Asked<'m>(std::slice::Iter<'m, ToTenant>);
+
+impl Read for Asked<'_> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        let Some(message) = self.0.next() else {
+            return Ok(0);
+        };
+        let line = match message {
+            ToTenant::Go { t0_ns } => to_line(&ToTenant::Go {
+                t0_ns: Clock::wall().now_ns() + t0_ns,
+            }),
+            other => to_line(other),
+        };
+        let line = line.map_err(std::io::Error::other)?;
+        room[..line.len()].copy_from_slice(line.as_bytes());
+        Ok(line.len())
+    }
 }
 
 fn error(answer: &FromTenant) -> &str {
@@ -52,16 +73,22 @@ fn error(answer: &FromTenant) -> &str {
     }
 }
 
-/// A cell of 60 ms from now on, and the log that it writes.
+/// A cell of 60 ms, and the log that it writes.
 fn cell(log: &Path) -> [ToTenant; 2] {
+    cell_of(60, log)
+}
+
+/// One of so many milliseconds: half of them one request after the other, the other half open.
+fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
+    let end_ns = ms * 1_000_000;
     let prepare = ToTenant::Prepare {
         cell: "0".to_owned(),
         workload: None,
         load: LoadSpec::Victim {
             warmup_end_ns: 10_000_000,
-            closed_end_ns: 30_000_000,
-            open_start_ns: 30_000_000,
-            open_end_ns: 60_000_000,
+            closed_end_ns: end_ns / 2,
+            open_start_ns: end_ns / 2,
+            open_end_ns: end_ns,
             rate_per_s: 100.0,
             bursts: None,
             seed: 1,
@@ -71,7 +98,8 @@ fn cell(log: &Path) -> [ToTenant; 2] {
         capacity_rows: 1_000,
         cpu: None,
     };
-    let t0_ns = Clock::wall().now_ns() + 300_000_000;
+    // After the moment in which it is asked.
+    let t0_ns = 5_000_000;
     [prepare, ToTenant::Go { t0_ns }]
 }
 
@@ -171,7 +199,9 @@ fn a_program_that_is_silent_is_not_waited_for_for_ever() {
     let said = answers_within(limits, "sleep 60", Reports::Requests, &[OPEN]);
     let what = error(&said[0]);
     assert!(
-        what.starts_with("it was not ready within 0.3 s: nothing came"),
+        what.starts_with(
+            "it was not ready within 0.3 s, which --victim-ready sets: no {\"ready\":true} came"
+        ),
         "{what}"
     );
     let said = answers_within(limits, "sleep 60", Reports::Lines, &[OPEN]);
@@ -277,7 +307,8 @@ fn a_program_that_floods_is_stopped() {
 fn printed_lines_are_work_done() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
-    let [prepare, go] = cell(&log);
+    // Long enough for some steps on a host that has no time for the program.
+    let [prepare, go] = cell_of(1_000, &log);
     // It does not listen to SIGTERM, and what it starts does not either.
     let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
     let said = answers(
