@@ -1,15 +1,13 @@
 //! Probes of compute from outside: shares, launches and calls that a machine file plants
 //! must come out of `matrix --probes` and of its CSV.
 
+mod probe_support;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gpubench_record::{Estimate, RunRecord};
-
-type Error = Box<dyn std::error::Error>;
-
-const SHORT: &str = include_str!("short.toml");
-const HOPPER: &str = include_str!("../../profiles/machines/hopper.toml");
+use probe_support::{Error, HOPPER, matrix};
 
 /// `hopper` with slower launches, and an MPS that gives a third more than it was told.
 fn machine() -> Result<String, Error> {
@@ -21,15 +19,14 @@ fn machine() -> Result<String, Error> {
     Ok(format!("{text}\n[defects]\nmps_percentage_error = 0.34\n"))
 }
 
-fn gpubench(dir: &Path, arguments: &[&str]) -> Result<String, Error> {
+/// The record in that folder, as CSV.
+fn csv(record: &Path) -> Result<String, Error> {
     let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
-        .args(arguments)
-        .current_dir(dir)
-        .env("XDG_STATE_HOME", dir.join("state"))
+        .args(["report", "--format", "csv"])
+        .arg(record)
         .stdin(Stdio::null())
         .output()?;
-    // Who sees more SMs than the percentage is not under it, which fails the mechanism.
-    if ![Some(0), Some(4)].contains(&done.status.code()) {
+    if !done.status.success() {
         return Err(String::from_utf8_lossy(&done.stderr).into_owned().into());
     }
     Ok(String::from_utf8(done.stdout)?)
@@ -62,21 +59,20 @@ impl Figures {
 #[test]
 fn planted_shares_launches_and_calls_are_found() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
-    std::fs::write(dir.path().join("planted.toml"), machine()?)?;
-    std::fs::write(dir.path().join("short.toml"), SHORT)?;
-    let mechanisms = "exclusive,mps-quota";
-    let arguments = "matrix --probes --device virtual:planted.toml --profile short.toml --out out";
-    let arguments = arguments.split(' ').chain(["--mechanism", mechanisms]);
-    gpubench(dir.path(), &arguments.collect::<Vec<_>>())?;
-    let text = std::fs::read(dir.path().join("out/record.json"))?;
-    let found = Figures(serde_json::from_slice(&text)?);
+    let windows = "probe_windows = [\"10ms\", \"40ms\", \"10s\"]\n";
+    let wanted = ["--probes", "--mechanism", "exclusive,mps-quota"];
+    // Who sees more SMs than the percentage is not under it, which fails the mechanism.
+    let record = matrix(dir.path(), "out", &machine()?, windows, &wanted, &[0, 4])?;
+    let found = Figures(record);
 
     // 50 % and a third more are 88 of 132 SMs, alone; beside a neighbour with as many, half.
     let quota = "mps-quota";
     found.has(quota, "SMs with the victim's blocks", 88.0, 0.0)?;
     found.has(quota, "SM share over 10 ms, alone", 88.0 / 132.0, 0.01)?;
     found.has(quota, "SM share over 40 ms, alone", 88.0 / 132.0, 0.01)?;
+    found.has(quota, "SM share over 10 s, alone", 88.0 / 132.0, 0.01)?;
     found.has(quota, "SM share over 10 ms, beside", 0.5, 0.01)?;
+    found.has(quota, "SM share over 10 s, beside", 0.5, 0.01)?;
     let told = |figure: &str| {
         let mut all = found.0.probe_figures.iter();
         all.any(|one| one.variant.starts_with(quota) && one.figure.contains(figure))
@@ -101,7 +97,7 @@ fn planted_shares_launches_and_calls_are_found() -> Result<(), Error> {
     let beside = found.of(quota, "module load, beside the same calls")?;
     assert!(beside.value > 1.1 * 180e3, "the driver's lock: {beside:?}");
 
-    let csv = gpubench(dir.path(), &["report", "out", "--format", "csv"])?;
+    let csv = csv(&dir.path().join("out"))?;
     let header = csv.lines().next().unwrap_or_default();
     assert!(
         header.contains(",overshoot,overshoot_lo,") && header.contains(",figure,figure_value,")

@@ -7,13 +7,12 @@
 //! has noise, and what a victim keeps is an interval over blocks: of all intervals of a matrix
 //! together, 95 %.
 //!
-//! Left out are loads that mix resources or lean on the same one as another here (`inference`,
-//! `launch`, `dram-read`, `dram-write`, `l2-thrash`, `pcie-d2h`, `pcie-both`), what takes memory
-//! and no time (`reserve`, `memory-hog`).
+//! Every aggressor of the catalogue is there. Left out are victims that mix resources (`inference`,
+//! `launch`), and the one that asks for memory and not for time (`reserve`).
 
 mod cast;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -21,9 +20,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gpubench::device::VirtualGpu;
+use gpubench_record::Role;
 use gpubench_stats::{Confidence, Estimate, two_sample};
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::session::TimeMode;
+use gpubench_workloads::load;
 
 use cast::{Actor, BLOCKS, Cell};
 
@@ -105,12 +106,25 @@ const SIDE_BY_SIDE: &[Row] = &[
     row("module-storm", &["alloc"], &[]),
     row("pin-storm", &["alloc"], &[]),
     row("dram-copy", &["stream"], &[]),
+    row("dram-read", &["stream"], &[]),
+    row("dram-write", &["stream"], &[]),
     row("tlb-stride", &["tlb"], &[]),
     // What comes from DRAM comes through L2, and atomics are carried out there.
     row("l2-stream", &["l2"], &["stream", "tlb", "atomic"]),
+    row("l2-thrash", &["l2"], &["stream", "tlb", "atomic"]),
     row("atomics", &["atomic"], &[]),
     row("pcie-h2d", &["pcie"], &[]),
+    // Each way of the link is a resource, and no victim here copies to the host.
+    row("pcie-d2h", &[], &[]),
+    row("pcie-both", &["pcie"], &[]),
+    // Additions and copies; there is power for both here.
+    row("power-virus", &["compute", "issue", "stream"], &[]),
+    // What takes all memory calls the driver all the time. Whether any is left is no rate.
+    row("memory-hog", &["alloc"], &[]),
 ];
+
+/// Victims that use nothing of what draws the most power but power itself.
+const POWERED: &[&str] = &["fp64", "int", "shared", "l2"];
 
 const SM_AGGRESSORS: &[&str] = &[
     "fma-hog",
@@ -127,7 +141,7 @@ const SM_AGGRESSORS: &[&str] = &[
 fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> Result<(), Error> {
     let test = "side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone";
     let aggressors: Vec<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
-    let Some(matrix) = play(test, &aggressors, VICTIMS, true)? else {
+    let Some(matrix) = play(test, &aggressors, VICTIMS, Room::SideBySide)? else {
         return Ok(());
     };
     let mut wrong = Vec::new();
@@ -155,9 +169,35 @@ fn side_by_side_each_aggressor_moves_the_victims_of_its_resource_alone() -> Resu
 }
 
 #[test]
+fn every_aggressor_of_the_catalogue_has_its_row() {
+    let rows: BTreeSet<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
+    let all = load::CATALOGUE
+        .iter()
+        .filter(|one| one.role() == Role::Aggressor);
+    assert_eq!(rows, all.map(|one| one.name()).collect());
+}
+
+#[test]
+fn over_the_power_cap_whoever_runs_is_slower() -> Result<(), Error> {
+    let test = "over_the_power_cap_whoever_runs_is_slower";
+    let Some(matrix) = play(test, &["power-virus"], POWERED, Room::Capped)? else {
+        return Ok(());
+    };
+    for victim in POWERED {
+        let kept = matrix.kept("power-virus", victim)?;
+        assert!(
+            kept.hi < 1.0 - MARGIN,
+            "{victim}: {kept:?}\n{}",
+            matrix.table()
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs() -> Result<(), Error> {
     let test = "in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs";
-    let Some(matrix) = play(test, SM_AGGRESSORS, SM_VICTIMS, false)? else {
+    let Some(matrix) = play(test, SM_AGGRESSORS, SM_VICTIMS, Room::InTurns)? else {
         return Ok(());
     };
     for aggressor in SM_AGGRESSORS {
@@ -170,6 +210,17 @@ fn in_turns_every_aggressor_of_the_sms_moves_every_victim_of_theirs() -> Result<
         }
     }
     Ok(())
+}
+
+/// How tenants meet on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// As clients of one MPS server, with power for everybody.
+    SideBySide,
+    /// The same, where power is short.
+    Capped,
+    /// One after the other.
+    InTurns,
 }
 
 /// What each victim keeps of its rate, by aggressor.
@@ -212,14 +263,15 @@ fn play(
     test: &str,
     aggressors: &[&str],
     victims: &[&str],
-    mps: bool,
+    room: Room,
 ) -> Result<Option<Matrix>, Error> {
+    let mps = room != Room::InTurns;
     if let Some(part) = cast::part() {
         return cast::follow(&part).map(|()| None);
     }
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("machine.toml");
-    std::fs::write(&file, machine()?)?;
+    std::fs::write(&file, machine(room)?)?;
     let gpu = VirtualGpu::start(&file.to_string_lossy(), TimeMode::Virtual, 1)?;
     let around = |command: &mut Command| {
         command
@@ -259,14 +311,16 @@ fn play(
 
 /// A plain machine whose noise is drawn anew within every block, since an interval over blocks
 /// takes them for independent; which makes a context quickly, so that every block sees several
-/// made; and which has power to spare: its cap is a resource of everybody.
-fn machine() -> Result<String, Error> {
+/// made; and which has power to spare, unless its cap is what is looked at: that is a resource of
+/// everybody.
+fn machine(room: Room) -> Result<String, Error> {
     let text = include_str!("../../../profiles/machines/turing.toml");
     let mut machine: toml::Table = text.parse()?;
+    let cap_w = if room == Room::Capped { 60.0 } else { 500.0 };
     for (table, key, value) in [
         ("noise", "epoch_ms", 1.into()),
         ("host", "context_ns", 400_000.into()),
-        ("power", "cap_w", toml::Value::from(500.0)),
+        ("power", "cap_w", toml::Value::from(cap_w)),
     ] {
         let table = machine.get_mut(table).and_then(toml::Value::as_table_mut);
         let table = table.ok_or("no such table")?;

@@ -12,19 +12,26 @@ const SHORT: &str = include_str!("../short.toml");
 
 pub const HOPPER: &str = include_str!("../../../profiles/machines/hopper.toml");
 
-/// Runs `matrix` with these arguments on that machine, under the shortest profile and what is added
-/// to it, into the folder `name`. It may end with `statuses`.
+/// The shortest profile with these keys and tables in place of its own.
+fn profile(own: &str) -> Result<String, Error> {
+    let mut profile: toml::Table = SHORT.parse()?;
+    profile.extend(own.parse::<toml::Table>()?);
+    Ok(profile.to_string())
+}
+
+/// Runs `matrix` with these arguments on that machine, under the shortest profile but for what is
+/// `own`, into the folder `name`. It may end with `statuses`.
 pub fn matrix(
     dir: &Path,
     name: &str,
     machine: &str,
-    added: &str,
+    own: &str,
     arguments: &[&str],
     statuses: &[i32],
 ) -> Result<RunRecord, Error> {
     let at = |what: &str| dir.join(format!("{name}{what}"));
     std::fs::write(at(".toml"), machine)?;
-    std::fs::write(at("-profile.toml"), format!("{SHORT}{added}"))?;
+    std::fs::write(at("-profile.toml"), profile(own)?)?;
     let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
         .arg("matrix")
         .args(arguments)
