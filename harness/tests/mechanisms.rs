@@ -5,7 +5,9 @@ mod mechanism_support;
 
 use std::time::{Duration, Instant};
 
+use gpubench::device::VirtualGpu;
 use gpubench_record::OutcomeKind;
+use gpubench_virtual_gpu::session::TimeMode;
 use mechanism_support::{
     PATIENCE, Place, TestResult, daemons, done, kill, outcome, row, text, wait_for_proof,
 };
@@ -53,6 +55,12 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
         assert_eq!(evidence(name), (false, false), "{name}");
     }
     assert_eq!(evidence("stream-priority"), (false, false));
+    // The library carries no version: which one it was is told by its hash.
+    let gpu = VirtualGpu::start("hopper", TimeMode::Wall, 1)?;
+    let library = std::fs::read(gpu.hami_library().ok_or("hopper has no stand-in")?)?;
+    let hash = format!("(BLAKE3 {})", blake3::hash(&library).to_hex());
+    let mut proofs = row(&record, "hami")?.proof.iter();
+    assert!(proofs.any(|proof| proof.evidence.contains(&hash)), "{hash}");
     let mut alone = record.matrix.iter();
     let alone = alone.find(|row| row.mechanism == "exclusive-process");
     let alone = alone.ok_or("exclusive-process has no row")?;

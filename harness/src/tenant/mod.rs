@@ -4,6 +4,8 @@
 //! of it is waited for twice.
 
 mod link;
+#[cfg(test)]
+mod link_tests;
 mod said;
 pub mod signal;
 mod spawn;

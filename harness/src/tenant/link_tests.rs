@@ -1,0 +1,60 @@
+//! Whoever kills a tenant says farewell first: to an MPS client, by its daemon, while the client is
+//! there and has not been told anything.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio::process::{Child, Command};
+
+use super::link::{Farewell, Link};
+
+/// A tenant that takes no notice of being told to end, but writes down that it was.
+fn stubborn(folder: &Path) -> std::io::Result<Child> {
+    let script = "trap 'touch \"$0/told\"' TERM; touch \"$0/ready\"; while :; do sleep 0.01; done";
+    Command::new("sh")
+        .args(["-c", script])
+        .arg(folder)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .process_group(0)
+        .spawn()
+}
+
+#[test]
+fn a_farewell_comes_before_every_signal() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut child = stubborn(dir.path())?;
+        let pid = child.id().ok_or("it has no number")?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let ends = input.zip(output).ok_or("it has no pipes")?;
+        while !dir.path().join("ready").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let mut link = Link::new(child, ends.0, ends.1);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (log, told) = (Arc::clone(&heard), dir.path().join("told"));
+        link.on_kill(Farewell::new(move |pid| {
+            // Long enough for a signal that had been sent before to show.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let is_there = PathBuf::from(format!("/proc/{pid}/exe")).exists();
+            let mut log = log
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            log.push((pid, is_there, told.exists()));
+        }));
+        let how = link.kill().await;
+        assert_eq!(how, "stopped by the coordinator, killed by signal 9");
+        let heard = heard.lock().map_err(|_| "a panic")?.clone();
+        assert_eq!(heard, [(pid, true, false)]);
+        assert!(
+            dir.path().join("told").exists(),
+            "it was told before it was killed"
+        );
+        assert_eq!(link.kill().await, how, "a second kill says the same");
+        Ok(())
+    })
+}
