@@ -46,6 +46,15 @@ fn client() -> Result<PathBuf, Error> {
 
 /// What clients find on a machine, each under the stand-in with a count of its own.
 fn found<const N: usize>(machine: &Machine, wishes: [String; N]) -> Result<[Vec<f64>; N], Error> {
+    found_under(machine, wishes, ["0"; N])
+}
+
+/// The same with a limit of each one's share, in percent; 0 is none.
+fn found_under<const N: usize>(
+    machine: &Machine,
+    wishes: [String; N],
+    sm_limits: [&str; N],
+) -> Result<[Vec<f64>; N], Error> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("machine.toml");
     std::fs::write(&file, toml::to_string(machine)?)?;
@@ -56,8 +65,8 @@ fn found<const N: usize>(machine: &Machine, wishes: [String; N]) -> Result<[Vec<
         device.expect(id as u32)?;
     }
     let mut children = Vec::new();
-    for (id, wish) in wishes.iter().enumerate() {
-        let id = id.to_string();
+    for (index, wish) in wishes.iter().enumerate() {
+        let id = index.to_string();
         let child = Command::new(client()?)
             .args(["figures", &id])
             .args(wish.split(' '))
@@ -65,6 +74,8 @@ fn found<const N: usize>(machine: &Machine, wishes: [String; N]) -> Result<[Vec<
             .env("LD_PRELOAD", &library)
             .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", dir.path().join(&id))
             .env("CUDA_DEVICE_MEMORY_LIMIT", "40000M")
+            .env("CUDA_DEVICE_SM_LIMIT", sm_limits[index])
+            .env("GPU_CORE_UTILIZATION_POLICY", "FORCE")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -132,6 +143,36 @@ fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> Result<(), Erro
             gap_us as f64 * 1e3,
             "a pause",
         );
+    }
+    Ok(())
+}
+
+/// `SmCap`: the share of time in which launches go. The bucket of HAMi-core has none to look for:
+/// it follows the utilisation of the last second, in bursts.
+#[test]
+fn a_limiter_gives_the_share_that_is_planted() -> Result<(), Error> {
+    const PERIOD_NS: f64 = 120e6;
+    for (limit, error, want, noise) in [
+        ("50", 0.0, 0.5, false),
+        ("30", -0.5, 0.15, false),
+        ("25", 0.2, 0.3, false),
+        ("25", 0.2, 0.3, true),
+    ] {
+        let mut machine = hopper(noise)?;
+        machine.defects.hami_limiter_paced = true;
+        machine.defects.hami_sm_error = error;
+        // The other client's turn would be part of a period.
+        machine.scheduler.switch_gap_us = 0;
+        let blocks = EACH * groups(noise);
+        let wishes = ["limited", "free"].map(|what| format!("{what} {blocks}"));
+        let [counts, times_ns] = found_under(&machine, wishes, [limit, "0"])?;
+        // The last kernel is begun before the limiter closes and ends behind it: half of it is
+        // within, in the mean.
+        let shares = counts.iter().zip(&times_ns);
+        let shares: Vec<f64> = shares
+            .map(|(count, time_ns)| (count - 0.5) * time_ns / PERIOD_NS)
+            .collect();
+        holds(noise, &shares, want, "the share");
     }
     Ok(())
 }

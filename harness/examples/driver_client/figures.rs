@@ -1,12 +1,12 @@
 //! Figures of a device in virtual time, as a client finds them: what launches cost, how long turns
-//! and the pauses between them are, how fast copies are alone and beside somebody else's, and whom
-//! a fault reaches. What is found is printed in one line.
+//! and the pauses between them are, how fast copies are alone and beside somebody else's, what a
+//! limiter lets through, and whom a fault reaches. What is found is printed in one line.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use crate::{Error, Place, address, check};
+use crate::{Error, Place, address, check, share};
 
 /// Figures of a group.
 const EACH: u64 = 8;
@@ -14,7 +14,7 @@ const EACH: u64 = 8;
 const GAPS: usize = 64;
 const THRESHOLD_NS: u64 = 20_000;
 /// When copies begin, how often, and when somebody else's are in their way.
-const BEGIN_NS: u64 = 500_000_000;
+pub const BEGIN_NS: u64 = 500_000_000;
 const BLOCK_NS: u64 = 80_000_000;
 const BESIDE_NS: u64 = 20_000_000;
 const LEAN_NS: u64 = 36_000_000;
@@ -25,7 +25,7 @@ const LAUNCH_FAILED: c_int = 719;
 type Handle = *mut c_void;
 
 /// The device's clock.
-fn now_ns() -> Result<u64, Error> {
+pub fn now_ns() -> Result<u64, Error> {
     // SAFETY: a function of the virtual driver with this signature.
     let now: unsafe extern "C" fn() -> u64 =
         unsafe { std::mem::transmute(address("gpubench_vt_now")?) };
@@ -33,23 +33,23 @@ fn now_ns() -> Result<u64, Error> {
     Ok(unsafe { now() })
 }
 
-fn sleep_until(t_ns: u64) -> Result<(), Error> {
+pub fn sleep_until(t_ns: u64) -> Result<(), Error> {
     call!("gpubench_vt_sleep_until": u64; t_ns)
 }
 
-fn open() -> Result<Handle, Error> {
+pub fn open() -> Result<Handle, Error> {
     let mut context = null_mut();
     call!("cuCtxCreate_v2": Place<Handle>, u32, c_int; &raw mut context, 0, 0)?;
     Ok(context)
 }
 
-fn memory(bytes: usize) -> Result<u64, Error> {
+pub fn memory(bytes: usize) -> Result<u64, Error> {
     let mut at = 0;
     call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut at, bytes)?;
     Ok(at)
 }
 
-fn sync() -> Result<(), Error> {
+pub fn sync() -> Result<(), Error> {
     call!("cuCtxSynchronize": ;)
 }
 
@@ -281,6 +281,8 @@ pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
         ("keep", &[until_ms]) => keep(until_ms),
         ("copies", &[blocks]) => Copies::new()?.kept(blocks),
         ("lean", &[blocks]) => Copies::new()?.lean(blocks),
+        ("limited", &[blocks]) => share::limited(blocks),
+        ("free", &[blocks]) => share::free(blocks),
         ("escapes", &[groups, trials, victims]) => escapes(groups, trials, victims),
         other => Err(format!("unknown figures {other:?}").into()),
     }?;

@@ -32,6 +32,7 @@ macro_rules! call {
 }
 
 mod figures;
+mod share;
 
 /// Finds a function as most programs do: `dlopen`, then `dlsym`.
 fn address(name: &str) -> Symbol<*mut c_void> {

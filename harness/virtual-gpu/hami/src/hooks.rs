@@ -310,7 +310,7 @@ pub(crate) fn hold_back(blocks: u64) {
     if limit == 0 || !on || !contexts::is_listed() {
         return;
     }
-    limiter::wait(blocks, limit, shape(), &utilisation);
+    limiter::wait(blocks, settings.share_of_time(limit), shape(), &utilisation);
 }
 
 /// SMs and threads of an SM.

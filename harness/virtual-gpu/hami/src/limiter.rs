@@ -88,9 +88,12 @@ impl Bucket {
 
 static BUCKET: Mutex<Option<Bucket>> = Mutex::new(None);
 
-/// Holds a launch of that many blocks back until it may go. `utilisation` is asked at each filling.
-pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -> u32) {
+/// Holds a launch of that many blocks back until it may go under this limit, in percent.
+/// `utilisation` is asked at each filling.
+pub fn wait(blocks: u64, percent: f64, shape: (u32, u32), utilisation: &dyn Fn() -> u32) {
     let began_ns = clock::now_ns();
+    // The bucket counts in whole percent, as the management library does.
+    let limit = percent.round() as u32;
     loop {
         let now_ns = clock::now_ns();
         {
@@ -104,7 +107,7 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
             }
             if settings::get().limiter_paced {
                 let into_ns = (now_ns - bucket.starts_ns) % PERIOD_NS;
-                let Some(left_ns) = closed_for(into_ns, limit) else {
+                let Some(left_ns) = closed_for(into_ns, percent) else {
                     return;
                 };
                 drop(held);
@@ -135,8 +138,8 @@ pub fn wait(blocks: u64, limit: u32, shape: (u32, u32), utilisation: &dyn Fn() -
 
 /// Where launches go in the first part of each period alone, that part being the limit: how long
 /// one has to wait, so far into a period.
-fn closed_for(into_ns: u64, limit: u32) -> Option<u64> {
-    let open_ns = PERIOD_NS * u64::from(limit) / 100;
+fn closed_for(into_ns: u64, percent: f64) -> Option<u64> {
+    let open_ns = (PERIOD_NS as f64 * percent / 100.0).round() as u64;
     (into_ns >= open_ns).then_some(PERIOD_NS - into_ns)
 }
 
@@ -152,7 +155,7 @@ mod tests {
             (PERIOD_NS / 2, Some(PERIOD_NS / 2)),
             (PERIOD_NS - 1, Some(1)),
         ] {
-            assert_eq!(closed_for(into_ns, 50), left_ns);
+            assert_eq!(closed_for(into_ns, 50.0), left_ns);
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Settings {
     pub log_level: u32,
     /// Planted: the limit lets this share more through.
     pub overshoot: f64,
+    /// Planted: the limiter lets this share more through.
+    pub sm_error: f64,
     /// Planted: documented holes of the real library that this one has not.
     pub closed: Vec<String>,
     /// Planted: how long the lock of somebody killed while it allocated is waited for.
@@ -39,6 +41,7 @@ pub fn get() -> &'static Settings {
         let mut settings = read(&|name| std::env::var(name).ok());
         let planted = planted();
         settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
+        settings.sm_error = figure_in(&planted, "hami_sm_error");
         settings.closed = list_in(&planted, "hami_closed");
         settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
         settings.limiter_start_ms = figure_in(&planted, "hami_limiter_start_ms") as u64;
@@ -69,6 +72,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
             .and_then(|l| l.parse().ok())
             .unwrap_or(1),
         overshoot: 0.0,
+        sm_error: 0.0,
         lock_stale_ms: 0,
         limiter_start_ms: 0,
         limiter_paced: false,
@@ -78,6 +82,11 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
 }
 
 impl Settings {
+    /// What the limiter makes of a limit, in percent.
+    pub fn share_of_time(&self, limit: u32) -> f64 {
+        f64::from(limit) * (1.0 + self.sm_error)
+    }
+
     /// Whether a hole of that name is closed.
     pub fn is_closed(&self, hole: &str) -> bool {
         self.closed.iter().any(|closed| closed == hole)

@@ -86,6 +86,8 @@ pub struct Defects {
     /// From a process's first launch on, the limiter of the HAMi stand-in lets everything through
     /// for so long.
     pub hami_limiter_start_ms: u64,
+    /// The limiter of the HAMi stand-in lets this share more through than its limit.
+    pub hami_sm_error: f64,
     /// That limiter acts in steps of 120 ms: launches go in the first part of each, which is the
     /// limit, and wait in the rest. In place of the bucket of HAMi-core, which follows the
     /// utilisation and keeps to no share.
@@ -244,6 +246,7 @@ impl Machine {
                 "defects.hami_memory_overshoot",
                 self.defects.hami_memory_overshoot,
             ),
+            ("defects.hami_sm_error", self.defects.hami_sm_error),
         ];
         for (key, error) in errors {
             if !(-0.9..=10.0).contains(&error) {

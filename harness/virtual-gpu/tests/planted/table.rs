@@ -76,9 +76,7 @@ const fn place(figure: Figure, mechanism: Mechanism) -> Place {
         (F::SmCap, M::Exclusive | M::ExclusiveProcess | M::TimeSlicing) => Place::None(NOT_LIMITED),
         (F::SmCap, M::Mps | M::MpsMemory) => Place::None("every client has all SMs"),
         (F::SmCap, M::StreamPriority) => Place::None("it orders work and caps none"),
-        (F::SmCap, M::Hami) => Place::None(
-            "its limiter gives a share of time, which comes of its steps and not of a figure",
-        ),
+        (F::SmCap, M::Hami) => WithHarness,
         (F::SmCap, _) => Looked,
 
         (F::MemoryCap, M::MpsQuota | M::MpsMemory | M::MigMps) => Looked,
