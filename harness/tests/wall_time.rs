@@ -49,6 +49,52 @@ fn said(done: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
+/// The clock of a run under a library of HAMi's that somebody brings along.
+fn clock_under(library: &Path) -> Result<String, Error> {
+    let dir = tempfile::tempdir()?;
+    let (profile, out) = (dir.path().join("short.toml"), dir.path().join("out"));
+    std::fs::write(&profile, SHORT.replace("time-slicing", "hami"))?;
+    let done = Command::new(env!("CARGO_BIN_EXE_gpubench"))
+        .args(["matrix", "--device", "virtual", "--profile"])
+        .args([profile.as_os_str(), "--hami-lib".as_ref()])
+        .args([library.as_os_str(), "--out".as_ref(), out.as_os_str()])
+        .stdin(Stdio::null())
+        .output()?;
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let record = record(&out)?;
+    let hami = record.mechanisms.iter().find(|row| row.name == "hami");
+    let hami = hami.ok_or("no hami")?;
+    assert!(
+        hami.proof.iter().all(|proof| proof.holds),
+        "{:?}",
+        hami.proof
+    );
+    Ok(record.provenance.clock)
+}
+
+#[test]
+fn a_library_with_threads_of_its_own_is_measured_on_the_wall_clock() -> Result<(), Error> {
+    const MARK: &[u8] = b"gpubench_vt_preloaded";
+    let dir = tempfile::tempdir()?;
+    let library = dir.path().join("libvgpu.so");
+    let gpu = VirtualGpu::start("hopper", TimeMode::Wall, 1)?;
+    let stand_in = gpu.hami_library().ok_or("hopper has no stand-in")?;
+    let mut bytes = std::fs::read(stand_in)?;
+    std::fs::write(&library, &bytes)?;
+    assert_eq!(clock_under(&library)?, "virtual");
+    // The same library, but that it does not say which clocks it knows.
+    let places: Vec<usize> = (0..bytes.len() - MARK.len())
+        .filter(|&at| bytes[at..].starts_with(MARK))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] = b'x';
+    }
+    std::fs::write(&library, &bytes)?;
+    assert_eq!(clock_under(&library)?, "wall");
+    Ok(())
+}
+
 #[test]
 fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;

@@ -65,6 +65,9 @@ pub struct ProfileFlags {
     #[arg(long)]
     pub allow_reconfigure: bool,
     /// Library of HAMi to preload, in place of /usr/local/vgpu/libvgpu.so
+    ///
+    /// It has threads, which know the wall clock alone, so that this is the time then, also on the
+    /// virtual GPU.
     #[arg(long, value_name = "PATH")]
     pub hami_lib: Option<PathBuf>,
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpubench_virtual_gpu::cgroup::TREE;
+use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
 use super::bench::{Bench, devices_error, look};
@@ -11,10 +12,11 @@ use super::device::DeviceSelector;
 use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
 use crate::device::{Nvml, nvml};
 use crate::error::ExpectedError;
+use crate::mechanism::facts::hami_needs_wall_clock;
 use crate::mechanism::labels::Label;
 use crate::mechanism::{self, Asked, HostFacts, Said};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
-use crate::profile::Profile;
+use crate::profile::{Profile, Wanted};
 
 /// What mechanisms need to know of the device that was asked for, found without taking its lock. A
 /// virtual one is started for it and goes again.
@@ -75,6 +77,31 @@ fn may_change_settings(virtual_device: Option<&Path>) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     effective.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+/// The time of a virtual device, should that be asked for: the wall's, where a program of the
+/// user's or a library of his takes part, whose threads know no other.
+#[must_use]
+pub fn time_of(device: &DeviceFlag, flags: &ProfileFlags, profile: &Profile) -> TimeMode {
+    let wants_hami = match &profile.mechanisms {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|name| name == "hami"),
+    };
+    let brings_library = || {
+        let stands_in = match &device.device {
+            Some(DeviceSelector::Virtual(name)) => {
+                let machine = Machine::load(name.as_deref().unwrap_or(machine::DEFAULT));
+                machine.is_ok_and(|machine| machine.hami)
+            }
+            _ => false,
+        };
+        hami_needs_wall_clock(flags.hami_lib.as_deref(), stands_in)
+    };
+    if profile.foreign.victim().is_some() || wants_hami && brings_library() {
+        TimeMode::Wall
+    } else {
+        TimeMode::Virtual
+    }
 }
 
 /// What each mechanism of the catalogue can do on a host.

@@ -6,7 +6,6 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
-use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::fault;
 use tokio::sync::watch;
 
@@ -138,12 +137,7 @@ impl Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.check(&profile)?;
-    // A program of the user's knows no virtual time.
-    let time = if profile.foreign.victim().is_some() {
-        TimeMode::Wall
-    } else {
-        TimeMode::Virtual
-    };
+    let time = host::time_of(&args.device, &args.profile, &profile);
     let bench = Bench::open(args.device.device.as_ref(), profile.seed, time)?;
     let journal = cleanup::journal_of(&bench)?;
     let facts = host::of_bench(&bench, &args.profile, &profile);

@@ -15,6 +15,9 @@ use crate::device::mig::{Instance, InstanceProfile};
 /// Where HAMi puts its library (Project-HAMi/HAMi, `server.go`).
 const HAMI_INSTALLED: &str = "/usr/local/vgpu/libvgpu.so";
 
+/// What a library exports that goes by the virtual GPU's clock: the stand-in for HAMi's does.
+const KEEPS_VIRTUAL_TIME: &str = "gpubench_vt_preloaded";
+
 /// The host and its device, as far as mechanisms ask.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
@@ -171,6 +174,22 @@ fn find_hami(said: &Said) -> Option<HamiLibrary> {
             path,
         })
     })
+}
+
+/// Whether the library that `hami` would preload goes by the wall clock: any but the stand-in of a
+/// virtual machine does, since its threads know no other. `brought` is the user's, and `stands_in`
+/// says that the machine has one of its own. A library that cannot be read is none.
+#[must_use]
+pub fn hami_needs_wall_clock(brought: Option<&Path>, stands_in: bool) -> bool {
+    let library = match brought {
+        Some(path) => path,
+        None if stands_in => return false,
+        None => Path::new(HAMI_INSTALLED),
+    };
+    let Ok(bytes) = std::fs::read(library) else {
+        return false;
+    };
+    elf::exports(&bytes).is_ok_and(|names| !names.contains(KEEPS_VIRTUAL_TIME))
 }
 
 /// Names that HAMi-core answers for: the way in for programs that look symbols up, and the first
