@@ -228,22 +228,35 @@ pub type Row<'r> = (&'r str, &'r str, fn(u64, u64, u64) -> u64);
 /// Runs every row of a table over all inputs. NaNs compare as equal: which one comes out is tested
 /// on its own.
 pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
-    for (snippet, result, reference) in table {
-        let got = run_snippet(snippet, result, inputs);
-        let nan = |bits: u64| match *result {
-            "%fd" => f32::from_bits(bits as u32).is_nan(),
-            "%dd" => f64::from_bits(bits).is_nan(),
-            _ => false,
-        };
-        for ([a, b, c], got) in inputs.iter().zip(got) {
-            let want = reference(*a, *b, *c);
-            let same = got == want || nan(got) && nan(want);
-            assert!(
-                same,
-                "{snippet} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {want:#x}"
-            );
-        }
+    for &(snippet, result, reference) in table {
+        let run = |chunk: &[[u64; 3]]| run_snippet(snippet, result, chunk);
+        check_kernel(inputs, (snippet, result, reference), run);
     }
+}
+
+/// The same of one row, whose kernel is run in some way over as many inputs as a block has threads.
+pub fn check_kernel(
+    inputs: &[[u64; 3]],
+    (snippet, result, reference): Row<'_>,
+    run: impl Fn(&[[u64; 3]]) -> Vec<u64>,
+) {
+    let got = inputs.chunks(1024).flat_map(run);
+    let nan = |bits: u64| match result {
+        "%fd" => f32::from_bits(bits as u32).is_nan(),
+        "%dd" => f64::from_bits(bits).is_nan(),
+        _ => false,
+    };
+    let mut count = 0;
+    for ([a, b, c], got) in inputs.iter().zip(got) {
+        let want = reference(*a, *b, *c);
+        let same = got == want || nan(got) && nan(want);
+        assert!(
+            same,
+            "{snippet} of {a:#x}, {b:#x}, {c:#x}: {got:#x}, not {want:#x}"
+        );
+        count += 1;
+    }
+    assert_eq!(count, inputs.len(), "{snippet}");
 }
 
 /// Values at which integer arithmetic goes wrong.
