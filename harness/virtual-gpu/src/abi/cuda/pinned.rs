@@ -6,7 +6,6 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::alloc::Layout;
 use std::ffi::{c_uint, c_void};
 
 use super::global::entries;
@@ -14,9 +13,6 @@ use crate::abi::code::{self, Code};
 use crate::abi::entries::PinnedEntry;
 use crate::abi::process::{Tables, process};
 use crate::abi::put;
-
-/// Alignment of pinned host memory: a page.
-const HOST_PAGE: usize = 4096;
 
 /// `CU_MEMHOSTREGISTER_IOMEMORY` (cuda.h): memory of another device, of which there is none.
 const IO_MEMORY: c_uint = 4;
@@ -44,11 +40,10 @@ entries! {
         let key = pointer as usize;
         let entry = tables.pinned.get(&key).copied().filter(|entry| !entry.registered);
         let entry = entry.ok_or(code::INVALID_VALUE)?;
-        let layout = layout(entry.bytes)?;
         tables.pinned.remove(&key);
-        // SAFETY: allocated by `allocate` with this very layout, and taken off the list.
-        unsafe { std::alloc::dealloc(pointer.cast(), layout) };
-        Ok(())
+        // SAFETY: mapped by `allocate` with this very length, and taken off the list.
+        let code = unsafe { libc::munmap(pointer, entry.bytes) };
+        if code == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
     fn cuMemHostRegister_v2(pointer: *mut c_void, bytes: usize, flags: c_uint) {
@@ -132,10 +127,6 @@ pub fn covering(tables: &Tables, address: usize, bytes: usize) -> Option<(usize,
     (end <= start + entry.bytes).then_some((start, entry))
 }
 
-fn layout(bytes: usize) -> Result<Layout, Code> {
-    Layout::from_size_align(bytes, HOST_PAGE).map_err(|_| code::OUT_OF_MEMORY)
-}
-
 fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {
     if pointer.is_null() || bytes == 0 || flags > 7 {
         return Err(code::INVALID_VALUE);
@@ -145,9 +136,17 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
     process
         .device
         .charge_locked(process.device.machine().host.alloc_ns)?;
-    // SAFETY: the size is not zero.
-    let made = unsafe { std::alloc::alloc_zeroed(layout(bytes)?) };
-    if made.is_null() {
+    // Mapped and not taken from the heap, which would write every byte of it: what nobody touches
+    // costs nothing.
+    // SAFETY: a new mapping of its own.
+    let made = unsafe {
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0)
+    };
+    if made == libc::MAP_FAILED {
         return Err(code::OUT_OF_MEMORY);
     }
     process.tables().pinned.insert(
@@ -160,5 +159,5 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
         },
     );
     // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, made.cast()) }
+    unsafe { put(pointer, made) }
 }
