@@ -63,6 +63,59 @@ fn a_client_is_served_and_listed_until_the_daemon_quits() -> Result<(), Error> {
     })
 }
 
+#[test]
+fn what_a_daemon_serves_and_whom_can_be_asked() -> Result<(), Error> {
+    let test = "what_a_daemon_serves_and_whom_can_be_asked";
+    let machine = quiet("hopper")?;
+    scene(test, Virtual, &machine, |stage| {
+        let daemon = stage.daemon("", &[])?;
+        let mut clients = stage.clients(&[(&[], "open; hold; close")])?;
+        assert_eq!(clients[0].until_hold()?, ["0"]);
+        let (server, client, gpu) = (daemon.server()?, clients[0].pid(), machine.uuid());
+        for question in [
+            "device_query --csv",
+            &format!("device_query {server} --csv"),
+        ] {
+            let said = daemon.ask(question)?;
+            let cells: Vec<&str> = said.lines().last().unwrap_or("").split(',').collect();
+            let [device, uuid, sms, mib, name] = cells[..] else {
+                return Err(format!("{question}: {said}").into());
+            };
+            assert_eq!((device, uuid, sms), ("0", gpu.as_str(), "132"));
+            assert!(mib.parse::<u64>()? > 0);
+            assert_eq!(name, machine.gpu.product);
+        }
+        for question in ["device_query", &format!("device_query {server}")] {
+            let said = daemon.ask(question)?;
+            let words: Vec<&str> = said
+                .lines()
+                .last()
+                .unwrap_or("")
+                .split_whitespace()
+                .collect();
+            assert_eq!(words[..3], ["0", gpu.as_str(), "132"], "{said}");
+        }
+        for question in [
+            "get_device_client_list",
+            &format!("get_device_client_list {server}"),
+        ] {
+            assert_eq!(daemon.ask(question)?, format!("{gpu}\n{client}\n"));
+        }
+        for question in ["get_device_client_list 1", "device_query 1"] {
+            let said = daemon.ask(question)?;
+            assert!(said.contains("no MPS server 1"), "{question}: {said}");
+        }
+        assert_eq!(daemon.ask("get_default_client_priority")?, "0\n");
+        daemon.ask("set_default_client_priority 1")?;
+        assert_eq!(daemon.ask("get_default_client_priority")?, "1\n");
+        clients[0].go(stage)?;
+        for client in clients {
+            client.finish()?;
+        }
+        Ok(())
+    })
+}
+
 fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
     let left = stage.device.shared().read(|state| {
         let daemons = state.daemons.live().iter().filter(|d| d.live).count();

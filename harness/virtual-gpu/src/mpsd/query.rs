@@ -84,22 +84,32 @@ pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsdError> {
     Ok(out)
 }
 
-/// `device_query`: the devices that the daemon serves: one.
-pub fn device_query(daemon: &Daemon) -> Result<String, MpsdError> {
-    let text = daemon.device.transact(|state, _| {
+/// `device_query [PID] [--csv]`: the devices that the daemon serves, or one of its servers: one.
+pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<String, MpsdError> {
+    if let Some(pid) = pid {
+        server_row(daemon, pid)?;
+    }
+    let values = daemon.device.transact(|state, _| {
         let engine = state.daemons.rows[daemon.row as usize].engine as usize;
         let part = &state.engines.rows[engine];
         let memory_mib = state.instances.rows[part.instance as usize].memory_bytes >> 20;
-        let machine = daemon.device.machine();
-        format!(
-            "DEVICE UUID                                     SMS  MEMORY_MIB NAME\n\
-             0      {:<40} {:<4} {memory_mib:<10} {}\n",
+        [
+            "0".to_owned(),
             uuid(state, &daemon.device, daemon.row),
-            part.sm_count,
-            machine.gpu.product
-        )
+            part.sm_count.to_string(),
+            memory_mib.to_string(),
+            daemon.device.machine().gpu.product.clone(),
+        ]
     })?;
-    Ok(text)
+    let names = ["DEVICE", "UUID", "SMS", "MEMORY_MIB", "NAME"].map(str::to_owned);
+    let line = |cells: [String; 5]| {
+        if as_csv {
+            return cells.join(",") + "\n";
+        }
+        let [device, uuid, sms, memory, name] = cells;
+        format!("{device:<6} {uuid:<40} {sms:<4} {memory:<10} {name}\n")
+    };
+    Ok([names, values].map(line).concat())
 }
 
 fn lines(pids: impl IntoIterator<Item = u32>) -> String {

@@ -62,7 +62,7 @@ fn carry_out(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsdError> 
             asked.only(&["format", "server", "all"], |a| list_clients(daemon, a))
         }
         ("client", "terminate", [pid]) => terminate(daemon, pid),
-        ("device", "list", []) => asked.only(&[], |_| query::device_query(daemon)),
+        ("device", "list", []) => asked.only(&[], |_| query::device_query(daemon, None, false)),
         _ => refuse(format!(
             "unknown command, or wrong arguments: {}",
             words.join(" ")
