@@ -70,6 +70,24 @@ impl Contents {
         Some(unsafe { self.base.add(offset as usize) })
     }
 
+    /// A copy of a range; none if it does not lie within device memory.
+    #[must_use]
+    pub fn read(&self, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        let from = self.pointer(offset, bytes)?;
+        let mut out = vec![0; bytes as usize];
+        // SAFETY: `pointer` vouches for so many bytes of the mapping; `out` is new.
+        unsafe { from.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+        Some(out)
+    }
+
+    /// Overwrites a range; none if it does not lie within device memory.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
+        let to = self.pointer(offset, bytes.len() as u64)?;
+        // SAFETY: as in `read`; callers hold no reference into the mapping.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(())
+    }
+
     /// Clears a range by giving its pages back.
     ///
     /// # Errors

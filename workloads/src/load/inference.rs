@@ -90,7 +90,8 @@ struct Decode {
     cols: u32,
     slices: u64,
     per_layer: u64,
-    /// Slices that the weights hold, and the next to be used.
+    /// Slices that the weights hold, in whole layers if there is room for one, and the next to be
+    /// used. As in a model, a slice has its place in its layer.
     held: u64,
     next: u64,
     input: PinnedBuffer<f32>,
@@ -112,9 +113,13 @@ impl Decode {
         let cols = params.get("cols", COLS_PER_SM..=1 << 20)? / COLS_PER_SM * COLS_PER_SM;
         let slices = params.get("slices", 1..=SLICES_KNOB.max)?;
         let slice_bytes = 4 * rows * cols;
-        let held = (params.size("buffer_bytes")? / slice_bytes).max(1);
         // The matrix product takes a square tile of what a layer's slices came to.
         let per_layer = SLICES_PER_LAYER.max(COLS_PER_SM.div_ceil(rows));
+        let room = (params.size("buffer_bytes")? / slice_bytes).max(1);
+        let held = match room / per_layer {
+            0 => room,
+            layers => layers * per_layer,
+        };
         gpu.kernels.prepare(&[
             Kernel::Matvec,
             Kernel::Matmul,
@@ -211,6 +216,10 @@ impl Prepared for Decode {
         for slice in 0..self.slices {
             let at = slice % self.per_layer;
             if at == 0 {
+                // A request that ends within a layer leaves the rest of its weights alone.
+                if self.held >= self.per_layer {
+                    self.next = self.next.next_multiple_of(self.per_layer) % self.held;
+                }
                 self.norm().launch(kernels, stream)?;
             }
             self.slice(at, self.next).launch(kernels, stream)?;

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::Key;
 use super::clocking::when;
 use super::execute::execute;
 use super::ledger::nameless;
+use super::{Key, UnderWay};
 use crate::abi::code::Code;
 use crate::abi::cuda::{Copy, Store, move_bytes};
 use crate::abi::process::{FunctionEntry, Process, StreamEntry};
@@ -121,11 +121,13 @@ pub fn repeat_later(
 /// # Errors
 /// When the device cannot be asked.
 pub fn finish_deferred(process: &Process, context: u32) -> Result<(), Code> {
+    if process.tables().launches.deferred.is_empty() {
+        return Ok(());
+    }
+    // From here on they are no longer owed, and not made yet.
+    let _under_way = UnderWay::begin(process);
     let taken: Vec<Deferred> = {
         let mut tables = process.tables();
-        if tables.launches.deferred.is_empty() {
-            return Ok(());
-        }
         let all = std::mem::take(&mut tables.launches.deferred);
         let (mine, others) = all.into_iter().partition(|d| d.context == context);
         tables.launches.deferred = others;

@@ -52,6 +52,8 @@ pub struct Outcome {
     pub extents: Vec<(u64, u64)>,
     /// Parts of pinned host memory written, by address.
     pub pinned: Vec<Range<usize>>,
+    /// Lane-instructions executed.
+    pub lanes: u64,
     /// Only some of its blocks were executed.
     pub sampled: bool,
     /// Atomics ran.
@@ -150,6 +152,7 @@ pub fn execute(
         writes,
         extents,
         pinned,
+        lanes: execution.counts.lanes(),
         sampled,
         uses_atomics,
         open,

@@ -76,13 +76,22 @@ impl Footprint {
 
     /// First touched byte of a range and the one after the last, in whole lines; 0 and 0 if none.
     pub fn extent(&self, range: usize) -> (u64, u64) {
-        let chunks = self.ranges.get(range).map(|range| &range.chunks);
-        let lines = chunks.into_iter().flatten().flat_map(|(id, words)| {
-            (0..CHUNK_LINES)
-                .filter(|line| words[(line / 64) as usize] & (1 << (line % 64)) != 0)
-                .map(move |line| id * CHUNK_LINES + line)
-        });
-        let (first, last) = (lines.clone().min(), lines.max());
+        let Some(chunks) = self.ranges.get(range).map(|range| &range.chunks) else {
+            return (0, 0);
+        };
+        // A chunk is there because a line of it is: only the outermost two have to be looked at.
+        let set = |words: &[u64; 64]| {
+            let touched = |word: &u64| *word != 0;
+            let first = words.iter().position(touched)?;
+            let last = words.iter().rposition(touched)?;
+            let low = first as u64 * 64 + u64::from(words[first].trailing_zeros());
+            let high = last as u64 * 64 + 63 - u64::from(words[last].leading_zeros());
+            Some((low, high))
+        };
+        let first = chunks.first_key_value();
+        let last = chunks.last_key_value();
+        let first = first.and_then(|(id, words)| Some(id * CHUNK_LINES + set(words)?.0));
+        let last = last.and_then(|(id, words)| Some(id * CHUNK_LINES + set(words)?.1));
         match (first, last) {
             (Some(first), Some(last)) => (first * LINE_BYTES, (last + 1) * LINE_BYTES),
             _ => (0, 0),
@@ -119,6 +128,9 @@ impl Footprint {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -135,5 +147,24 @@ mod tests {
         let line = (CHUNK_LINES - 1) * LINE_BYTES;
         assert_eq!(footprint.extent(3), (line, line + 2 * LINE_BYTES));
         assert_eq!((footprint.extent(0), footprint.extent(9)), ((0, 0), (0, 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn an_extent_goes_from_the_first_touched_line_to_the_last(
+            marks in vec((0..3 * CHUNK_LINES * LINE_BYTES, 1..300_u64), 1..20),
+        ) {
+            let mut footprint = Footprint::default();
+            for &(offset, bytes) in &marks {
+                footprint.mark(0, offset, bytes, true);
+            }
+            let first = marks.iter().map(|(offset, _)| offset / LINE_BYTES).min();
+            let last = marks.iter().map(|(offset, bytes)| (offset + bytes - 1) / LINE_BYTES).max();
+            let expected = (
+                first.unwrap() * LINE_BYTES,
+                (last.unwrap() + 1) * LINE_BYTES,
+            );
+            prop_assert_eq!(footprint.extent(0), expected);
+        }
     }
 }

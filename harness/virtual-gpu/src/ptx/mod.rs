@@ -9,6 +9,7 @@
 //! its sections. Blocks run one after the other, so a kernel in which one block waits for another
 //! never ends and runs into its budget.
 
+mod additions;
 mod ast;
 mod cost;
 mod counts;

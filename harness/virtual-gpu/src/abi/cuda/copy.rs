@@ -161,6 +161,7 @@ fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -
         launch::finish_deferred_writes(process, piece.start)?;
     }
     let repeated = is_repeated(process, copy, &targets);
+    let under_way = launch::UnderWay::begin(process);
     if !repeated {
         move_bytes(process, copy)?;
     }
@@ -169,6 +170,7 @@ fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -
         tables.wrote(piece.start, repeated);
     }
     drop(tables);
+    drop(under_way);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
     let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, pace)?;
     process.wrote_pieces(&targets, (stream.slot, seq))
@@ -225,6 +227,7 @@ fn within_device(
     let targets = touched(process, copy, true)?;
     let sources = touched(process, copy, false)?;
     let unwritten = unwritten_among(process, &sources);
+    let under_way = launch::UnderWay::begin(process);
     if let Some(address) = unwritten {
         let tables = process.tables();
         if targets.iter().any(|piece| is_open(&tables, piece.start)) {
@@ -238,6 +241,7 @@ fn within_device(
         tables.wrote(piece.start, unwritten.is_some());
     }
     drop(tables);
+    drop(under_way);
     charge(process, pace, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;

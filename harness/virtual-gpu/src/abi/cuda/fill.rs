@@ -193,6 +193,7 @@ pub(super) fn run(
         launch::finish_deferred_writes(process, piece.start)?;
     }
     let skipped = process.device.is_virtual_time() && total > LARGE_FILL_BYTES && !open;
+    let under_way = launch::UnderWay::begin(process);
     if !skipped {
         for index in 0..fill.height {
             write_row(process, fill, fill.pointer + index * fill.pitch, row_bytes)?;
@@ -206,6 +207,7 @@ pub(super) fn run(
         tables.skipped(piece, fill);
     }
     drop(tables);
+    drop(under_way);
     charge(process, pace, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
     let by = (stream.slot, seq);
@@ -294,6 +296,12 @@ fn write_row(process: &Process, fill: &Fill, at: u64, bytes: u64) -> Result<(), 
 fn write(to: *mut u8, bytes: u64, fill: &Fill) {
     let pattern = fill.value.to_le_bytes();
     let element = fill.element as usize;
+    if pattern[..element].iter().all(|byte| *byte == pattern[0]) {
+        let whole = bytes as usize / element * element;
+        // SAFETY: as below.
+        unsafe { to.write_bytes(pattern[0], whole) };
+        return;
+    }
     for index in 0..bytes as usize / element {
         // SAFETY: `index` elements fit in the range that the table of allocations vouches for.
         unsafe {

@@ -116,6 +116,7 @@ pub(super) fn write(
         bytes: word.test.bytes as usize,
         value: word.test.value,
     };
+    let under_way = launch::UnderWay::begin(process);
     store.make();
     if let Some((start, _)) = at.device {
         let mut tables = process.tables();
@@ -125,6 +126,7 @@ pub(super) fn write(
             .is_some_and(|entry| entry.unwritten);
         tables.wrote(start, unwritten);
     }
+    drop(under_way);
     charge(process, pace, process.device.machine().host.event_ns)?;
     let seq = mark(process, stream)?;
     if let Some((start, _)) = at.device {

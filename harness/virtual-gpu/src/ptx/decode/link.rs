@@ -8,7 +8,7 @@ use super::super::inst::{Callee, Inst, ParamWords};
 use super::super::module::{FuncCode, Kernel, Module, Param, Properties};
 use super::super::module::{Relocation, Symbol, Target};
 use super::super::types::{Space, Ty};
-use super::super::{dataflow, liveness, repeats};
+use super::super::{additions, dataflow, liveness, repeats};
 use super::names::Var;
 use super::{BANK_64, BANK_P, Decoder, Globals};
 
@@ -70,6 +70,7 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     }
     for func in &mut code {
         func.properties.follows_data = dataflow::follows_data(func);
+        func.properties.adds_bytes = additions::added_bytes(func);
         func.loops = repeats::loops(func);
     }
     let symbols = resolve_inits(raw, symbols, &globals)?;

@@ -35,6 +35,8 @@ const NO_LINE: Line = Line {
 /// Near memory of the running block.
 #[derive(Debug)]
 pub(crate) struct Near {
+    /// How many lines L1 has, and what is in them: nothing at all until the first load.
+    places: u64,
     lines: Vec<Line>,
     lines_used: bool,
     pages: Vec<u64>,
@@ -49,7 +51,9 @@ pub(crate) struct Near {
 impl Near {
     pub(crate) fn new(l1_bytes: u64, tlb_pages: u32) -> Self {
         Self {
-            lines: vec![NO_LINE; (l1_bytes >> LINE_BITS) as usize],
+            places: l1_bytes >> LINE_BITS,
+            // Most launches of a burst load nothing, and an L1 is large to clear for each of them.
+            lines: Vec::new(),
             lines_used: false,
             pages: vec![EMPTY; tlb_pages as usize],
             next_page: 0,
@@ -85,8 +89,11 @@ impl Near {
     /// whether these were all.
     pub(crate) fn load(&mut self, addresses: impl Iterator<Item = u64>) -> u64 {
         self.hit = false;
-        if self.lines.is_empty() {
+        if self.places == 0 {
             return 0;
+        }
+        if self.lines.is_empty() {
+            self.lines = vec![NO_LINE; self.places as usize];
         }
         self.lines_used = true;
         let (mut last, mut hits, mut all) = (EMPTY, 0, true);
