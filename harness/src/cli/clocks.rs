@@ -1,9 +1,9 @@
 //! What `doctor` tells of the clocks: where the SMs' clock stood while the device was fully loaded,
 //! why it was no higher, and whether somebody has set it.
 //!
-//! NVML tells application clocks (`nvmlDeviceGetApplicationsClock`), which recent drivers replace by
-//! locks (`nvidia-smi -lgc`), and it has no call that tells a lock (nvml.h, "Device Commands"). A
-//! lock shows as one clock throughout; a GPU that keeps its greatest clock looks the same.
+//! NVML tells application clocks (`nvmlDeviceGetApplicationsClock`), which recent drivers replace
+//! by locks (`nvidia-smi -lgc`), and it has no call that tells a lock (nvml.h, "Device Commands").
+//! A lock shows as one clock throughout; a GPU that keeps its greatest clock looks the same.
 
 use gpubench_record::TelemetryRow;
 use serde_json::{Value, json};

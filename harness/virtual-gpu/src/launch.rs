@@ -3,7 +3,8 @@
 //! A launch is executed when it is made, its time passes in the model. Launches that are too large
 //! to execute in full are executed on a sample of blocks; what they should have written counts as
 //! unwritten, and reading it fails. An equal launch on unchanged memory is not executed again, nor
-//! where it is known what it leaves there, and a sampled one not even in another context or process.
+//! where it is known what it leaves there, and a sampled one not even in another context or
+//! process.
 //! Kernels that read `%globaltimer` are executed once more when the model knows when they ran.
 
 mod again;
@@ -14,6 +15,8 @@ mod known;
 mod ledger;
 mod ranges;
 mod shape;
+
+use std::sync::Arc;
 
 use crate::abi::code::{self, Code};
 use crate::abi::cuda::action::{Pace, charge};
@@ -29,9 +32,9 @@ pub use deferred::{
     finish_deferred, finish_deferred_writes, is_owed, owed, owes, repeat_later, store_later,
 };
 
-use execute::{Outcome, execute};
+use execute::{Fault, Outcome, execute};
+use known::{Known, recall, remember};
 pub use known::{Memory, UnderWay};
-use known::{recall, remember};
 pub use ledger::Ledger;
 use ledger::Nameless;
 pub use shape::{Shape, blocks_per_sm, check, check_residence};
@@ -102,23 +105,9 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         together,
         params: request.params.clone(),
     };
-    let known = recall(process, &key).or_else(|| again::repeat(process, &key));
-    let (known, fault) = match known {
+    let (known, fault) = match recall(process, &key).or_else(|| again::repeat(process, &key)) {
         Some(known) => (known, None),
-        None => {
-            let launch = ledger::nameless(process, request.function, &key)?;
-            let watch = again::watch(process, &key, &launch.pointees, &properties);
-            let outcome = {
-                let _under_way = UnderWay::begin(process);
-                found_out(process, request.function, &key, &launch)?
-            };
-            let fault = outcome.fault.clone();
-            let known = remember(process, &key, launch.pointees, outcome);
-            if let Some(watch) = watch {
-                again::keep(process, &key, watch, &known);
-            }
-            (known, fault)
-        }
+        None => carry_out(process, request.function, &key)?,
     };
     let fault = fault.or_else(|| execute::planted(device.machine(), shape.grid, shape.block));
     let timed = properties.reads_globaltimer;
@@ -152,6 +141,27 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         });
     }
     Ok(())
+}
+
+/// Executes a launch, unless others were seen to do the same, and remembers what came of it.
+fn carry_out(
+    process: &Process,
+    function: &FunctionEntry,
+    key: &Key,
+) -> Result<(Arc<Known>, Option<Fault>), Code> {
+    let properties = kernel_of(function)?.properties;
+    let launch = ledger::nameless(process, function, key)?;
+    let watch = again::watch(process, key, &launch.pointees, &properties);
+    let outcome = {
+        let _under_way = UnderWay::begin(process);
+        found_out(process, function, key, &launch)?
+    };
+    let fault = outcome.fault.clone();
+    let known = remember(process, key, launch.pointees, outcome);
+    if let Some(watch) = watch {
+        again::keep(process, key, watch, &known);
+    }
+    Ok((known, fault))
 }
 
 /// What a launch costs and touches: found out before by whoever on this device, or now.

@@ -1,5 +1,6 @@
 //! Whatever MIG layout is found, and whatever layout is set up beside it: killed at any step, the
-//! host comes back to how it was found, and what was set up keeps to the vendor's rules of placement.
+//! host comes back to how it was found, and what was set up keeps to the vendor's rules of
+//! placement.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -32,8 +32,8 @@ pub struct Properties {
     /// What it loads from memory may decide where it goes or what it touches, not only what it
     /// stores: what it costs then depends on the contents of memory.
     pub follows_data: bool,
-    /// All that it does to device memory is to add whole numbers to words of so many bytes, and what
-    /// it adds does not depend on what is there.
+    /// All that it does to device memory is to add whole numbers to words of so many bytes, and
+    /// what it adds does not depend on what is there.
     pub adds_bytes: Option<u64>,
 }
 
