@@ -21,42 +21,47 @@ pub struct Running {
     pub runner: Runner,
 }
 
-/// The capacities that bind these kernels.
+/// The capacities that bind these kernels. One that has room for all who draw on it at full speed
+/// slows nobody and is left out.
 pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
     let all = members(running, |_| true);
-    let mut out = Vec::with_capacity(3 * Resource::ALL.len());
+    let mut out = Vec::new();
     for resource in Resource::ALL {
-        let limit = |capacity, members| Limit {
-            resource: resource as usize,
-            capacity,
-            members,
+        let draws = |k: usize| u64::from(running[k].runner.demand[resource as usize]);
+        if (0..running.len()).all(|k| draws(k) == 0) {
+            continue;
+        }
+        let mut bind = |capacity: u64, members: Members| {
+            let drawn = (0..running.len()).filter(|k| members >> k & 1 == 1);
+            if drawn.map(draws).sum::<u64>() > capacity {
+                out.push(Limit {
+                    resource: resource as usize,
+                    capacity,
+                    members,
+                });
+            }
         };
         match resource.place() {
-            Place::Device => out.push(limit(ONE, all)),
+            Place::Device => bind(ONE, all),
             Place::Engine => {
-                let engines = 0..state.engines.live().len() as u32;
-                let on_each = engines.map(|engine| of_engine(state, running, engine));
-                out.extend(
-                    on_each
-                        .filter(|on_it| *on_it != 0)
-                        .map(|who| limit(ONE, who)),
-                );
+                for engine in 0..state.engines.live().len() as u32 {
+                    bind(ONE, of_engine(state, running, engine));
+                }
             }
             Place::Sm => {
                 for (engine, row) in state.engines.live().iter().enumerate() {
-                    let on_it = of_engine(state, running, engine as u32);
-                    if row.live && on_it != 0 {
-                        out.push(limit(row.sm_share, on_it));
+                    if row.live {
+                        bind(row.sm_share, of_engine(state, running, engine as u32));
                     }
                 }
-                out.extend(client_caps(state, running).map(|(cap, who)| limit(cap, who)));
+                client_caps(state, running).for_each(|(cap, who)| bind(cap, who));
             }
             Place::Memory => {
                 for (instance, row) in state.instances.live().iter().enumerate() {
                     let in_it = of_instance(state, running, instance as u32);
                     if row.live && in_it != 0 {
                         let left = leaked(state, rules, running, resource, instance as u32);
-                        out.push(limit((row.bandwidth * left) >> FRACTION_BITS, in_it));
+                        bind((row.bandwidth * left) >> FRACTION_BITS, in_it);
                     }
                 }
             }
@@ -70,8 +75,8 @@ fn members(running: &[Running], wanted: impl Fn(&Running) -> bool) -> Members {
     hit.fold(0, |set, (k, _)| set | 1 << k)
 }
 
-fn context(state: &State, running: &Running) -> Context {
-    state.contexts.rows[running.context as usize]
+fn context<'s>(state: &'s State, running: &Running) -> &'s Context {
+    &state.contexts.rows[running.context as usize]
 }
 
 fn of_engine(state: &State, running: &[Running], engine: u32) -> Members {
