@@ -16,6 +16,7 @@ use gpubench_virtual_gpu::abi::cuda::layout::{
 };
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
+use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
@@ -278,6 +279,9 @@ fn memory_of_another_process() -> Result<(), Error> {
         let code = cuLaunchKernel(copy, 2, 1, 1, 128, 1, 1, 0, null_mut(), list, null_mut());
         assert_eq!(code, 0, "the launch itself succeeds");
         assert_eq!(cuCtxSynchronize(), 700);
+        let log = std::fs::read_to_string(kernel_log::path(dir.path()))?;
+        let of_ours = format!("): 31, pid={}, ", std::process::id());
+        assert!(log.lines().count() == 1 && log.contains(&of_ours), "{log}");
         ok(cuIpcCloseMemHandle(at))?;
     }
     Ok(())

@@ -345,3 +345,55 @@ fn a_hang_ends_at_its_deadline_and_without_an_error() -> Result<(), Error> {
     assert_eq!(xids, [] as [u32; 0]);
     Ok(())
 }
+
+#[test]
+fn whoever_still_has_a_context_that_was_destroyed_at_work_is_told_so() -> Result<(), Error> {
+    let xids = with_context(|| {
+        let (mut doomed, mut upper): (Handle, Handle) = (null_mut(), null_mut());
+        let (mut popped, mut pointer): (Handle, u64) = (null_mut(), 0);
+        let (name, text) = fault!("fault_hang");
+        // SAFETY: valid places, and handles made here.
+        unsafe {
+            ok(cuCtxCreate_v2(&raw mut doomed, 0, 0))?;
+            let (flag, stamps) = (words(1)?, words(4)?);
+            let hang = function(text, name)?;
+            let at_work = [flag, 2_000_000, stamps];
+            ok(launch_on(hang, ONE, null_mut(), &mut at_work.clone()))?;
+            ok(cuCtxCreate_v2(&raw mut upper, 0, 0))?;
+            ok(cuCtxDestroy_v2(doomed))?;
+            // The context of this thread is unhurt; the one below it is gone.
+            ok(cuCtxSynchronize())?;
+            ok(cuCtxPopCurrent_v2(&raw mut popped))?;
+            assert_eq!(popped, upper);
+            assert_eq!(cuCtxSynchronize(), 709);
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), 709);
+            ok(cuCtxDestroy_v2(upper))?;
+            ok(cuCtxPopCurrent_v2(&raw mut popped))?;
+            // Below stands the context that the test began with.
+            ok(cuCtxSynchronize())
+        }
+    })?;
+    assert_eq!(xids, [] as [u32; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_flood_of_printing_ends_without_an_error() -> Result<(), Error> {
+    let xids = with_context(|| {
+        let (name, text) = fault!("fault_printf");
+        let (printf, done) = (function(text, name)?, words(1)?);
+        let mut back = 0_u32;
+        // SAFETY: plain calls and a place of that size.
+        unsafe {
+            // The least buffer there is (CU_LIMIT_PRINTF_FIFO_SIZE), of which most is lost.
+            ok(cuCtxSetLimit(1, 1))?;
+            ok(launch_on(printf, (8, 64, 0), null_mut(), &mut [32, done]))?;
+            ok(cuCtxSynchronize())?;
+            ok(cuMemcpyDtoH_v2((&raw mut back).cast(), done, 4))?;
+        }
+        assert_eq!(back, 1, "the kernel came to its end");
+        Ok(())
+    })?;
+    assert_eq!(xids, [] as [u32; 0]);
+    Ok(())
+}

@@ -40,7 +40,13 @@ fn a_fault_reaches_every_client_and_service_comes_back_when_all_have_left() -> R
             eventually("the fault is logged", || {
                 let log = stage.log("server.log")?;
                 Ok(log.contains("Xid 31") && log.contains("fatal fault of client"))
-            })
+            })?;
+            let lines = stage.kernel_log()?;
+            assert!(
+                lines.len() == 1 && lines[0].contains("): 31, pid="),
+                "{lines:?}"
+            );
+            Ok(())
         } else {
             assert_eq!(said[0], ["0", "700", "700", "0"]);
             assert_eq!(said[1], ["0", "0", "0", "0", "0"], "{log}");
@@ -100,6 +106,7 @@ fn a_terminated_client_is_told_so_for_good_and_the_other_goes_on() -> Result<(),
         first.go(stage)?;
         let said = first.finish()?;
         assert_eq!(said, [TERMINATED, TERMINATED, TERMINATED, "0"]);
+        assert!(stage.kernel_log()?.is_empty(), "it is no Xid");
         second.go(stage)?;
         assert_eq!(second.finish()?, ["0"; 4]);
         assert_eq!(stage.play(&["open; spin 1; close"])?, [["0"; 3]]);

@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::device::Device;
+use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::mpsd::{self, Programs};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
@@ -135,6 +136,12 @@ impl Stage {
         Ok(std::fs::read_to_string(
             self.folder.path().join("log").join(name),
         )?)
+    }
+
+    /// The lines that the kernel's log has by now, one for each Xid.
+    pub fn kernel_log(&self) -> Result<Vec<String>, Error> {
+        let text = std::fs::read_to_string(kernel_log::path(self.device.dir()))?;
+        Ok(text.lines().map(str::to_owned).collect())
     }
 
     fn part(&self, role: &str, env: &[(&str, &str)]) -> Command {
@@ -364,12 +371,17 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) ->
 
 /// SIGKILL.
 pub fn kill(pid: u32) -> Result<(), Error> {
+    signal("KILL", pid)
+}
+
+/// A signal by its name without `SIG`.
+pub fn signal(name: &str, pid: u32) -> Result<(), Error> {
     let status = Command::new("kill")
-        .args(["-KILL", &pid.to_string()])
+        .args(["-s", name, &pid.to_string()])
         .status()?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("kill {pid}: {status}").into())
+        Err(format!("kill -s {name} {pid}: {status}").into())
     }
 }
