@@ -60,7 +60,7 @@ const COUNTED: [&str; 8] = [
 
 /// What is asked of a machine: one that crawls is asked for what takes the others too long.
 fn asked(machine: &str) -> Vec<(&'static dyn Workload, u64)> {
-    const HOST_BOUND: [&str; 4] = ["pcie", "launch", "launch-sync", "alloc"];
+    const HOST_BOUND: [&str; 5] = ["pcie", "pcie-download", "launch", "launch-sync", "alloc"];
     let crawls = machine.ends_with("crawling.toml");
     let [least_ns, most_ns] = LENGTHS_NS;
     let victims = load::CATALOGUE.iter().filter(|w| w.role() == Role::Victim);

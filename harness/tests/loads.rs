@@ -140,7 +140,7 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
         "tlb" | "tlb-stride" => memory.translations_per_us * 1e6,
         "atomic" | "atomics" => lanes(gpu.atomics_per_clock),
         "pcie" | "pcie-h2d" => gb(pcie.to_device_gb_per_s),
-        "pcie-d2h" => gb(pcie.to_host_gb_per_s),
+        "pcie-download" | "pcie-d2h" => gb(pcie.to_host_gb_per_s),
         "block-slots" => 1e9 * f64::from(gpu.sm_count * slots),
         "launch-flood" => 1e9 / machine.host.launch_ns as f64,
         "alloc-storm" => 1e9 / (machine.host.alloc_ns + machine.host.free_ns) as f64,

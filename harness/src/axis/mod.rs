@@ -75,7 +75,7 @@ pub const CATALOGUE: &[AxisEntry] = &[
     AxisEntry {
         name: "bandwidth/pcie",
         sub_axis: SubAxis::Pcie,
-        summary: "does a neighbour that copies from the host take the link?",
+        summary: "does a neighbour that copies from or to the host take the link?",
     },
     AxisEntry {
         name: "memory/capacity",

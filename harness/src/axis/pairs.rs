@@ -54,7 +54,7 @@ pub const PAIRS: &[Pair] = &[
     pair(SubAxis::L2, "l2", "l2-thrash"),
     pair(SubAxis::L2, "atomic", "atomics"),
     pair(SubAxis::Pcie, "pcie", "pcie-h2d"),
-    pair(SubAxis::Pcie, "pcie", "pcie-d2h"),
+    pair(SubAxis::Pcie, "pcie-download", "pcie-d2h"),
     pair(SubAxis::Pcie, "pcie", "pcie-both"),
     pair(SubAxis::Capacity, "reserve", "memory-hog"),
     pair(SubAxis::Power, "compute", "power-virus"),

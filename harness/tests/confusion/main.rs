@@ -19,6 +19,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gpubench::axis;
 use gpubench::device::VirtualGpu;
 use gpubench_record::Role;
 use gpubench_stats::{Confidence, Estimate, two_sample};
@@ -54,6 +55,7 @@ const VICTIMS: &[&str] = &[
     "launch-sync",
     "alloc",
     "pcie",
+    "pcie-download",
 ];
 
 /// An aggressor side by side with victims.
@@ -84,7 +86,7 @@ const SIDE_BY_SIDE: &[Row] = &[
     row(
         "block-slots",
         SM_VICTIMS,
-        &["stream", "l2", "tlb", "atomic", "pcie"],
+        &["stream", "l2", "tlb", "atomic", "pcie", "pcie-download"],
     ),
     row("fp64-hog", &["fp64"], &[]),
     row("tensor-hog", &["tensor"], &[]),
@@ -113,10 +115,10 @@ const SIDE_BY_SIDE: &[Row] = &[
     row("l2-stream", &["l2"], &["stream", "tlb", "atomic"]),
     row("l2-thrash", &["l2"], &["stream", "tlb", "atomic"]),
     row("atomics", &["atomic"], &[]),
+    // Each way of the link is a resource of its own.
     row("pcie-h2d", &["pcie"], &[]),
-    // Each way of the link is a resource, and no victim here copies to the host.
-    row("pcie-d2h", &[], &[]),
-    row("pcie-both", &["pcie"], &[]),
+    row("pcie-d2h", &["pcie-download"], &[]),
+    row("pcie-both", &["pcie", "pcie-download"], &[]),
     // Additions and copies; there is power for both here.
     row("power-virus", &["compute", "issue", "stream"], &[]),
     // What takes all memory calls the driver all the time. Whether any is left is no rate.
@@ -175,6 +177,20 @@ fn every_aggressor_of_the_catalogue_has_its_row() {
         .iter()
         .filter(|one| one.role() == Role::Aggressor);
     assert_eq!(rows, all.map(|one| one.name()).collect());
+}
+
+#[test]
+fn the_aggressor_of_every_pair_moves_its_victim() {
+    let played = axis::PAIRS
+        .iter()
+        .filter(|pair| VICTIMS.contains(&pair.victim));
+    for pair in played {
+        let row = SIDE_BY_SIDE
+            .iter()
+            .find(|row| row.aggressor == pair.aggressor);
+        let moves = row.is_some_and(|row| row.moves.contains(&pair.victim));
+        assert!(moves, "{pair:?} is scored, and one does not move the other");
+    }
 }
 
 #[test]
@@ -240,7 +256,7 @@ impl Matrix {
             .collect();
         let mut out = format!("{:14}", "");
         for victim in &victims {
-            let _ = write!(out, "{victim:>12}");
+            let _ = write!(out, "{victim:>14}");
         }
         for aggressor in aggressors {
             if self.kept(aggressor, victims[0]).is_err() {
@@ -250,7 +266,7 @@ impl Matrix {
             for victim in &victims {
                 let kept = self.kept(aggressor, victim);
                 let kept = kept.map_or(f64::NAN, |kept| kept.value);
-                let _ = write!(out, "{kept:12.3}");
+                let _ = write!(out, "{kept:14.3}");
             }
         }
         out

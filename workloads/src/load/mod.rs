@@ -36,10 +36,12 @@ mod launch_flood;
 mod measure;
 mod memory_hog;
 mod module_storm;
+mod paced_copy;
 mod params;
 mod pcie;
 mod pcie_both;
 mod pcie_d2h;
+mod pcie_download;
 mod pcie_h2d;
 mod pin_storm;
 mod pinned_copy;
@@ -60,6 +62,7 @@ pub const CATALOGUE: &[&dyn Workload] = &[
     &stream::Stream,
     &l2::L2,
     &pcie::ENTRY,
+    &pcie_download::ENTRY,
     &fp64::VICTIM_ENTRY,
     &int::VICTIM_ENTRY,
     &tensor::VICTIM_ENTRY,

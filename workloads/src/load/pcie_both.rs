@@ -5,7 +5,7 @@
 use gpubench_record::WorkloadSpec;
 
 use super::entry::Entry;
-use super::pinned_copy::{COUNTER, LINK_AGGRESSOR, PinnedCopy, Way, verify_way};
+use super::pinned_copy::{COUNTER, LINK_AGGRESSOR, PinnedCopy, Ways, verify_ways};
 use super::{Gpu, LoadError, Prepared};
 
 /// See the module.
@@ -27,9 +27,9 @@ fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
 }
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, Way::Both)?))
+    Ok(Box::new(PinnedCopy::new(gpu, spec, Ways::Both)?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_way(name, gpu, Way::Both)
+    verify_ways(name, gpu, Ways::Both)
 }

@@ -4,7 +4,7 @@
 use gpubench_record::WorkloadSpec;
 
 use super::entry::Entry;
-use super::pinned_copy::{COUNTER_TO_HOST, LINK_AGGRESSOR, PinnedCopy, Way, verify_way};
+use super::pinned_copy::{COUNTER_TO_HOST, LINK_AGGRESSOR, PinnedCopy, Way, Ways, verify_ways};
 use super::{Gpu, LoadError, Prepared};
 
 /// See the module.
@@ -19,9 +19,13 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, Way::ToHost)?))
+    Ok(Box::new(PinnedCopy::new(
+        gpu,
+        spec,
+        Ways::One(Way::ToHost),
+    )?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_way(name, gpu, Way::ToHost)
+    verify_ways(name, gpu, Ways::One(Way::ToHost))
 }

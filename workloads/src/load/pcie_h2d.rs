@@ -4,7 +4,7 @@ use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, Way, copy_spec, verify_way};
+use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, Way, Ways, copy_spec, verify_ways};
 use super::{Gpu, Knob, LoadError, Prepared, Workload};
 
 /// See the module.
@@ -53,10 +53,14 @@ impl Workload for PcieH2d {
     }
 
     fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-        Ok(Box::new(PinnedCopy::new(gpu, spec, Way::ToDevice)?))
+        Ok(Box::new(PinnedCopy::new(
+            gpu,
+            spec,
+            Ways::One(Way::ToDevice),
+        )?))
     }
 
     fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
-        verify_way(self.name(), gpu, Way::ToDevice)
+        verify_ways(self.name(), gpu, Ways::One(Way::ToDevice))
     }
 }

@@ -48,7 +48,29 @@ pub(super) enum Way {
     ToDevice,
     /// To the host.
     ToHost,
-    /// As many one way as the other, at the same time.
+}
+
+impl Way {
+    /// Copies the whole of a host buffer over, or fills it.
+    pub(super) fn copy(
+        self,
+        device: &DeviceBuffer<u64>,
+        host: &PinnedBuffer<u64>,
+        stream: &Stream,
+    ) -> Result<(), DriverError> {
+        match self {
+            Self::ToDevice => device.write_async(0, host, 0, host.len(), stream),
+            Self::ToHost => device.read_async(0, host, 0, host.len(), stream),
+        }
+    }
+}
+
+/// What the ways of the link are used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ways {
+    /// One is, the other rests.
+    One(Way),
+    /// As many bytes go one way as the other, at the same time.
     Both,
 }
 
@@ -65,7 +87,7 @@ fn any_device(name: &'static str, _: &DeviceProps, _share: f64) -> Result<Worklo
 /// One or more copies a request.
 #[derive(Debug)]
 pub(super) struct PinnedCopy {
-    pub(super) way: Way,
+    ways: Ways,
     copies: u64,
     host: PinnedBuffer<u64>,
     device: DeviceBuffer<u64>,
@@ -84,21 +106,21 @@ struct Back {
 }
 
 impl PinnedCopy {
-    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, way: Way) -> Result<Self, LoadError> {
+    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, ways: Ways) -> Result<Self, LoadError> {
         let bytes = Params::of(spec).size("bytes")?;
         let copies = bytes.div_ceil(PINNED_BYTES_MAX);
         // At most PINNED_BYTES_MAX.
         let len = (bytes / copies).div_ceil(8) as usize;
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
         let device = DeviceBuffer::alloc(&gpu.context, len)?;
-        if way != Way::ToDevice {
+        if ways != Ways::One(Way::ToDevice) {
             device.fill_bytes(0)?;
         }
-        let back = (way == Way::Both)
+        let back = (ways == Ways::Both)
             .then(|| Back::new(gpu, len))
             .transpose()?;
         Ok(Self {
-            way,
+            ways,
             copies,
             host,
             device,
@@ -125,9 +147,7 @@ impl Back {
         self.from.record(&gpu.stream)?;
         self.stream.wait_event(&self.from)?;
         for _ in 0..copies {
-            let len = self.host.len();
-            self.device
-                .read_async(0, &self.host, 0, len, &self.stream)?;
+            Way::ToHost.copy(&self.device, &self.host, &self.stream)?;
         }
         self.to.record(&self.stream)
     }
@@ -135,18 +155,16 @@ impl Back {
 
 impl Prepared for PinnedCopy {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        let len = self.host.len();
         if let Some(back) = &self.back {
             back.begin(gpu, self.copies)?;
         }
+        // The way back is used by `back`, where both are.
+        let way = match self.ways {
+            Ways::One(way) => way,
+            Ways::Both => Way::ToDevice,
+        };
         for _ in 0..self.copies {
-            match self.way {
-                Way::ToHost => self.device.read_async(0, &self.host, 0, len, &gpu.stream)?,
-                Way::ToDevice | Way::Both => {
-                    self.device
-                        .write_async(0, &self.host, 0, len, &gpu.stream)?;
-                }
-            }
+            way.copy(&self.device, &self.host, &gpu.stream)?;
         }
         // The request has ended when both directions have.
         match &self.back {
@@ -156,17 +174,17 @@ impl Prepared for PinnedCopy {
     }
 
     fn work_per_request(&self) -> f64 {
-        let ways = if self.way == Way::Both { 2 } else { 1 };
+        let ways = if self.ways == Ways::Both { 2 } else { 1 };
         (self.device.bytes() * self.copies * ways) as f64
     }
 }
 
 /// What arrives is what was sent, to the last word, in every direction that is used.
-pub(super) fn verify_way(workload: &'static str, gpu: &Gpu, way: Way) -> Result<(), LoadError> {
-    let mut copy = PinnedCopy::new(gpu, &spec(workload, [("bytes", 64 << 10)]), way)?;
+pub(super) fn verify_ways(workload: &'static str, gpu: &Gpu, ways: Ways) -> Result<(), LoadError> {
+    let mut copy = PinnedCopy::new(gpu, &spec(workload, [("bytes", 64 << 10)]), ways)?;
     let len = copy.host.len();
     let (there, back) = (numbers(len, 1), numbers(len, 2));
-    if way == Way::ToHost {
+    if ways == Ways::One(Way::ToHost) {
         copy.device.write(0, &there)?;
     } else {
         copy.host.write(0, &there)?;
@@ -181,9 +199,9 @@ pub(super) fn verify_way(workload: &'static str, gpu: &Gpu, way: Way) -> Result<
         let mut values = vec![0; len];
         host.read(0, &mut values).map(|()| values)
     };
-    let arrived = match way {
-        Way::ToHost => of_host(&copy.host)?,
-        Way::ToDevice | Way::Both => copy.device.to_vec()?,
+    let arrived = match ways {
+        Ways::One(Way::ToHost) => of_host(&copy.host)?,
+        Ways::One(Way::ToDevice) | Ways::Both => copy.device.to_vec()?,
     };
     same(workload, &arrived, &there)?;
     match &copy.back {

@@ -122,13 +122,20 @@ fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
 
 #[test]
 fn a_victim_with_pauses_keeps_to_its_share_exactly() -> Result<(), LoadError> {
-    for share in [1.0, 3.0 / 7.0, 0.1] {
+    let shares = [1.0, 3.0 / 7.0, 0.1];
+    for (share, name) in shares
+        .into_iter()
+        .flat_map(|s| [(s, "pcie"), (s, "pcie-download")])
+    {
         let mut model = Model::new();
-        let calibrated = found("pcie", &mut model, share, MS)?;
+        let calibrated = found(name, &mut model, share, MS)?;
         let peak_per_ns = model.block_per_ns;
         let part = model.per_ns(&calibrated.spec) / peak_per_ns;
         let wanted = DEMAND_OF_SHARE * share;
-        assert!((part / wanted - 1.0).abs() < 0.01, "share {share}: {part}");
+        assert!(
+            (part / wanted - 1.0).abs() < 0.01,
+            "{name} at {share}: {part}"
+        );
     }
     Ok(())
 }
