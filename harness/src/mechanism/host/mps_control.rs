@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use super::command::{command, on_path, run};
+use super::command::{self, command, on_path, run};
 use super::control::ControlError;
 use super::daemon::DaemonPlace;
 
@@ -34,7 +34,7 @@ pub fn start(daemon: &DaemonPlace) -> Result<(), ControlError> {
     if daemon.protocol == THIRD {
         command.args(["-p", "3"]);
     }
-    run(command, "", DOING)?;
+    command::start(command, DOING)?;
     // It is there once it answers.
     servers(daemon).map(|_| ())
 }
