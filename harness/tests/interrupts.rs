@@ -5,6 +5,7 @@
 mod mechanism_support;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
@@ -48,11 +49,33 @@ fn left(place: &Place) -> Vec<String> {
     entries.filter_map(|entry| alive(&entry)).collect()
 }
 
-/// Interrupts a run after a while; whether it had begun to write, and whether it had ended.
-fn at(after: Duration) -> Result<(bool, bool), Error> {
+/// When the signal comes.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    After(Duration),
+    /// As soon as the record's first file is there.
+    FirstFile,
+}
+
+impl Moment {
+    fn wait(self, out: &Path) {
+        match self {
+            Self::After(time) => std::thread::sleep(time),
+            Self::FirstFile => {
+                let begin = Instant::now();
+                while !out.join("events.jsonl").is_file() && begin.elapsed() < PATIENCE {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+}
+
+/// Interrupts a run at a moment; whether it had begun to write, and whether it had ended.
+fn at(after: Moment) -> Result<(bool, bool), Error> {
     let place = Place::new("hopper")?;
     let run = place.matrix("mps,mig,time-slicing", "out").spawn()?;
-    std::thread::sleep(after);
+    after.wait(&place.path("out"));
     let journal = place.journal();
     let ended = interrupted(run)?;
     let said = text(&ended.stderr);
@@ -91,7 +114,7 @@ fn ctrl_c_at_any_moment_stops_everything_and_leaves_a_record() -> TestResult {
     let (mut before, mut among, mut after) = (0, 0, 0);
     for moment in 0..MOMENTS {
         let us = FIRST_US * RATIO.powi(moment.cast_signed());
-        match at(Duration::from_micros(us as u64))? {
+        match at(Moment::After(Duration::from_micros(us as u64)))? {
             (_, true) => after += 1,
             (false, false) => before += 1,
             (true, false) => among += 1,
@@ -102,5 +125,13 @@ fn ctrl_c_at_any_moment_stops_everything_and_leaves_a_record() -> TestResult {
     }
     // All of a run was met, and not one part of it alone.
     assert!(before >= 2 && among >= 5, "{before}, {among}, {after}");
+    Ok(())
+}
+
+#[test]
+fn a_run_whose_record_has_begun_is_interrupted_and_never_killed_by_the_signal() -> TestResult {
+    for _ in 0..10 {
+        assert_eq!(at(Moment::FirstFile)?, (true, false));
+    }
     Ok(())
 }

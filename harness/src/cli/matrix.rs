@@ -7,6 +7,7 @@ use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_workloads::fault;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::bench::{Bench, provenance};
@@ -211,12 +212,13 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
     let out = setup.out.clone();
     let by_program = setup.plan.foreign.is_some();
     runtime.block_on(async move {
+        // Caught before the first file of the record is there: whoever finds one is told of an end.
+        let wanted = Signals::catch()?;
         let (stop, stopped) = watch::channel(false);
         let signals = tokio::spawn(async move {
-            if wait_for_signal().await {
-                // The receiver lives as long as the run.
-                let _ = stop.send(true);
-            }
+            wanted.wait().await;
+            // The receiver lives as long as the run.
+            let _ = stop.send(true);
             // Kept until the run is over: a dropped sender would look like a signal.
             std::future::pending::<()>().await;
         });
@@ -229,15 +231,32 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
     })
 }
 
-/// Waits for the user to want an end.
-async fn wait_for_signal() -> bool {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut term) = signal(SignalKind::terminate()) else {
-        return false;
-    };
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.is_ok(),
-        received = term.recv() => received.is_some(),
+/// The signals by which a user ends a run.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From here on they no longer end the process by themselves.
+    fn catch() -> Result<Self, ExpectedError> {
+        let catch = |kind| {
+            signal(kind).map_err(|error| ExpectedError::Internal {
+                what: format!("signal handlers: {error}"),
+            })
+        };
+        Ok(Self {
+            interrupt: catch(SignalKind::interrupt())?,
+            terminate: catch(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the user to want an end.
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
