@@ -422,3 +422,63 @@ fn counts_tell_loads_from_stores_and_atomics() {
     );
     assert_eq!(address(0) % 128, 0);
 }
+
+#[test]
+fn lanes_add_to_words_one_after_the_other_and_each_sees_its_own() {
+    let ends = [0, 1, u64::from(u32::MAX), u64::MAX, 1 << 31, 1 << 63];
+    let mut random = Random(5);
+    let start: Vec<u64> = (0..97)
+        .map(|at| ends.get(at).copied().unwrap_or_else(|| random.next()))
+        .collect();
+    let float = |bits: u64| f32::from_bits(bits as u32);
+    type Sum = fn(u64, u64) -> u64;
+    let sums: [(&str, &str, &str, Sum); 4] = [
+        ("u32", "%r5", "cvt.u64.u32 %d8, %r8;", |old, by| {
+            (old + by) & 0xFFFF_FFFF
+        }),
+        ("s32", "%r6", "cvt.u64.u32 %d8, %r8;", |old, by| {
+            old.wrapping_sub(by) & 0xFFFF_FFFF
+        }),
+        ("u64", "%d5", "", |old, by| old.wrapping_add(by)),
+        (
+            "f32",
+            "%f5",
+            "mov.b32 %r8, %f8; cvt.u64.u32 %d8, %r8;",
+            |old, by| u64::from((f32::from_bits(old as u32) + by as f32).to_bits()),
+        ),
+    ];
+    // Three warps: the words, and for each lane what it found.
+    for (ty, operand, widen, sum) in sums {
+        let (size, old) = match ty {
+            "u64" => (8, "%d8"),
+            "f32" => (4, "%f8"),
+            _ => (4, "%r8"),
+        };
+        let body = format!(
+            "add.u32 %r5, %t, 1; neg.s32 %r6, %r5; cvt.u64.u32 %d5, %r5; cvt.rn.f32.u32 %f5, %r5;
+            mul.wide.u32 %d2, %t, {size}; add.s64 %d3, %a, %d2;
+            atom.global.add.{ty} {old}, [%d3], {operand};
+            {widen}
+            mul.wide.u32 %d2, %t, 8; add.s64 %d3, %a, %d2; st.global.u64 [%d3+768], %d8;"
+        );
+        let word = |all: &[u8], at: usize| match size {
+            8 => u64::from_le_bytes(all[8 * at..][..8].try_into().expect("8 bytes")),
+            _ => u32::from_le_bytes(all[4 * at..][..4].try_into().expect("4 bytes")).into(),
+        };
+        let before = longs((0..192).map(|at| start.get(at).copied().unwrap_or(0)));
+        let after = run(&body, 96, before.clone());
+        for lane in 0..96 {
+            let (found, by) = (word(&before, lane), lane as u64 + 1);
+            let is_nan = ty == "f32" && float(sum(found, by)).is_nan();
+            let same = word(&after, lane) == sum(found, by)
+                || is_nan && float(word(&after, lane)).is_nan();
+            assert!(
+                same,
+                "{ty} lane {lane}: {found:#x} + {by}: {:#x}",
+                word(&after, lane)
+            );
+            let told = u64::from_le_bytes(after[768 + 8 * lane..][..8].try_into().expect("8"));
+            assert_eq!(told, found, "{ty} lane {lane}");
+        }
+    }
+}

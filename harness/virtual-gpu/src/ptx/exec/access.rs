@@ -54,7 +54,7 @@ pub(crate) fn addresses(frame: &Frame, base: Row, offset: i64) -> [u64; 32] {
 
 /// Whether all lanes access memory one after the other without gaps.
 #[inline(always)]
-fn is_contiguous(all: &[u64; 32], bytes: u64) -> bool {
+pub(crate) fn is_contiguous(all: &[u64; 32], bytes: u64) -> bool {
     let mut different = 0;
     for lane in 0..32 {
         different |= all[lane] ^ all[0].wrapping_add(lane as u64 * bytes);

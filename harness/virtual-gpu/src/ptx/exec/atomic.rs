@@ -2,8 +2,11 @@
 
 use super::super::counts::HotWord;
 use super::super::inst::{Atom, AtomOp, NO_ROW};
+use super::super::program::Row32;
 use super::super::types::{Space, Ty, window};
-use super::access::{LaneFault, Reach, addresses, lanes, read_value, sector_bytes, write_value};
+use super::access::{
+    LaneFault, Reach, addresses, is_contiguous, lanes, read_value, sector_bytes, write_value,
+};
 use super::frame::Frame;
 
 impl Reach<'_, '_, '_> {
@@ -38,6 +41,9 @@ impl Reach<'_, '_, '_> {
                 self.counts.hot_word = HotWord { address, atomics };
             }
         }
+        if active == u32::MAX && device == active && self.adds_in_a_row(frame, atom, &all) {
+            return Ok(());
+        }
         let wide = atom.ty.is_wide();
         for lane in lanes(active) {
             let b = frame.lane(wide, atom.b, lane);
@@ -63,6 +69,56 @@ impl Reach<'_, '_, '_> {
         }
         Ok(())
     }
+
+    /// Runs an addition that a full warp makes to words of device memory, one after the other, if
+    /// it is one: they are found once for all lanes. Where it is not, nothing is done.
+    fn adds_in_a_row(&mut self, frame: &mut Frame, atom: &Atom, all: &[u64; 32]) -> bool {
+        let size = u64::from(atom.ty.bytes());
+        let in_a_row = all[0].is_multiple_of(size) && is_contiguous(all, size);
+        if atom.op != AtomOp::Add || !in_a_row {
+            return false;
+        }
+        let total = 32 * size;
+        let Ok(place) = self.memory.locate(all[0], total, true) else {
+            return false;
+        };
+        for write in [true, false] {
+            self.footprint.mark(place.range, place.offset, total, write);
+        }
+        let words = self.memory.bytes_mut(place, total as usize);
+        match atom.ty {
+            // Nearly all of them are these: one addition of rows.
+            Ty::U32 | Ty::S32 => {
+                let (words, _) = words.as_chunks_mut::<4>();
+                let by = std::array::from_fn(|lane| frame.lane(false, atom.b, lane) as u32);
+                let old = add_words(words, &by);
+                if atom.d != NO_ROW {
+                    frame.r32[usize::from(atom.d)] = old;
+                }
+            }
+            ty => {
+                for (lane, bytes) in words.chunks_exact_mut(size as usize).enumerate() {
+                    let old = read_value(bytes, ty);
+                    let by = frame.lane(ty.is_wide(), atom.b, lane);
+                    write_value(bytes, ty, apply(AtomOp::Add, ty, old, by, 0));
+                    if atom.d != NO_ROW {
+                        frame.set_lane(ty.is_wide(), atom.d, lane, old);
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Adds to each word its lane's operand; what was there before.
+fn add_words(words: &mut [[u8; 4]], by: &Row32) -> Row32 {
+    let mut old = [0; 32];
+    for ((word, old), by) in words.iter_mut().zip(&mut old).zip(by) {
+        *old = u32::from_le_bytes(*word);
+        *word = old.wrapping_add(*by).to_le_bytes();
+    }
+    old
 }
 
 /// The new value (PTX ISA, "atom").

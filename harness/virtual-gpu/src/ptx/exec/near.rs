@@ -4,7 +4,7 @@
 //! the pages that were asked for last, and forgets the one that came first. Both start empty for
 //! every block, which has its part of them to itself.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Bytes of an L1 line and of its sectors (Nsight Compute documentation, "Memory Tables": four
 /// sectors of 32 bytes each).
@@ -19,6 +19,9 @@ const EMPTY: u64 = u64::MAX;
 
 /// Words of atomics that are followed in a block.
 const WORDS: usize = 4096;
+
+/// Where no words are.
+const NO_WORDS: (u64, u64) = (u64::MAX, 0);
 
 /// One place of the L1.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +46,9 @@ pub(crate) struct Near {
     next_page: usize,
     last_page: u64,
     /// Words that atomics went to, and how many.
-    words: HashMap<u64, u64>,
+    words: FxHashMap<u64, u64>,
+    /// The first and the last of them.
+    words_within: (u64, u64),
     /// Whether L1 had all of the last load.
     pub hit: bool,
 }
@@ -58,7 +63,8 @@ impl Near {
             pages: vec![EMPTY; tlb_pages as usize],
             next_page: 0,
             last_page: EMPTY,
-            words: HashMap::new(),
+            words: FxHashMap::default(),
+            words_within: NO_WORDS,
             hit: false,
         }
     }
@@ -71,15 +77,25 @@ impl Near {
         self.pages.fill(EMPTY);
         (self.next_page, self.last_page) = (0, EMPTY);
         self.words.clear();
+        self.words_within = NO_WORDS;
     }
 
     /// Counts an atomic on a word of device memory; how many of the block's there are now.
     pub(crate) fn atomic_on(&mut self, address: u64) -> u64 {
         // A word that many wait for is among the first: what comes later than this many others is
         // not followed.
-        if self.words.len() >= WORDS && !self.words.contains_key(&address) {
-            return 1;
+        let (first, last) = self.words_within;
+        if self.words.len() >= WORDS {
+            if address < first || address > last {
+                return 1;
+            }
+            let Some(count) = self.words.get_mut(&address) else {
+                return 1;
+            };
+            *count += 1;
+            return *count;
         }
+        self.words_within = (first.min(address), last.max(address));
         let count = self.words.entry(address).or_default();
         *count += 1;
         *count
