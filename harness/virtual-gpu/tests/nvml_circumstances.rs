@@ -19,7 +19,8 @@ const SET_MHZ: u32 = 1005;
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     virtualization: u32,
-    confidential: (u32, u32),
+    /// Environment and feature, or the code: chips before Ampere say nothing (nvml.h).
+    confidential: Result<(u32, u32), i32>,
     /// Now, application, application by default, greatest.
     sm_clocks_mhz: [u32; 4],
     supported_mhz: Vec<u32>,
@@ -29,7 +30,7 @@ fn told() -> Result<Told, Error> {
     let device = nvml_device()?;
     let mut state = ConfComputeSystemState::default();
     // SAFETY: a valid place.
-    ok(unsafe { nvmlSystemGetConfComputeState(&raw mut state) })?;
+    let code = unsafe { nvmlSystemGetConfComputeState(&raw mut state) };
     let mut sm_clocks_mhz = [0; 4];
     let getters = [
         nvmlDeviceGetClockInfo,
@@ -49,7 +50,11 @@ fn told() -> Result<Told, Error> {
     ok(listed)?;
     Ok(Told {
         virtualization: figure(nvmlDeviceGetVirtualizationMode, device)?,
-        confidential: (state.environment, state.feature),
+        confidential: if code == 0 {
+            Ok((state.environment, state.feature))
+        } else {
+            Err(code)
+        },
         sm_clocks_mhz,
         supported_mhz: list[..count as usize].to_vec(),
     })
@@ -73,7 +78,7 @@ fn holds(test: &str, machine: &Machine, want: &Told) -> Result<(), Error> {
 fn nothing_stands_around_a_device_by_default() -> Result<(), Error> {
     let want = Told {
         virtualization: 0,
-        confidential: (0, 0),
+        confidential: Err(3),
         sm_clocks_mhz: [GREATEST_MHZ; 4],
         supported_mhz: vec![GREATEST_MHZ],
     };
@@ -94,7 +99,7 @@ fn what_stands_around_a_device_is_told() -> Result<(), Error> {
     assert_eq!(cycle_model(&machine).clock_mhz, SET_MHZ);
     let want = Told {
         virtualization: 2,
-        confidential: (2, 1),
+        confidential: Ok((2, 1)),
         sm_clocks_mhz: [SET_MHZ, SET_MHZ, GREATEST_MHZ, GREATEST_MHZ],
         supported_mhz: vec![GREATEST_MHZ, SET_MHZ],
     };

@@ -1,7 +1,8 @@
 //! The structures of NVML have the sizes and offsets that a C compiler gives those of nvml.h.
 //!
 //! The literals were printed by a C program over nvml.h of the Python wheels `nvidia-nvml-dev`
-//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree.
+//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree; those of samples, of
+//! SRAM, of the row remapper and of confidential computing but for its state over 13.5.37.
 
 use std::mem::offset_of;
 
@@ -12,10 +13,12 @@ use gpubench_virtual_gpu::abi::nvml::mig::types::{
     GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
 };
 use gpubench_virtual_gpu::abi::nvml::types::{
-    AccountingStats, Bar1Memory, ConfComputeSystemState, EccErrorCounts, EventData, FieldValue,
-    Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList, ProcessInfo,
-    ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo,
-    Temperature, Utilization, Uuid, ViolationTime, version_of,
+    AccountingStats, Bar1Memory, ConfComputeMemSizeInfo, ConfComputeSettings,
+    ConfComputeSystemCaps, ConfComputeSystemState, EccErrorCounts, EccSramErrorStatus, EventData,
+    FieldValue, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList,
+    ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample,
+    ProcessesUtilizationInfo, RowRemapperHistogram, Sample, Temperature, Utilization, Uuid,
+    ViolationTime, version_of,
 };
 
 macro_rules! layouts {
@@ -50,6 +53,13 @@ layouts! {
     ProcessesUtilizationInfo: 24 .last_seen_us 8 .processes 16;
     Temperature: 12 .temperature 8;
     ConfComputeSystemState: 12 .feature 4 .devtools 8;
+    ConfComputeSystemCaps: 8 .gpus 4;
+    ConfComputeSettings: 20 .environment 4 .multi_gpu 16;
+    ConfComputeMemSizeInfo: 16 .unprotected_kib 8;
+    RowRemapperHistogram: 20 .none 16;
+    EccSramErrorStatus: 104 .aggregate_parity 8 .volatile_parity 32 .aggregate_l2 56
+        .is_threshold_exceeded 96;
+    Sample: 16 .value 8;
     FieldValue: 40 .timestamp_us 8 .latency_us 16 .value_type 24 .result 28 .value 32;
     EventData: 32 .event_type 8 .event_data 16 .gpu_instance_id 24 .compute_instance_id 28;
     GpmSupport: 8 .is_supported 4;
@@ -81,5 +91,7 @@ fn version_words_are_the_headers() {
     assert_eq!(version_of::<ComputeInstanceProfileInfoV2>(2), 0x0200_0088);
     assert_eq!(version_of::<ComputeInstanceProfileInfoV3>(3), 0x0300_008c);
     assert_eq!(version_of::<ProcessDetailList>(1), 0x0100_0018);
+    assert_eq!(version_of::<EccSramErrorStatus>(1), 0x0100_0068);
+    assert_eq!(version_of::<ConfComputeSettings>(1), 0x0100_0014);
     assert_eq!(version_of::<ProcessesUtilizationInfo>(1), 0x0100_0018);
 }

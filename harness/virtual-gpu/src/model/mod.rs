@@ -8,10 +8,11 @@ mod compute;
 mod copy;
 pub mod fault;
 mod limits;
+pub mod samples;
 pub mod share;
 mod usage;
 
-use crate::state::{FRACTION_BITS, Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
+use crate::state::{Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
 use fault::FaultRules;
 
 /// The device's constants, as the machine file gives them.
@@ -93,25 +94,30 @@ pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
 
 /// Lets time pass until `t_ns`, which must not lie beyond the next event.
 pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
-    let dt = t_ns.saturating_sub(state.now_ns);
-    if dt > 0 {
-        compute::account(state, queues, dt);
-        copy::account(state, dt);
-        for (index, stream) in state.streams.live_mut().iter_mut().enumerate() {
-            if stream.live && stream.head == Head::Started {
-                let clocked = stream.speed == 0 && queues.op(index, stream.completed).by_clock;
-                let speed = if clocked { ONE } else { stream.speed };
-                stream.work_left = stream.work_left.saturating_sub(speed.saturating_mul(dt));
-            }
-        }
-        // Milliwatts times nanoseconds are picojoules.
-        state.energy_pj = state
-            .energy_pj
-            .saturating_add(state.power_mw.saturating_mul(dt));
-        state.dram_busy += u128::from(state.dram_share) * u128::from(dt);
+    while state.now_ns < t_ns {
+        let due_ns = samples::due_ns(state, rules, t_ns);
+        pass(state, queues, due_ns - state.now_ns);
+        samples::take(state, rules);
     }
-    state.now_ns = t_ns;
-    roll_window(state, rules);
+}
+
+/// Lets time pass during which nothing changes but what adds up.
+fn pass(state: &mut State, queues: &dyn Queues, dt: u64) {
+    compute::account(state, queues, dt);
+    copy::account(state, dt);
+    for (index, stream) in state.streams.live_mut().iter_mut().enumerate() {
+        if stream.live && stream.head == Head::Started {
+            let clocked = stream.speed == 0 && queues.op(index, stream.completed).by_clock;
+            let speed = if clocked { ONE } else { stream.speed };
+            stream.work_left = stream.work_left.saturating_sub(speed.saturating_mul(dt));
+        }
+    }
+    // Milliwatts times nanoseconds are picojoules.
+    state.energy_pj = state
+        .energy_pj
+        .saturating_add(state.power_mw.saturating_mul(dt));
+    state.dram_busy += u128::from(state.dram_share) * u128::from(dt);
+    state.now_ns += dt;
 }
 
 /// Runs the device up to `t_ns` with nobody waiting: how wall time passes.
@@ -211,20 +217,6 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
         }
     }
     changed
-}
-
-fn roll_window(state: &mut State, rules: &Rules) {
-    let length = state.now_ns - state.window.start_ns;
-    if length >= rules.utilisation_window_ns {
-        let busy = state.busy_ns - state.window.busy_at_start_ns;
-        state.window.last_percent = (busy * 100 / length.max(1)) as u32;
-        let dram = state.dram_busy - state.window.dram_at_start;
-        let whole = u128::from(length.max(1)) << FRACTION_BITS;
-        state.window.last_dram_percent = (dram * 100 / whole) as u32;
-        state.window.dram_at_start = state.dram_busy;
-        state.window.start_ns = state.now_ns;
-        state.window.busy_at_start_ns = state.busy_ns;
-    }
 }
 
 #[cfg(test)]

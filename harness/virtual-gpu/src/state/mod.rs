@@ -10,6 +10,7 @@ pub mod order;
 mod participant;
 mod parts;
 mod resource;
+mod samples;
 mod xid;
 
 use crate::compute_mode::ComputeMode;
@@ -25,6 +26,7 @@ pub use parts::{
     Usage, WHOLE,
 };
 pub use resource::{Place, RESOURCES, Resource};
+pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use xid::{XIDS, Xid};
 
 /// Clock participants (threads) at most.
@@ -288,22 +290,6 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// Recent history from which NVML's windowed figures are computed.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Window {
-    /// Start of the window that is filling.
-    pub start_ns: u64,
-    /// Engine busy time at its start.
-    pub busy_at_start_ns: u64,
-    /// Percent of the last full window during which a kernel ran.
-    pub last_percent: u32,
-    /// DRAM use at its start.
-    pub dram_at_start: u128,
-    /// Percent of DRAM bandwidth used over the last full window.
-    pub last_dram_percent: u32,
-}
-
 /// Everything about the device that a transaction may change.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -352,8 +338,12 @@ pub struct State {
     pub partitions: Table<SmPartition, PARTITIONS>,
     /// Memory limits of control groups.
     pub memory_groups: Table<MemoryGroup, MEMORY_GROUPS>,
-    /// Utilisation history.
+    /// The window of utilisation that is filling.
     pub window: Window,
+    /// The last full ones.
+    pub windows: Ring<Filled>,
+    /// The last readings of the meters.
+    pub readings: Ring<Reading>,
     /// Threads.
     pub participants: Table<Participant, PARTICIPANTS>,
     /// Processes.
@@ -412,6 +402,8 @@ impl State {
             partitions: Table::new(),
             memory_groups: Table::new(),
             window: Window::default(),
+            windows: Ring::new(),
+            readings: Ring::new(),
             participants: Table::new(),
             processes: Table::new(),
             contexts: Table::new(),
@@ -454,6 +446,8 @@ impl State {
         self.partitions.copy_used(&from.partitions);
         self.memory_groups.copy_used(&from.memory_groups);
         self.window = from.window;
+        self.windows.copy_if_changed(&from.windows);
+        self.readings.copy_if_changed(&from.readings);
         self.participants.copy_used(&from.participants);
         self.processes.copy_used(&from.processes);
         self.contexts.copy_used(&from.contexts);

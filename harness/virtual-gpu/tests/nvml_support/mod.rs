@@ -22,7 +22,7 @@ use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 mod driver_support;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
-pub use driver_support::{Error, alloc, context, function, ok};
+pub use driver_support::{Error, alloc, context, function, launch_on, ok, stream};
 
 const PART: &str = "NVML_TEST_PART";
 

@@ -19,7 +19,7 @@ use crate::model::fault::was_fatal;
 /// One more than the largest number in nvml.h 13.4 (`NVML_FI_MAX`).
 const FIELDS: u32 = 308;
 /// `nvmlValueType_t`.
-const UNSIGNED_INT: u32 = 1;
+pub(super) const UNSIGNED_INT: u32 = 1;
 const UNSIGNED_LONG_LONG: u32 = 3;
 /// `NVML_POWER_SCOPE_GPU`: the other scopes are modules and memories with meters of their own.
 const SCOPE_GPU: u32 = 0;

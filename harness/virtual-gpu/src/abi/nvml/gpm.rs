@@ -1,8 +1,9 @@
 //! GPM, the performance monitor of Hopper and newer: counters between two samples.
 //!
 //! Figures are relative to what the sample was taken of: the device, a GPU instance, or the compute
-//! instance behind a MIG device. What the model does not count, or does not tell apart (the kinds
-//! of tensor operations), is not supported metric by metric.
+//! instance behind a MIG device. What the chip has and the interpreter cannot use stands at 0: a
+//! module whose PTX uses it is refused when it is loaded. What the model does not know at all is
+//! not supported, metric by metric.
 #![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::{CStr, c_char, c_uint};
@@ -260,17 +261,24 @@ const PERCENT: &CStr = c"%";
 const RATE: &CStr = c"MiB/s";
 
 /// Number, short name, long name and unit of every metric that there is.
-const NAMES: [(u32, &CStr, &CStr, &CStr); 10] = [
+const NAMES: [(u32, &CStr, &CStr, &CStr); 17] = [
     (1, c"GRACT", c"Graphics Engine Active", PERCENT),
     (2, c"SMUTIL", c"SM Activity", PERCENT),
     (3, c"SMOCC", c"SM Occupancy", PERCENT),
     (4, c"INTUTIL", c"Integer Activity", PERCENT),
     (5, c"TENSOR", c"Tensor Activity", PERCENT),
+    (6, c"DFMAT", c"DFMA Tensor Activity", PERCENT),
+    (7, c"HMMAT", c"HMMA Tensor Activity", PERCENT),
+    (8, c"DMMAT", c"DMMA Tensor Activity", PERCENT),
+    (9, c"IMMAT", c"IMMA Tensor Activity", PERCENT),
     (10, c"DRAMA", c"DRAM Activity", PERCENT),
     (11, c"FP64A", c"FP64 Activity", PERCENT),
     (12, c"FP32A", c"FP32 Activity", PERCENT),
+    (13, c"FP16A", c"FP16 Activity", PERCENT),
     (20, c"PCITX", c"PCIe Bytes Sent", RATE),
     (21, c"PCIRX", c"PCIe Bytes Received", RATE),
+    (60, c"NVLRX", c"NVLink Bytes Received", RATE),
+    (61, c"NVLTX", c"NVLink Bytes Sent", RATE),
 ];
 
 /// A metric over the time between two samples.
@@ -307,12 +315,18 @@ fn metric(id: u32, first: &Sample, second: &Sample) -> Result<f64, Return> {
         2 => 100.0 * sms / (time * f64::from(second.sm_count.max(1))),
         3 => share(Resource::SmSlots, second.sm_share),
         4 => share(Resource::Int, second.sm_share),
-        5 => share(Resource::Tensor, second.sm_share),
+        // Products of halves are the only ones that the interpreter knows.
+        5 | 7 => share(Resource::Tensor, second.sm_share),
+        // Products of doubles and of integers, and halves outside the tensor cores.
+        6 | 8 | 9 | 13 => 0.0,
         10 => share(Resource::Dram, second.bandwidth),
         11 => share(Resource::Fp64, second.sm_share),
         12 => share(Resource::Fp32, second.sm_share),
         // Sent by the device is copied to the host.
         20 => rate(1),
-        _ => rate(0),
+        21 => rate(0),
+        // NVLink, which the boards of Hopper have: with no second device, nothing goes over it.
+        60 | 61 => 0.0,
+        _ => return Err(returns::NOT_SUPPORTED),
     })
 }

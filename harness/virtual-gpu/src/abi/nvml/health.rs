@@ -5,13 +5,17 @@
 use std::ffi::c_uint;
 
 use super::library::{Target, device, target};
+use super::mig::privileged;
 use super::returns::{self, Return};
-use super::types::EccErrorCounts;
-use super::{DeviceHandle, check_place, entries, figures, put};
+use super::types::{EccErrorCounts, EccSramErrorStatus, RowRemapperHistogram, version_of};
+use super::{DeviceHandle, check_place, entries, figures, put, take};
 use crate::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
 const REMAPS_SINCE: u32 = 8;
+/// An H100 of 80 GiB has 2560 banks, and an A100 with one row remapped tells one bank as high and
+/// none as less (both as `nvidia-smi -q` prints them).
+const BANKS_PER_GIB: u64 = 32;
 /// Kinds of errors (`nvmlMemoryErrorType_t`) and of counters (`nvmlEccCounterType_t`).
 const KINDS: u32 = 2;
 /// `NVML_MEMORY_ERROR_TYPE_CORRECTED`; the other kind is uncorrected.
@@ -27,6 +31,14 @@ figures! {
     fn nvmlDeviceGetDefaultEccMode(device) -> u32 {
         has_ecc(device)?;
         Ok(1)
+    }
+
+    fn nvmlDeviceGetRowRemapperHistogram(device) -> RowRemapperHistogram {
+        let [_, rows, ..] = remapped(device)?;
+        let banks = banks(device);
+        // No two planted rows lie in one bank, until there are more rows than banks.
+        let high = rows.min(banks);
+        Ok(RowRemapperHistogram { max: banks - high, high, ..RowRemapperHistogram::default() })
     }
 }
 
@@ -87,6 +99,20 @@ entries! {
         unsafe { put(count, there) }
     }
 
+    fn nvmlDeviceGetSramEccErrorStatus(handle: DeviceHandle, status: *mut EccSramErrorStatus) {
+        let device = device(handle)?;
+        // SAFETY: the caller's structure, checked for null.
+        let version = unsafe { take(status.cast::<u32>())? };
+        if version != version_of::<EccSramErrorStatus>(1) {
+            return Err(returns::ARGUMENT_VERSION_MISMATCH);
+        }
+        remaps_rows(&device)?;
+        privileged(&device)?;
+        // What the machine plants, it plants in DRAM.
+        // SAFETY: as above.
+        unsafe { put(status, EccSramErrorStatus { version, ..EccSramErrorStatus::default() }) }
+    }
+
     fn nvmlDeviceGetRemappedRows(
         handle: DeviceHandle,
         corrected: *mut c_uint,
@@ -108,13 +134,16 @@ entries! {
     }
 }
 
+/// Banks of the memory.
+fn banks(device: &Device) -> u32 {
+    let banks = (device.machine().memory.total_mib >> 10) * BANKS_PER_GIB;
+    u32::try_from(banks).unwrap_or(u32::MAX)
+}
+
 /// Rows remapped for corrected and for uncorrected errors, whether one waits for a reset, and
 /// whether a remapping failed.
 pub(super) fn remapped(device: &Device) -> Result<[u32; 4], Return> {
-    has_ecc(device)?;
-    if device.machine().compute_capability().0 < REMAPS_SINCE {
-        return Err(returns::NOT_SUPPORTED);
-    }
+    remaps_rows(device)?;
     let faults = device.shared().read(|state| state.fatal_faults)?;
     let pending = faults > 0 && device.machine().defects.fault_remap_pending;
     let rows = if pending { faults } else { 0 };
@@ -141,6 +170,16 @@ fn errors(handle: DeviceHandle, error: u32, counter: u32) -> Result<u64, Return>
     };
     let faults = device.shared().read(|state| state.fatal_faults)?;
     Ok(faults * u64::from(each))
+}
+
+/// Refuses on chips before Ampere, which neither remap rows nor tell the errors of their SRAM apart
+/// (nvml.h), and without error correction.
+fn remaps_rows(device: &Device) -> Result<(), Return> {
+    has_ecc(device)?;
+    if device.machine().compute_capability().0 < REMAPS_SINCE {
+        return Err(returns::NOT_SUPPORTED);
+    }
+    Ok(())
 }
 
 fn has_ecc(device: &Device) -> Result<(), Return> {

@@ -57,7 +57,7 @@ fn part_of(state: &State, engine: u32) -> &GpuInstance {
     &state.instances.rows[instance as usize]
 }
 
-fn figures_of(device: &Device, target: Target) -> Result<MemoryV2, Return> {
+pub(super) fn figures_of(device: &Device, target: Target) -> Result<MemoryV2, Return> {
     catch_up_with_the_living(device)?;
     match target {
         Target::Whole => of_the_device(device),

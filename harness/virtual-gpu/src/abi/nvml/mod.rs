@@ -11,6 +11,7 @@
 
 mod accounting;
 mod clocks;
+mod confidential;
 mod events;
 mod fields;
 pub mod gpm;
@@ -28,6 +29,7 @@ mod pace;
 mod power;
 mod processes;
 pub mod returns;
+mod samples;
 mod system;
 pub mod types;
 mod utilization;
@@ -36,6 +38,7 @@ mod utilization;
 pub mod calls {
     pub use super::accounting::*;
     pub use super::clocks::*;
+    pub use super::confidential::*;
     pub use super::events::*;
     pub use super::fields::*;
     pub use super::gpm::*;
@@ -49,6 +52,7 @@ pub mod calls {
     pub use super::modes::*;
     pub use super::power::*;
     pub use super::processes::*;
+    pub use super::samples::*;
     pub use super::system::*;
     pub use super::utilization::*;
 }

@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use super::library::{library, only_device};
 use super::returns;
-use super::types::ConfComputeSystemState;
 use super::{check_place, entries, put, put_text};
 
 entries! {
@@ -34,16 +33,6 @@ entries! {
         let device = only_device()?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(version, device.machine().cuda_version()) }
-    }
-
-    fn nvmlSystemGetConfComputeState(state: *mut ConfComputeSystemState) {
-        let device = only_device()?;
-        let on = c_uint::from(device.machine().circumstances.confidential_computing);
-        // NVML_CC_SYSTEM_FEATURE_ENABLED in NVML_CC_SYSTEM_ENVIRONMENT_PROD, or both 0; devtools
-        // mode is for debuggers, of which there are none.
-        let found = ConfComputeSystemState { environment: 2 * on, feature: on, devtools: 0 };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(state, found) }
     }
 
     fn nvmlSystemGetProcessName(pid: c_uint, name: *mut c_char, length: c_uint) {

@@ -211,6 +211,71 @@ pub struct ConfComputeSystemState {
     pub devtools: u32,
 }
 
+/// `nvmlConfComputeSystemCaps_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ConfComputeSystemCaps {
+    pub cpu: u32,
+    pub gpus: u32,
+}
+
+/// `nvmlSystemConfComputeSettings_v1_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ConfComputeSettings {
+    pub version: u32,
+    pub environment: u32,
+    pub feature: u32,
+    pub devtools: u32,
+    pub multi_gpu: u32,
+}
+
+/// `nvmlConfComputeMemSizeInfo_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ConfComputeMemSizeInfo {
+    pub protected_kib: u64,
+    pub unprotected_kib: u64,
+}
+
+/// `nvmlRowRemapperHistogramValues_t`: banks by how much of their reserve is left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct RowRemapperHistogram {
+    pub max: u32,
+    pub high: u32,
+    pub partial: u32,
+    pub low: u32,
+    pub none: u32,
+}
+
+/// `nvmlEccSramErrorStatus_v1_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EccSramErrorStatus {
+    pub version: u32,
+    pub aggregate_parity: u64,
+    pub aggregate_sec_ded: u64,
+    pub aggregate_corrected: u64,
+    pub volatile_parity: u64,
+    pub volatile_sec_ded: u64,
+    pub volatile_corrected: u64,
+    pub aggregate_l2: u64,
+    pub aggregate_sm: u64,
+    pub aggregate_pcie: u64,
+    pub aggregate_microcontroller: u64,
+    pub aggregate_other: u64,
+    pub is_threshold_exceeded: u32,
+}
+
+/// `nvmlSample_t`. The value is a union: the low bytes of `value` on little-endian machines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sample {
+    pub time_stamp_us: u64,
+    pub value: u64,
+}
+
 /// `nvmlFieldValue_t`. The value is a union: the low bytes of `value` on little-endian machines.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]

@@ -1,9 +1,12 @@
 //! What counters add up to, how levels of turns bind, and what Xids and accounts tell.
 
 use super::super::fault::log;
-use super::{Op, device, drain, kernel, record, submit};
+use super::super::samples::READING_NS;
+use super::{Op, RULES, device, drain, kernel, record, run_until, submit};
 use crate::memory::note_peak;
-use crate::state::{ComputeEngine, GpuInstance, ONE, Resource, State, WHOLE, leave_account};
+use crate::state::{
+    ComputeEngine, Filled, GpuInstance, ONE, Resource, SAMPLES, State, WHOLE, leave_account,
+};
 
 #[test]
 fn what_is_used_adds_up_and_nobody_uses_more_than_there_is() {
@@ -87,4 +90,70 @@ fn an_account_is_left_by_who_had_memory_while_accounting_is_on() {
     let (count, account) = left(&state);
     assert_eq!((count, account.pid, account.running), (1, 7, false));
     assert_eq!((account.end_ns, account.peak_bytes), (9, 1 << 20));
+}
+
+#[test]
+fn samples_fall_on_instants_of_the_clock_however_time_passes() {
+    // At work until 150 ms, half of DRAM in use: a full window, half of one, then nothing.
+    let watch = |stops_ns: &[u64]| {
+        let (mut state, mut memory) = device(&[0]);
+        let mut op = kernel(0, 150_000_000, 0.5);
+        op.power_mw = 4_000;
+        submit(&mut state, &mut memory, 0, op);
+        for stop_ns in stops_ns {
+            run_until(&mut state, &memory, &RULES, *stop_ns);
+        }
+        let windows: Vec<_> = state.windows.iter().copied().collect();
+        let readings: Vec<_> = state.readings.iter().copied().collect();
+        (windows, readings)
+    };
+    let (windows, readings) = watch(&[310_000_000]);
+    let filled = |at_ms: u64, percent, dram_percent| Filled {
+        at_ns: at_ms * 1_000_000,
+        percent,
+        dram_percent,
+    };
+    // A share of the half that is not a whole number of bits is cut.
+    let dram = windows[0].dram_percent;
+    assert!((49..=50).contains(&dram), "{dram}");
+    assert_eq!(
+        windows,
+        [
+            filled(100, 100, dram),
+            filled(200, 50, windows[1].dram_percent),
+            filled(300, 0, 0)
+        ]
+    );
+    assert_eq!(windows[1].dram_percent, dram / 2);
+    let power: Vec<_> = readings
+        .iter()
+        .map(|r| (r.at_ns / 1_000_000, r.power_mw))
+        .collect();
+    let want = (1..=15).map(|n| (n * 20, if n * 20 <= 150 { 14_000 } else { 10_000 }));
+    assert_eq!(power, want.collect::<Vec<_>>());
+    let often: Vec<u64> = (1..=310).map(|ms| ms * 1_000_000).collect();
+    assert_eq!(
+        watch(&often),
+        (windows, readings),
+        "asked every millisecond"
+    );
+}
+
+#[test]
+fn of_a_long_time_only_what_the_rings_hold_is_taken() {
+    let (mut state, memory) = device(&[0]);
+    let hour_ns = 3_600_000_000_000;
+    run_until(&mut state, &memory, &RULES, hour_ns);
+    let ends = |period_ns: u64| {
+        let count = SAMPLES as u64;
+        (0..count).map(move |back| hour_ns - (count - 1 - back) * period_ns)
+    };
+    assert!(state.readings.iter().map(|r| r.at_ns).eq(ends(READING_NS)));
+    assert!(
+        state
+            .windows
+            .iter()
+            .map(|w| w.at_ns)
+            .eq(ends(RULES.utilisation_window_ns))
+    );
 }
