@@ -179,11 +179,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         calibration,
         probes: args.probes,
         escape: args.escape,
-        host: HostSetup {
-            profile,
-            facts,
-            journal,
-        },
+        host: HostSetup::new(profile, facts, journal),
         plan,
     };
     let mut progress = Told {

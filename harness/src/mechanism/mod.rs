@@ -43,6 +43,7 @@ pub use facts::{HostFacts, Said};
 use host::{Guard, HostError};
 pub use in_force::InForce;
 pub use mig::share_of_instance;
+pub use mps_quota::PRIORITY;
 pub use program::ProgramSeen;
 pub use seen::{OverLimit, Seen, TenantSeen};
 

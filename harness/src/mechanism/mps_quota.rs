@@ -8,13 +8,17 @@
 //! device, so the index is 0. All of it is of the CUDA Multi-Process Service documentation,
 //! "Environment variables".
 //!
+//! So is the priority of the neighbours, `CUDA_MPS_CLIENT_PRIORITY`, a hint. The daemon tells the
+//! default of its clients and of none what it has, so the proof is what each process was started
+//! with, as the system tells it; whether the driver heeds it is what the figures show.
+//!
 //! What a server is set to is asked with `echo get_active_thread_percentage PID |
 //! nvidia-cuda-mps-control`, PID being the server's; there is no `-server -get`.
 
 use gpubench_record::Proof;
 
 use super::host::{Guard, HostError};
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv};
+use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, TenantSeen};
 use super::{memory_cap, mps, observed, program, too_little_for_share};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
@@ -22,6 +26,12 @@ use crate::profile::options::Priority;
 /// See the module.
 #[derive(Debug)]
 pub struct MpsQuota;
+
+/// Variable of a client's priority.
+pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
+/// Its values.
+const NORMAL: &str = "0";
+const BELOW_NORMAL: &str = "1";
 
 impl Mechanism for MpsQuota {
     fn name(&self) -> &'static str {
@@ -68,7 +78,7 @@ impl Mechanism for MpsQuota {
             put("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}MB"));
         }
         if place > 0 && options.neighbours == Priority::BelowNormal {
-            put("CUDA_MPS_CLIENT_PRIORITY", "1".to_owned());
+            put(PRIORITY, BELOW_NORMAL.to_owned());
         }
         env
     }
@@ -101,6 +111,9 @@ impl Mechanism for MpsQuota {
         proofs.push(sms(asked.profile.mps_quota.pct, seen));
         if memory_limit_mib(asked).is_some() {
             proofs.extend(memory_cap::over_limit(seen));
+        }
+        if asked.profile.mps_quota.neighbours == Priority::BelowNormal {
+            proofs.push(below_normal(seen));
         }
         proofs.extend(program::handed(seen));
         proofs
@@ -150,9 +163,25 @@ fn sms(pct: u32, seen: &Seen) -> Proof {
     }
 }
 
+/// Whether every neighbour was started with a priority below normal, and the victim without.
+fn below_normal(seen: &Seen) -> Proof {
+    const CHECK: &str = "the neighbours alone were started with a priority below normal";
+    let right = |t: &TenantSeen| match t.place {
+        0 => matches!(t.priority.as_deref(), None | Some(NORMAL)),
+        _ => t.priority.as_deref() == Some(BELOW_NORMAL),
+    };
+    let told = |t: &TenantSeen| {
+        let priority = t.priority.as_deref().unwrap_or("not set");
+        format!("{} {priority}", t.name())
+    };
+    let holds = seen.tenants.iter().any(|t| t.place > 0) && seen.tenants.iter().all(right);
+    let all: Vec<String> = seen.tenants.iter().map(told).collect();
+    observed(CHECK, holds, format!("{PRIORITY}: {}", all.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::sms;
+    use super::{below_normal, sms};
     use crate::mechanism::{Seen, TenantSeen};
     use gpubench_record::Condition;
 
@@ -193,5 +222,34 @@ mod tests {
             !sms(100, &seen(&[Some(132), Some(132)])).limiter,
             "no limit limits nothing"
         );
+    }
+
+    #[test]
+    fn a_priority_below_normal_is_the_neighbours_and_nobody_elses() {
+        let all = |priorities: &[Option<&str>]| {
+            let tenants = priorities.iter().enumerate();
+            let tenants = tenants.map(|(place, priority)| TenantSeen {
+                place,
+                priority: priority.map(str::to_owned),
+                ..TenantSeen::default()
+            });
+            below_normal(&Seen {
+                tenants: tenants.collect(),
+                ..Seen::new(Condition::C, vec![7, 8])
+            })
+        };
+        for (priorities, expected) in [
+            (&[None, Some("1")][..], true),
+            (&[Some("0"), Some("1"), Some("1")], true),
+            (&[None, Some("1"), None], false),
+            (&[None, Some("0")], false),
+            (&[Some("1"), Some("1")], false),
+            // Nobody was there of whom it could be told.
+            (&[None], false),
+            (&[], false),
+        ] {
+            let proof = all(priorities);
+            assert_eq!((proof.holds, proof.limiter), (expected, false), "{proof:?}");
+        }
     }
 }

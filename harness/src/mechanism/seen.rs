@@ -55,6 +55,9 @@ pub struct TenantSeen {
     pub said: String,
     /// Value of `CUDA_VISIBLE_DEVICES` that it was given; absent if none was.
     pub given: Option<String>,
+    /// Value of `CUDA_MPS_CLIENT_PRIORITY` in the environment that its process was started with, as
+    /// the system tells it; absent if there is none.
+    pub priority: Option<String>,
 }
 
 /// An allocation beyond the limit.

@@ -142,7 +142,7 @@ fn prove(run: &mut Run, cell: &Cell, when: &str, seen: &Seen) -> Result<(), RunE
     let Some(mechanism) = mechanism::find(&cell.mechanism) else {
         return Ok(());
     };
-    let asked = run.setup.host.asked();
+    let asked = run.setup.host.asked_of(&cell.mechanism, &cell.variant);
     let is_set_up = mechanism.stage(&asked).is_some();
     for mut proof in mechanism.prove(&asked, seen) {
         when.clone_into(&mut proof.when);

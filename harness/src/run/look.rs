@@ -92,7 +92,7 @@ fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], on_device: &OnDevice
 /// Which of these variables a process was started without; all where the system does not tell.
 fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
     use std::os::unix::ffi::OsStrExt;
-    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let bytes = environment(pid);
     let there: Vec<&[u8]> = bytes.split(|&byte| byte == 0).collect();
     let is_missing = |(name, value): &(&OsString, &OsString)| {
         let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -102,6 +102,23 @@ fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
     missing
         .map(|(name, _)| (pid, name.to_string_lossy().into_owned()))
         .collect()
+}
+
+/// What a process was started with; nothing where the system does not tell.
+fn environment(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// A variable that a process was started with; absent too if the system does not tell.
+pub fn variable(pid: u32, name: &str) -> Option<String> {
+    let bytes = environment(pid);
+    let mut all = bytes.split(|&byte| byte == 0);
+    let value = |entry: &[u8]| {
+        let entry = String::from_utf8_lossy(entry);
+        let (known, value) = entry.split_once('=')?;
+        (known == name).then(|| value.to_owned())
+    };
+    all.find_map(value)
 }
 
 /// Whether a process is there and has not ended; one whose parent has not asked for its end yet
@@ -127,7 +144,9 @@ pub fn mapped(pid: u32) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{lacking, lives, mapped};
+    use std::ffi::{OsStr, OsString};
+
+    use super::{lacking, lives, mapped, variable};
     use crate::mechanism::TenantEnv;
 
     #[test]
@@ -158,6 +177,9 @@ mod tests {
         let (own, word) = (std::process::id(), "GPUBENCH_TEST_NOT_SET");
         let mut handed = TenantEnv::from([("PATH".into(), path)]);
         assert_eq!(lacking(own, &handed), []);
+        let told = variable(own, "PATH").map(OsString::from);
+        assert_eq!(told.as_ref(), handed.get(OsStr::new("PATH")));
+        assert_eq!(variable(own, word), None);
         handed.insert(word.into(), "1".into());
         assert_eq!(lacking(own, &handed), [(own, word.to_owned())]);
         handed.insert("PATH".into(), "elsewhere".into());

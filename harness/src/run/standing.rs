@@ -14,11 +14,14 @@ use super::{Run, RunError};
 use crate::mechanism::host::{Guard, HostError, JournalPlace, RealHost};
 use crate::mechanism::{self, Asked, HostFacts, InForce, Mechanism, Stage};
 use crate::profile::Profile;
+use crate::profile::options::Slice;
 
 /// What mechanisms need of a run.
 pub struct HostSetup {
     /// What the user wants.
-    pub profile: Profile,
+    profile: Profile,
+    /// The same for forms that nobody asked for and that run for the others' sake.
+    unprotected: Profile,
     /// What the host is.
     pub facts: HostFacts,
     /// Where changes are written down.
@@ -26,12 +29,44 @@ pub struct HostSetup {
 }
 
 impl HostSetup {
+    /// What the user wants, of which host, and where changes of it are written down.
+    #[must_use]
+    pub fn new(profile: Profile, facts: HostFacts, journal: JournalPlace) -> Self {
+        let mut unprotected = profile.clone();
+        // Turns of the driver's own length are what unprotected means, and take no leave.
+        unprotected.time_slicing.slice = Slice::Default;
+        Self {
+            profile,
+            unprotected,
+            facts,
+            journal,
+        }
+    }
+
     /// As mechanisms are asked.
     pub const fn asked(&self) -> Asked<'_> {
         Asked {
             profile: &self.profile,
             facts: &self.facts,
         }
+    }
+
+    /// As the mechanism of cells of that variant is asked: one that the user's options do not make
+    /// is an unprotected form.
+    pub fn asked_of(&self, mechanism: &str, variant: &str) -> Asked<'_> {
+        let asked = self.asked();
+        let is_own = mechanism::find(mechanism).is_none_or(|m| m.variant(&asked) == variant);
+        let profile = if is_own {
+            &self.profile
+        } else {
+            &self.unprotected
+        };
+        Asked { profile, ..asked }
+    }
+
+    /// The state of the host in which cells of that variant run.
+    fn stage_of(&self, mechanism: &str, variant: &str) -> Option<Stage> {
+        mechanism::find(mechanism)?.stage(&self.asked_of(mechanism, variant))
     }
 }
 
@@ -60,7 +95,7 @@ impl Standing {
         let host = Arc::new(RealHost::new(Arc::clone(&setup.nvml)));
         let mut shared = BTreeMap::new();
         for cell in &setup.plan.cells {
-            if let Some(stage) = stage_of(setup.host.asked(), &cell.mechanism)
+            if let Some(stage) = setup.host.stage_of(&cell.mechanism, &cell.variant)
                 && stage.plain_too
             {
                 shared.insert(cell.group.clone(), stage);
@@ -78,7 +113,7 @@ impl Standing {
 
     /// The tenants of a cell, with the host as their mechanism needs it.
     pub async fn ready(&mut self, run: &mut Run, cell: &Cell) -> Result<Ready<'_>, RunError> {
-        let own = stage_of(run.setup.host.asked(), &cell.mechanism);
+        let own = run.setup.host.stage_of(&cell.mechanism, &cell.variant);
         let native = own.is_none();
         let wanted = own.or_else(|| self.shared.get(&cell.group).cloned());
         if self.stage != wanted {
@@ -191,7 +226,7 @@ impl Standing {
             return Ok(());
         }
         let mechanism = run.setup.plan.cells.iter().find_map(|cell| {
-            let own = stage_of(run.setup.host.asked(), &cell.mechanism);
+            let own = run.setup.host.stage_of(&cell.mechanism, &cell.variant);
             let here = own.as_ref() == Some(&stage) && cell.group == group;
             mechanism::find(&cell.mechanism).filter(|_| here)
         });
@@ -231,7 +266,7 @@ impl Standing {
         let reason = outcome.reason.clone().unwrap_or_default();
         let mut variants = BTreeSet::new();
         for planned in run.setup.plan.mechanisms.clone() {
-            let own = stage_of(run.setup.host.asked(), &planned.name);
+            let own = run.setup.host.stage_of(&planned.name, &planned.variant);
             if own.as_ref() == Some(&stage) && variants.insert(planned.variant.clone()) {
                 run.ended_as(&planned.name, &planned.variant, outcome, remedy)?;
             }
@@ -253,10 +288,6 @@ impl Standing {
         self.set_up = InForce::default();
         Ok(self.guard.restore()?)
     }
-}
-
-fn stage_of(asked: Asked<'_>, mechanism: &str) -> Option<Stage> {
-    mechanism::find(mechanism)?.stage(&asked)
 }
 
 /// Under what a new crew is.

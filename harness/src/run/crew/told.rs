@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use gpubench_record::{FromTenant, RunEvent, ToTenant};
 
 use super::{CONTEXT, Crew, name_of};
-use crate::mechanism::{OverLimit, TenantSeen};
+use crate::mechanism::{OverLimit, PRIORITY, TenantSeen};
 use crate::run::{Run, RunError, look};
 use crate::tenant::{Tenant, TenantError};
 
@@ -48,6 +48,7 @@ impl Crew {
                 given: given
                     .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
                     .map(|name| name.to_string_lossy().into_owned()),
+                priority: look::variable(told.pid, PRIORITY),
                 ..told.clone()
             })
             .collect()

@@ -136,7 +136,7 @@ pub fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
 }
 
 fn windows_ns(run: &Run) -> Vec<u64> {
-    let windows = &run.setup.host.profile.probe_windows;
+    let windows = &run.setup.host.asked().profile.probe_windows;
     let mut windows: Vec<u64> = windows.iter().map(|window| window.ns).collect();
     windows.sort_unstable();
     windows
