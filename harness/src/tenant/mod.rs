@@ -56,8 +56,8 @@ pub enum TenantError {
         /// How.
         how: String,
     },
-    /// It did not answer in time, and was killed.
-    #[error("{tenant} did not answer within {seconds} s while {doing}, and was killed")]
+    /// It did not answer in time, and was ended.
+    #[error("{tenant} did not answer within {seconds} s while {doing}, and was {how}")]
     Silent {
         /// Who.
         tenant: String,
@@ -65,6 +65,8 @@ pub enum TenantError {
         doing: &'static str,
         /// The limit.
         seconds: u64,
+        /// How it ended: what it takes says how stuck it was.
+        how: String,
     },
     /// It said something that is no answer to the question.
     #[error("{tenant} broke the protocol: {what}")]
@@ -170,12 +172,13 @@ impl Tenant {
             }
             Ok(Err(error)) => Err(self.ended(&error).await),
             Err(_) => {
-                self.link.kill().await;
+                let how = self.link.kill().await;
                 self.open = false;
                 Err(TenantError::Silent {
                     tenant: self.name.clone(),
                     doing,
                     seconds: limit.as_secs(),
+                    how,
                 })
             }
         }
