@@ -36,12 +36,12 @@ pub enum Look {
         streams: &'static str,
         work: [&'static str; 2],
     },
-    /// Both compute, never at the same time: the first one's rate over the second's.
+    /// Both work, never at the same time: the first one's rate over the second's.
     Part {
         /// What they do before.
         first: [&'static str; 2],
-        /// Blocks of their kernels: a number that the SMs of both divide evenly.
-        grid: u32,
+        /// What they do; of arithmetic, a number of blocks that the SMs of both divide evenly.
+        work: String,
     },
     /// The lengths of turns, and of the pauses between them, beside somebody who always has work.
     Turns,
@@ -113,9 +113,9 @@ impl Case {
                     None,
                 ]
             }
-            Look::Part { first, grid } => [0, 1].map(|at| {
+            Look::Part { first, work } => [0, 1].map(|at| {
                 let blocks = blocks(noise, 500 + 8 * at as u64, 8);
-                Some(format!("{}; measure chain:{grid} {blocks}", first[at]))
+                Some(format!("{}; measure {work} {blocks}", first[at]))
             }),
             Look::Turns => {
                 let scheduler = &self.machine.scheduler;
