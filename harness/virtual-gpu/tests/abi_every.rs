@@ -11,9 +11,11 @@ use std::ffi::{CString, c_void};
 use std::io::Write;
 use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench_virtual_gpu::abi::code::describe;
 use gpubench_virtual_gpu::abi::cuda::calls::*;
+use gpubench_virtual_gpu::abi::cuda::layout::IpcHandle;
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::process::device;
 use gpubench_virtual_gpu::machine::Machine;
@@ -32,8 +34,9 @@ const BUFFER: usize = 1 << 16;
 /// Arguments that registers and the stack are filled with; no function takes more.
 const ARGUMENTS: usize = 14;
 
-/// A type that no word holds: `driver_ipc.rs` calls the functions that take it.
-const TOO_WIDE: &str = "IpcHandle";
+/// A type that no word holds, and how often functions that take it are called with each content.
+const WIDE: &str = "IpcHandle";
+const EACH: usize = 20;
 
 /// Functions that take memory which does not go with a context, and who gives it back.
 const UNDO: [(&str, &str); 4] = [
@@ -231,6 +234,55 @@ unsafe fn call(at: *mut c_void, w: &[u64; ARGUMENTS]) -> i32 {
     }
 }
 
+/// What a handle of 64 bytes holds: nothing, ones, anything, that of memory which is there, and that
+/// with one byte changed.
+fn wide_handles(dice: &mut Dice) -> [[u8; 64]; 5] {
+    let random: [u8; 64] = std::array::from_fn(|_| dice.roll() as u8);
+    let (mut memory, mut own) = (0, IpcHandle([0; 64]));
+    // SAFETY: valid places.
+    unsafe {
+        assert_eq!(cuMemAlloc_v2(&raw mut memory, 1 << 20), 0);
+        assert_eq!(cuIpcGetMemHandle(&raw mut own, memory), 0);
+    }
+    let mut changed = own.0;
+    changed[(dice.roll() % 64) as usize] ^= 1 << (dice.roll() % 8);
+    [[0; 64], [0xFF; 64], random, own.0, changed]
+}
+
+/// Calls a function that takes a handle by value with every content, and says what is wrong.
+fn call_wide(function: &Signature, draw: &mut Draw) {
+    let at = address(&function.name);
+    assert!(!at.is_null(), "{} is not exported", function.name);
+    let place = draw.buffers[0].as_mut_ptr() as u64;
+    for _ in 0..EACH {
+        for bytes in wide_handles(&mut draw.dice) {
+            for (to, flags) in [(place, 1), (place, 0), (0, 1), (place, u64::MAX)] {
+                let shape: Vec<&str> = function.arguments.iter().map(String::as_str).collect();
+                // SAFETY: the function takes just that; the place is null or leads to a word.
+                let code = unsafe {
+                    match shape[..] {
+                        [_, WIDE, "c_uint"] => {
+                            type Function = unsafe extern "C" fn(u64, IpcHandle, u64) -> i32;
+                            let call = std::mem::transmute::<*mut c_void, Function>(at);
+                            call(to, IpcHandle(bytes), flags)
+                        }
+                        [_, WIDE] => {
+                            type Function = unsafe extern "C" fn(u64, IpcHandle) -> i32;
+                            let call = std::mem::transmute::<*mut c_void, Function>(at);
+                            call(to, IpcHandle(bytes))
+                        }
+                        _ => panic!("{}: no call of the shape {shape:?}", function.name),
+                    }
+                };
+                let name = &function.name;
+                assert!(is_named(function, code), "{name} {bytes:x?} answers {code}");
+                // Nobody opens what is nothing, or is their own.
+                assert_ne!(code, 0, "{name} {bytes:x?}");
+            }
+        }
+    }
+}
+
 /// A context with something of each kind in it; half of it is gone again. The context before goes.
 fn begin(before: Option<u64>) -> Vec<u64> {
     let mut handles = Vec::new();
@@ -269,8 +321,14 @@ fn begin(before: Option<u64>) -> Vec<u64> {
     handles
 }
 
-/// What is wrong with an answer, if anything is.
+/// Panics so far, which the interface would turn into a code that has a name.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether an answer is one, rather than what a panic is turned into.
 fn is_named(function: &Signature, code: i32) -> bool {
+    if PANICS.load(Ordering::Relaxed) > 0 {
+        return false;
+    }
     if !function.answers {
         return true;
     }
@@ -294,6 +352,11 @@ fn every_function_answers_whatever_it_gets() {
     device.join(0).expect("announced");
     // SAFETY: no arguments of consequence.
     assert_eq!(unsafe { cuInit(0) }, 0);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        before(info);
+    }));
     let mut functions = Vec::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi");
     signatures(&sources, &mut functions);
@@ -305,8 +368,12 @@ fn every_function_answers_whatever_it_gets() {
         buffers: vec![vec![0; BUFFER / 8]; ARGUMENTS],
         strings: [c"".to_owned(), c"/no/such/place".to_owned()],
     };
+    let mut wide = 0;
     for (index, function) in functions.iter().enumerate() {
-        if function.arguments.iter().any(|of| of == TOO_WIDE) {
+        if function.arguments.iter().any(|of| of == WIDE) {
+            draw.handles = begin(draw.handles.last().copied());
+            call_wide(function, &mut draw);
+            wide += 1;
             continue;
         }
         let at = address(&function.name);
@@ -346,4 +413,5 @@ fn every_function_answers_whatever_it_gets() {
             assert!(is_named(function, code), "{name}{given:x?} answers {code}");
         }
     }
+    assert!(wide >= 2, "only {wide} functions with a handle by value");
 }
