@@ -234,8 +234,8 @@ unsafe fn call(at: *mut c_void, w: &[u64; ARGUMENTS]) -> i32 {
     }
 }
 
-/// What a handle of 64 bytes holds: nothing, ones, anything, that of memory which is there, and that
-/// with one byte changed.
+/// What a handle of 64 bytes holds: nothing, ones, anything, that of memory which is there, and
+/// that with one bit changed.
 fn wide_handles(dice: &mut Dice) -> [[u8; 64]; 5] {
     let random: [u8; 64] = std::array::from_fn(|_| dice.roll() as u8);
     let (mut memory, mut own) = (0, IpcHandle([0; 64]));

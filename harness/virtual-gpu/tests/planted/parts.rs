@@ -54,8 +54,8 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
     large.mps.as_mut().ok_or("no MPS")?.chunk_sms = 12;
     // 32 and 96 SMs; 48 and 60.
     let loud = sms(&large, Under::Static([4, 5]), 9_600, 48.0 / 60.0);
-    // What the SMs of two chunks draw from the L2, over all that it gives to those of nine: parts of
-    // one another would be the same whatever a chunk is.
+    // What the SMs of two chunks draw from the L2, over all that it gives to those of nine: parts
+    // of one another would be the same whatever a chunk is.
     let drawn = |machine: &Machine, sms: f64| {
         let memory = &machine.memory;
         let want = sms * memory.sm_l2_gb_per_s / memory.l2_gb_per_s;
