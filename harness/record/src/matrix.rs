@@ -76,6 +76,36 @@ pub struct MatrixRow {
     pub requests: u64,
 }
 
+impl MatrixRow {
+    /// The names of its figures, as they are written down.
+    pub const FIGURES: [&'static str; 8] = [
+        "retention",
+        "guarantee",
+        "efficiency",
+        "effectiveness",
+        "isolation_index",
+        "jitter",
+        "survival",
+        "overshoot",
+    ];
+
+    /// Its figures, in the order of their names.
+    #[must_use]
+    pub fn figures(&self) -> [Option<&Estimate>; Self::FIGURES.len()] {
+        [
+            &self.retention,
+            &self.guarantee,
+            &self.efficiency,
+            &self.effectiveness,
+            &self.isolation_index,
+            &self.jitter,
+            &self.survival,
+            &self.overshoot,
+        ]
+        .map(Option::as_ref)
+    }
+}
+
 /// The overall level of one mechanism variant: its weakest axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverallRow {

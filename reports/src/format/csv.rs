@@ -31,18 +31,6 @@ const TEXT_COLUMNS: [&str; 15] = [
 /// The columns between the text and the figures.
 const VERDICT_COLUMNS: [&str; 5] = ["level", "word", "claimed", "u_kind", "requests"];
 
-/// The figures, each with value, lo, hi, n and unit.
-const FIGURES: [&str; 8] = [
-    "retention",
-    "guarantee",
-    "efficiency",
-    "effectiveness",
-    "isolation_index",
-    "jitter",
-    "survival",
-    "overshoot",
-];
-
 /// A figure of a probe has a line of its own: its name, and the figure.
 const PROBE_COLUMNS: [&str; 2] = ["figure", "figure_value"];
 
@@ -73,7 +61,8 @@ impl Format for Csv {
             .chain(&VERDICT_COLUMNS)
             .map(|&name| name.to_owned())
             .collect();
-        for figure in FIGURES {
+        // Each with its value, lo, hi, n and unit.
+        for figure in MatrixRow::FIGURES {
             header.push(figure.to_owned());
             header.extend(PARTS.map(|part| format!("{figure}_{part}")));
         }
@@ -125,18 +114,8 @@ fn fields(record: &RunRecord, row: &MatrixRow) -> Vec<String> {
         text(&row.u_kind),
         row.requests.to_string(),
     ]);
-    let figures = [
-        &row.retention,
-        &row.guarantee,
-        &row.efficiency,
-        &row.effectiveness,
-        &row.isolation_index,
-        &row.jitter,
-        &row.survival,
-        &row.overshoot,
-    ];
-    for figure in figures {
-        fields.extend(flattened(figure.as_ref()));
+    for figure in row.figures() {
+        fields.extend(flattened(figure));
     }
     // This line is of no probe's figure.
     fields.extend(vec![String::new(); PROBE_COLUMNS.len() + PARTS.len()]);

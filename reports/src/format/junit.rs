@@ -140,21 +140,8 @@ fn row_case(row: &MatrixRow) -> Case {
         format!("requests {}", row.requests),
     ];
     output.extend(row.claimed.iter().map(|claim| format!("claimed {claim}")));
-    let figures = [
-        ("retention", &row.retention),
-        ("guarantee", &row.guarantee),
-        ("efficiency", &row.efficiency),
-        ("effectiveness", &row.effectiveness),
-        ("isolation index", &row.isolation_index),
-        ("jitter", &row.jitter),
-        ("survival", &row.survival),
-        ("overshoot", &row.overshoot),
-    ];
-    output.extend(
-        figures
-            .into_iter()
-            .filter_map(|(name, e)| Some(figure(name, e.as_ref()?))),
-    );
+    let figures = MatrixRow::FIGURES.into_iter().zip(row.figures());
+    output.extend(figures.filter_map(|(name, e)| Some(figure(&name.replace('_', " "), e?))));
     output.extend(
         row.warnings
             .iter()

@@ -10,17 +10,7 @@ use super::tables::mechanism;
 pub(super) fn has_figures(record: &RunRecord) -> bool {
     let of_service = |row: &ServiceRow| row.retention.is_some() || row.within_slo.is_some();
     let of_matrix = |row: &MatrixRow| {
-        let figures = [
-            &row.retention,
-            &row.guarantee,
-            &row.efficiency,
-            &row.effectiveness,
-            &row.isolation_index,
-            &row.jitter,
-            &row.survival,
-            &row.overshoot,
-        ];
-        row.outcome.is_measured() || figures.into_iter().any(Option::is_some)
+        row.outcome.is_measured() || row.figures().into_iter().any(|figure| figure.is_some())
     };
     record.matrix.iter().any(of_matrix) || record.service.iter().any(of_service)
 }
