@@ -83,6 +83,7 @@ fn line(xid: &Xid) -> String {
 /// What happened, in words: the kind of the Xid, and what the program is told.
 fn text(xid: &Xid) -> String {
     let kind = match xid.number {
+        8 => "GPU stopped processing",
         13 => "exception in the graphics engine",
         31 => "fault of the memory management unit",
         45 => "work removed with its process",

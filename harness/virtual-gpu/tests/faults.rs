@@ -289,15 +289,46 @@ fn a_new_context_of_the_same_process_is_unhurt() -> Result<(), Error> {
     Ok(())
 }
 
+/// A kernel each of whose threads has so many registers alive at once.
+fn many_registers(count: u32) -> String {
+    let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n\
+                    .visible .entry heavy(.param .u64 out)\n{\n"
+        .to_owned();
+    text += &format!(".reg .b32 %r<{}>;\n.reg .b64 %rd<2>;\n", count + 1);
+    text += "ld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\n";
+    for at in 0..count {
+        text += &format!("add.s32 %r{}, %r{at}, {at};\n", at + 1);
+    }
+    for at in 0..count {
+        text += &format!("xor.b32 %r0, %r0, %r{};\n", at + 1);
+    }
+    text + "st.global.u32 [%rd1], %r0;\nret;\n}\n"
+}
+
 #[test]
 fn api_errors_stay_with_the_call_that_made_them() -> Result<(), Error> {
     let xids = with_context(|| {
         let (name, text) = fault!("empty");
         let empty = function(text, name)?;
+        // As the compiler writes a kernel for blocks of 64 threads, and one whose threads have so
+        // many registers alive that an SM has room for 64 of them and not for 1024.
+        let bounded = text.replace("()\n{", "()\n.maxntid 64, 1, 1\n{");
+        assert_ne!(bounded, text);
+        let bounded = function(&bounded, name)?;
+        let heavy = function(&many_registers(250), "heavy")?;
         let out = words(1)?;
-        for (shape, code) in [((1, 0, 0), 1), ((0, 32, 0), 1), ((1, 2048, 0), 1)] {
+        for (kernel, shape, code) in [
+            (empty, (1, 0, 0), 1),
+            (empty, (0, 32, 0), 1),
+            (empty, (1, 2048, 0), 1),
+            (bounded, (1, 64, 0), 0),
+            (bounded, (1, 65, 0), 701),
+            (heavy, (1, 64, 0), 0),
+            (heavy, (1, 1024, 0), 701),
+        ] {
+            let args = &mut [out][..usize::from(kernel == heavy)];
             assert_eq!(
-                launch_on(empty, shape, null_mut(), &mut []),
+                launch_on(kernel, shape, null_mut(), args),
                 code,
                 "{shape:?}"
             );

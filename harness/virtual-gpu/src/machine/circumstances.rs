@@ -1,5 +1,6 @@
 //! What stands around a machine's GPU that no way to share decides, and that whoever measures on it
-//! must know: a hypervisor, encrypted transfers, clocks that somebody has set.
+//! must know: a hypervisor, encrypted transfers, clocks that somebody has
+//! set, a watch over how long kernels run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,18 @@ pub struct Circumstances {
     /// Application clock that somebody has set for the SMs, at which the model then runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application_sm_clock_mhz: Option<u32>,
+    /// Time from its beginning after which a kernel is ended, as where a display waits for the same
+    /// GPU; 0 for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kernel_run_time_limit_ms: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out a reference"
+)]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// `nvmlGpuVirtualizationMode_t`, by its number.
@@ -45,6 +58,12 @@ impl Machine {
     }
 
     pub(super) fn check_circumstances(&self, path: &str) -> Result<(), MachineError> {
+        const LONGEST_MS: u64 = 3_600_000;
+        let limit_ms = self.circumstances.kernel_run_time_limit_ms;
+        if limit_ms > LONGEST_MS {
+            let key = "circumstances.kernel_run_time_limit_ms";
+            return wrong(path, key, limit_ms, "0 to 3600000");
+        }
         let most = self.gpu.sm_clock_mhz;
         match self.circumstances.application_sm_clock_mhz {
             Some(set) if !(1..=most).contains(&set) => {

@@ -356,6 +356,7 @@ impl Machine {
             switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
             turn_noise_ppm: ppm(self.noise.turn),
             isolated: self.scheduler.isolated,
+            run_time_limit_ns: self.circumstances.kernel_run_time_limit_ms * 1_000_000,
             mig_dram_leak: sharing::fixed(self.defects.mig_dram_leak),
             mig_l2_leak: sharing::fixed(self.defects.mig_l2_leak),
             faults: self.fault_rules(),

@@ -127,6 +127,9 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         if stream.head == Head::Ready {
             stream.head = Head::Started;
             stream.started_ns = now;
+            if rules.run_time_limit_ns > 0 {
+                stream.last_ns = now.saturating_add(rules.run_time_limit_ns);
+            }
         }
         stream.speed = speed;
     }

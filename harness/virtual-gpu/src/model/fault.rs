@@ -11,6 +11,10 @@ use super::{Rules, drop_queue};
 
 /// Xid of faults of the graphics engine, which the SMs raise (XID catalogue).
 const XID_SM: u32 = 13;
+/// What a kernel ends in that runs for too long: CUDA_ERROR_LAUNCH_TIMEOUT (cuda.h), and the Xid
+/// of a GPU that stopped processing, which asks for no more than the application's restart (XID
+/// catalogue).
+pub const LATE: (i32, u32) = (702, 8);
 /// Xid of work removed because its process ended (XID catalogue).
 pub const XID_PREEMPTIVE_REMOVAL: u32 = 45;
 

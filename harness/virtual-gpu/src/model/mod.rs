@@ -26,6 +26,8 @@ pub struct Rules {
     pub turn_noise_ppm: u32,
     /// Every kernel runs as if it were alone, whoever else runs.
     pub isolated: bool,
+    /// A kernel that has not ended so long after it began is ended; 0 for no such limit.
+    pub run_time_limit_ns: u64,
     /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own,
     /// in fixed point.
     pub mig_dram_leak: u64,
@@ -85,7 +87,7 @@ pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
                 if stamp > now { stamp } else { NEVER }
             }
             Head::Ready => NEVER,
-            Head::Started => finish_ns(stream, now),
+            Head::Started => finish_ns(stream, now).min(stream.last_ns),
         };
         next = next.min(due);
     }
@@ -178,6 +180,7 @@ fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
                     let stream = &mut state.streams.rows[index];
                     stream.head = Head::Ready;
                     stream.work_left = op.alone_ns.saturating_mul(ONE);
+                    stream.last_ns = NEVER;
                     changed = true;
                     break;
                 }
@@ -194,11 +197,16 @@ fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> b
     let mut changed = false;
     for index in 0..state.streams.live().len() {
         let stream = state.streams.rows[index];
-        if !stream.live || stream.head != Head::Started || stream.work_left > 0 {
+        if !stream.live || stream.head != Head::Started {
             continue;
         }
-        let op = queues.op(index, stream.completed);
-        if op.kind == OpKind::Kernel && !compute::may_run(state, rules, stream.context) {
+        let mut op = queues.op(index, stream.completed);
+        if stream.work_left > 0 {
+            if state.now_ns < stream.last_ns {
+                continue;
+            }
+            (op.fault, op.xid) = fault::LATE;
+        } else if op.kind == OpKind::Kernel && !compute::may_run(state, rules, stream.context) {
             continue;
         }
         copy::finish(state, index, op.bytes);

@@ -15,6 +15,7 @@ const RULES: Rules = Rules {
     switch_gap_ns: 50_000,
     turn_noise_ppm: 0,
     isolated: false,
+    run_time_limit_ns: 0,
     mig_dram_leak: 0,
     mig_l2_leak: 0,
     faults: FAULTS,

@@ -226,6 +226,8 @@ pub struct Stream {
     pub speed: u64,
     /// When the head first ran.
     pub started_ns: u64,
+    /// When it is ended if it has not come to its end; [`NEVER`] where nobody watches.
+    pub last_ns: u64,
     /// Work ever held back because it has to wait for something that the device does not know.
     pub given: u64,
     /// How much of it has been carried out.

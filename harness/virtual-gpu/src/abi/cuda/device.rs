@@ -188,6 +188,8 @@ fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING,
         // STREAM_PRIORITIES, GLOBAL and LOCAL L1, COMPUTE_PREEMPTION, COOPERATIVE_LAUNCH.
         15 | 19 | 31 | 41 | 78 | 79 | 80 | 90 | 95 => 1,
+        // KERNEL_EXEC_TIMEOUT.
+        17 => u64::from(machine.circumstances.kernel_run_time_limit_ms > 0),
         33 => PCI_BUS.into(),
         36 => u64::from(gpu.memory_clock_mhz) * 1000,
         37 => gpu.memory_bus_bits.into(),
@@ -199,7 +201,7 @@ fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         87 => u64::from(gpu.fp32_lanes_per_clock / gpu.fp64_lanes_per_clock.max(1)),
         97 => u64::from(gpu.shared_per_sm_kib) << 10,
         106 => gpu.max_blocks_per_sm.into(),
-        17..=149 => 0,
+        18..=149 => 0,
         _ => return None,
     };
     c_int::try_from(value).ok()
