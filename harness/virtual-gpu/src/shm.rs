@@ -24,7 +24,7 @@ use crate::model::Queues;
 use crate::state::{CONTEXTS, EVENTS, INTERVALS, Interval, Op, PARTICIPANTS, RING, STREAMS, State};
 
 /// First word of a state file; changes with the layout.
-const MAGIC: u64 = 0x4750_4256_4750_5503;
+const MAGIC: u64 = 0x4750_4256_4750_5504;
 
 /// What the file holds. All of it is plain data: any bit pattern that this code wrote is valid.
 #[repr(C)]
