@@ -76,6 +76,14 @@ pub enum ExpectedError {
         /// The reasons in one line.
         reason: String,
     },
+    /// A program that was to be run on a virtual GPU does not start.
+    #[error("{program} does not start: {error}")]
+    ProgramNotStarted {
+        /// Its name, as it was given.
+        program: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// The user's own program is no victim: it does not start, or cannot be understood.
     #[error("the victim's program cannot be measured: {problem}")]
     VictimProgram {
@@ -190,6 +198,7 @@ impl ExpectedError {
             Self::NoDriver { .. }
             | Self::NoDevice { .. }
             | Self::NothingRan { .. }
+            | Self::ProgramNotStarted { .. }
             | Self::VictimProgram { .. }
             | Self::NamedAndWaived { .. }
             | Self::Busy { .. } => ExitCode::NothingRan,
@@ -219,6 +228,10 @@ impl ExpectedError {
             Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
                 Some("`gpubench plan` says what would run here, and what keeps the rest".to_owned())
             }
+            Self::ProgramNotStarted { .. } => Some(
+                "accepted: a program that PATH leads to, or the path of a file that may be executed"
+                    .to_owned(),
+            ),
             Self::VictimProgram { .. } => Some(
                 "what it printed on its standard error stands above; workloads/examples/README.md \
                  says what a program has to report"

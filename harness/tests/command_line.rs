@@ -238,3 +238,24 @@ fn a_running_virtual_gpu_shows_where_its_kernel_log_is() -> TestResult {
     assert_eq!(shown[2], log);
     Ok(())
 }
+
+#[test]
+fn a_program_that_does_not_start_is_named_with_what_would() -> TestResult {
+    for (program, said) in [
+        ("/no/such/program", "No such file or directory"),
+        ("/dev/null", "Permission denied"),
+    ] {
+        let line = format!("virtual-gpu exec --machine turing -- {program}");
+        let (code, stdout, stderr) = run(&line)?;
+        assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
+        let lines: Vec<&str> = stderr.lines().collect();
+        let wanted = format!("error: {program} does not start: {said}");
+        assert!(
+            lines.len() == 2 && lines[0].starts_with(&wanted),
+            "{stderr}"
+        );
+        let hint = "hint: accepted: a program that PATH leads to, or the path of a file";
+        assert!(lines[1].trim_start().starts_with(hint), "{stderr}");
+    }
+    Ok(())
+}

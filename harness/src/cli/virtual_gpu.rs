@@ -164,8 +164,9 @@ fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
         .args(arguments)
         .envs(gpu.environment())
         .status();
-    let status = status.map_err(|error| ExpectedError::NothingRan {
-        reason: format!("{}: {error}", program.display()),
+    let status = status.map_err(|error| ExpectedError::ProgramNotStarted {
+        program: program.display().to_string(),
+        error,
     })?;
     // A shell reports a death by signal the same way.
     let signal = || 128 + status.signal().unwrap_or(0);

@@ -70,6 +70,13 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
             3,
         ),
         (
+            ExpectedError::ProgramNotStarted {
+                program: "trian".to_owned(),
+                error: Error::from(ErrorKind::NotFound),
+            },
+            3,
+        ),
+        (
             ExpectedError::VictimProgram {
                 problem: "the program ended: exit status 1".to_owned(),
             },
