@@ -87,10 +87,13 @@ impl Place {
         self.path(&format!("home-{user:?}"))
     }
 
-    /// The program with a user's own folders, on the device.
+    /// The program with a user's own folders, on the device. The user lets nobody else read what he
+    /// makes.
     fn gpubench(&self, user: User, args: &[&str]) -> Command {
-        let mut command = Command::new(self.path("gpubench"));
+        let mut command = Command::new("sh");
         command
+            .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+            .arg(self.path("gpubench"))
             .args(args)
             .envs(self.environment.iter().cloned())
             .env("HOME", self.home(user))
@@ -130,8 +133,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the lock file of the device says, once it says anything.
-fn holder(place: &Place) -> Result<String, Error> {
+/// The lock file of the device and what it says, once it says anything.
+fn holder(place: &Place) -> Result<(PathBuf, String), Error> {
     let folder = place
         .environment
         .iter()
@@ -142,7 +145,7 @@ fn holder(place: &Place) -> Result<String, Error> {
         for entry in std::fs::read_dir(&folder)?.flatten() {
             let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
             if entry.file_name().to_string_lossy().ends_with(".lock") && !text.is_empty() {
-                return Ok(text.trim().to_owned());
+                return Ok((entry.path(), text.trim().to_owned()));
             }
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -174,7 +177,12 @@ fn interrupt(run: Child) -> Result<Output, Error> {
 
 #[test]
 fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> Result<(), Error> {
-    for (first, second) in [(User::Own, User::Nobody), (User::Nobody, User::Own)] {
+    for (first, second) in [
+        (User::Own, User::Nobody),
+        (User::Nobody, User::Own),
+        (User::Own, User::Own),
+        (User::Nobody, User::Nobody),
+    ] {
         let place = Place::new(&[])?;
         let profile = place.path("profile.toml").display().to_string();
         let run = [
@@ -187,8 +195,11 @@ fn whoever_is_second_is_told_who_has_the_gpu_whichever_user_that_is() -> Result<
             &profile,
         ];
         let run = place.gpubench(first, &run).spawn()?;
-        let holder = holder(&place)?;
+        let (lock, holder) = holder(&place)?;
         assert_eq!(holder, format!("process {}", run.id()));
+        // Its owner's mask keeps nobody from reading it, nor from taking it next.
+        let mode = std::fs::metadata(lock)?.permissions().mode();
+        assert_eq!(mode & 0o777, 0o666, "{first:?}");
         let refused = place.rehearse(second, "mps").output()?;
         let text = said(&refused);
         assert_eq!(refused.status.code(), Some(3), "{second:?}: {text}");
@@ -279,26 +290,27 @@ fn a_folder_that_one_may_not_write_is_told_before_anything_runs() -> Result<(), 
     let closed = place.path("closed");
     std::fs::create_dir(&closed)?;
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555))?;
-    let out = closed.join("out").display().to_string();
-    let args = [
-        "matrix",
-        "--mechanism",
-        "mps",
-        "--profile",
-        &profile,
-        "--out",
-        &out,
-    ];
-    let refused = place.gpubench(User::Nobody, &args).output()?;
-    let text = said(&refused);
-    assert_eq!(refused.status.code(), Some(5), "{text}");
-    assert!(
-        text.contains(&out) && text.contains("ermission denied"),
-        "{text}"
-    );
-    let errors = text.lines().filter(|line| line.starts_with("error: "));
-    assert_eq!(errors.count(), 1, "{text}");
+    let file = place.path("file");
+    std::fs::write(&file, "not a folder")?;
+    // One that cannot be made, one that is there and closed, and what is no folder at all.
+    for (out, problem) in [
+        (closed.join("out"), "ermission denied"),
+        (closed.clone(), "ermission denied"),
+        (file.clone(), "File exists"),
+    ] {
+        let named = out.display().to_string();
+        let args = ["matrix", "--mechanism", "mps", "--profile", &profile];
+        let mut run = place.gpubench(User::Nobody, &args);
+        let refused = run.args(["--out", &named]).output()?;
+        let text = said(&refused);
+        assert_eq!(refused.status.code(), Some(5), "{named}: {text}");
+        assert!(text.contains(&named) && text.contains(problem), "{text}");
+        let errors = text.lines().filter(|line| line.starts_with("error: "));
+        assert_eq!(errors.count(), 1, "{text}");
+        assert!(!text.contains("starting tenants"), "{named}: {text}");
+    }
     assert_eq!(std::fs::read_dir(&closed)?.count(), 0);
+    assert_eq!(std::fs::read_to_string(&file)?, "not a folder");
     assert!(
         !place.home(User::Nobody).join("state/gpubench").exists(),
         "nothing was set up"

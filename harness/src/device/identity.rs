@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{DeviceIdentity, DeviceKind};
 use nvml_wrapper::enum_wrappers::device::Clock;
+use nvml_wrapper::error::NvmlError;
 
 use super::nvml::{AskError, Nvml};
 
@@ -88,11 +89,14 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
             .ok()
             .map(|ecc| format!("{}", ecc.currently_enabled)),
     );
-    let mig = device.mig_mode().ok();
-    put(
-        "mig_mode",
-        mig.map(|mode| if mode.current == 0 { "off" } else { "on" }.to_owned()),
-    );
+    let mig = match device.mig_mode() {
+        Ok(mode) if mode.current == 0 => "off".to_owned(),
+        Ok(_) => "on".to_owned(),
+        // That there is none is known too.
+        Err(NvmlError::NotSupported) => "not supported".to_owned(),
+        Err(error) => format!("unknown: {error}"),
+    };
+    put("mig_mode", Some(mig));
     put(
         "virtualization",
         device

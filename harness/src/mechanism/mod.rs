@@ -231,7 +231,7 @@ fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> 
                 "processes {:?} use the device: {consequence}",
                 facts.holders
             ),
-            Some("end them (nvidia-smi lists them)"),
+            Some("end them, or choose another --device"),
         )
     })
 }

@@ -216,7 +216,7 @@ impl Control for RealHost {
 const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
     match error {
         NvmlError::NoPermission => Some("run as root"),
-        NvmlError::InUse => Some("end the processes that use the GPU (nvidia-smi lists them)"),
+        NvmlError::InUse => Some("end the processes that use the GPU (`gpubench plan` names them)"),
         NvmlError::ResetRequired => {
             Some("nvidia-smi --gpu-reset, once no process uses the GPU; then run again")
         }
