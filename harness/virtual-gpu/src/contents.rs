@@ -2,6 +2,10 @@
 //!
 //! Device addresses are offsets in it plus [`BASE`]. What a freed page held stays there until
 //! somebody overwrites it, as on hardware, unless the machine scrubs.
+//!
+//! Hardware maps pages to any address, so that scattered free pages make one allocation. Here an
+//! allocation lies in one piece, for which the file has [`SPANS`] times as many places as there is
+//! memory: who has how much of it is counted, and not where.
 #![expect(
     unsafe_code,
     reason = "device memory is a shared mapping that kernels write through raw pointers"
@@ -14,6 +18,9 @@ use std::path::Path;
 
 /// First device address. Far from anything the host maps, so that mixing the two up faults.
 pub const BASE: u64 = 0x7000_0000_0000;
+
+/// Times that device memory has a place in the file.
+pub const SPANS: u64 = 4;
 
 /// A mapping of all device memory.
 #[derive(Debug)]
@@ -57,6 +64,12 @@ impl Contents {
             bytes,
             file,
         })
+    }
+
+    /// Whether an address lies where device memory can be, whether anybody has it or not.
+    #[must_use]
+    pub fn holds(&self, address: u64) -> bool {
+        (BASE..BASE + self.bytes as u64).contains(&address)
     }
 
     /// Host address of an offset in device memory, if `bytes` from there lie within it.

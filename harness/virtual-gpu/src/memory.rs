@@ -1,9 +1,12 @@
 //! Who has which part of device memory.
 
+use std::ops::Range;
+
 use crate::cgroup;
+use crate::contents::SPANS;
 use crate::exports::Export;
 use crate::machine::Machine;
-use crate::state::{Allocation, Context, NONE, State};
+use crate::state::{Allocation, Context, NONE, State, WHOLE};
 
 /// Allocations of this size and more take whole large pages.
 const LARGE: u64 = 1 << 20;
@@ -154,39 +157,24 @@ pub fn total_for(state: &State, context: u32) -> u64 {
     within_limits(state, &state.contexts.rows[context as usize], all)
 }
 
-/// Gives `bytes` to a context, the first place that fits. `None` when memory is out.
+/// Gives `bytes` to a context, the first place that fits. `None` when memory is out, which is a
+/// matter of how much is free and not of where.
 pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Option<Allocation> {
     let taken = taken(bytes);
     if taken > free_for(state, context) {
         return None;
     }
-    let align = if bytes >= LARGE { PAGE } else { SMALL };
-    let part = state.instances.rows[instance_of(state, context) as usize];
-    let end = part.memory_offset + part.memory_bytes;
-    let mut live: Vec<(u64, u64)> = state
-        .allocations
-        .live()
-        .iter()
-        .filter(|a| a.live && (part.memory_offset..end).contains(&a.offset))
-        .map(|a| (a.offset, a.taken))
-        .collect();
-    live.sort_unstable();
-    let mut at = part.memory_offset;
-    for (offset, length) in live {
-        if at + taken <= offset {
-            break;
-        }
-        at = (offset + length).next_multiple_of(align);
-    }
-    if at + taken > end {
-        return None;
-    }
+    let instance = instance_of(state, context);
+    let part = state.instances.rows[instance as usize];
+    let span_bytes = state.instances.rows[WHOLE as usize].memory_bytes;
+    let mut starts = (0..SPANS).map(|span| span * span_bytes + part.memory_offset);
+    let at = starts.find_map(|start| first_fit(state, start..start + part.memory_bytes, taken))?;
     let slot = state.allocations.claim(|a| !a.live)?;
     let allocation = Allocation {
         live: true,
         context,
         process,
-        instance: instance_of(state, context),
+        instance,
         offset: at,
         bytes,
         taken,
@@ -199,6 +187,27 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
     state.allocations.touch();
     note_peak(state, process);
     Some(allocation)
+}
+
+/// The first of those places at which so many bytes are nobody's.
+fn first_fit(state: &State, places: Range<u64>, taken: u64) -> Option<u64> {
+    let align = if taken >= LARGE { PAGE } else { SMALL };
+    let mut live: Vec<(u64, u64)> = state
+        .allocations
+        .live()
+        .iter()
+        .filter(|a| a.live && places.contains(&a.offset))
+        .map(|a| (a.offset, a.taken))
+        .collect();
+    live.sort_unstable();
+    let mut at = places.start.next_multiple_of(align);
+    for (offset, length) in live {
+        if at + taken <= offset {
+            break;
+        }
+        at = (offset + length).next_multiple_of(align);
+    }
+    (at + taken <= places.end).then_some(at)
 }
 
 /// Notes the most memory that a process ever had. To be called before any of it is given back.
@@ -283,7 +292,7 @@ fn end(state: &mut State, at: usize) {
 #[cfg(test)]
 mod tests {
     use super::{allocate, borrow, end_where, free_bytes, process_bytes, release};
-    use crate::state::{State, WHOLE};
+    use crate::state::{Allocation, State, WHOLE};
 
     #[test]
     fn memory_runs_out_and_comes_back() -> Result<(), Box<dyn std::error::Error>> {
@@ -306,6 +315,27 @@ mod tests {
             again.offset, first.offset,
             "the next owner gets the same pages"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn free_memory_in_pieces_is_as_good_as_in_one() -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let tenth = 100 << 20;
+        let pieces = (0..10).map(|_| allocate(&mut state, 0, 0, tenth));
+        let pieces: Vec<_> = pieces.collect::<Option<_>>().ok_or("ten fit")?;
+        for piece in pieces.iter().step_by(2) {
+            release(&mut state, 0, piece.offset).ok_or("its own")?;
+        }
+        assert!(allocate(&mut state, 1, 1, 6 * tenth).is_none(), "too much");
+        let across = allocate(&mut state, 1, 1, 5 * tenth).ok_or("half is free")?;
+        let apart = |one: &Allocation| {
+            one.offset + one.taken <= across.offset || across.offset + across.taken <= one.offset
+        };
+        assert!(pieces.iter().skip(1).step_by(2).all(apart), "{across:?}");
+        assert!(free_bytes(&state, WHOLE) < tenth);
+        assert!(allocate(&mut state, 2, 2, tenth).is_none(), "all is taken");
         Ok(())
     }
 

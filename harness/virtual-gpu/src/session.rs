@@ -115,7 +115,8 @@ impl Session {
         std::fs::write(dir.join(SESSION_FILE), text).map_err(io)?;
         crate::cgroup::make(dir, machine).map_err(io)?;
         let memory = std::fs::File::create_new(dir.join(MEMORY_FILE)).map_err(io)?;
-        memory.set_len(machine.memory.total_mib << 20).map_err(io)?;
+        let bytes = crate::contents::SPANS * (machine.memory.total_mib << 20);
+        memory.set_len(bytes).map_err(io)?;
         let mut state = State::new(self.seed, machine.rules().idle_power_mw);
         crate::mig::undivided(&mut state, machine);
         Shared::create(&dir.join(STATE_FILE), &state).map_err(io)?;

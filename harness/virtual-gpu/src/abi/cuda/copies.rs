@@ -14,7 +14,6 @@ use crate::abi::addresses;
 use crate::abi::code::{self, Code};
 use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
-use crate::contents::BASE;
 
 entries! {
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
@@ -214,9 +213,8 @@ pub(super) fn device(address: u64) -> Result<Place, Code> {
 pub(super) fn anywhere(address: u64) -> Result<Place, Code> {
     let process = process()?;
     let tables = process.ready()?;
-    let total = process.device.machine().memory.total_mib << 20;
-    let in_device = (BASE..BASE + total).contains(&address)
-        || (addresses::FIRST..addresses::END).contains(&address);
+    let in_device =
+        process.contents.holds(address) || (addresses::FIRST..addresses::END).contains(&address);
     if tables.covering(address, 1).is_some() || in_device {
         return Ok(Place::Device(address));
     }
