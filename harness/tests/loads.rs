@@ -241,6 +241,7 @@ fn at_dose(
         issuer: 0,
         reaper: 1,
         issuer_cpu: None,
+        answers: workload.answers(),
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;

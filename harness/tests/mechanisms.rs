@@ -210,3 +210,57 @@ fn nor_is_anything_scored_where_it_served_partitions_or_limits() -> TestResult {
 fn nor_where_it_served_an_instance() -> TestResult {
     outlived_by_its_tenants("mig-mps")
 }
+
+/// Limits and partitions of memory keep what their victim was promised; without them it gets what
+/// the hog leaves between two grabs. Every format tells how many reservations that was.
+#[test]
+fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
+    let place = Place::new("hopper")?;
+    let short = std::fs::read_to_string(place.path("short.toml"))?;
+    let mut short = short.replace("compute/sm", "memory/capacity");
+    short.push_str("[mps-quota]\nmemory_pct = 50\n");
+    let short = short.replace("device_time = \"20s\"", "device_time = \"10min\"");
+    std::fs::write(place.path("short.toml"), short)?;
+    let limited = ["mps-quota", "mps-memory", "mig", "hami"];
+    let all = [&["time-slicing", "mps"], &limited[..]].concat();
+    let printed = place.matrix(&all.join(","), "out").output()?;
+    done(&printed)?;
+    let record = place.record("out")?;
+    for name in all {
+        let mut rows = record.matrix.iter();
+        let row = rows.find(|row| row.mechanism == name && row.axis == "memory");
+        let row = row.ok_or(name)?;
+        assert_eq!(row.outcome.outcome, OutcomeKind::Measured, "{row:?}");
+        let share = row.survival.as_ref().ok_or("no figure")?;
+        assert_eq!(u64::from(share.n), row.requests, "{row:?}");
+        let kept = (share.value * f64::from(share.n)).round();
+        let told = format!("beside the hog {kept} of {} requests honoured", share.n);
+        assert!(row.warnings.contains(&told), "{told}: {row:?}");
+        if limited.contains(&name) {
+            // All of some hundreds, so that even the lower bound is L3.
+            assert_eq!((share.value, row.level.as_deref()), (1.0, Some("L3")));
+            assert!(share.lo > 0.95 && share.lo < 1.0, "{share:?}");
+        } else {
+            assert!(share.value < 0.9, "{share:?}");
+            assert_eq!(row.level.as_deref(), Some("L0"), "{row:?}");
+        }
+        // Refusals are the answer to what was asked, and no failure of the cell.
+        let mut cells = record.cells.iter().filter(|cell| cell.mechanism == name);
+        assert!(cells.all(|cell| cell.outcome.is_measured()), "{name}");
+    }
+    for format in ["terminal", "html", "md", "json", "csv", "junit"] {
+        let folder = place.path("out");
+        let mut report = place.gpubench(&["report", "--format", format]);
+        let output = report.arg(folder).output()?;
+        let said = text(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{format}: {}",
+            text(&output.stderr)
+        );
+        for what in ["reserve", "memory-hog", "requests honoured"] {
+            assert!(said.contains(what), "{format} says nothing of {what}");
+        }
+    }
+    Ok(())
+}

@@ -35,7 +35,8 @@ pub const SETTLE_NS_MAX: u64 = 10_000_000_000;
 /// How often the end of the drain is looked for.
 const POLL_NS: u64 = 1_000_000;
 
-/// Requests that may fail one after the other before the cell is given up.
+/// Requests that may fail one after the other before the cell is given up, unless the failures are
+/// [`Part::answers`].
 pub const ERRORS_IN_A_ROW_MAX: u32 = 16;
 
 /// How arrivals bunch, as schedules are made of it.
@@ -113,6 +114,8 @@ pub struct Part {
     pub reaper: u32,
     /// The core that the issuer is pinned to, which the reaper should leave alone.
     pub issuer_cpu: Option<u32>,
+    /// Numbers of the driver's refusals that answer a request.
+    pub answers: &'static [i32],
 }
 
 /// How the part of one tenant ended. What was measured stands in the log.

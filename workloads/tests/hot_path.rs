@@ -206,6 +206,7 @@ fn issuing_allocates_nothing_between_the_first_request_and_the_last() -> Checked
         issuer: 1,
         reaper: 2,
         issuer_cpu: None,
+        answers: &[],
     };
     let path = folder.path().join("log");
     let log = LogWriter::create(&path, 1 << 17)?;

@@ -34,7 +34,8 @@ pub struct CellResult {
     /// Figures by name, unit in the name (`closed_rate_per_s`, `open_latency_p99_ns`).
     /// A figure that could not be computed is absent.
     pub rates: BTreeMap<String, f64>,
-    /// Requests of the victim behind the figures: closed, open.
+    /// Requests of the victim behind the figures: closed, open; where a refusal is an answer, also
+    /// those asked and those honoured.
     pub requests: BTreeMap<String, u64>,
     /// The outcome after all gates.
     #[serde(flatten)]

@@ -66,7 +66,8 @@ pub struct MatrixRow {
     pub isolation_index: Option<Estimate>,
     /// Tail growth beside the aggressor, in native medians.
     pub jitter: Option<Estimate>,
-    /// Share of victims unharmed; on the memory axis, of trials that came out as promised.
+    /// Share of victims unharmed; on the memory axis, of trials that came out as promised, or of
+    /// requests that were honoured. `n` counts those.
     pub survival: Option<Estimate>,
     /// What a tenant got beyond its memory limit, over the limit: the worst call, from the least to
     /// the most over all rounds.

@@ -90,7 +90,8 @@ pub const CATALOGUE: &[AxisEntry] = &[
 ];
 
 /// The sub-axes that no cell answers: probes do, with `matrix --probes`. They ask for
-/// memory/capacity as well, with a reservation that is either granted or not.
+/// memory/capacity as well, of a reservation made while the neighbours hold all they got; that of
+/// a cell is made again and again, at whatever moment of their grabs.
 pub const PROBED: &[AxisEntry] = &[
     AxisEntry {
         name: "memory/cap",

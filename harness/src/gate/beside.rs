@@ -5,7 +5,7 @@ use gpubench_record::{GateState, Phase, Role};
 use super::closed::completed;
 use super::quantiles::put;
 use super::spans::{Span, Windows, common, outstanding, share};
-use super::{Findings, OVERLOAD_GATE, Observed, Tenant, samples};
+use super::{Findings, OVERLOAD_GATE, Observed, Tenant, answers, samples};
 
 /// How far the time with work outstanding may lie from the planned duty cycle, as a share of it.
 const DOSE_TOLERANCE: f64 = 0.10;
@@ -89,7 +89,7 @@ fn co_residency(
     windows: &Windows,
     found: &mut Findings,
 ) {
-    let own = outstanding(victim.rows);
+    let own = demand(victim, windows.closed);
     let both = least(
         busy.iter()
             .map(|spans| share(&common(&own, spans), windows.closed)),
@@ -112,6 +112,21 @@ fn co_residency(
         100.0 * overlap_min
     );
     found.holds("co-residency-open", open > overlap_min, detail);
+}
+
+/// When the victim demanded something. One whose refusal is an answer is in want until it asks
+/// again, which it does soon: of a longer pause only a tenth of the closed loop counts.
+fn demand(victim: &Tenant<'_>, closed: Span) -> Vec<Span> {
+    let answers = answers::of(victim);
+    let mut rows = victim.rows.to_vec();
+    rows.sort_unstable_by_key(|row| row.seq);
+    let nexts: Vec<u64> = rows.iter().skip(1).map(|row| row.t_issue_ns).collect();
+    for (row, next_ns) in rows.iter_mut().zip(nexts) {
+        if answers::is_refusal(answers, row) {
+            row.t_done_ns = next_ns.min(row.t_ret_ns + closed.length_ns() / PARTS);
+        }
+    }
+    outstanding(&rows)
 }
 
 /// At a dose below 1 the aggressor pauses as planned, in both loops.

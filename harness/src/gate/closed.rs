@@ -4,7 +4,7 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::quantiles::{median_ns, put};
-use super::{CLOSED_REQUESTS, Findings, Tenant, figure, samples};
+use super::{CLOSED_REQUESTS, Findings, Tenant, answers, figure, samples};
 
 /// Fewest completions that make a rate. The estimate is biased by about cv^2 / n, and below this
 /// that would show beside the bounds of the levels.
@@ -22,6 +22,14 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
             let detail = format!("{} requests completed in the closed loop", done.len());
             found.holds("closed-rate", true, detail);
         }
+        None if answered(victim, &rows) >= COMPLETIONS_MIN => {
+            let detail = format!(
+                "{} of {} requests honoured, the others refused: no rate, and that is the answer",
+                done.len(),
+                rows.len()
+            );
+            found.not_evaluated("closed-rate", detail);
+        }
         None => {
             let have = done.len();
             let detail = format!(
@@ -38,6 +46,16 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
         .filter(|ns| *ns != MISSING)
         .collect();
     put(found, "gpu_p50_ns", median_ns(&gpu_ns));
+}
+
+/// Requests that ended well or with a refusal that is an answer; 0 for a victim that has none.
+fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
+    let answers = answers::of(victim);
+    let refused = rows.iter().filter(|row| answers::is_refusal(answers, row));
+    match refused.count() {
+        0 => 0,
+        refused => refused + completed(rows).len(),
+    }
 }
 
 /// Completions per second of a victim's closed loop; absent where there are too few for a rate.

@@ -6,6 +6,7 @@
 //! one cell (retention, drift between blocks, an aggressor too weak to show anything) is the
 //! business of `score`.
 
+mod answers;
 mod beside;
 mod closed;
 mod fates;
@@ -52,6 +53,12 @@ pub mod figure {
 
 /// Name of the count of closed-loop requests in `CellResult::requests`.
 pub const CLOSED_REQUESTS: &str = "closed";
+/// Name of the count of requests that ended well or with a refusal that is an answer, of a victim
+/// that has such: those of the open loop, which come when the schedule says, or of the closed loop
+/// where there is no other.
+pub const ASKED_REQUESTS: &str = "asked";
+/// Name of the count of those that ended well.
+pub const HONOURED_REQUESTS: &str = "honoured";
 /// Name of the count of open-loop requests in `CellResult::requests`.
 pub const OPEN_REQUESTS: &str = "open";
 /// Name of the count of requests that the schedule brought, where a latency was promised.
@@ -165,6 +172,7 @@ pub fn judge(seen: &Observed<'_>) -> Result<CellResult, GateError> {
     let windows = Windows::of(seen.durations);
     let mut found = Findings::default();
     samples::judge(seen, &mut found);
+    answers::count(victim, &mut found);
     closed::measure(victim, &mut found);
     steady::judge(victim, seen.thresholds, &mut found);
     if windows.open.length_ns() > 0 {

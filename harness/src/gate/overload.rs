@@ -12,8 +12,8 @@ use gpubench_stats::schedule_ns;
 use super::quantiles::{lateness_p99_ns, put, quantile_ns};
 use super::spans::{Span, Windows};
 use super::{
-    Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Observed, Tenant, WITHIN_SLO_REQUESTS, figure,
-    samples,
+    Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Observed, Tenant, WITHIN_SLO_REQUESTS, answers,
+    figure, samples,
 };
 
 /// Name of the gate. In a contended cell that overloads it stands as not evaluated, since whether
@@ -46,7 +46,7 @@ pub(super) fn judge(
     if let Some(slo_ns) = seen.slo_ns {
         within(slo_ns, offered_ns.len(), &rows, found);
     }
-    let backlog = Backlog::of(&offered_ns, &rows, windows.open);
+    let backlog = Backlog::of(&offered_ns, &ended_ns(victim, &rows), windows.open);
     figures(&backlog, &offered_ns, windows.open, found);
     let why = backlog.overload(victim.overloaded);
     overload_gate(seen.cell.condition, why.as_deref(), found);
@@ -117,6 +117,20 @@ fn schedule_gate(
     found.holds(GATE, have == want || (overloaded && have < want), detail);
 }
 
+/// When requests completed, rising; one whose refusal is an answer ended with that.
+fn ended_ns(victim: &Tenant<'_>, rows: &[SampleRow]) -> Vec<u64> {
+    let answers = answers::of(victim);
+    let ended = |row: &SampleRow| {
+        if answers::is_refusal(answers, row) {
+            return Some(row.t_ret_ns);
+        }
+        (row.status == SampleStatus::Ok && row.t_done_ns != MISSING).then_some(row.t_done_ns)
+    };
+    let mut done_ns: Vec<u64> = rows.iter().filter_map(ended).collect();
+    done_ns.sort_unstable();
+    done_ns
+}
+
 /// Requests due and not complete, over the second half of the open loop.
 #[derive(Debug)]
 struct Backlog {
@@ -129,24 +143,18 @@ struct Backlog {
 }
 
 impl Backlog {
-    fn of(offered_ns: &[u64], rows: &[SampleRow], open: Span) -> Self {
-        let mut done_ns: Vec<u64> = rows
-            .iter()
-            .filter(|row| row.status == SampleStatus::Ok && row.t_done_ns != MISSING)
-            .map(|row| row.t_done_ns)
-            .collect();
-        done_ns.sort_unstable();
+    fn of(offered_ns: &[u64], done_ns: &[u64], open: Span) -> Self {
         let until = |stamps: &[u64], t_ns: u64| stamps.partition_point(|s| *s <= t_ns) as f64;
         let middle_ns = open.start_ns + open.length_ns() / 2;
         let points: Vec<(f64, f64)> = offered_ns
             .iter()
             .filter(|t_ns| **t_ns >= middle_ns)
             .map(|&t_ns| {
-                let backlog = until(offered_ns, t_ns) - until(&done_ns, t_ns);
+                let backlog = until(offered_ns, t_ns) - until(done_ns, t_ns);
                 ((t_ns - middle_ns) as f64 / 1e9, backlog)
             })
             .collect();
-        let (offered, done) = (offered_ns.len() as f64, until(&done_ns, open.end_ns));
+        let (offered, done) = (offered_ns.len() as f64, until(done_ns, open.end_ns));
         Self {
             offered,
             done_in_time: done,

@@ -2,7 +2,7 @@
 
 use gpubench_record::{Phase, Role, SampleRow, SampleStatus};
 
-use super::{Findings, Observed, Tenant};
+use super::{Findings, Observed, Tenant, answers};
 
 /// Names at most so many offenders of one kind.
 const NAMED_MAX: usize = 3;
@@ -84,20 +84,17 @@ fn first_gap(rows: &[SampleRow]) -> Option<u64> {
         .map(|(want, _)| want)
 }
 
-/// No request of any tenant was refused or came out wrong.
+/// No request of any tenant came out wrong, or was refused where that is no answer.
 fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut bad: Vec<String> = Vec::new();
     for tenant in tenants {
-        let count = |status| {
-            tenant
-                .rows
-                .iter()
-                .filter(|row| row.status == status)
-                .count()
-        };
+        let answers = answers::of(tenant);
+        let wrongly = |row: &&SampleRow| !answers::is_refusal(answers, row);
+        let rows: Vec<SampleRow> = tenant.rows.iter().filter(wrongly).copied().collect();
+        let count = |status| rows.iter().filter(|row| row.status == status).count();
         let (errors, wrong) = (count(SampleStatus::Error), count(SampleStatus::WrongResult));
         if errors > 0 {
-            let codes = error_codes(tenant.rows);
+            let codes = error_codes(&rows);
             bad.push(format!(
                 "{}: {errors} requests failed ({codes})",
                 tenant.name

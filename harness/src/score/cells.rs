@@ -147,12 +147,11 @@ impl<'a> Cells<'a> {
         native.map(|key| key.group.as_str()).collect()
     }
 
-    /// The group in which this variant contends.
-    pub(super) fn group_of(&self, variant: &str, pair: &Pair) -> Option<&str> {
-        let contended = |key: &&Key| {
+    /// The contended cells of this variant, if any were planned.
+    pub(super) fn contended(&self, variant: &str, pair: &Pair) -> Option<&Key> {
+        self.by_key.keys().find(|key| {
             key.variant == variant && key.pair == *pair && key.condition == Condition::C
-        };
-        Some(self.by_key.keys().find(contended)?.group.as_str())
+        })
     }
 
     /// The group in which this variant has the victim alone.

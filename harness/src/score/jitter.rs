@@ -31,18 +31,12 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     if !row.matrix.outcome.is_measured() {
         return row;
     }
-    let Some(group) = context.cells.group_of(&mechanism.variant, pair) else {
+    let Some(contended) = context.cells.contended(&mechanism.variant, pair) else {
         row.doubt("no contended cell was planned");
         return row.finish();
     };
-    let contended = Key {
-        group: group.to_owned(),
-        variant: mechanism.variant.clone(),
-        pair: pair.clone(),
-        condition: Condition::C,
-    };
     let native = contended.native();
-    let Some(mut pairs) = context.cells.pair(&contended, &native) else {
+    let Some(mut pairs) = context.cells.pair(contended, &native) else {
         row.doubt("no native cell was planned, and jitter is counted in native medians");
         return row.finish();
     };
@@ -53,11 +47,11 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     if context.input.plan.foreign.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
-    only_beside_the_aggressor(context, &contended, &mut pairs);
+    only_beside_the_aggressor(context, contended, &mut pairs);
     row.count("jitter", &pairs, context);
     reference::drift(context, &native, &mut row);
     if overload(&pairs, &mut row) == Overload::None {
-        from_tails(context, &contended, &pairs, &mut row);
+        from_tails(context, contended, &pairs, &mut row);
     }
     row.finish()
 }

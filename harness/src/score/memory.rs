@@ -15,7 +15,7 @@ use super::row::Row;
 use super::word::{Evidence, with_bypass};
 
 /// Lower bounds of the proportion for L3 and L2.
-const SHARE_L3: f64 = 0.95;
+pub(super) const SHARE_L3: f64 = 0.95;
 const SHARE_L2: f64 = 0.80;
 /// Overshoot at most, over the limit, for L3 and L2.
 const OVERSHOOT_L3: f64 = 0.01;
@@ -128,21 +128,26 @@ fn judge(found: &[&ProbeFound], row: &mut Row) -> Option<LevelRange> {
 
 /// Trials that came out as promised, over all findings of a sub-axis.
 #[derive(Debug, Default)]
-struct Share {
+pub(super) struct Share {
     unit: &'static str,
     good: u64,
     trials: u64,
 }
 
 impl Share {
-    fn add(&mut self, unit: &'static str, good: u64, trials: u64) {
+    pub(super) fn add(&mut self, unit: &'static str, good: u64, trials: u64) {
         self.unit = unit;
         self.good += good;
         self.trials += trials;
     }
 
+    /// Good trials and all of them.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.good, self.trials)
+    }
+
     /// Two-sided; one-sided where nothing went wrong, because there is nothing above.
-    fn estimate(&self) -> Result<Estimate, NoEstimate> {
+    pub(super) fn estimate(&self) -> Result<Estimate, NoEstimate> {
         let good = u32::try_from(self.good).unwrap_or(u32::MAX);
         let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
         let interval = if good == trials {
@@ -154,7 +159,7 @@ impl Share {
     }
 }
 
-fn of_share(share: &Estimate) -> LevelRange {
+pub(super) fn of_share(share: &Estimate) -> LevelRange {
     if share.value == 0.0 {
         return LevelRange::at(Level::L0);
     }

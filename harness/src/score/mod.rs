@@ -13,6 +13,7 @@
 //! | effectiveness | `U = P_U / P_N` |
 //! | isolation index | `I = 1 - ln R / ln U` |
 //! | jitter | `J = [(q99 - q50)_C - (q99 - q50)_N] / q50_N`, open loop |
+//! | survival | requests honoured of those asked, where a refusal is an answer |
 //!
 //! Intervals are t intervals on block logarithms (Kalibera and Jones, arXiv 2007.10899), of I by
 //! Fieller, of J on the blocks' values. Levels follow from interval ends, never from estimates.
@@ -29,6 +30,7 @@ mod overall;
 mod pool;
 mod probe_figures;
 mod reference;
+mod reservation;
 mod resource;
 mod row;
 mod service;
@@ -180,7 +182,11 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             continue;
         }
         for pair in &asked.pairs {
-            rows.push(resource::row(context, mechanism, pair));
+            rows.push(if reservation::is_asked(pair) {
+                reservation::row(context, mechanism, pair)
+            } else {
+                resource::row(context, mechanism, pair)
+            });
         }
         rows.extend(memory::rows(context, mechanism));
         if let Some(pair) = &asked.jitter {

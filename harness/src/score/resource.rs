@@ -23,18 +23,11 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     if !row.matrix.outcome.is_measured() {
         return row;
     }
-    let variant = &mechanism.variant;
-    let Some(group) = context.cells.group_of(variant, pair) else {
+    let Some(contended) = context.cells.contended(&mechanism.variant, pair) else {
         row.doubt("no contended cell was planned");
         return row.finish();
     };
-    let contended = Key {
-        group: group.to_owned(),
-        variant: variant.clone(),
-        pair: pair.clone(),
-        condition: Condition::C,
-    };
-    let measured = Measured::of(context, &contended, mechanism, &mut row);
+    let measured = Measured::of(context, contended, mechanism, &mut row);
     level(context, mechanism, &measured, &mut row);
     row.finish()
 }
@@ -124,13 +117,13 @@ fn again(context: &Context<'_>, solo: &Key, row: &mut Row) {
     }
 }
 
-/// Effectiveness of the aggressor, and whether its blocks are those of the retention.
-fn unprotected(
-    context: &Context<'_>,
+/// The cells of the mechanism's unprotected form, and that form as the row names it.
+pub(super) fn unprotected_form<'a>(
+    context: &'a Context<'_>,
     contended: &Key,
     mechanism: &MechanismRow,
     row: &mut Row,
-) -> Option<(Logs, bool)> {
+) -> Option<(&'a Key, String)> {
     let mut planned = context.input.plan.mechanisms.iter();
     let planned = planned.find(|one| one.variant == mechanism.variant);
     let Some(form) = planned.and_then(|one| one.unprotected.as_deref()) else {
@@ -144,15 +137,27 @@ fn unprotected(
         ));
         return None;
     };
-    let Some(pairs) = cells.pair(key, &key.native()) else {
-        row.warn("no native cell was planned: no guarantee, no index, L2 at most");
-        return None;
-    };
-    row.matrix.u_kind = Some(if form == mechanism.variant {
+    let u_kind = if form == mechanism.variant {
         format!("{} (identity)", mechanism.name)
     } else {
         form.to_owned()
-    });
+    };
+    Some((key, u_kind))
+}
+
+/// Effectiveness of the aggressor, and whether its blocks are those of the retention.
+fn unprotected(
+    context: &Context<'_>,
+    contended: &Key,
+    mechanism: &MechanismRow,
+    row: &mut Row,
+) -> Option<(Logs, bool)> {
+    let (key, u_kind) = unprotected_form(context, contended, mechanism, row)?;
+    let Some(pairs) = context.cells.pair(key, &key.native()) else {
+        row.warn("no native cell was planned: no guarantee, no index, L2 at most");
+        return None;
+    };
+    row.matrix.u_kind = Some(u_kind);
     row.count("effectiveness", &pairs, context);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take("effectiveness", logs.ratio())?;

@@ -86,6 +86,13 @@ impl Session {
         Ok(())
     }
 
+    /// The refusals that are answers to the workload in use.
+    pub(super) fn answers(&self) -> Result<&'static [i32], LoadError> {
+        self.in_use.as_ref().map_or(Ok(&[][..]), |(spec, _)| {
+            Ok(load::find(&spec.name)?.answers())
+        })
+    }
+
     /// Gives the workload's memory back, for something that wants the device to itself.
     pub(super) fn put_away(&mut self) {
         self.in_use = None;

@@ -395,19 +395,21 @@ fn run(
         ..
     } = cell;
     let idle = matches!(load, LoadSpec::Idle { .. });
-    let part = Part {
+    let mut part = Part {
         t0_ns,
         load,
         arrivals_ns,
         issuer,
         reaper,
         issuer_cpu,
+        answers: &[],
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     if idle {
         let reap: Arc<dyn Reap> = Arc::new(NoDevice);
         return play(&time, &part, &mut NoDevice, &reap, log).doing(DOING);
     }
+    part.answers = open.session.answers().doing(DOING)?;
     let (gpu, prepared, pool) = open
         .session
         .ready()

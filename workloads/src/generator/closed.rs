@@ -1,6 +1,9 @@
 //! The closed loop: one request at a time, the next as soon as the last has ended.
+//!
+//! A refusal that answers may end much sooner than the requests that the log has room for, so the
+//! next request comes a gap of the open loop later.
 
-use gpubench_record::Phase;
+use gpubench_record::{LoadSpec, Phase};
 
 use super::PartError;
 use super::issuer::Issuer;
@@ -19,7 +22,21 @@ pub(super) fn run(
             Phase::Closed
         };
         let row = issuer.issue(could_ns, phase, true);
+        let answered = issuer.is_answer(&row);
         could_ns = issuer.finish(row);
+        if answered {
+            could_ns = could_ns.saturating_add(gap_ns(&issuer.part.load));
+            issuer.sleep_until(could_ns.min(closed_end_ns))?;
+        }
     }
     Ok(())
+}
+
+/// Mean time between two arrivals of the open loop.
+fn gap_ns(load: &LoadSpec) -> u64 {
+    match load {
+        // A float that is too great, or none, becomes the greatest integer or 0.
+        LoadSpec::Victim { rate_per_s, .. } => (1e9 / rate_per_s) as u64,
+        LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => 0,
+    }
 }

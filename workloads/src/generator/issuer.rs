@@ -75,12 +75,19 @@ impl<'a> Issuer<'a> {
             Ok(()) => self.errors.clear(),
             Err(error) => {
                 fail(&mut row, &error);
-                if self.errors.is_final(&error) {
+                if self.is_answer(&row) && !error.sticky {
+                    self.errors.clear();
+                } else if self.errors.is_final(&error) {
                     self.shared.stop(error);
                 }
             }
         }
         row
+    }
+
+    /// Whether a request was refused, and that is what its workload asks after.
+    pub(super) fn is_answer(&self, row: &SampleRow) -> bool {
+        row.status == SampleStatus::Error && self.part.answers.contains(&row.error)
     }
 
     /// Waits for a request of this thread and writes its row; the instant at which it ended.

@@ -7,6 +7,8 @@ use super::fake::{FakeClock, FakeDevice, NEVER_NS, Script};
 use super::*;
 use crate::log::read_log;
 
+mod answers;
+
 const MS: u64 = 1_000_000;
 const T0_NS: u64 = 200 * MS;
 
@@ -34,6 +36,17 @@ fn play_on(
     script: Script,
     slots: usize,
 ) -> Result<Played, Box<dyn std::error::Error>> {
+    play_answering(clock, load, arrivals_ns, script, slots, &[])
+}
+
+fn play_answering(
+    clock: Arc<FakeClock>,
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    script: Script,
+    slots: usize,
+    answers: &'static [i32],
+) -> Result<Played, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("log");
     let mut device = FakeDevice::new(&clock, script, slots);
@@ -46,6 +59,7 @@ fn play_on(
         issuer: 4,
         reaper: 5,
         issuer_cpu: None,
+        answers,
     };
     let log = LogWriter::create(&path, 4_096)?;
     let outcome = play(&time, &part, &mut device, &reap, log)?;

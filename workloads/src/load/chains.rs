@@ -22,6 +22,7 @@ pub(super) const VICTIM: Entry = Entry {
     counter: None,
     knob: Some(CHAIN_KNOB),
     throttle: Throttle::None,
+    answers: &[],
     needs: "",
     lacks: lacks_nothing,
     first_guess: on_whole_sms,

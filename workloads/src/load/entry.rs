@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) counter: Option<&'static str>,
     pub(super) knob: Option<Knob>,
     pub(super) throttle: Throttle,
+    /// See [`Workload::answers`].
+    pub(super) answers: &'static [i32],
     pub(super) needs: &'static str,
     pub(super) lacks: fn(&Gpu) -> Result<Option<String>, LoadError>,
     pub(super) first_guess: fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>,
@@ -82,6 +84,10 @@ impl Workload for Entry {
 
     fn throttle(&self) -> Throttle {
         self.throttle
+    }
+
+    fn answers(&self) -> &'static [i32] {
+        self.answers
     }
 
     fn needs(&self) -> &'static str {

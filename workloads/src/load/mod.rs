@@ -194,6 +194,12 @@ pub trait Workload: Sync {
         Throttle::None
     }
 
+    /// Numbers of the driver's refusals that answer a request as well as its success does, so that
+    /// they stand in the rows and however many of them are no reason to give up.
+    fn answers(&self) -> &'static [i32] {
+        &[]
+    }
+
     /// What it needs that not every device and mechanism has, empty for nothing.
     fn needs(&self) -> &'static str {
         ""

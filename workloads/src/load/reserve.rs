@@ -1,10 +1,11 @@
 //! `reserve`: takes the memory of its share in one piece and gives it back. Counter:
 //! `cuMemGetInfo`.
 //!
-//! A request is one reservation, which takes as long as it takes. One that is refused is a request
-//! that failed: a promise of capacity that was not kept.
+//! A request is one reservation, which takes as long as it takes. One that is refused for want of
+//! memory is a request that failed, a promise of capacity that was not kept. That is an answer: how
+//! many of the reservations were honoured is what its cells are scored by.
 
-use gpubench_kernels::driver::DeviceProps;
+use gpubench_kernels::driver::{DeviceProps, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
 use gpubench_record::{SubAxis, WorkloadSpec};
 
@@ -22,6 +23,7 @@ pub(super) static ENTRY: Entry = Entry {
     resource: "memory capacity",
     unit: "reservations",
     knob: None,
+    answers: &[codes::OUT_OF_MEMORY],
     first_guess: of_share,
     ..alloc::ENTRY
 };

@@ -6,6 +6,7 @@ mod monte_carlo;
 mod pairs;
 mod pool;
 mod properties;
+mod reservations;
 mod resources;
 mod tails;
 mod validity;
