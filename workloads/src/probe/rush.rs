@@ -14,8 +14,9 @@ use crate::load::Gpu;
 
 /// Requests that are outstanding.
 const DEPTH: usize = 2;
-/// How much more work a long launch has.
+/// How much more work a long launch has, and one that stays.
 const LONGER: u64 = 10;
+const STAYS: u64 = 200;
 
 /// One request, and how it is submitted.
 struct Request {
@@ -37,13 +38,14 @@ impl Request {
         let word = |value: u64| u32::try_from(value).map_err(ProbeError::asked);
         let threads = word(threads)?;
         gpu.kernels.prepare(&[Kernel::Fp32Chain])?;
-        // All blocks of a cooperative launch have to be resident: no more than this tenant's SMs
-        // hold at once.
+        // All blocks of a cooperative launch have to be resident, and those of a persistent one
+        // are: no more than this tenant's SMs hold at once.
         let resident = u64::from(gpu.props.full_grid(threads).blocks);
         let (blocks, iterations) = match way {
             RushWay::CooperativeLaunches => (blocks.min(resident), iterations),
             RushWay::LongLaunches => (blocks, iterations * LONGER),
             RushWay::OneBlockLaunches => (1, iterations * LONGER),
+            RushWay::PersistentLaunches => (blocks.min(resident), iterations * STAYS),
             RushWay::Launches | RushWay::PerThreadLaunches | RushWay::Graphs => {
                 (blocks, iterations)
             }

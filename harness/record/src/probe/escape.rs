@@ -19,17 +19,21 @@ pub enum RushWay {
     LongLaunches,
     /// The same with a single block.
     OneBlockLaunches,
+    /// `cuLaunchKernel`, of as many blocks as run at once, each of which stays for two hundred
+    /// requests' work: longer than a limiter waits before it looks again (HAMi-core 120 ms).
+    PersistentLaunches,
 }
 
 impl RushWay {
     /// All of them, the control first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Launches,
         Self::PerThreadLaunches,
         Self::Graphs,
         Self::CooperativeLaunches,
         Self::LongLaunches,
         Self::OneBlockLaunches,
+        Self::PersistentLaunches,
     ];
 
     /// As reports name it.
@@ -42,6 +46,7 @@ impl RushWay {
             Self::CooperativeLaunches => "cuLaunchCooperativeKernel",
             Self::LongLaunches => "long launches",
             Self::OneBlockLaunches => "long launches of one block",
+            Self::PersistentLaunches => "persistent launches",
         }
     }
 }
