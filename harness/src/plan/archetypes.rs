@@ -23,6 +23,54 @@ fn every_built_in_profile_has_a_plan_whose_open_loops_are_good_for_a_p99() -> Te
     Ok(())
 }
 
+/// Profiles that follow no situation of somebody else's.
+const OF_OUR_OWN: [&str; 4] = ["default", "smoke", "nightly", "weekly"];
+
+/// The sources that the comment at the head of a profile names.
+fn sources(text: &str) -> Option<String> {
+    let head = text.lines().map_while(|line| line.strip_prefix('#'));
+    let head: Vec<&str> = head.map(str::trim).collect();
+    let head = head.join(" ");
+    head.split_once("Sources: ")
+        .map(|(_, named)| named.to_owned())
+}
+
+#[test]
+fn every_archetype_names_the_work_that_it_follows() {
+    let mut followed = 0;
+    for profile in crate::profile::built_in::CATALOGUE {
+        let found = sources(profile.text);
+        if OF_OUR_OWN.contains(&profile.name) {
+            continue;
+        }
+        followed += 1;
+        let found = found.unwrap_or_default();
+        // Somebody's name, a place and a year.
+        let year = |word: &str| {
+            let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
+            digits.len() == 4 && (1950..2100).contains(&digits.parse().unwrap_or(0))
+        };
+        let work = found
+            .split_once('(')
+            .and_then(|(_, rest)| rest.split_once(", "));
+        assert!(
+            work.is_some() && found.split_whitespace().any(year),
+            "{}: {found:?}",
+            profile.name
+        );
+        assert!(
+            profile.text.contains("ours"),
+            "{} says not which figures are its own",
+            profile.name
+        );
+    }
+    assert_eq!(
+        followed + OF_OUR_OWN.len(),
+        crate::profile::built_in::CATALOGUE.len()
+    );
+    assert!(followed >= 6);
+}
+
 #[test]
 fn neighbours_do_what_the_profile_says_each() -> TestResult {
     let profile = built_in("saas-hostile")?;
