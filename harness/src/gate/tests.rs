@@ -234,6 +234,48 @@ fn stricter_thresholds_refuse_more() {
     assert_eq!(gate(&world.judge(), "drift"), Passed);
 }
 
+/// An aggressor that worked, but before, after or between what is measured, shows nothing.
+#[test]
+fn no_aggressor_of_the_catalogue_counts_unless_it_works_beside_the_victim() {
+    // Loops end at 950 ms and at 2 800 ms. What the aggressor still does, and who misses it.
+    type Kept = fn(u64) -> bool;
+    let cases: [(Kept, Option<&str>); 4] = [
+        (|_| true, None),
+        (|t_ns| t_ns < 100 * MS, Some("co-residency-closed: ")),
+        (|t_ns| t_ns >= 951 * MS, Some("co-residency-closed: ")),
+        (|t_ns| t_ns < 951 * MS, Some("co-residency-open: ")),
+    ];
+    for pair in crate::axis::PAIRS {
+        for (number, (kept, missed)) in cases.iter().enumerate() {
+            let mut world = World::new(Condition::C, MS);
+            world.cell.sub_axis = pair.sub_axis;
+            world.cell.victim = pair.victim.to_owned();
+            world.cell.aggressor = Some(pair.aggressor.to_owned());
+            for (tenant, name) in world
+                .cell
+                .tenants
+                .iter_mut()
+                .zip([pair.victim, pair.aggressor])
+            {
+                tenant.workload = Some(name.to_owned());
+            }
+            world.rows[1].retain(|row| kept(row.t_sched_ns));
+            (0..)
+                .zip(&mut world.rows[1])
+                .for_each(|(seq, row)| row.seq = seq);
+            let did = world.rows[1].len();
+            let outcome = world.judge().outcome;
+            let told = format!("{pair:?}, case {number}: {outcome:?}");
+            assert!(did > 30, "it published work: {did}");
+            assert_eq!(outcome.is_measured(), missed.is_none(), "{told}");
+            if let Some(gate) = missed {
+                assert_eq!(outcome.outcome, OutcomeKind::Inconclusive, "{told}");
+                assert!(outcome.reason.unwrap_or_default().contains(gate), "{told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn more_aggressors_must_all_be_there() {
     let mut world = World::new(Condition::C, MS);
