@@ -15,10 +15,10 @@ use gpubench_virtual_gpu::abi::nvml::mig::types::{
 use gpubench_virtual_gpu::abi::nvml::types::{
     AccountingStats, Bar1Memory, ConfComputeMemSizeInfo, ConfComputeSettings,
     ConfComputeSystemCaps, ConfComputeSystemState, EccErrorCounts, EccSramErrorStatus, EventData,
-    FieldValue, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail, ProcessDetailList,
-    ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo, ProcessUtilizationSample,
-    ProcessesUtilizationInfo, RowRemapperHistogram, Sample, Temperature, Utilization, Uuid,
-    ViolationTime, version_of,
+    FieldValue, GetMemoryLimits, Memory, MemoryV2, PciInfo, PciInfoExt, ProcessDetail,
+    ProcessDetailList, ProcessInfo, ProcessInfoV1, ProcessUtilizationInfo,
+    ProcessUtilizationSample, ProcessesUtilizationInfo, RowRemapperHistogram, Sample,
+    SetMemoryLimits, Temperature, Utilization, Uuid, ViolationTime, version_of,
 };
 
 macro_rules! layouts {
@@ -54,6 +54,8 @@ layouts! {
     Temperature: 12 .temperature 8;
     ConfComputeSystemState: 12 .feature 4 .devtools 8;
     ConfComputeSystemCaps: 8 .gpus 4;
+    SetMemoryLimits: 24 .soft_bytes 8 .hard_bytes 16;
+    GetMemoryLimits: 32 .soft_bytes 8 .hard_bytes 16 .used_bytes 24;
     ConfComputeSettings: 20 .environment 4 .multi_gpu 16;
     ConfComputeMemSizeInfo: 16 .unprotected_kib 8;
     RowRemapperHistogram: 20 .none 16;

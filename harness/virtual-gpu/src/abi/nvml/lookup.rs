@@ -137,7 +137,7 @@ fn by_uuid(device: &Device, asked: &str) -> Result<Option<DeviceHandle>, Return>
 ///
 /// # Safety
 /// `from` is null or a C string.
-unsafe fn text(from: *const c_char) -> Result<String, Return> {
+pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
     check_place(from)?;
     // SAFETY: not null, and a C string by the caller's contract.
     Ok(unsafe { CStr::from_ptr(from) }

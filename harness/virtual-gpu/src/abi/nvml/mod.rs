@@ -23,6 +23,7 @@ mod library;
 mod link;
 mod lookup;
 mod memory;
+mod memory_limits;
 pub mod mig;
 mod modes;
 mod pace;
@@ -48,6 +49,7 @@ pub mod calls {
     pub use super::link::*;
     pub use super::lookup::*;
     pub use super::memory::*;
+    pub use super::memory_limits::*;
     pub use super::mig::calls::*;
     pub use super::modes::*;
     pub use super::power::*;

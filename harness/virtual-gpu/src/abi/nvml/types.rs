@@ -211,6 +211,27 @@ pub struct ConfComputeSystemState {
     pub devtools: u32,
 }
 
+/// `nvmlSetMemoryLimits_v1_t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct SetMemoryLimits {
+    /// Folder of the control group.
+    pub namespace: *const c_char,
+    pub soft_bytes: u64,
+    pub hard_bytes: u64,
+}
+
+/// `nvmlGetMemoryLimits_v1_t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct GetMemoryLimits {
+    /// Folder of the control group.
+    pub namespace: *const c_char,
+    pub soft_bytes: u64,
+    pub hard_bytes: u64,
+    pub used_bytes: u64,
+}
+
 /// `nvmlConfComputeSystemCaps_t`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
