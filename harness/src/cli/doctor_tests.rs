@@ -325,7 +325,8 @@ fn under_mig_only_what_runs_in_an_instance_is_available() -> TestResult {
                     reason, "MIG mode is on, so there is no whole device",
                     "{name}"
                 );
-                assert_eq!(remedy.as_deref(), Some("nvidia-smi -mig 0"), "{name}");
+                let whole = ["nvidia-smi -mig 0", "-i", &facts.uuid].join(" ");
+                assert_eq!(remedy, Some(whole), "{name}");
             }
         }
     }

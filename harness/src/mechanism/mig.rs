@@ -234,9 +234,10 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
 /// Why MIG mode cannot be switched on now; nothing if it can.
 fn switched_on(facts: &HostFacts) -> Option<Availability> {
     if facts.mig_pending == Some(true) {
+        let reset = super::on_this(&facts.uuid, "nvidia-smi --gpu-reset");
         return Some(waived(
             "MIG mode is off, and on is pending: the GPU must be reset",
-            Some("nvidia-smi --gpu-reset, once no process uses the GPU"),
+            Some(&format!("{reset}, once no process uses the GPU")),
         ));
     }
     settings_locked(facts, "MIG mode")

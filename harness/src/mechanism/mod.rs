@@ -239,12 +239,18 @@ fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> 
 /// The remedy for a compute mode.
 const DEFAULT_MODE: &str = "nvidia-smi -c DEFAULT";
 
+/// A remedy by a command, for this device: without its name the command would change all of the
+/// host's.
+fn on_this(device: &str, command: &str) -> String {
+    format!("{command} -i {device}")
+}
+
 /// Why nobody can have a context; nothing if somebody can.
 fn prohibited(facts: &HostFacts) -> Option<Availability> {
     (facts.compute_mode.as_deref() == Some("PROHIBITED")).then(|| {
         waived(
             "compute mode PROHIBITED keeps every process out",
-            Some(DEFAULT_MODE),
+            Some(&on_this(&facts.uuid, DEFAULT_MODE)),
         )
     })
 }
@@ -257,7 +263,7 @@ fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
         matches!(mode, exclusive_process::MODE | "EXCLUSIVE_THREAD").then(|| {
             waived(
                 format!("compute mode {mode} keeps a second process out"),
-                Some(DEFAULT_MODE),
+                Some(&on_this(&facts.uuid, DEFAULT_MODE)),
             )
         })
     })
@@ -268,7 +274,7 @@ fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
     (facts.mig == Some(true)).then(|| {
         waived(
             "MIG mode is on, so there is no whole device",
-            Some("nvidia-smi -mig 0"),
+            Some(&on_this(&facts.uuid, "nvidia-smi -mig 0")),
         )
     })
 }

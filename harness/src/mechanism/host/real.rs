@@ -217,9 +217,9 @@ const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
     match error {
         NvmlError::NoPermission => Some("run as root"),
         NvmlError::InUse => Some("end the processes that use the GPU (`gpubench plan` names them)"),
-        NvmlError::ResetRequired => {
-            Some("nvidia-smi --gpu-reset, once no process uses the GPU; then run again")
-        }
+        NvmlError::ResetRequired => Some(
+            "nvidia-smi --gpu-reset (with -i and this GPU), once no process uses it; then run again",
+        ),
         _ => None,
     }
 }
