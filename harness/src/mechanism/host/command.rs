@@ -183,7 +183,7 @@ mod tests {
         start(shell(&daemon), "starting").unwrap();
         let pid = std::fs::read_to_string(pid_file).unwrap();
         let pid = pid.trim();
-        // Who ended has none; whether it is still the shell or what that turns into does not matter.
+        // Who ended has none. Whether it is the shell yet or already the other does not matter.
         let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
         assert!(!command_line.is_empty(), "it has ended");
         run(shell(&format!("kill {pid}")), "", "ending it").unwrap();

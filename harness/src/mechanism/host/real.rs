@@ -218,7 +218,7 @@ const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
         NvmlError::NoPermission => Some("run as root"),
         NvmlError::InUse => Some("end the processes that use the GPU (`gpubench plan` names them)"),
         NvmlError::ResetRequired => Some(
-            "nvidia-smi --gpu-reset (with -i and this GPU), once no process uses it; then run again",
+            "nvidia-smi --gpu-reset (with -i and this GPU), once nobody uses it; then run again",
         ),
         _ => None,
     }
