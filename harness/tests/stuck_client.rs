@@ -224,3 +224,38 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
     assert!(!Path::new(&format!("/proc/{victim}")).exists());
     Ok(())
 }
+
+#[test]
+fn the_clients_of_a_cell_that_the_user_gives_up_are_ended_by_their_daemon_first() -> TestResult {
+    let stage = Stage::new()?;
+    let found = stage.state()?;
+    let mut run = stage.matrix()?;
+    let (victim, journal) = stage.victim(&mut run)?;
+    // The cell cannot end any more without the user.
+    signal(victim, "-STOP")?;
+    signal(run.id(), "-INT")?;
+    let output = run.wait_with_output()?;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+
+    let asked = std::fs::read_to_string(stage.path("asked")).unwrap_or_default();
+    let of_victim =
+        |line: &&str| line.starts_with("terminate_client") && line.ends_with(&format!(" {victim}"));
+    let mut lines = asked.lines().skip_while(|line| !of_victim(line));
+    assert!(lines.next().is_some(), "{asked}{said}");
+    let before = lines.next().unwrap_or_default();
+    assert!(before.starts_with("State:\tT"), "killed before: {asked}");
+    let waiting = lines.next().and_then(|line| line.rsplit('\t').next());
+    let waiting = u64::from_str_radix(waiting.unwrap_or_default(), 16)?;
+    assert_eq!(waiting & TERM_WAITS, 0, "told before: {asked}");
+
+    let record = std::fs::read(stage.path("out/record.json"))?;
+    let record: RunRecord = serde_json::from_slice(&record)?;
+    assert!(!record.complete);
+    assert_eq!(daemons(&journal), Vec::<u32>::new());
+    assert_eq!(stage.left_in("state/gpubench"), Vec::<PathBuf>::new());
+    assert_eq!(stage.left_in("run"), Vec::<PathBuf>::new());
+    assert_eq!(stage.state()?, found);
+    assert!(!Path::new(&format!("/proc/{victim}")).exists());
+    Ok(())
+}

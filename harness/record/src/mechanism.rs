@@ -41,3 +41,8 @@ pub struct Proof {
     #[serde(default)]
     pub limiter: bool,
 }
+
+impl Proof {
+    /// [`Proof::when`] of what was taken among the samples.
+    pub const DURING: &str = "during";
+}

@@ -1,7 +1,7 @@
 //! Gates on what happened around the cell: the harness's own lateness, the device, the host.
 
 use gpubench_record::foreign::FOREIGN;
-use gpubench_record::{Condition, GateState, Phase, SampleRow};
+use gpubench_record::{Condition, GateState, Phase, Proof, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
 use super::{ClockKind, Findings, Observed, Tenant, figure, samples};
@@ -85,11 +85,17 @@ fn in_force(seen: &Observed<'_>, found: &mut Findings) {
         return found.not_evaluated(GATE, "no proof was taken around this cell");
     }
     let against = proofs.iter().find(|proof| !proof.holds);
+    let among_samples = proofs.iter().any(|proof| proof.when == Proof::DURING);
     let detail = match against {
         Some(proof) => format!("{} ({}): {}", proof.check, proof.when, proof.evidence),
-        None => format!("{} proofs hold", proofs.len()),
+        None if among_samples => format!("{} proofs hold", proofs.len()),
+        None => format!(
+            "{} proofs hold, none of them taken among the samples: the cell ended before the \
+             sampler got to look, so the host is too busy",
+            proofs.len()
+        ),
     };
-    found.holds(GATE, against.is_none(), detail);
+    found.holds(GATE, against.is_none() && among_samples, detail);
 }
 
 fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut Findings) {

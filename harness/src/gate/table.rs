@@ -19,7 +19,7 @@ type Case = (
 
 fn proof(holds: bool) -> Proof {
     Proof {
-        when: "during".to_owned(),
+        when: Proof::DURING.to_owned(),
         check: "processes".to_owned(),
         holds,
         evidence: "two".to_owned(),
@@ -234,6 +234,19 @@ const CASES: &[Case] = &[
     (
         Condition::N,
         |w| w.proofs = vec![proof(true), proof(false)],
+        "mechanism-in-force",
+        Failed,
+        INCONCLUSIVE,
+    ),
+    // The host was too busy for anybody to look among the samples.
+    (
+        Condition::N,
+        |w| {
+            w.proofs = vec![Proof {
+                when: "before".to_owned(),
+                ..proof(true)
+            }];
+        },
         "mechanism-in-force",
         Failed,
         INCONCLUSIVE,

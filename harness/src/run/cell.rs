@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, LoadSpec, Outcome, Role, RunEvent, TenantResult, ToTenant,
+    Calibration, Cell, FromTenant, LoadSpec, Outcome, Proof, Role, RunEvent, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
 use gpubench_workloads::log::NO_SPACE;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::crew::Crew;
@@ -69,9 +70,14 @@ pub async fn run(
         }
     };
     let serving = Serving::now(crew);
-    let seen = look::seen(run, crew, cell.condition, &sampled.on_device, &serving);
+    let has_looked = sampled.on_device.is_some();
+    let half_way = sampled.on_device.unwrap_or_default();
+    let seen = look::seen(run, crew, cell.condition, &half_way, &serving);
     if failure.is_none() {
-        prove(run, cell, "during", &seen)?;
+        // Nobody's look is no proof of anything, for or against.
+        if has_looked {
+            prove(run, cell, Proof::DURING, &seen)?;
+        }
         look_around(run, crew, cell, "after")?;
     } else if let Some(Err(error)) = &seen.daemon_clients
         && crew.terms().mechanism.is_some()
@@ -226,32 +232,29 @@ async fn go(
     let mut waits = JoinSet::new();
     for (place, mut tenant) in tenants {
         let sent = tenant.send(&ToTenant::Go { t0_ns: times.t0_ns }).await;
+        let stop = run.stop.clone();
         waits.spawn(async move {
             let answer = match sent {
-                Ok(()) => tenant.receive("running a cell", limit).await,
-                Err(error) => Err(error),
+                Ok(()) => tokio::select! {
+                    answer = tenant.receive("running a cell", limit) => Some(answer),
+                    () = wanted(stop) => None,
+                },
+                Err(error) => Some(Err(error)),
             };
+            if answer.is_none() {
+                // Nobody waits for a cell that the user gave up; a client of a server is not
+                // killed at work for that.
+                tenant.kill().await;
+            }
             (place, tenant, answer)
         });
     }
     let mut failures = Vec::new();
-    let mut stop = run.stop.clone();
-    let mut stopping = *stop.borrow();
-    loop {
-        let next = tokio::select! {
-            next = waits.join_next() => next,
-            changed = stop.changed(), if !stopping => {
-                // Nobody waits for a cell that the user gave up: the tenants are told by signal.
-                stopping = changed.is_ok();
-                if stopping {
-                    waits.abort_all();
-                }
-                continue;
-            }
-        };
-        let Some(done) = next else { break };
-        // A wait that was given up drops its tenant, which kills the process.
-        let Ok((place, tenant, answer)) = done else {
+    let mut is_given_up = false;
+    while let Some(done) = waits.join_next().await {
+        // A wait that panicked has dropped its tenant, which kills the process.
+        let Ok((place, tenant, Some(answer))) = done else {
+            is_given_up = true;
             failures.push("interrupted".to_owned());
             run.setup.clock.bury()?;
             continue;
@@ -261,7 +264,7 @@ async fn go(
         let error = error.filter(|error| is_failure(error, result.role));
         failures.extend(error.map(|error| error.to_string()));
     }
-    if stopping {
+    if is_given_up {
         abandon_all(run, cell)?;
     }
     let sampled = sampler.finish();
@@ -269,6 +272,14 @@ async fn go(
     failures.dedup();
     let failure = (!failures.is_empty()).then(|| failures.join("; "));
     Ok((sampled, failure))
+}
+
+/// Waits for the user to want an end.
+async fn wanted(mut stop: watch::Receiver<bool>) {
+    // Nobody can want one any more when the sender is gone.
+    if stop.wait_for(|wanted| *wanted).await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Whether a cell has failed with a tenant of that role. Without its victim it has; without its

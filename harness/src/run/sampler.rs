@@ -19,8 +19,9 @@ use crate::device::Nvml;
 pub struct Sampled {
     /// The readings.
     pub rows: Vec<TelemetryRow>,
-    /// Who was on the device half-way through.
-    pub on_device: OnDevice,
+    /// Who was on the device half-way through; absent if the cell ended before the sampler got
+    /// there, which a busy host can bring about.
+    pub on_device: Option<OnDevice>,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
@@ -109,7 +110,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         }
         look(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
-            out.on_device = OnDevice::now(nvml);
+            out.on_device = Some(OnDevice::now(nvml));
         }
     }
     if let RunClock::Virtual(device) = clock
