@@ -160,6 +160,7 @@ mod tests {
     use super::{command, run, start};
     use std::path::Path;
     use std::process::Command;
+    use std::time::Duration;
 
     fn shell(script: &str) -> Command {
         let mut shell = command(Path::new("/bin/sh"));
@@ -183,9 +184,17 @@ mod tests {
         start(shell(&daemon), "starting").unwrap();
         let pid = std::fs::read_to_string(pid_file).unwrap();
         let pid = pid.trim();
-        // Who ended has none. Whether it is the shell yet or already the other does not matter.
-        let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
-        assert!(!command_line.is_empty(), "it has ended");
+        // It may not have become what it is going to be; who has ended never does.
+        let sleeps = || {
+            let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command_line.starts_with(b"sleep")
+        };
+        let mut looks = 0;
+        while !sleeps() {
+            looks += 1;
+            assert!(looks < 10_000, "it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         run(shell(&format!("kill {pid}")), "", "ending it").unwrap();
     }
 
