@@ -42,6 +42,9 @@ esac
 printf '%s\n' "$line" | "$STAND_IN"
 "#;
 
+/// What [`Stage::state`] tells.
+type Left = (usize, usize, usize, bool);
+
 /// A device that outlives a run, in folders of its own.
 struct Stage {
     device: Device,
@@ -114,7 +117,7 @@ impl Stage {
     }
 
     /// Daemons, servers and contexts on the device, and whether its settings are the driver's own.
-    fn state(&self) -> Result<(usize, usize, usize, bool), Error> {
+    fn state(&self) -> Result<Left, Error> {
         self.device.bury_the_dead()?;
         Ok(self.device.shared().read(|state| {
             let daemons = state.daemons.live().iter().filter(|row| row.live);
@@ -123,6 +126,17 @@ impl Stage {
             let plain = state.compute_mode as u32 == 0 && state.slice_level == 0;
             (daemons.count(), servers.count(), contexts.count(), plain)
         })?)
+    }
+
+    /// Nothing of a run is left that had set up what its journal told of, nor of its victim.
+    fn is_as_found(&self, found: Left, journal: &str, victim: u32) -> TestResult {
+        assert!(journal.contains("mps-daemon"), "{journal}");
+        assert_eq!(daemons(journal), Vec::<u32>::new());
+        assert_eq!(self.left_in("state/gpubench"), Vec::<PathBuf>::new());
+        assert_eq!(self.left_in("run"), Vec::<PathBuf>::new());
+        assert_eq!(self.state()?, found);
+        assert!(!Path::new(&format!("/proc/{victim}")).exists());
+        Ok(())
     }
 
     /// The first client that the daemon was proved to have, which is the victim; and the folders of
@@ -215,14 +229,7 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
     let measured = served.any(|other| other.outcome.outcome != OutcomeKind::Failed);
     assert!(measured, "nothing ran after {}", cell.id);
 
-    // Nothing of it is left.
-    assert!(journal.contains("mps-daemon"), "{journal}");
-    assert_eq!(daemons(&journal), Vec::<u32>::new());
-    assert_eq!(stage.left_in("state/gpubench"), Vec::<PathBuf>::new());
-    assert_eq!(stage.left_in("run"), Vec::<PathBuf>::new());
-    assert_eq!(stage.state()?, found);
-    assert!(!Path::new(&format!("/proc/{victim}")).exists());
-    Ok(())
+    stage.is_as_found(found, &journal, victim)
 }
 
 #[test]
@@ -252,10 +259,5 @@ fn the_clients_of_a_cell_that_the_user_gives_up_are_ended_by_their_daemon_first(
     let record = std::fs::read(stage.path("out/record.json"))?;
     let record: RunRecord = serde_json::from_slice(&record)?;
     assert!(!record.complete);
-    assert_eq!(daemons(&journal), Vec::<u32>::new());
-    assert_eq!(stage.left_in("state/gpubench"), Vec::<PathBuf>::new());
-    assert_eq!(stage.left_in("run"), Vec::<PathBuf>::new());
-    assert_eq!(stage.state()?, found);
-    assert!(!Path::new(&format!("/proc/{victim}")).exists());
-    Ok(())
+    stage.is_as_found(found, &journal, victim)
 }

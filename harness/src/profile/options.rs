@@ -35,7 +35,7 @@ impl ForeignOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSlicingOptions {
-    /// Length of a turn.
+    /// Length of a turn; `default` leaves what the host is set to.
     pub slice: Slice,
 }
 
@@ -43,7 +43,7 @@ pub struct TimeSlicingOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Slice {
-    /// Whatever the driver does when nobody asks.
+    /// Whatever the host is set to: the driver's own, unless somebody has changed it.
     Default,
     /// The driver's short slice.
     Short,
