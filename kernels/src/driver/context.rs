@@ -75,16 +75,13 @@ unsafe impl Sync for Inner {}
 #[derive(Debug, Clone)]
 pub struct Context(Arc<Inner>);
 
-/// Host memory mapped into the device's address space (`CU_CTX_MAP_HOST`; implied since CUDA 11).
-const MAP_HOST: c_uint = 8;
-
 impl Context {
     /// Retains the primary context, the one that a framework in this process would share.
     pub fn primary(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
         let api = &device.driver.api;
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: plain numbers.
-        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint | MAP_HOST) }?;
+        unsafe { api.primary_ctx_set_flags(device.handle, wait as c_uint) }?;
         // SAFETY: writes one handle.
         unsafe { api.primary_ctx_retain(&raw mut handle, device.handle) }?;
         let context = Self(Arc::new(Inner {
@@ -111,7 +108,7 @@ impl Context {
     /// Creates a context of its own.
     pub fn create(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
         let mut handle: Handle = std::ptr::null_mut();
-        let flags = wait as c_uint | MAP_HOST;
+        let flags = wait as c_uint;
         // SAFETY: writes one handle; the new context is current on this thread.
         unsafe {
             device

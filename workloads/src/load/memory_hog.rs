@@ -111,8 +111,10 @@ fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let during = free()?;
     hog.give_back()?;
     let after = free()?;
-    // Memory may be free in fragments that no piece fits in: less than a piece each, but several.
-    if hog.taken_bytes >= before / 2 && during <= before - hog.taken_bytes && after >= before {
+    // Memory may be free in fragments that no piece fits in: less than a piece each, but several. A
+    // driver also gives back what it had kept aside for small allocations while the pieces are
+    // taken, so that more is free afterwards than was before (2 MiB on an H100, driver 580).
+    if hog.taken_bytes >= before / 2 && during + hog.taken_bytes <= after && after >= before {
         return Ok(());
     }
     let what = format!(
