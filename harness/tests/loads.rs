@@ -240,7 +240,7 @@ fn at_dose(
         arrivals_ns: Vec::new(),
         issuer: 0,
         reaper: 1,
-        issuer_cpu: None,
+        reaper_cores: None,
         answers: workload.answers(),
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());

@@ -15,6 +15,7 @@ mod token;
 mod virtual_time;
 mod wall;
 
+use thread::Cores;
 use virtual_time::VirtualTime;
 pub use wall::WallClock;
 
@@ -85,8 +86,13 @@ pub trait Time: Send + Sync + 'static {
     /// Makes room for a participant of this process that is about to join.
     fn announce(&self, _id: u32) {}
 
-    /// Readies the reaping thread: off the issuer's core, where cores are real.
-    fn settle_reaper(&self, _issuer_cpu: Option<u32>) {}
+    /// Readies the reaping thread: onto these cores, where cores are real.
+    ///
+    /// # Errors
+    /// When the kernel refuses them.
+    fn settle_reaper(&self, _cores: Option<&Cores>) -> Result<(), ClockError> {
+        Ok(())
+    }
 
     /// Asks for punctual waking of the issuer while it follows a schedule; true if it was given.
     fn begin_schedule(&self, _rate_per_s: f64) -> bool {
@@ -189,8 +195,8 @@ impl Time for Clock {
         self.time().announce(id);
     }
 
-    fn settle_reaper(&self, issuer_cpu: Option<u32>) {
-        self.time().settle_reaper(issuer_cpu);
+    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<(), ClockError> {
+        self.time().settle_reaper(cores)
     }
 
     fn begin_schedule(&self, rate_per_s: f64) -> bool {

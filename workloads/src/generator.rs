@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use gpubench_record::{Bursts, LoadSpec};
 
+use crate::clock::thread::Cores;
 use crate::clock::{ClockError, Seat, Time};
 use crate::log::LogWriter;
 
@@ -112,8 +113,9 @@ pub struct Part {
     pub issuer: u32,
     /// Participant number of the reaping thread.
     pub reaper: u32,
-    /// The core that the issuer is pinned to, which the reaper should leave alone.
-    pub issuer_cpu: Option<u32>,
+    /// The cores for the reaper, where the issuer is pinned to one that it needs for itself. The
+    /// reaper is a child of the issuer's thread, and would begin, and stay, on that one.
+    pub reaper_cores: Option<Cores>,
     /// Numbers of the driver's refusals that answer a request.
     pub answers: &'static [i32],
 }

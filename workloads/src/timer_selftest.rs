@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpubench_stats::{ScheduleError, poisson_schedule_ns};
 
+use crate::clock::thread::Cores;
 use crate::clock::{ClockError, Time, WallClock, thread};
 
 mod stops;
@@ -99,6 +100,10 @@ pub fn punctuality(
 
 fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestError> {
     let clock = WallClock::new();
+    // As the issuer of a victim, where there are cores for that.
+    if let [_, _, own, _, ..] = Cores::of_this_thread()?.list()[..] {
+        Cores::only(own).apply()?;
+    }
     if class == Class::Fifo {
         thread::set_fifo().map_err(SelfTestError::Class)?;
     }

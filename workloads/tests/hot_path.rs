@@ -205,7 +205,7 @@ fn issuing_allocates_nothing_between_the_first_request_and_the_last() -> Checked
         arrivals_ns,
         issuer: 1,
         reaper: 2,
-        issuer_cpu: None,
+        reaper_cores: None,
         answers: &[],
     };
     let path = folder.path().join("log");

@@ -346,6 +346,9 @@ fn expected(error: RunError, out: &Path) -> ExpectedError {
             reason: format!("kernel verification failed: {what}"),
         },
         RunError::Clock(what) => ExpectedError::Internal { what },
+        RunError::Cores(error) => ExpectedError::Internal {
+            what: format!("placing threads on cores: {error}"),
+        },
         RunError::DiskFull => ExpectedError::DiskFull {
             path: out.to_path_buf(),
         },

@@ -189,7 +189,7 @@ async fn prepare(
             capacity_rows: capacity(run, &load, rate),
             load,
             log: log.display().to_string(),
-            cpu: core(run, place),
+            cpu: run.cores.issuer(place),
         };
         match crew
             .ask(run, place, &message, "getting ready", PREPARE)
@@ -275,7 +275,7 @@ async fn go(
 }
 
 /// Waits for the user to want an end.
-async fn wanted(mut stop: watch::Receiver<bool>) {
+pub async fn wanted(mut stop: watch::Receiver<bool>) {
     // Nobody can want one any more when the sender is gone.
     if stop.wait_for(|wanted| *wanted).await.is_err() {
         std::future::pending().await
@@ -356,16 +356,6 @@ fn capacity(run: &Run, load: &LoadSpec, rate_per_s: f64) -> u64 {
     }
     let seconds = run.setup.plan.durations.cell_ns() as f64 / 1e9;
     (rate_per_s * seconds * 2.0) as u64 + 4096
-}
-
-/// A core for each tenant's threads and one between them, where there are that many.
-fn core(run: &Run, place: usize) -> Option<u32> {
-    if run.setup.clock.is_virtual() {
-        return None;
-    }
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let needed = 2 * run.setup.plan.tenants as usize + 2;
-    (cores >= needed).then(|| 2 * u32::try_from(place).unwrap_or(0) + 2)
 }
 
 pub fn make_folder(log: &Path) -> Result<(), RunError> {

@@ -9,7 +9,7 @@ use gpubench_virtual_gpu::device::Device;
 use super::RunError;
 
 /// Time between the order to start and the start.
-const LEAD_WALL_NS: u64 = 200_000_000;
+const LEAD_WALL_NS: u64 = 50_000_000;
 const LEAD_VIRTUAL_NS: u64 = 1_000_000;
 
 /// Which clock the tenants are on.

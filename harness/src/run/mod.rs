@@ -7,6 +7,7 @@
 mod calibrate;
 mod cell;
 mod clock;
+mod cores;
 mod crew;
 mod fault;
 mod hangman;
@@ -31,6 +32,7 @@ use gpubench_record::{
     Provenance, RunEvent, XidLine,
 };
 use gpubench_reports::store::{EventLog, StoreError, TelemetryLog};
+use gpubench_workloads::clock::ClockError;
 use tokio::sync::watch;
 
 use crate::device::Nvml;
@@ -38,6 +40,7 @@ use crate::mechanism;
 use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
+use cores::Placement;
 use crew::Crew;
 pub use crew::{name_of, participants_of};
 pub use kernel_log::{KernelLog, Seat};
@@ -107,6 +110,9 @@ pub enum RunError {
     /// The user wanted an end.
     #[error("interrupted")]
     Interrupted,
+    /// Threads cannot be put on cores that they may use.
+    #[error("placing threads on cores: {0}")]
+    Cores(#[from] ClockError),
     /// The host could not be changed, or is not as it was found.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -130,6 +136,8 @@ struct Run {
     setup: Setup,
     /// Absent where the driver tells of no Xids.
     xids: Option<XidWatch>,
+    /// Which cores the issuers have.
+    cores: Placement,
     /// Whose process is whose, for the kernel's log.
     roll: Roll,
     events: EventLog,
@@ -157,6 +165,8 @@ pub async fn run(
         device: Box::new(setup.identity.clone()),
         provenance: Box::new(setup.provenance.clone()),
     })?;
+    // Before any thread or process is started, which would begin where this one is.
+    let cores = Placement::settle(&setup)?;
     // Registered before any tenant is started: what happened earlier is nobody's here.
     let xids = match XidWatch::start(&setup.nvml, setup.clock.is_virtual()) {
         Ok(watch) => Some(watch),
@@ -168,6 +178,7 @@ pub async fn run(
     let mut run = Run {
         setup,
         xids,
+        cores,
         roll: Roll::default(),
         events,
         telemetry,
@@ -193,6 +204,7 @@ pub async fn run(
     })?;
     run.telemetry.close()?;
     run.events.close()?;
+    run.cores.leave()?;
     end
 }
 

@@ -356,7 +356,12 @@ impl Tenant {
         if let Some(cpu) = cpu {
             Cores::only(cpu).apply().doing(DOING)?;
         }
-        let played = run(&self.clock, open, cell, t0_ns, cpu);
+        // With no other core to go to, sharing one is all there is; the figures show it.
+        let others = found
+            .zip(cpu)
+            .map(|(found, cpu)| found.without(cpu))
+            .filter(|others| !others.list().is_empty());
+        let played = run(&self.clock, open, cell, t0_ns, others);
         if let Some(found) = found {
             found.apply().doing(DOING)?;
         }
@@ -384,7 +389,7 @@ fn run(
     open: &mut Open,
     cell: Cell,
     t0_ns: u64,
-    issuer_cpu: Option<u32>,
+    reaper_cores: Option<Cores>,
 ) -> Result<Outcome, Failure> {
     const DOING: &str = "running a cell";
     let Participants { issuer, reaper } = open.participants;
@@ -401,7 +406,7 @@ fn run(
         arrivals_ns,
         issuer,
         reaper,
-        issuer_cpu,
+        reaper_cores,
         answers: &[],
     };
     let time: Arc<dyn Time> = Arc::new(clock.clone());

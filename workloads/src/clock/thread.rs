@@ -151,12 +151,6 @@ pub fn fifo_is_unthrottled() -> bool {
     read.is_ok_and(|length| text[..length].trim_ascii() == b"-1")
 }
 
-/// Moves the calling thread off that core where it may use another one.
-pub(super) fn keep_off(cpu: u32) {
-    // With no other core to go to, sharing one is all there is; the figures show it.
-    let _stays_where_it_is = Cores::of_this_thread().and_then(|cores| cores.without(cpu).apply());
-}
-
 fn failed(call: &'static str) -> ClockError {
     let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     ClockError::System { call, errno }

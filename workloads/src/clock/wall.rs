@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::guard::{self, Guard};
+use super::thread::Cores;
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
@@ -139,10 +140,8 @@ impl Time for WallClock {
         tokens.entry(id).or_default();
     }
 
-    fn settle_reaper(&self, issuer_cpu: Option<u32>) {
-        if let Some(cpu) = issuer_cpu {
-            thread::keep_off(cpu);
-        }
+    fn settle_reaper(&self, cores: Option<&Cores>) -> Result<(), ClockError> {
+        cores.map_or(Ok(()), Cores::apply)
     }
 
     fn begin_schedule(&self, rate_per_s: f64) -> bool {

@@ -9,6 +9,7 @@ use gpubench_record::SampleStatus;
 use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
 use super::{Part, PartError, Reap};
+use crate::clock::thread::Cores;
 use crate::clock::{ClockError, Seat, Time};
 
 /// Starts the thread. It joins the clock by itself: joining may wait until everybody expected is
@@ -25,7 +26,7 @@ pub(super) fn start(
         shared: Arc::clone(shared),
         t0_ns: part.t0_ns,
         me: part.reaper,
-        issuer_cpu: part.issuer_cpu,
+        cores: part.reaper_cores,
         slots: shared.ring.capacity(),
     };
     // Waking it must allocate nothing, also when it is slow to come.
@@ -42,7 +43,7 @@ struct Reaper {
     shared: Arc<Shared>,
     t0_ns: u64,
     me: u32,
-    issuer_cpu: Option<u32>,
+    cores: Option<Cores>,
     slots: usize,
 }
 
@@ -58,7 +59,7 @@ impl Drop for DoneOnDrop<'_> {
 impl Reaper {
     fn run(self) -> Result<(), ClockError> {
         let done = DoneOnDrop(&self.shared);
-        self.time.settle_reaper(self.issuer_cpu);
+        self.time.settle_reaper(self.cores.as_ref())?;
         let seat = Seat::take(&*self.time, self.me)?;
         self.work()?;
         drop(done);

@@ -58,7 +58,7 @@ fn play_answering(
         arrivals_ns,
         issuer: 4,
         reaper: 5,
-        issuer_cpu: None,
+        reaper_cores: None,
         answers,
     };
     let log = LogWriter::create(&path, 4_096)?;

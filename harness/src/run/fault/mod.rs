@@ -22,6 +22,10 @@ use strike::Guests;
 /// Longest wait for an answer, beside what the trial itself takes.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The same while a trial goes on by the wall clock. Some wait for ever for what is broken, as a
+/// client of MPS does whose server was killed (H100, driver 580), and are told from the late by it.
+const LIMIT_WALL: Duration = Duration::from_secs(15);
+
 /// Xids after which the GPU or the host has to be reset or restarted (XID catalogue, recovery
 /// actions RESET_GPU and RESTART_BM): no further trial may run.
 const FATAL_XIDS: &[u32] = &[46, 48, 64, 74, 79, 95, 109, 119, 120, 140, 155, 156, 158];

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 
 use super::errand::errand;
 use super::guest;
-use super::{LIMIT, last};
+use super::{LIMIT, LIMIT_WALL, last};
+use crate::run::cell::wanted;
 use crate::run::crew::{Crew, note_end};
 use crate::run::hangman::Hangman;
 use crate::run::{Run, RunError, cell};
@@ -146,8 +147,10 @@ pub async fn strike(
             None
         }
     };
-    let answers = answers(trial, tenants, t0_ns, accomplice_pid.is_some()).await?;
-    match hangman.map(|hangman| hangman.finish(true)) {
+    let answers = answers(run, trial, tenants, t0_ns, accomplice_pid.is_some()).await;
+    let acted = hangman.map(|hangman| hangman.finish(true));
+    let answers = answers?;
+    match acted {
         Some(Ok(acted_ns)) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
         Some(Err(text)) => seen.failure = Some(text),
         None => {}
@@ -166,14 +169,18 @@ pub async fn strike(
     Ok(())
 }
 
-/// Tells everybody to begin, and waits for everybody.
+/// Tells everybody to begin, and waits for everybody, or until the user wants an end: by the wall
+/// clock a broken device may let all of them wait for long.
 async fn answers(
+    run: &Run,
     trial: &FaultTrial,
     tenants: Vec<(usize, Tenant)>,
     t0_ns: u64,
     helped: bool,
 ) -> Result<Vec<Answered>, RunError> {
-    let limit = LIMIT + Duration::from_nanos(trial.window_ns);
+    let is_wall = !run.setup.clock.is_virtual();
+    let slack = if is_wall { LIMIT_WALL } else { LIMIT };
+    let limit = slack + Duration::from_nanos(trial.window_ns);
     let budget_ns = trial.until_ns - trial.at_ns;
     let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
     let mut waits = JoinSet::new();
@@ -190,18 +197,31 @@ async fn answers(
             std::cmp::Ordering::Greater => strike(trial.at_ns),
         };
         let sent = tenant.send(&message).await;
+        let stop = run.stop.clone();
         waits.spawn(async move {
             let answer = match sent {
-                Ok(()) => tenant.receive("running a fault trial", limit).await,
-                Err(error) => Err(error),
+                Ok(()) => tokio::select! {
+                    answer = tenant.receive("running a fault trial", limit) => Some(answer),
+                    () = wanted(stop), if is_wall => None,
+                },
+                Err(error) => Some(Err(error)),
             };
+            if answer.is_none() {
+                tenant.kill().await;
+            }
             (place, tenant, answer)
         });
     }
     let mut answers: Vec<Answered> = Vec::new();
+    let mut is_given_up = false;
     while let Some(done) = waits.join_next().await {
-        let done = done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))?;
-        answers.push(done);
+        match done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))? {
+            (place, tenant, Some(answer)) => answers.push((place, tenant, answer)),
+            (_, _killed, None) => is_given_up = true,
+        }
+    }
+    if is_given_up {
+        return Err(RunError::Interrupted);
     }
     answers.sort_by_key(|(place, ..)| *place);
     Ok(answers)
