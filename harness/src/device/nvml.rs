@@ -145,6 +145,12 @@ impl Nvml {
         self.library.device_by_uuid(self.uuid.as_str())
     }
 
+    /// Memory of the whole device that nobody has, whatever a tenant is shown.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        Some(self.device().ok()?.memory_info().ok()?.free)
+    }
+
     /// Processes with a compute context on the device.
     ///
     /// # Errors

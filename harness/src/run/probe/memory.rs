@@ -24,6 +24,9 @@ const RESERVATION_PIECES: u32 = 16;
 /// A tenant that is shown less than this share of the device is under a limit that it can see.
 const LIMITED_VIEW: f64 = 0.95;
 
+/// What of the device is left alone where managed memory is taken: this part of it.
+const ROOM_TO_SPARE: u64 = 64;
+
 /// The GPU's large page, in which drivers hand memory out.
 const PAGE_BYTES: u32 = 2 << 20;
 /// In virtual time every word costs an interpreter's work: small pages, and few of them.
@@ -116,10 +119,14 @@ pub async fn limit(run: &mut Run, crew: &mut Crew) -> Result<(Option<u64>, u64),
 /// What the victim gets by one call, again and again.
 pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<CapCall, RunError> {
     let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
+    let most_bytes = match kind {
+        AllocKind::Managed => without_oversubscription(run, crew).await?,
+        _ => device_bytes(run),
+    };
     for _ in 0..ROUNDS {
         let ask = ProbeAsk::Grab {
             call: kind.function().to_owned(),
-            most_bytes: device_bytes(run),
+            most_bytes,
         };
         let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
         (least, most) = (least.min(bytes), most.max(bytes));
@@ -131,6 +138,26 @@ pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<
         rounds: ROUNDS,
         refused_with,
     })
+}
+
+/// The managed memory that may be asked for: no more than is free, with room to spare. The driver
+/// refuses none for its size, and more of it than there is can hang the GPU for everybody.
+async fn without_oversubscription(run: &mut Run, crew: &mut Crew) -> Result<u64, RunError> {
+    let (shown, free) = shown(run, crew, VICTIM).await?;
+    let asked = run.setup.host.asked();
+    let set = crew
+        .terms()
+        .mechanism
+        .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
+    // What a limit in software shows is the limit; a part of the device shows what it has.
+    let is_part = set.is_none() && (shown as f64) < device_bytes(run) as f64 * LIMITED_VIEW;
+    let free = if is_part {
+        free
+    } else {
+        // With nobody to say what is free, none is asked for.
+        run.setup.nvml.free_bytes().unwrap_or(0)
+    };
+    Ok(free.saturating_sub(device_bytes(run) / ROOM_TO_SPARE))
 }
 
 /// The neighbour marks pages and gives them up; the victim looks for them.
