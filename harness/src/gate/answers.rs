@@ -45,8 +45,8 @@ mod tests {
     use gpubench_record::GateState::{self, Failed, NotEvaluated, Passed};
     use gpubench_record::{CellResult, Condition, Role};
 
+    use super::super::changes::{few_closed, stop_aggressor};
     use super::super::fixture::{MS, World, row};
-    use super::super::table::{few_closed, stop_aggressor};
     use super::super::tests::gate;
     use super::super::{CLOSED_REQUESTS, figure};
     use super::*;

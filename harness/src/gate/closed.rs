@@ -4,13 +4,25 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::quantiles::{median_ns, put};
-use super::{CLOSED_REQUESTS, Findings, Tenant, answers, figure, samples};
+use super::spans::{Span, outstanding};
+use super::{CLOSED_REQUESTS, Findings, Observed, Tenant, answers, figure, samples};
 
 /// Fewest completions that make a rate. The estimate is biased by about cv^2 / n, and below this
 /// that would show beside the bounds of the levels.
 const COMPLETIONS_MIN: usize = 10;
+/// Share of the closed loop in which a starved victim has a request outstanding: all but the time
+/// that its own thread takes between two.
+const STARVED_BUSY_MIN: f64 = 0.99;
 
-pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
+/// Name of the gate. In a contended cell it stands as not evaluated where the victim was starved.
+pub const GATE: &str = "closed-rate";
+
+pub(super) fn measure(
+    seen: &Observed<'_>,
+    victim: &Tenant<'_>,
+    window: Span,
+    found: &mut Findings,
+) {
     let rows = samples::of_phase(victim.rows, Phase::Closed);
     let done = completed(&rows);
     found
@@ -20,7 +32,7 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
         Some(rate) => {
             found.rate(figure::CLOSED_RATE_PER_S, rate);
             let detail = format!("{} requests completed in the closed loop", done.len());
-            found.holds("closed-rate", true, detail);
+            found.holds(GATE, true, detail);
         }
         None if answered(victim, &rows) >= COMPLETIONS_MIN => {
             let detail = format!(
@@ -28,14 +40,24 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
                 done.len(),
                 rows.len()
             );
-            found.not_evaluated("closed-rate", detail);
+            found.not_evaluated(GATE, detail);
+        }
+        None if is_starved(seen, victim, window) => {
+            let have = done.len();
+            let most_per_s = (have + 1) as f64 / window.length_s();
+            found.rate(figure::CLOSED_RATE_PER_S, most_per_s);
+            let detail = format!(
+                "starved: {have} requests completed in the closed loop, with one outstanding all \
+                 the time; the rate is the most that it can have been"
+            );
+            found.not_evaluated(GATE, detail);
         }
         None => {
             let have = done.len();
             let detail = format!(
                 "{have} requests completed in the closed loop, a rate needs {COMPLETIONS_MIN}"
             );
-            found.holds("closed-rate", false, detail);
+            found.holds(GATE, false, detail);
         }
     }
     let service_ns: Vec<u64> = done.iter().filter_map(SampleRow::service_ns).collect();
@@ -46,6 +68,30 @@ pub(super) fn measure(victim: &Tenant<'_>, found: &mut Findings) {
         .filter(|ns| *ns != MISSING)
         .collect();
     put(found, "gpu_p50_ns", median_ns(&gpu_ns));
+}
+
+/// Whether the closed loop of a contended cell held few requests because they lasted: somebody who
+/// lived had work on the device from its first instant to its last, or nearly. That is the worst
+/// that an aggressor can do, and no reason to say nothing.
+fn is_starved(seen: &Observed<'_>, victim: &Tenant<'_>, window: Span) -> bool {
+    if !seen.cell.condition.has_aggressor() || victim.death.is_some() || window.length_ns() == 0 {
+        return false;
+    }
+    if victim
+        .rows
+        .iter()
+        .any(|row| row.status == SampleStatus::Error)
+    {
+        return false;
+    }
+    let busy_ns: u64 = outstanding(victim.rows)
+        .iter()
+        .map(|span| {
+            let end_ns = span.end_ns.min(window.end_ns);
+            end_ns.saturating_sub(span.start_ns.max(window.start_ns))
+        })
+        .sum();
+    busy_ns as f64 >= STARVED_BUSY_MIN * window.length_ns() as f64
 }
 
 /// Requests that ended well or with a refusal that is an answer; 0 for a victim that has none.

@@ -4,7 +4,7 @@ use gpubench_record::foreign::FOREIGN;
 use gpubench_record::{Condition, GateState, Phase, Proof, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
-use super::{ClockKind, Findings, Observed, Tenant, figure, samples};
+use super::{ClockKind, Findings, LATENESS_GATE, Observed, Tenant, figure, samples};
 
 /// Lateness of an idle issuer that is always accepted.
 const LATENESS_MIN_NS: f64 = 20_000.0;
@@ -53,7 +53,7 @@ pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findin
 
 /// A request that came due while its issuer was idle can only be late through the harness.
 fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
-    const GATE: &str = "lateness";
+    const GATE: &str = LATENESS_GATE;
     if seen.clock == ClockKind::Virtual {
         return found.gate(GATE, GateState::NotApplicable, VIRTUAL);
     }

@@ -4,8 +4,8 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{CellResult, Condition, GateState, OutcomeKind, Phase, Role, SampleStatus};
 use gpubench_stats::ScheduleRng;
 
+use super::changes::{few_closed, late, ramp, stop_aggressor};
 use super::fixture::{MS, World, back_to_back, row};
-use super::table::{few_closed, late, ramp, stop_aggressor};
 use super::{ClockKind, GateError, Host, Observed, Tenant, figure, judge};
 
 use GateState::{Failed, NotApplicable, NotEvaluated, Passed};

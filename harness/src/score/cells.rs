@@ -6,7 +6,7 @@ use gpubench_record::{Cell, CellResult, Condition, Plan, SubAxis};
 
 use super::{EXCLUSIVE, ScoreError, ScoreInput};
 use crate::axis;
-use crate::gate::CLOSED_REQUESTS;
+use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 
 /// The dose at which scores are taken.
 const FULL_DOSE: f64 = 1.0;
@@ -206,6 +206,24 @@ impl<'a> Cells<'a> {
             }
         }
         Some(pairs)
+    }
+}
+
+impl Pairs<'_> {
+    /// Leaves out the blocks whose open loops are not to be trusted, for figures read off these.
+    pub(super) fn only_punctual(&mut self) {
+        let left_out = &mut self.left_out;
+        self.measured.retain(|(block, top, bottom)| {
+            let doubts = [top, bottom].map(|cell| {
+                let why = open_loop_doubt(cell)?;
+                Some(format!("{} {why}", cell.condition.as_str()))
+            });
+            let doubts: Vec<String> = doubts.into_iter().flatten().collect();
+            if !doubts.is_empty() {
+                left_out.insert(*block, doubts.join("; "));
+            }
+            doubts.is_empty()
+        });
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Context, reference, word};
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OFFERED_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
-use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
+use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE, open_loop_doubt};
 
 const UNIT: &str = "native medians";
 
@@ -47,6 +47,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     if context.input.plan.foreign.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
+    pairs.only_punctual();
     only_beside_the_aggressor(context, contended, &mut pairs);
     row.count("jitter", &pairs, context);
     reference::drift(context, &native, &mut row);
@@ -222,7 +223,12 @@ fn split(context: &Context<'_>, contended: &Key, tails: &Tails, row: &mut Row) {
         return;
     };
     let cells = |block: &u32| {
-        let [c, s, n] = [c, s, n].map(|all| all.get(block).and_then(|one| one.measured()));
+        let punctual = |one: &&CellResult| open_loop_doubt(one).is_none();
+        let [c, s, n] = [c, s, n].map(|all| {
+            all.get(block)
+                .and_then(|one| one.measured())
+                .filter(punctual)
+        });
         Some((c?, s?, n?))
     };
     let (mut own, mut neighbour) = (Vec::new(), Vec::new());

@@ -1,15 +1,17 @@
 //! Rows of the resource axes: retention and what else follows from closed-loop rates.
 
-use gpubench_record::{Condition, Estimate, MechanismRow};
+use gpubench_record::{CellResult, Condition, Estimate, GateResult, GateState, MechanismRow};
 use gpubench_stats::{Confidence, fieller};
 
-use super::cells::{Key, Pair};
+use super::cells::{Key, Pair, Pairs};
 use super::figures::{Logs, blocks_needed, printed, told};
 use super::level::Resource;
 use super::probe_figures::bypass;
 use super::row::Row;
 use super::word::{Evidence, with_bypass};
 use super::{Context, reference};
+use crate::gate::CLOSED_RATE_GATE;
+use crate::gate::figure::CLOSED_RATE_PER_S;
 
 /// Share of its resource's measured peak that an aggressor must reach alone.
 const AGGRESSOR_PEAK_MIN: f64 = 0.80;
@@ -95,9 +97,31 @@ fn ratio(
 ) -> Option<(Logs, Estimate)> {
     let pairs = context.cells.pair(top, bottom)?;
     row.count(what, &pairs, context);
+    starved(what, &pairs, row);
     let logs = Logs::of_rates(&pairs);
     let estimate = row.take(what, logs.ratio())?;
     Some((logs, estimate))
+}
+
+/// Says in how many blocks the victim could not finish requests, so that its rate is a bound.
+fn starved(what: &str, pairs: &Pairs<'_>, row: &mut Row) {
+    let is_starved = |cell: &CellResult| {
+        let is_bound = |gate: &GateResult| {
+            gate.gate == CLOSED_RATE_GATE && gate.state == GateState::NotEvaluated
+        };
+        cell.rates.contains_key(CLOSED_RATE_PER_S) && cell.gates.iter().any(is_bound)
+    };
+    let tops = pairs.measured.iter().map(|(_, top, _)| *top);
+    let (starved, all) = (
+        tops.filter(|top| is_starved(top)).count(),
+        pairs.measured.len(),
+    );
+    if starved > 0 {
+        row.warn(format!(
+            "{what} is at most this: the victim starved in {starved} of {all} blocks, where \
+             its rate is the most that it can have been"
+        ));
+    }
 }
 
 /// The A/A pair: the same cell twice must give the same rate. One pair in twenty differs by

@@ -14,7 +14,7 @@ use gpubench_stats::proportion::{TRIALS_MAX, clopper_pearson};
 use super::figures::Logs;
 use super::{Context, EXCLUSIVE};
 use crate::gate::figure::CLOSED_RATE_PER_S;
-use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS};
+use crate::gate::{OFFERED_REQUESTS, WITHIN_SLO_REQUESTS, open_loop_doubt};
 
 const UNIT: &str = "ratio";
 
@@ -37,7 +37,7 @@ struct Block<'a> {
     number: u32,
     result: Option<&'a CellResult>,
     solo: Option<&'a CellResult>,
-    doubt: Option<&'a str>,
+    doubt: Option<String>,
 }
 
 /// The rows, in report order; none where the profile asks for neither.
@@ -64,11 +64,16 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
     for cell in &plan.cells {
         let Some(key) = key(plan, cell) else { continue };
         let result = results.get(cell.id.as_str()).copied();
+        // A promise is kept or broken in the open loop.
+        let late = plan.slo_ns.and(result).and_then(open_loop_doubt);
+        let measured = result.filter(|result| result.outcome.is_measured() && late.is_none());
         blocks.entry(key).or_default().push(Block {
             number: cell.block,
-            result: result.filter(|result| result.outcome.is_measured()),
+            result: measured,
             solo: solos.get(&solo_of(cell)).copied(),
-            doubt: result.and_then(|result| result.outcome.reason.as_deref()),
+            doubt: result
+                .and_then(|result| result.outcome.reason.clone())
+                .or(late),
         });
     }
     blocks
@@ -133,7 +138,7 @@ fn row(context: &Context<'_>, key: &Key<'_>, blocks: &[Block<'_>]) -> ServiceRow
     let outcome = match mechanism {
         Some(mechanism) if !mechanism.outcome.is_measured() => mechanism.outcome.clone(),
         _ if have < need => {
-            let why = blocks.iter().find_map(|block| block.doubt);
+            let why = blocks.iter().find_map(|block| block.doubt.as_ref());
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
             Outcome::inconclusive(format!("rests on {have} blocks, {need} are needed{why}"))
         }

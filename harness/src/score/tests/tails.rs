@@ -1,12 +1,38 @@
 //! Worked cases of the jitter axis.
 
-use gpubench_record::{Condition, GateState, Outcome, OutcomeKind};
+use gpubench_record::{CellResult, Condition, GateResult, GateState, Outcome, OutcomeKind};
 
 use super::lab::{Lab, QUOTA, SLICING, Shows};
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
-use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
+use crate::gate::{LATENESS_GATE, OPEN_REQUESTS, OVERLOAD_GATE};
+
+/// Its harness was late in the open loop of this cell.
+fn spoil(cell: &mut CellResult) {
+    cell.gates.push(GateResult {
+        gate: LATENESS_GATE.to_owned(),
+        state: GateState::Failed,
+        detail: "p99 of an idle issuer is 30000 ns".to_owned(),
+    });
+}
+
+#[test]
+fn a_late_harness_spoils_the_tail_and_not_the_rate() {
+    for condition in [Condition::N, Condition::C] {
+        let mut lab = tails(1.2, 1.2, 4.0);
+        lab.each(condition).take(1).for_each(spoil);
+        let tail = lab.row(SLICING, "jitter");
+        assert_eq!(tail.outcome.outcome, OutcomeKind::Inconclusive);
+        let reason = tail.outcome.reason.expect("why");
+        let why = format!("{} lateness: p99", condition.as_str());
+        assert!(reason.contains(&why), "{reason}");
+        assert_eq!(tail.jitter.map(|jitter| jitter.n), Some(7));
+        let rate = lab.row(SLICING, "compute");
+        assert_eq!(rate.outcome.outcome, OutcomeKind::Measured, "{rate:?}");
+        assert_eq!(rate.retention.map(|retention| retention.n), Some(8));
+    }
+}
 
 /// Tails of N, S and C in native medians; the median of C is 1.5.
 fn tails(native: f64, solo: f64, contended: f64) -> Lab {

@@ -1,0 +1,99 @@
+//! Changes to a cell that was well, for the tests of the gates.
+
+use gpubench_record::Phase;
+use gpubench_stats::ScheduleRng;
+
+use super::fixture::{MS, World, back_to_back, row};
+
+/// One request was due at another instant than the seed of its block says.
+pub(super) fn move_arrival(world: &mut World, by_ns: u64) {
+    world.victim(Phase::Open).skip(77).take(1).for_each(|row| {
+        row.t_sched_ns += by_ns;
+        row.t_issue_ns += by_ns;
+    });
+}
+
+pub(super) fn lose_row(world: &mut World, at: usize) {
+    world.rows[0].remove(at);
+}
+
+/// Every issuer woke this late; completions keep their place.
+pub(super) fn late(world: &mut World, by_ns: u64) {
+    world
+        .victim(Phase::Open)
+        .for_each(|row| row.t_issue_ns += by_ns);
+}
+
+pub(super) fn late_but_busy(world: &mut World) {
+    late(world, 900_000);
+    world
+        .victim(Phase::Open)
+        .for_each(|row| row.issuer_idle = false);
+}
+
+pub(super) fn stop_aggressor(world: &mut World, at_ms: u64) {
+    world.rows[1].retain(|row| row.t_sched_ns < at_ms * MS);
+}
+
+/// For a fifth of the open loop the issuer sat inside a driver call; all else went on.
+pub(super) fn block_issuer(world: &mut World) {
+    let (from_ns, to_ns) = (1_500 * MS, 1_900 * MS);
+    world.victim(Phase::Open).for_each(|row| {
+        if (from_ns..to_ns).contains(&row.t_sched_ns) {
+            (row.t_issue_ns, row.issuer_idle) = (to_ns, false);
+            row.t_done_ns = row.t_done_ns.max(to_ns);
+        }
+    });
+}
+
+/// Half a dose is planned, and the aggressor works `on_ms` of every 10 ms.
+pub(super) fn duty(world: &mut World, on_ms: u64) {
+    world.cell.dose = 0.5;
+    world.rows[1].clear();
+    for period in 0..world.durations.cell_ns() / (10 * MS) {
+        let start_ns = period * 10 * MS;
+        world.rows[1].push(row(period, Phase::Closed, start_ns, start_ns + on_ms * MS));
+    }
+}
+
+/// The first `slow` requests of the closed loop took 10 % longer than the rest: a step that a
+/// settled loop does not have. 850 of 850 is no step at all.
+pub(super) fn ramp(world: &mut World, slow: usize) {
+    let mut now_ns = 100 * MS;
+    let mut noise = ScheduleRng::new(3);
+    for (number, row) in world.victim(Phase::Closed).enumerate() {
+        let service_ns = if number < slow { 1_100_000 } else { 1_000_000 } + noise.below(10_000);
+        row.t_sched_ns = now_ns;
+        row.t_issue_ns = now_ns;
+        row.t_done_ns = now_ns + u64::from(service_ns);
+        now_ns = row.t_done_ns;
+    }
+}
+
+pub(super) fn few_closed(world: &mut World, keep: usize) {
+    let mut kept = 0;
+    world.rows[0].retain(|row| {
+        kept += usize::from(row.phase == Phase::Closed);
+        row.phase != Phase::Closed || kept <= keep
+    });
+    (0..)
+        .zip(&mut world.rows[0])
+        .for_each(|(seq, row)| row.seq = seq);
+}
+
+/// So few requests that the closed loop is full of them.
+pub(super) fn long_closed(world: &mut World, keep: u64) {
+    let (start_ns, end_ns) = (100 * MS, 950 * MS);
+    let rows = &mut world.rows[0];
+    let at = rows.partition_point(|row| row.phase == Phase::Warmup);
+    rows.retain(|row| row.phase != Phase::Closed);
+    let longs = back_to_back(
+        0,
+        Phase::Closed,
+        start_ns,
+        end_ns,
+        (end_ns - start_ns) / keep,
+    );
+    rows.splice(at..at, longs);
+    (0..).zip(rows).for_each(|(seq, row)| row.seq = seq);
+}
