@@ -29,6 +29,7 @@ codes! {
     MAP_FAILED = 205, "mapping of buffer object failed";
     ALREADY_MAPPED = 208, "resource already mapped";
     NO_BINARY_FOR_GPU = 209, "no kernel image is available for execution on the device";
+    UNSUPPORTED_LIMIT = 215, "the limit is not supported on the active device";
     INVALID_PTX = 218, "a PTX JIT compilation failed";
     UNSUPPORTED_PTX_VERSION = 222, "the provided PTX was compiled with an unsupported toolchain";
     UNSUPPORTED_EXEC_AFFINITY = 224, "the requested execution affinity is not supported";
@@ -71,6 +72,7 @@ codes! {
     MPS_MAX_CLIENTS_REACHED = 808, "the MPS server has as many clients as it can have";
     MPS_MAX_CONNECTIONS_REACHED = 809, "the MPS server has no more connections to the device";
     MPS_CLIENT_TERMINATED = 810, "the MPS client was terminated by the MPS server";
+    FUNCTION_NOT_LOADED = 913, "the function is not loaded yet";
     INVALID_RESOURCE_TYPE = 914, "the resource type cannot be used for this";
     INVALID_RESOURCE_CONFIGURATION = 915, "the resource configuration is invalid";
     UNKNOWN = 999, "unknown error";

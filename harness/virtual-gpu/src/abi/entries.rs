@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::contents::HostView;
 use crate::cost::Part;
@@ -67,6 +68,8 @@ pub struct ModuleEntry {
     pub hash: u64,
     /// It belongs to a library, which alone may unload it.
     pub of_library: bool,
+    /// Its kernels by name, and whether each is loaded.
+    pub loaded: BTreeMap<String, Arc<AtomicBool>>,
 }
 
 /// A kernel of a module.
@@ -84,6 +87,10 @@ pub struct FunctionEntry {
     pub hash: u64,
     /// Dynamic shared memory that the program allowed.
     pub max_dynamic_shared: u32,
+    /// Percentage of the common store that the program wants as shared memory; -1 for none.
+    pub carve_out: i32,
+    /// Whether it is loaded: asked for by its name, or run.
+    pub loaded: Arc<AtomicBool>,
 }
 
 /// A text that is loaded into each context when a kernel of it is first used there.

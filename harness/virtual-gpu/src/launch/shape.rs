@@ -39,9 +39,10 @@ pub fn blocks_per_sm(
     let by_threads = gpu.max_threads_per_sm / threads.max(1);
     let by_registers =
         gpu.registers_per_sm / kernel.registers.max(1).saturating_mul(threads.max(1));
-    let by_shared = match shared_bytes {
+    let all = u64::from(gpu.shared_per_sm_kib) << 10;
+    let by_shared = match shared_bytes + u64::from(machine.shared_reserved_bytes()) {
         0 => u32::MAX,
-        bytes => ((u64::from(gpu.shared_per_sm_kib) << 10) / bytes) as u32,
+        bytes => (all / bytes) as u32,
     };
     gpu.max_blocks_per_sm
         .min(by_threads)

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Machine;
+
 /// The chip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +59,29 @@ pub struct Gpu {
     pub memory_clock_mhz: u32,
     /// Width of the memory bus.
     pub memory_bus_bits: u32,
+    /// Groups of the smallest size that SMs can be split into for green contexts, where fewer than
+    /// fit: which SMs can be scheduled together is each chip's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_groups: Option<u32>,
+}
+
+impl Machine {
+    /// Shared memory that the system keeps of what each block has: a KiB from compute capability 8
+    /// on (CUDA C++ Programming Guide, "Shared Memory").
+    #[must_use]
+    pub fn shared_reserved_bytes(&self) -> u32 {
+        if self.compute_capability().0 >= 8 {
+            1 << 10
+        } else {
+            0
+        }
+    }
+
+    /// Shared memory of a block at most, for kernels that opt in.
+    #[must_use]
+    pub fn shared_opt_in_bytes(&self) -> u32 {
+        (self.gpu.shared_per_sm_kib << 10) - self.shared_reserved_bytes()
+    }
 }
 
 /// Device memory and caches.

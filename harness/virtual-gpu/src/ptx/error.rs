@@ -8,6 +8,19 @@ pub struct PtxError {
     pub line: u32,
     /// One lowercase line: what is wrong and what is accepted.
     pub message: String,
+    /// What kind of text it is.
+    pub kind: Refused,
+}
+
+/// What a text that was refused is, as far as drivers tell such texts apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// PTX with a mistake in it, or with something that cannot run here.
+    Wrong,
+    /// No PTX at all.
+    NoPtx,
+    /// PTX of a version that is not known.
+    TooNew,
 }
 
 impl PtxError {
@@ -16,7 +29,13 @@ impl PtxError {
         Self {
             line,
             message: message.into(),
+            kind: Refused::Wrong,
         }
+    }
+
+    /// The same error about a text of that kind.
+    pub fn of(self, kind: Refused) -> Self {
+        Self { kind, ..self }
     }
 }
 

@@ -34,7 +34,7 @@ mod types;
 
 pub use cost::CycleModel;
 pub use counts::{Class, Counts, HotWord};
-pub use error::PtxError;
+pub use error::{PtxError, Refused};
 pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute, execute_together};
 pub use fault::{FaultKind, KernelFault};
 pub use footprint::{Footprint, LINE_BYTES};

@@ -1,7 +1,7 @@
 //! The grammar of modules: directives, variables, function headers.
 
 use super::ast::{RawFunc, RawInit, RawModule, RawVar};
-use super::error::{Loaded, PtxError};
+use super::error::{Loaded, PtxError, Refused};
 use super::lexer::{Kind, Token, tokens};
 use super::types::{Space, Ty};
 
@@ -15,6 +15,18 @@ pub(crate) fn module(text: &str) -> Loaded<RawModule<'_>> {
         at: 0,
     };
     parser.module()
+}
+
+/// Chips that PTX can be written for (PTX ISA 9.0, `.target`), by the number after `sm_`.
+const TARGETS: &[u32] = &[
+    10, 11, 12, 13, 20, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
+    100, 101, 103, 110, 120, 121,
+];
+
+/// Whether a chip of that name exists; `a` and `f` stand for what is its own or its family's.
+fn is_target(name: &str) -> bool {
+    let number = name.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
+    number.parse().is_ok_and(|number| TARGETS.contains(&number))
 }
 
 pub(super) struct Parser<'a> {
@@ -126,7 +138,8 @@ impl<'a> Parser<'a> {
 
     fn module(&mut self) -> Loaded<RawModule<'a>> {
         if !self.take_word(".version") {
-            return self.expected("`.version` as the first directive");
+            let found = self.expected("`.version` as the first directive");
+            return found.map_err(|error| error.of(Refused::NoPtx));
         }
         let version = self.version()?;
         if !self.take_word(".target") {
@@ -135,6 +148,9 @@ impl<'a> Parser<'a> {
         let target = self.commas(|p| p.word("a target"))?[0];
         if !target.starts_with("sm_") {
             return self.fail(format!("target `{target}` is not accepted: use sm_NN"));
+        }
+        if !is_target(target) {
+            return self.fail(format!("target `{target}` is not known"));
         }
         let mut module = RawModule {
             version,
@@ -178,9 +194,10 @@ impl<'a> Parser<'a> {
         let version = (tenths as u32 / 10, tenths as u32 % 10);
         if version > NEWEST_VERSION {
             let (major, minor) = version;
-            return self.fail(format!(
-                "version {major}.{minor} is newer than 9.5, the last known"
-            ));
+            let message = format!("version {major}.{minor} is newer than 9.5, the last known");
+            return self
+                .fail(message)
+                .map_err(|error| error.of(Refused::TooNew));
         }
         self.step();
         Ok(version)

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod batches;
+mod codes;
 mod contention;
 mod cooperative;
 #[path = "../driver_support/mod.rs"]

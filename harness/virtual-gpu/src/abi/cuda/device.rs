@@ -6,6 +6,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::attributes::attribute_of;
 use super::global::entries;
 use crate::abi::code::{self, Code};
 use crate::abi::process::{Process, process};
@@ -13,7 +14,6 @@ use crate::abi::{placement, put, put_text};
 use crate::compute_mode::ComputeMode;
 use crate::cost::Part;
 use crate::kernel_log::PCI_BUS;
-use crate::machine::Machine;
 use crate::memory;
 use crate::mig;
 use crate::state::WHOLE;
@@ -165,44 +165,4 @@ fn uuid_bytes(uuid: &str) -> [u8; 16] {
         *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
     }
     out
-}
-
-/// `CUdevice_attribute` by number, as cuda.h numbers them. Those that describe what this device
-/// does not have are 0; numbers that cuda.h does not know are refused.
-fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
-    let gpu = &machine.gpu;
-    let (major, minor) = machine.compute_capability();
-    let value: u64 = match attribute {
-        1 => gpu.max_threads_per_block.into(),
-        2 | 3 => 1024,
-        4 => 64,
-        5 => 2_147_483_647,
-        6 | 7 => 65_535,
-        8 => u64::from(gpu.shared_per_block_kib) << 10,
-        9 => 65_536,
-        10 => 32,
-        11 => 2_147_483_647,
-        12 | 82 => gpu.registers_per_sm.into(),
-        13 => u64::from(gpu.sm_clock_mhz) * 1000,
-        14 => 512,
-        // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING,
-        // STREAM_PRIORITIES, GLOBAL and LOCAL L1, COMPUTE_PREEMPTION, COOPERATIVE_LAUNCH.
-        15 | 19 | 31 | 41 | 78 | 79 | 80 | 90 | 95 => 1,
-        // KERNEL_EXEC_TIMEOUT.
-        17 => u64::from(machine.circumstances.kernel_run_time_limit_ms > 0),
-        33 => PCI_BUS.into(),
-        36 => u64::from(gpu.memory_clock_mhz) * 1000,
-        37 => gpu.memory_bus_bits.into(),
-        39 => gpu.max_threads_per_sm.into(),
-        40 => 2,
-        75 => major.into(),
-        76 => minor.into(),
-        81 => u64::from(gpu.shared_per_sm_kib) << 10,
-        87 => u64::from(gpu.fp32_lanes_per_clock / gpu.fp64_lanes_per_clock.max(1)),
-        97 => u64::from(gpu.shared_per_sm_kib) << 10,
-        106 => gpu.max_blocks_per_sm.into(),
-        18..=149 => 0,
-        _ => return None,
-    };
-    c_int::try_from(value).ok()
 }

@@ -87,10 +87,17 @@ impl Resource {
 ///
 /// # Errors
 /// When not even one group fits.
-fn split(all: SmRange, groups: u32, least: u32, major: u32, ignore: bool) -> Result<Split, Code> {
-    let (min_partition, alignment) = granularity(major, ignore);
-    let size = least.max(min_partition).next_multiple_of(alignment);
-    let fit = all.count / size;
+fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {
+    if least > all.count {
+        return Err(code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let size = least.max(steps.min_partition);
+    // All there are make one group, whatever the steps.
+    let size = match size.next_multiple_of(steps.alignment) {
+        more if more > all.count && all.count >= steps.min_partition => all.count,
+        size => size,
+    };
+    let fit = (all.count / size.max(1)).min(steps.most_of(size));
     if fit == 0 {
         return Err(code::INVALID_RESOURCE_CONFIGURATION);
     }
@@ -103,6 +110,34 @@ fn split(all: SmRange, groups: u32, least: u32, major: u32, ignore: bool) -> Res
             count: all.count - made * size,
         },
     })
+}
+
+/// In what steps SMs are divided.
+struct Steps {
+    min_partition: u32,
+    alignment: u32,
+    /// Groups of one step at most.
+    most: u32,
+}
+
+impl Steps {
+    fn of(major: u32, ignore_coscheduling: bool, smallest_groups: Option<u32>) -> Self {
+        let (min_partition, alignment) = granularity(major, ignore_coscheduling);
+        let most = smallest_groups.filter(|_| !ignore_coscheduling);
+        Self {
+            min_partition,
+            alignment,
+            most: most.unwrap_or(u32::MAX),
+        }
+    }
+
+    fn most_of(&self, size: u32) -> u32 {
+        if size <= self.alignment {
+            self.most
+        } else {
+            u32::MAX
+        }
+    }
 }
 
 struct Split {
@@ -221,14 +256,15 @@ entries! {
         }
         // SAFETY: not null, the caller's resource and number.
         let (all, wanted) = unsafe { (*input, *groups) };
-        if all.kind != TYPE_SM || least > all.sm_count {
+        if all.kind != TYPE_SM {
             return Err(code::INVALID_RESOURCE_CONFIGURATION);
         }
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
         // Without a place for results the question is how many groups there could be.
         let asked = if result.is_null() { u32::MAX } else { wanted };
-        let split = split(all.range(), asked, least, major, ignore)?;
+        let most = process.device.machine().gpu.smallest_groups;
+        let split = split(all.range(), asked, least, &Steps::of(major, ignore, most))?;
         let made = split.fit.min(asked);
         if !result.is_null() {
             for group in 0..made {
@@ -335,7 +371,7 @@ entries! {
 
 #[cfg(test)]
 mod tests {
-    use super::{Resource, SmRange, split};
+    use super::{Resource, SmRange, Split, Steps, split};
 
     #[test]
     fn the_structure_is_the_header_s() {
@@ -344,32 +380,52 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Resource, next), 136);
     }
 
-    #[test]
-    fn sms_are_divided_in_the_chip_s_steps() {
-        // 132 SMs of compute capability 9 in two: 64, 64 and 4 left, never 66 and 66.
+    fn of(sms: u32, groups: u32, least: u32, steps: &Steps) -> Option<Split> {
         let whole = SmRange {
             first: 0,
-            count: 132,
+            count: sms,
         };
-        let halves = split(whole, 2, 60, 9, false).map(|s| (s.size, s.fit, s.rest));
-        let rest = SmRange {
+        split(whole, groups, least, steps).ok()
+    }
+
+    #[test]
+    fn sms_are_divided_in_the_chip_s_steps() {
+        let sizes = |split: Option<Split>| split.map(|s| (s.size, s.rest.count));
+        let loose = of(132, 2, 66, &Steps::of(9, true, None));
+        assert_eq!(sizes(loose), Some((66, 0)));
+        let turing = of(40, 2, 19, &Steps::of(7, false, None));
+        assert_eq!(sizes(turing), Some((20, 0)));
+        let rest = of(132, 2, 60, &Steps::of(9, false, None)).map(|s| s.rest);
+        let last = SmRange {
             first: 128,
             count: 4,
         };
-        assert_eq!(halves, Ok((64, 2, rest)));
-        let loose = split(whole, 2, 66, 9, true).map(|s| (s.size, s.rest.count));
-        assert_eq!(loose, Ok((66, 0)));
-        let turing = split(
-            SmRange {
-                first: 0,
-                count: 40,
-            },
-            2,
-            19,
-            7,
-            false,
-        );
-        assert_eq!(turing.map(|s| (s.size, s.rest.count)), Ok((20, 0)));
-        assert!(split(whole, 1, 133, 9, false).is_err());
+        assert_eq!(rest, Some(last), "64, 64 and 4 left, never 66 and 66");
+    }
+
+    /// What an H100 80GB HBM3 of 132 SMs answered (driver 580.159.04, 2026-11-22): the least size
+    /// of a group, and the groups' number and size and what was left.
+    #[test]
+    fn an_h100_is_divided_as_one_was() {
+        let steps = Steps::of(9, false, Some(15));
+        for (least, groups, size, left) in [
+            (1, 15, 8, 12),
+            (8, 15, 8, 12),
+            (16, 8, 16, 4),
+            (56, 2, 56, 20),
+            (57, 2, 64, 4),
+            (64, 2, 64, 4),
+            (66, 1, 72, 60),
+            (132, 1, 132, 0),
+        ] {
+            let found = of(132, 20, least, &steps).map(|s| (s.fit, s.size, s.rest.count));
+            assert_eq!(found, Some((groups, size, left)), "of at least {least}");
+        }
+        let loose = of(132, 20, 9, &Steps::of(9, true, Some(15)));
+        let loose = loose.map(|s| (s.fit, s.size, s.rest.count));
+        assert_eq!(loose, Some((13, 10, 2)));
+        assert!(of(132, 1, 133, &steps).is_none(), "more than there are");
+        assert!(of(7, 1, 7, &steps).is_none(), "less than a step");
+        assert!(of(0, 1, 0, &steps).is_none(), "none at all");
     }
 }

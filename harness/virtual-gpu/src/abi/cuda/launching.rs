@@ -5,6 +5,7 @@
 )]
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
 
 use super::action::{Action, Kernel, Pace, perform};
 use super::copies::read;
@@ -217,6 +218,7 @@ pub(super) unsafe fn kernel(
     // SAFETY: the caller's contract.
     let params = unsafe { gather(&function, params, extra) }?;
     launch::check(process.device.machine(), &function, shape)?;
+    function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
         function,
         handle: handle as usize,

@@ -5,6 +5,7 @@
 
 pub mod action;
 mod array;
+mod attributes;
 pub mod backlog;
 mod context;
 mod context_forms;

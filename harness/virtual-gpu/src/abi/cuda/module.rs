@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::global::entries;
 use super::memory::take;
@@ -72,6 +73,7 @@ entries! {
         let name = unsafe { text_of(name) }?;
         let mut tables = process.ready()?;
         let made = function_of(&tables, module, &name)?;
+        made.loaded.store(true, Ordering::Relaxed);
         let handle = tables.functions.insert(made)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(function, handle) }
@@ -96,10 +98,10 @@ entries! {
         Ok(())
     }
 
-    // CU_MODULE_EAGER_LOADING is 1 (cuda.h).
+    // CU_MODULE_EAGER_LOADING is 1, CU_MODULE_LAZY_LOADING 2 (cuda.h).
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
         // SAFETY: the caller's place, checked for null.
-        unsafe { put(mode, 1) }
+        unsafe { put(mode, if is_eager() { 1 } else { 2 }) }
     }
 
     fn cuModuleGetGlobal_v2(
@@ -219,6 +221,12 @@ fn plain(code: Code) -> Refusal {
     (code, String::new())
 }
 
+/// Whether kernels are loaded with their modules, and not when they are first asked for or run
+/// (CUDA C++ Programming Guide, "Lazy Loading").
+fn is_eager() -> bool {
+    std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")
+}
+
 /// Whether an image is compiled code: ELF (a cubin), or a fat binary by its magic 0xBA55ED50.
 fn is_compiled(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
@@ -276,7 +284,15 @@ pub(super) unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
 /// # Errors
 /// With the parser's message.
 pub(super) fn parse(text: &str) -> Result<ptx::Module, Refusal> {
-    ptx::parse(text).map_err(|error| (code::INVALID_PTX, error.to_string()))
+    ptx::parse(text).map_err(|error| {
+        // As an H100 80GB HBM3 told such texts apart (driver 580.159.04, 2026-11-22).
+        let code = match error.kind {
+            ptx::Refused::Wrong => code::INVALID_PTX,
+            ptx::Refused::NoPtx => code::INVALID_IMAGE,
+            ptx::Refused::TooNew => code::UNSUPPORTED_PTX_VERSION,
+        };
+        (code, error.to_string())
+    })
 }
 
 fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
@@ -323,6 +339,11 @@ pub(super) fn load_text(
         cleared.map_err(|_| plain(code::OUT_OF_MEMORY))?;
         fill(target, size as usize, &bytes);
     }
+    let loaded = parsed.kernels.iter().map(|kernel| {
+        let state = Arc::new(AtomicBool::new(of_library || is_eager()));
+        (kernel.name.clone(), state)
+    });
+    let loaded = loaded.collect();
     let hash = blake3::hash(text.as_bytes());
     let mut word = [0; 8];
     word.copy_from_slice(&hash.as_bytes()[..8]);
@@ -332,6 +353,7 @@ pub(super) fn load_text(
         symbols,
         hash: u64::from_le_bytes(word),
         of_library,
+        loaded,
     };
     process.tables().modules.insert(entry).map_err(plain)
 }
@@ -380,7 +402,7 @@ pub(super) fn function_of(
     name: &str,
 ) -> Result<FunctionEntry, Code> {
     let entry = tables.modules.get(module)?;
-    entry.program.module().kernel(name).ok_or(code::NOT_FOUND)?;
+    let loaded = entry.loaded.get(name).ok_or(code::NOT_FOUND)?;
     Ok(FunctionEntry {
         context: entry.context,
         module: module as usize,
@@ -388,6 +410,8 @@ pub(super) fn function_of(
         name: name.to_owned(),
         hash: entry.hash,
         max_dynamic_shared: 0,
+        carve_out: -1,
+        loaded: Arc::clone(loaded),
     })
 }
 

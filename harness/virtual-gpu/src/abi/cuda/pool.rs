@@ -11,6 +11,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::action::{Action, Pace, charge, mark, perform};
+use super::attributes::LATER_ATTRIBUTES;
 use super::global::entries;
 use super::layout::{AccessDescriptor, Location, PoolProperties};
 use super::memory::{give_back, take};
@@ -112,6 +113,10 @@ entries! {
         let process = process()?;
         let tables = process.ready()?;
         let entry = tables.pools.get(pool)?;
+        let later = process.device.machine().cuda_version() >= LATER_ATTRIBUTES;
+        if attribute > 8 && !later {
+            return Err(code::INVALID_VALUE);
+        }
         // SAFETY: the attribute's type is the one that cuda.h gives it; checked for null.
         unsafe { get_attribute(entry, attribute, value) }
     }
