@@ -86,7 +86,7 @@ pub fn add_server(
     }
     let parent = state.daemons.rows[daemon as usize];
     let instance = state.engines.rows[parent.engine as usize].instance;
-    let bytes = machine.memory.context_mib << 20;
+    let bytes = machine.mps_server_bytes();
     if crate::memory::free_bytes(state, instance) < bytes {
         return None;
     }

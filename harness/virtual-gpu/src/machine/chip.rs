@@ -57,6 +57,9 @@ pub struct Gpu {
     pub sm_clock_mhz: u32,
     /// Memory clock.
     pub memory_clock_mhz: u32,
+    /// Clock of the video engines; absent where NVML tells none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video_clock_mhz: Option<u32>,
     /// Width of the memory bus.
     pub memory_bus_bits: u32,
     /// Groups of the smallest size that SMs can be split into for green contexts, where fewer than

@@ -108,6 +108,23 @@ pub struct Pcie {
     pub copy_latency_us: f64,
     /// Bandwidth of pageable memory relative to pinned.
     pub pageable_factor: f64,
+    /// Window through which the host could map device memory; absent: that of a board without
+    /// resizable BAR1.
+    #[serde(default = "plain_bar1", skip_serializing_if = "is_plain_bar1")]
+    pub bar1_mib: u64,
+}
+
+/// The window of a board without resizable BAR1.
+const fn plain_bar1() -> u64 {
+    256
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out a reference"
+)]
+const fn is_plain_bar1(mib: &u64) -> bool {
+    *mib == plain_bar1()
 }
 
 /// How contexts take turns.
@@ -171,6 +188,9 @@ pub struct Power {
     pub max_w: f64,
     /// The enforced limit.
     pub cap_w: f64,
+    /// The lowest limit that an administrator of the real board can set; absent: the enforced one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_w: Option<f64>,
 }
 
 /// Relative standard deviations of planted noise. The default has none.
@@ -385,6 +405,13 @@ impl Machine {
             (Some(Ok(major)), Some(Ok(minor))) => major * 1000 + minor * 10,
             _ => 0,
         }
+    }
+
+    /// Whether the driver is newer than CUDA 13.0, and so knows attributes, fields and profiles
+    /// that were numbered later.
+    #[must_use]
+    pub fn is_after_cuda_13_0(&self) -> bool {
+        self.cuda_version() > 13_000
     }
 
     /// The device's UUID as NVML prints it: made of the machine's name, so that it is stable.

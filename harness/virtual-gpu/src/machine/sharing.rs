@@ -24,6 +24,12 @@ pub struct Mps {
     /// Newest version of its interface: 2, or 3, whose driver limits the memory of control groups.
     #[serde(default = "second")]
     pub protocol: u32,
+    /// Device memory that a server takes; absent: as much as any context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_mib: Option<u64>,
+    /// Device memory that the context of a client takes; absent: as much as any context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_mib: Option<u64>,
 }
 
 /// The interface of every driver that says nothing about it.
@@ -190,6 +196,20 @@ impl Machine {
             mps_recovery_ns: mps.map_or(0, |m| m.recovery_ms * 1_000_000),
             recovery_noise_ppm: ppm(self.noise.recovery),
         }
+    }
+
+    /// Device memory that an MPS server takes.
+    #[must_use]
+    pub fn mps_server_bytes(&self) -> u64 {
+        let own = self.mps.as_ref().and_then(|mps| mps.server_mib);
+        own.unwrap_or(self.memory.context_mib) << 20
+    }
+
+    /// Device memory that the context of an MPS client takes.
+    #[must_use]
+    pub fn mps_client_bytes(&self) -> u64 {
+        let own = self.mps.as_ref().and_then(|mps| mps.client_mib);
+        own.unwrap_or(self.memory.context_mib) << 20
     }
 
     /// A turn at a level: 0 default, 1 short, 2 medium, 3 long; `None` if it cannot be set.

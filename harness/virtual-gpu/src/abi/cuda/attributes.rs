@@ -10,10 +10,6 @@ use std::ffi::c_int;
 use crate::kernel_log::PCI_BUS;
 use crate::machine::Machine;
 
-/// The first CUDA version whose driver knows the attributes 148 and 149, and those of pools beyond
-/// 8: 13.0 refuses them (measured on an H100 80GB HBM3, driver 580.159.04, 2026-11-22).
-pub const LATER_ATTRIBUTES: i32 = 13_010;
-
 /// Extents of textures, arrays and surfaces, by attribute: CUDA C++ Programming Guide, technical
 /// specifications, the same from compute capability 7.5 to 9.0; measured on an H100 80GB HBM3,
 /// driver 580.159.04, 2026-11-22.
@@ -115,7 +111,8 @@ pub fn attribute_of(machine: &Machine, attribute: c_int) -> Option<c_int> {
         111 => machine.shared_reserved_bytes().into(),
         // NUMA_ID of device memory: none.
         131 => return Some(-1),
-        148.. if machine.cuda_version() < LATER_ATTRIBUTES => return None,
+        // An H100 80GB HBM3 refused them (driver 580.159.04 of CUDA 13.0, 2026-11-22).
+        148.. if !machine.is_after_cuda_13_0() => return None,
         18..=149 => 0,
         _ => return None,
     };

@@ -79,7 +79,10 @@ fn enter(
         group: slot as u32,
         space: slot as u32,
         memory_group,
-        bytes: machine.memory.context_mib << 20,
+        bytes: match server {
+            Some(_) => machine.mps_client_bytes(),
+            None => machine.memory.context_mib << 20,
+        },
         intervals: state.contexts.rows[slot].intervals,
         ..Context::default()
     };

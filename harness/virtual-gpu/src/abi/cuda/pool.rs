@@ -11,7 +11,6 @@
 use std::ffi::{c_int, c_void};
 
 use super::action::{Action, Pace, charge, mark, perform};
-use super::attributes::LATER_ATTRIBUTES;
 use super::global::entries;
 use super::layout::{AccessDescriptor, Location, PoolProperties};
 use super::memory::{give_back, take};
@@ -113,8 +112,8 @@ entries! {
         let process = process()?;
         let tables = process.ready()?;
         let entry = tables.pools.get(pool)?;
-        let later = process.device.machine().cuda_version() >= LATER_ATTRIBUTES;
-        if attribute > 8 && !later {
+        // An H100 80GB HBM3 refused them (driver 580.159.04 of CUDA 13.0, 2026-11-22).
+        if attribute > 8 && !process.device.machine().is_after_cuda_13_0() {
             return Err(code::INVALID_VALUE);
         }
         // SAFETY: the attribute's type is the one that cuda.h gives it; checked for null.

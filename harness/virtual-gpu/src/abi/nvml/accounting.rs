@@ -79,11 +79,19 @@ entries! {
         let device = device(handle)?;
         check_place(to)?;
         // Of processes that had the same number, the last one counts: those that run come last.
-        let found = accounts(&device)?.into_iter().rfind(|account| account.pid == pid);
+        let all = match accounts(&device) {
+            Err(returns::NOT_SUPPORTED) if !divided(&device)? => Vec::new(),
+            all => all?,
+        };
+        let found = all.into_iter().rfind(|account| account.pid == pid);
         let stats = stats(&device, &found.ok_or(returns::NOT_FOUND)?);
         // SAFETY: the caller's place, checked for null.
         unsafe { put(to, stats) }
     }
+}
+
+fn divided(device: &Device) -> Result<bool, Return> {
+    Ok(device.shared().read(|state| state.mig.current)?)
 }
 
 /// Whether the mode is on; a divided device has none (nvml.h).

@@ -27,6 +27,9 @@ const REASON_IDLE: u64 = 1;
 const REASON_SET: u64 = 2;
 /// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
 const REASON_SW_POWER_CAP: u64 = 4;
+/// Every reason that an H100 80GB HBM3 can tell (driver 580.159.04, 2026-11-22). Here the others
+/// never hold: nothing is linked to boost together, gets hot or has a brake.
+const ALL_REASONS: u64 = 0x1ff;
 
 entries! {
     fn nvmlDeviceGetClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
@@ -46,7 +49,15 @@ entries! {
         kind: c_uint,
         mhz: *mut c_uint,
     ) {
-        put_clock(handle, kind, Which::Greatest, mhz)
+        put_clock(handle, kind, Which::Default, mhz)
+    }
+
+    fn nvmlDeviceGetMaxCustomerBoostClock(
+        handle: DeviceHandle,
+        kind: c_uint,
+        mhz: *mut c_uint,
+    ) {
+        put_clock(handle, kind, Which::CustomerBoost, mhz)
     }
 
     fn nvmlDeviceGetClock(handle: DeviceHandle, kind: c_uint, id: c_uint, mhz: *mut c_uint) {
@@ -54,9 +65,8 @@ entries! {
             // NVML_CLOCK_ID_CURRENT, APP_CLOCK_TARGET and APP_CLOCK_DEFAULT.
             0 => put_clock(handle, kind, Which::Now, mhz),
             1 => put_clock(handle, kind, Which::Application, mhz),
-            2 => put_clock(handle, kind, Which::Greatest, mhz),
-            // CUSTOMER_BOOST_MAX: no vendor of boards has set one.
-            3 => Err(not_here(handle)),
+            2 => put_clock(handle, kind, Which::Default, mhz),
+            3 => put_clock(handle, kind, Which::CustomerBoost, mhz),
             _ => Err(returns::INVALID_ARGUMENT),
         }
     }
@@ -119,11 +129,11 @@ figures! {
     }
 
     fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
-        Ok(REASON_IDLE | REASON_SET | REASON_SW_POWER_CAP)
+        Ok(ALL_REASONS)
     }
 
     fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
-        Ok(REASON_IDLE | REASON_SET | REASON_SW_POWER_CAP)
+        Ok(ALL_REASONS)
     }
 }
 
@@ -134,15 +144,26 @@ enum Which {
     Now,
     /// The one set for applications.
     Application,
-    /// The highest, which is also what applications have by default.
+    /// The highest.
     Greatest,
+    /// The highest, which is what applications have where nobody says otherwise.
+    Default,
+    /// The highest that whoever sells the board lets it boost to.
+    CustomerBoost,
 }
 
 fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> {
     match kind {
-        GRAPHICS | SM if which == Which::Greatest => Ok(machine.gpu.sm_clock_mhz),
-        GRAPHICS | SM => Ok(machine.sm_clock_mhz()),
+        GRAPHICS | SM if matches!(which, Which::Now | Which::Application) => {
+            Ok(machine.sm_clock_mhz())
+        }
+        GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
+        // Nobody boosts the memory, and nobody sets the clock of video for applications.
+        MEMORY if which == Which::CustomerBoost => Err(returns::NOT_SUPPORTED),
         MEMORY => Ok(machine.gpu.memory_clock_mhz),
+        VIDEO if matches!(which, Which::Now | Which::Greatest) => {
+            machine.gpu.video_clock_mhz.ok_or(returns::NOT_SUPPORTED)
+        }
         VIDEO => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
@@ -185,11 +206,6 @@ fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
         2..=5 | 11 => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
-}
-
-/// NOT_SUPPORTED, unless the handle is wrong.
-fn not_here(handle: DeviceHandle) -> Return {
-    device(handle).err().unwrap_or(returns::NOT_SUPPORTED)
 }
 
 /// Fills a list, or says how long it is.

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use super::clocks::capped_ns;
-use super::health::remapped;
+use super::health::{CORRECTED, UNCORRECTED, errors_found, has_ecc, remapped};
 use super::library::device;
 use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
@@ -16,8 +16,10 @@ use crate::device::Device;
 use crate::machine::Mig;
 use crate::model::fault::was_fatal;
 
-/// One more than the largest number in nvml.h 13.4 (`NVML_FI_MAX`).
+/// One more than the largest number in nvml.h 13.4 and in 13.0 (`NVML_FI_MAX`); what is beyond it,
+/// an H100 80GB HBM3 refused (driver 580.159.04, 2026-11-22).
 const FIELDS: u32 = 308;
+const FIELDS_BEFORE: u32 = 274;
 /// `nvmlValueType_t`.
 pub(super) const UNSIGNED_INT: u32 = 1;
 const UNSIGNED_LONG_LONG: u32 = 3;
@@ -88,7 +90,18 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
             returns::INVALID_ARGUMENT
         });
     }
+    let known = if device.machine().is_after_cuda_13_0() {
+        FIELDS
+    } else {
+        FIELDS_BEFORE
+    };
     match field {
+        // ECC_CURRENT and ECC_PENDING: nobody changes it.
+        1 | 2 => has_ecc(device).map(|()| Figure::Long(1)),
+        // ECC_SBE_VOL_TOTAL, ECC_DBE_VOL_TOTAL, ECC_SBE_AGG_TOTAL, ECC_DBE_AGG_TOTAL: errors of a
+        // single bit are corrected.
+        3 | 5 => errors_found(device, CORRECTED).map(Figure::Long),
+        4 | 6 => errors_found(device, UNCORRECTED).map(Figure::Long),
         // PERF_POLICY_POWER and PERF_POLICY_TOTAL_APP_CLOCKS: only the cap holds clocks down.
         74 | 80 => capped_ns(device).map(Figure::Long),
         // PERF_POLICY_THERMAL; SW_THERM_SLOWDOWN, HW_THERM_SLOWDOWN, HW_POWER_BRAKE_SLOWDOWN: no
@@ -97,7 +110,12 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         // TOTAL_ENERGY_CONSUMPTION and ENERGY.
         83 | 191 => energy_mj(device).map(Figure::Long),
         // REMAPPED_COR, REMAPPED_UNC, REMAPPED_PENDING, REMAPPED_FAILURE.
-        142..=145 => Ok(Figure::Int(remapped(device)?[field as usize - 142])),
+        142..=145 => {
+            let rows = remapped(device)?[field as usize - 142];
+            Ok(Figure::Long(rows.into()))
+        }
+        // PCIE_REPLAY_COUNTER and PCIE_REPLAY_ROLLOVER_COUNTER: the link loses nothing.
+        94 | 95 => Ok(Figure::Int(0)),
         // IS_RESETLESS_MIG_SUPPORTED.
         184 => {
             let resetless = |mig: &Mig| u32::from(mig.resetless);
@@ -119,12 +137,13 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         190 | 192 => Ok(Figure::Int(limits.current_mw)),
         // IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE: profiles are told while the mode is off.
         199 => Ok(Figure::Int(u32::from(device.machine().mig.is_some()))),
-        // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives.
-        197 => Ok(Figure::Long(moved(device, 1)?.1)),
-        198 => Ok(Figure::Long(moved(device, 0)?.1)),
+        // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives: counters
+        // of 32 bits, which begin again.
+        197 => Ok(Figure::Int(moved(device, 1)?.1 as u32)),
+        198 => Ok(Figure::Int(moved(device, 0)?.1 as u32)),
         // GET_GPU_RECOVERY_ACTION: no fault outlasts its context, unless the machine plants that.
         230 => recovery_action(device).map(Figure::Int),
-        1..FIELDS => Err(returns::NOT_SUPPORTED),
+        1.. if field < known => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
 }

@@ -19,7 +19,9 @@ const BANKS_PER_GIB: u64 = 32;
 /// Kinds of errors (`nvmlMemoryErrorType_t`) and of counters (`nvmlEccCounterType_t`).
 const KINDS: u32 = 2;
 /// `NVML_MEMORY_ERROR_TYPE_CORRECTED`; the other kind is uncorrected.
-const CORRECTED: u32 = 0;
+pub(super) const CORRECTED: u32 = 0;
+/// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED`.
+pub(super) const UNCORRECTED: u32 = 1;
 /// `NVML_VOLATILE_ECC`: counts since the driver was loaded.
 const VOLATILE: u32 = 0;
 /// Places that can fail (`NVML_MEMORY_LOCATION_COUNT`), and the one where errors are planted
@@ -136,7 +138,8 @@ entries! {
 
 /// Banks of the memory.
 fn banks(device: &Device) -> u32 {
-    let banks = (device.machine().memory.total_mib >> 10) * BANKS_PER_GIB;
+    let gib = device.machine().memory.total_mib.div_ceil(1 << 10);
+    let banks = gib * BANKS_PER_GIB;
     u32::try_from(banks).unwrap_or(u32::MAX)
 }
 
@@ -162,6 +165,12 @@ fn errors(handle: DeviceHandle, error: u32, counter: u32) -> Result<u64, Return>
     if target != Target::Whole && counter != VOLATILE {
         return Err(returns::NOT_SUPPORTED);
     }
+    errors_found(&device, error)
+}
+
+/// Errors of a kind that the device has found.
+pub(super) fn errors_found(device: &Device, error: u32) -> Result<u64, Return> {
+    has_ecc(device)?;
     let defects = &device.machine().defects;
     let each = if error == CORRECTED {
         defects.fault_ecc_corrected
@@ -182,7 +191,7 @@ fn remaps_rows(device: &Device) -> Result<(), Return> {
     Ok(())
 }
 
-fn has_ecc(device: &Device) -> Result<(), Return> {
+pub(super) fn has_ecc(device: &Device) -> Result<(), Return> {
     if device.machine().memory.ecc {
         Ok(())
     } else {

@@ -38,6 +38,19 @@ figures! {
         Ok(device.machine().pcie.width)
     }
 
+    fn nvmlDeviceGetPcieLinkMaxSpeed(device) -> u32 {
+        // NVML_PCIE_LINK_MAX_SPEED_...: one number for each generation.
+        match device.machine().pcie.generation {
+            generation @ 1..=6 => Ok(generation),
+            _ => Err(returns::NOT_SUPPORTED),
+        }
+    }
+
+    fn nvmlDeviceGetPcieReplayCounter(_) -> u32 {
+        // The link loses nothing.
+        Ok(0)
+    }
+
     fn nvmlDeviceGetPcieSpeed(device) -> u32 {
         let index = device.machine().pcie.generation.wrapping_sub(1) as usize;
         LANE_MBPS.get(index).copied().ok_or(returns::NOT_SUPPORTED)

@@ -9,9 +9,6 @@ use crate::device::Device;
 use crate::memory;
 use crate::state::{GpuInstance, State};
 
-/// Window through which the host could map device memory: that of a board without resizable BAR1.
-const BAR1_BYTES: u64 = 256 << 20;
-
 entries! {
     fn nvmlDeviceGetMemoryInfo(handle: DeviceHandle, memory: *mut Memory) {
         let (device, target) = target(handle)?;
@@ -38,12 +35,13 @@ entries! {
     fn nvmlDeviceGetBAR1MemoryInfo(handle: DeviceHandle, memory: *mut Bar1Memory) {
         let (device, target) = target(handle)?;
         check_place(memory)?;
+        let whole = device.machine().pcie.bar1_mib << 20;
         let total = match (target, &device.machine().mig) {
             (Target::Engine(row), Some(mig)) => {
                 let slots = device.shared().read(|state| part_of(state, row).slots)?;
-                BAR1_BYTES * u64::from(slots) / u64::from(mig.slots)
+                whole * u64::from(slots) / u64::from(mig.slots)
             }
-            _ => BAR1_BYTES,
+            _ => whole,
         };
         // Copies go through the engines and host memory is never mapped through the window.
         // SAFETY: the caller's place, checked for null.

@@ -48,6 +48,11 @@ figures! {
         Ok(Limits::of(device.machine()).default_mw)
     }
 
+    fn nvmlDeviceGetNumFans(_) -> u32 {
+        // As on the boards of servers, which the case cools.
+        Ok(0)
+    }
+
     fn nvmlDeviceGetPowerSource(_) -> u32 {
         // NVML_POWER_SOURCE_AC.
         Ok(0)
@@ -99,7 +104,8 @@ entries! {
     }
 }
 
-/// What the power may be. Nobody can change it, so that it lies at its own lower end.
+/// What the power may be. Nobody can change it here, so that where the machine file has no lowest
+/// limit it lies at its own lower end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub least_mw: u32,
@@ -115,7 +121,7 @@ impl Limits {
         let (cap_mw, max_mw) = (milli(machine.power.cap_w), milli(machine.power.max_w));
         let most_mw = max_mw.max(cap_mw);
         Self {
-            least_mw: cap_mw,
+            least_mw: machine.power.min_w.map_or(cap_mw, milli),
             current_mw: cap_mw,
             default_mw: most_mw,
             most_mw,

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use super::profile::described;
 use super::slice::{name_of, profile_of};
 use super::types::DeviceAttributes;
-use super::{Kind, enabled, handle, supported};
+use super::{Kind, handle, supported};
 use crate::abi::nvml::library::{Target, device, device_handle, target};
 use crate::abi::nvml::returns::{self, Return};
 use crate::abi::nvml::{DeviceHandle, check_place, entries, put};
@@ -30,7 +30,7 @@ entries! {
     ) {
         let device = device(parent)?;
         check_place(to)?;
-        let mig = enabled(&device)?;
+        let mig = supported(&device)?;
         if index >= mig.slices {
             return Err(returns::INVALID_ARGUMENT);
         }

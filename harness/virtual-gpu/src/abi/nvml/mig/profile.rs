@@ -16,8 +16,10 @@ use crate::abi::nvml::{DeviceHandle, check_place, entries, put, take};
 use crate::machine::{Machine, Mig, Profile};
 use crate::mig;
 
-/// One more than the largest profile number (`NVML_GPU_INSTANCE_PROFILE_COUNT` of nvml.h 13.4).
+/// One more than the largest profile number (`NVML_GPU_INSTANCE_PROFILE_COUNT`) of nvml.h 13.4 and
+/// of 13.0, whose driver knows no other.
 const PROFILES: u32 = 0x12;
+const PROFILES_BEFORE: u32 = 0x11;
 
 entries! {
     fn nvmlDeviceGetGpuInstanceProfileInfo(
@@ -27,7 +29,7 @@ entries! {
     ) {
         let device = device(handle)?;
         check_place(info)?;
-        let (mig, profile) = numbered(supported(&device)?, number)?;
+        let (mig, profile) = numbered(device.machine(), number)?;
         // SAFETY: the caller's place, checked for null.
         unsafe { put(info, described(device.machine(), mig, profile)) }
     }
@@ -39,7 +41,7 @@ entries! {
     ) {
         let device = device(handle)?;
         check_place(info)?;
-        let (mig, profile) = numbered(supported(&device)?, number)?;
+        let (mig, profile) = numbered(device.machine(), number)?;
         put_versioned(device.machine(), mig, profile, info)
     }
 
@@ -90,8 +92,14 @@ entries! {
 }
 
 /// The profile of that number, as nvml.h numbers kinds of profiles.
-fn numbered(mig: &Mig, number: u32) -> Result<(&Mig, &Profile), Return> {
-    if number >= PROFILES {
+fn numbered(machine: &Machine, number: u32) -> Result<(&Mig, &Profile), Return> {
+    let mig = machine.mig.as_ref().ok_or(returns::NOT_SUPPORTED)?;
+    let known = if machine.is_after_cuda_13_0() {
+        PROFILES
+    } else {
+        PROFILES_BEFORE
+    };
+    if number >= known {
         return Err(returns::INVALID_ARGUMENT);
     }
     let found = mig.profile.iter().find(|profile| profile.nvml == number);
