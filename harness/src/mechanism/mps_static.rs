@@ -219,6 +219,10 @@ mod tests {
         assert_eq!(even_chunks(listed, "GPU-1", 3).ok(), Some(5));
         assert!(even_chunks(listed, "GPU-1", 17).is_err());
         assert!(even_chunks(listed, "GPU-2", 2).is_err());
+        // Driver 580.159.04, which has no partitions.
+        let unknown = even_chunks("Unknown command \"lspart\"\n", "GPU-1", 2);
+        let said = unknown.map_err(|error| error.to_string());
+        assert!(said.is_err_and(|text| text.contains("Unknown command")));
     }
 
     #[test]

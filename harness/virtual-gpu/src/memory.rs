@@ -119,11 +119,15 @@ pub fn group_bytes(state: &State, of: &Context) -> u64 {
         .sum()
 }
 
-/// All the memory that a context is shown of so much: what its control group may have at most. A
-/// limit of MPS shows in what is free and not here: under one of 4 GiB an H100 80GB HBM3 told all
-/// of its memory (driver 580.159.04, 2026-11-22).
+/// All the memory that a context is shown of so much: what its control group may have at most, and
+/// what MPS leaves it, where the driver shows that.
 #[must_use]
-pub fn within_limits(state: &State, context: &Context, all: u64) -> u64 {
+pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u64) -> u64 {
+    let hidden = machine.mps.as_ref().is_some_and(|mps| !mps.limit_in_total);
+    let all = match context.memory_limit {
+        limit if limit > 0 && !hidden => all.min(limit),
+        _ => all,
+    };
     match cgroup::limits(state, context.memory_group).map_or(0, |limits| limits.hard_bytes) {
         0 => all,
         limit => all.min(limit),
@@ -156,11 +160,11 @@ pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
     contexts + held(allocations.filter(|a| on_it(a.context)))
 }
 
-/// All the memory that a context is shown: its part of the device's, or its group's limit.
+/// All the memory that a context is shown: its part of the device's, or its limit.
 #[must_use]
-pub fn total_for(state: &State, context: u32) -> u64 {
+pub fn total_for(state: &State, machine: &Machine, context: u32) -> u64 {
     let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
-    within_limits(state, &state.contexts.rows[context as usize], all)
+    within_limits(state, machine, &state.contexts.rows[context as usize], all)
 }
 
 /// Gives `bytes` to a context, the first place that fits. `None` when memory is out, which is a

@@ -135,20 +135,16 @@ fn refusal(code: u8, text: &str) -> Answer {
 fn list(device: &Device) -> Result<Answer, DeviceError> {
     let level = device.transact(|state, _| state.slice_level)?;
     let word = LEVELS.get(level as usize).copied().unwrap_or("Unknown");
-    let rule = format!("+{}+", "-".repeat(38));
-    let line = |text: &str| format!("| {text:<36} |");
-    let slice = line(&format!("    Timeslice:  {word}"));
-    let lines = [
-        rule.clone(),
-        line("GPU compute policies:"),
-        line("GPU 0:"),
-        slice,
-        rule,
-    ];
-    Ok(Answer {
-        text: lines.join("\n") + "\n",
-        code: 0,
-    })
+    // Word for word as on an H100 80GB HBM3 (driver 580.159.04, 2026-11-22).
+    let text = format!(
+        "+-------------------------------------+\n\
+         | GPU compute policies:               |\n\
+         | GPU     Name           Value        |\n\
+         |=====================================|\n\
+         |   0   Timeslice       {word:<14}|\n\
+         +-------------------------------------+\n"
+    );
+    Ok(Answer { text, code: 0 })
 }
 
 fn set(device: &Device, level: u32) -> Result<Answer, DeviceError> {

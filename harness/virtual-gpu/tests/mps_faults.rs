@@ -102,7 +102,7 @@ fn a_terminated_client_is_told_so_for_good_and_the_other_goes_on() -> Result<(),
         let (mut first, mut second) = two_held(stage, "sync; alloc 2; spin 1; close")?;
         let server = daemon.server()?;
         let command = format!("terminate_client {server} {}", first.pid());
-        assert_eq!(daemon.ask(&command)?, "");
+        assert_eq!(daemon.ask(&command)?, "0\n");
         first.go(stage)?;
         let said = first.finish()?;
         assert_eq!(said, [TERMINATED, TERMINATED, TERMINATED, "0"]);

@@ -193,6 +193,27 @@ mod tests {
         assert!(column("a,b,c\n", 2, "x").is_err());
     }
 
+    /// What the daemon of driver 580.159.04 printed.
+    #[test]
+    fn a_real_daemon_s_answers_are_read() {
+        let lists = [("", vec![]), ("598\n", vec![598]), ("609\n", vec![609])];
+        for (told, found) in lists {
+            assert_eq!(pids(told, "get_server_list"), Ok(found), "{told:?}");
+        }
+        for told in [
+            "Server not found\n",
+            "Unknown command \"get_server_lists\"\n",
+            "An instance of this daemon is already running\n",
+            "Cannot find MPS control daemon process\n",
+            "Invalid process 999999!\n1\n",
+        ] {
+            let error = pids(told, "x").map_err(|error| error.to_string());
+            let said = told.lines().next().map(|line| format!("{line:?}"));
+            let names = |text: &String| said.as_ref().is_some_and(|said| text.contains(said));
+            assert!(error.as_ref().is_err_and(names), "{told:?}: {error:?}");
+        }
+    }
+
     #[test]
     fn an_answer_that_is_no_list_is_an_error_and_not_an_empty_list() {
         assert_eq!(pids("", "x"), Ok(vec![]));

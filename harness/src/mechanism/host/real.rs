@@ -270,6 +270,14 @@ mod tests {
 
     #[test]
     fn the_slice_is_read_from_its_own_line() {
+        // As nvidia-smi 580.159.04 prints it.
+        let table = "+-------------------------------------+\n\
+                     | GPU compute policies:               |\n\
+                     | GPU     Name           Value        |\n\
+                     |=====================================|\n\
+                     |   0   Timeslice       Default       |\n\
+                     +-------------------------------------+\n";
+        assert_eq!(slice_of(table), Some("default"));
         let table = "| GPU compute policies |\n| Name | Value |\n| Timeslice | Short |\n";
         assert_eq!(slice_of(table), Some("short"));
         assert_eq!(slice_of("GPU 0: Timeslice: DEFAULT"), Some("default"));

@@ -24,6 +24,10 @@ pub struct Mps {
     /// Newest version of its interface: 2, or 3, whose driver limits the memory of control groups.
     #[serde(default = "second")]
     pub protocol: u32,
+    /// A limit on pinned memory is the total that a client is shown, as the documents of MPS have
+    /// it; otherwise it shows only in what is free.
+    #[serde(default = "super::yes")]
+    pub limit_in_total: bool,
     /// Device memory that a server takes; absent: as much as any context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_mib: Option<u64>,

@@ -1,5 +1,9 @@
-//! The commands of the daemon, as nvidia-cuda-mps-control(1) names them. Every one gets an answer;
-//! what is wrong or refused is told in it, because the front end's status cannot.
+//! The commands of the daemon, as nvidia-cuda-mps-control(1) names them. What is wrong or refused
+//! is told in the answer, because the front end's status cannot.
+//!
+//! Answers are those that the vendor's daemon gave on an H100 80GB HBM3 (driver 580.159.04,
+//! 2026-11-22), to the column where a program could read them; where it was not asked, the words
+//! are ours.
 
 use super::daemon::Daemon;
 use super::{MpsdError, act, partition, query, watch};
@@ -46,7 +50,8 @@ fn carry_out(daemon: &Daemon, words: &[&str]) -> Result<String, MpsdError> {
             Some((gpu, id)) => partition::remove(daemon, gpu, id),
             None => refuse(format!("{name:?} names no partition")),
         },
-        ["lspart"] => partition::list(daemon),
+        // A daemon without partitions does not know the command.
+        ["lspart"] if daemon.static_partitions => partition::list(daemon),
         _ => setting(daemon, words),
     }
 }
@@ -81,7 +86,7 @@ fn setting(daemon: &Daemon, words: &[&str]) -> Result<String, MpsdError> {
             let limit = valid_limit(text)?;
             of_daemon(daemon, |row| {
                 row.memory_limit = limit;
-                Ok(as_limit(row.memory_limit))
+                Ok(String::new())
             })
         }
         ["get_device_pinned_mem_limit", pid, DEVICE] => {
@@ -91,7 +96,7 @@ fn setting(daemon: &Daemon, words: &[&str]) -> Result<String, MpsdError> {
             let limit = valid_limit(text)?;
             of_server(daemon, pid, |row| {
                 row.memory_limit = limit;
-                as_limit(row.memory_limit)
+                String::new()
             })
         }
         ["get_default_client_priority"] => {
@@ -99,12 +104,9 @@ fn setting(daemon: &Daemon, words: &[&str]) -> Result<String, MpsdError> {
         }
         ["set_default_client_priority", text] => of_daemon(daemon, |row| {
             row.priority = valid_priority(text)?;
-            Ok(format!("{}\n", row.priority))
+            Ok(String::new())
         }),
-        _ => refuse(format!(
-            "unknown command, or wrong arguments: {}",
-            words.join(" ")
-        )),
+        _ => refuse(format!("Unknown command \"{}\"", words.join(" "))),
     }
 }
 
@@ -137,24 +139,19 @@ fn shutdown_server(daemon: &Daemon, pid: &str, forced: bool) -> Result<String, M
 
 fn terminate(daemon: &Daemon, server: &str, client: &str) -> Result<String, MpsdError> {
     let row = query::server_row(daemon, server)?;
-    terminate_in(daemon, row, server, client)
+    Ok(match terminate_in(daemon, row, client)? {
+        true => "0\n".to_owned(),
+        false => format!("Invalid process {client}!\n1\n"),
+    })
 }
 
-/// Ends the work of a client of the server in a row, which `server` names.
-pub fn terminate_in(
-    daemon: &Daemon,
-    row: u32,
-    server: &str,
-    client: &str,
-) -> Result<String, MpsdError> {
+/// Ends the work of a client of the server in a row, and says whether there is such a client.
+pub fn terminate_in(daemon: &Daemon, row: u32, client: &str) -> Result<bool, MpsdError> {
     let found = act(&daemon.device, |state| {
         let process = process_row(state, client)?;
         Some(mps::terminate(state, row, process)).filter(|ended| *ended)
     })?;
-    match found {
-        Some(_) => Ok(String::new()),
-        None => refuse(format!("MPS server {server} has no client {client}")),
-    }
+    Ok(found.is_some())
 }
 
 fn process_row(state: &State, pid: &str) -> Option<u32> {
@@ -245,16 +242,19 @@ pub fn valid_limit(text: &str) -> Result<u64, MpsdError> {
     placement::bytes(text).ok_or_else(why)
 }
 
+/// A limit as it is set; none is told to the log alone.
 fn as_limit(bytes: u64) -> String {
+    const GIB: u64 = 1 << 30;
     match bytes {
-        0 => "none\n".to_owned(),
+        0 => String::new(),
+        bytes if bytes.is_multiple_of(GIB) => format!("{}G\n", bytes / GIB),
         bytes => format!("{}M\n", bytes >> 20),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{limit_of_device, percentage};
+    use super::{as_limit, limit_of_device, percentage};
 
     #[test]
     fn percentages_are_within_bounds_and_whole() {
@@ -268,6 +268,14 @@ mod tests {
             ("half", None),
         ] {
             assert_eq!(percentage(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_told_as_it_is_set() {
+        for (set, told) in [("4G", "4G\n"), ("1536M", "1536M\n"), ("0", "")] {
+            let bytes = crate::abi::placement::bytes(set);
+            assert_eq!(bytes.map(as_limit).as_deref(), Some(told));
         }
     }
 

@@ -167,15 +167,7 @@ impl Place {
         let mut file = opened.open(&path).map_err(MpsdError::place(&path))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                file.read_to_string(&mut pid)
-                    .map_err(MpsdError::place(&path))?;
-                return Err(MpsdError::Taken {
-                    path: folder.display().to_string(),
-                    pid: pid.trim().to_owned(),
-                });
-            }
+            Err(TryLockError::WouldBlock) => return Err(MpsdError::Taken),
             Err(TryLockError::Error(error)) => return Err(MpsdError::place(&path)(error)),
         }
         let written = file

@@ -46,15 +46,23 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsdError> {
     }
     let said = said.trim();
     let reason = said.strip_prefix(&format!("{CONTROL}: ")).unwrap_or(said);
+    if reason == MpsdError::Taken.to_string() {
+        return Err(MpsdError::Taken);
+    }
     Err(MpsdError::Refused(match reason {
         "" => "the MPS control daemon ended before it listened".to_owned(),
         reason => reason.to_owned(),
     }))
 }
 
+/// Whether this is a daemon whose starter hears what it says and tells it on.
+pub fn is_waited_for() -> bool {
+    std::env::var_os(WAITED_FOR).is_some()
+}
+
 /// The daemon's side: leaves the starter's terminal.
 pub fn begin() {
-    if std::env::var_os(WAITED_FOR).is_some() {
+    if is_waited_for() {
         // SAFETY: plain call without arguments. It fails for the leader of a group, which is then
         // in a group of its own already.
         unsafe { libc::setsid() };
@@ -63,7 +71,7 @@ pub fn begin() {
 
 /// The daemon's side: tells the starter that the daemon listens.
 pub fn listening() -> std::io::Result<()> {
-    if std::env::var_os(WAITED_FOR).is_none() {
+    if !is_waited_for() {
         return Ok(());
     }
     let nowhere = File::options().write(true).open("/dev/null")?;

@@ -12,7 +12,7 @@ use crate::abi::placement::CONTROL_SOCKET;
 
 /// Sends the lines of standard input to the daemon of a pipe directory.
 pub fn run(pipe: &Path) -> Result<(), MpsdError> {
-    let unreachable = |_| MpsdError::Unreachable(pipe.join(CONTROL_SOCKET).display().to_string());
+    let unreachable = |_| MpsdError::Unreachable;
     // A daemon that is not there is told before anything is read.
     UnixStream::connect(pipe.join(CONTROL_SOCKET)).map_err(unreachable)?;
     let prompts = io::stdin().is_terminal();
@@ -38,7 +38,7 @@ pub fn run(pipe: &Path) -> Result<(), MpsdError> {
 
 /// Asks the daemon of a pipe directory one thing. A refusal of the third version is a failure.
 pub fn once(pipe: &Path, command: &str) -> Result<(), MpsdError> {
-    let unreachable = |_| MpsdError::Unreachable(pipe.join(CONTROL_SOCKET).display().to_string());
+    let unreachable = |_| MpsdError::Unreachable;
     let answer = ask(pipe, command).map_err(unreachable)?;
     if let Some(refusal) = answer.strip_prefix(REFUSED) {
         return Err(MpsdError::Command(refusal.trim().to_owned()));

@@ -89,16 +89,11 @@ pub enum MpsdError {
         source: std::io::Error,
     },
     /// Another daemon has the folder.
-    #[error("an MPS control daemon already serves {path} (process {pid})")]
-    Taken {
-        /// Which folder.
-        path: String,
-        /// Whose it is.
-        pid: String,
-    },
+    #[error("An instance of this daemon is already running")]
+    Taken,
     /// Nobody answers.
-    #[error("no MPS control daemon was found: nothing answers on {0}")]
-    Unreachable(String),
+    #[error("Cannot find MPS control daemon process")]
+    Unreachable,
     /// The program could not be started again.
     #[error("starting {what}: {source}")]
     Start {
@@ -172,6 +167,15 @@ pub fn server() -> u8 {
 fn finish(name: &str, done: Result<(), MpsdError>) -> u8 {
     match done {
         Ok(()) => 0,
+        // Word for word and where the vendor's command says it (as in `command`).
+        Err(error @ MpsdError::Taken) if !detach::is_waited_for() => {
+            front::print(&format!("{error}\n"));
+            1
+        }
+        Err(error @ MpsdError::Unreachable) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            1
+        }
         Err(error) => {
             // With nobody left to read it, the status has to do.
             let _ = writeln!(std::io::stderr(), "{name}: {error}");

@@ -1,8 +1,10 @@
-//! What a daemon tells about servers, clients and devices. Process ids stand one a line.
+//! What a daemon tells about servers, clients and devices. Process ids stand one a line, tables in
+//! the columns of the vendor's (as in `command`).
 
 use super::MpsdError;
 use super::daemon::Daemon;
 use super::partition::uuid;
+use crate::kernel_log::PCI_BUS;
 use crate::mps;
 use crate::state::{ServerState, State};
 
@@ -52,43 +54,72 @@ pub fn clients(daemon: &Daemon, pid: &str) -> Result<String, MpsdError> {
     Ok(lines(client_pids(daemon, row)?))
 }
 
-/// `get_device_client_list [PID]`: the device, then its clients; of all servers, or of one.
-pub fn device_clients(daemon: &Daemon, pid: Option<&str>) -> Result<String, MpsdError> {
-    let mut out = daemon
-        .device
-        .transact(|state, _| format!("{}\n", uuid(state, &daemon.device, daemon.row)))?;
-    for row in rows(daemon, pid)? {
-        out += &lines(client_pids(daemon, row)?);
-    }
-    Ok(out)
-}
+/// Number of a client's context among its own: the daemon keeps 0 for the connection.
+const CONTEXT: &str = "1";
 
-/// `ps [-p PID]`: a table of clients, of all or of one.
-pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsdError> {
-    let mut out = row(["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]);
-    let device = daemon
-        .device
-        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
-    // As much of the name as tells devices apart.
-    let device: String = device.chars().take(17).collect();
-    for server in rows(daemon, None)? {
-        let of = server_pid(daemon, server).to_string();
-        for (id, pid) in client_pids(daemon, server)?.into_iter().enumerate() {
-            let pid = pid.to_string();
-            if only.is_none_or(|only| only == pid) {
-                let (id, command) = (id.to_string(), command_line(&pid));
-                out += &row([&pid, &id, &of, &device, &namespace(&pid), &command]);
-            }
+/// `get_device_client_list [PID]`: the device, then its clients' contexts; of all servers, or of
+/// one.
+pub fn device_clients(daemon: &Daemon, pid: Option<&str>) -> Result<String, MpsdError> {
+    let product = &daemon.device.machine().gpu.product;
+    let mut out = format!("[0] {PCI_BUS:02x}:00.0, {product}\n");
+    for row in rows(daemon, pid)? {
+        for client in client_pids(daemon, row)? {
+            out += &format!("{client}.{CONTEXT}\n");
         }
     }
     Ok(out)
 }
 
-/// `device_query [PID] [--csv]`: the devices that the daemon serves, or one of its servers: one.
-pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<String, MpsdError> {
-    if let Some(pid) = pid {
-        server_row(daemon, pid)?;
+/// `ps [-p PID]`: a table of the clients of all servers, or of the one with this process id.
+pub fn ps(daemon: &Daemon, only: Option<&str>) -> Result<String, MpsdError> {
+    let servers = rows(daemon, None)?;
+    let pids = servers
+        .into_iter()
+        .map(|row| (row, server_pid(daemon, row)));
+    let wanted = |pid: u32| only.is_none_or(|only| only == pid.to_string());
+    let servers: Vec<(u32, u32)> = pids.filter(|(_, pid)| wanted(*pid)).collect();
+    if servers.is_empty() {
+        return Err(MpsdError::Refused("Server not found".to_owned()));
     }
+    let mut out = row(["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]);
+    let device = daemon
+        .device
+        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
+    // As much of the name as tells devices apart.
+    let device: String = device.chars().take(22).collect();
+    for (server, of) in servers {
+        for pid in client_pids(daemon, server)? {
+            let (pid, of) = (pid.to_string(), of.to_string());
+            let (space, command) = (namespace(&pid), command_line(&pid));
+            out += &row([&pid, CONTEXT, &of, &device, &space, &command]);
+        }
+    }
+    Ok(out)
+}
+
+/// `device_query [PID] [--csv]`: the device, as the daemon gives it to servers, and as each of them
+/// has it, or one.
+pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<String, MpsdError> {
+    let uuid = daemon
+        .device
+        .transact(|state, _| uuid(state, &daemon.device, daemon.row))?;
+    let product = &daemon.device.machine().gpu.product;
+    let bus = format!("0000:{PCI_BUS:02x}.00.00");
+    let names = ["Device Ordinal", "PCI IDs", "UUID", "Name", "Attributes"];
+    let values = ["0", &bus, &uuid, product, "N/A"];
+    let line = |[ordinal, bus, uuid, name, attributes]: [&str; 5]| match as_csv {
+        true => format!("{ordinal},{bus},{uuid},{name},{attributes}\n"),
+        false => format!("{ordinal:<16}{bus:<15}{uuid:<42}{name:<34}{attributes}\n"),
+    };
+    let table = |of: &str| format!("{of}\n{}{}", line(names), line(values));
+    let servers = rows(daemon, pid)?.into_iter();
+    let of_servers = servers.map(|row| table(&format!("Server {}", server_pid(daemon, row))));
+    let tables = pid.is_none().then(|| table("Default")).into_iter();
+    Ok(tables.chain(of_servers).collect::<Vec<String>>().join("\n"))
+}
+
+/// `device list` of the third version of the interface.
+pub fn device_list(daemon: &Daemon) -> Result<String, MpsdError> {
     let values = daemon.device.transact(|state, _| {
         let engine = state.daemons.rows[daemon.row as usize].engine as usize;
         let part = &state.engines.rows[engine];
@@ -103,9 +134,6 @@ pub fn device_query(daemon: &Daemon, pid: Option<&str>, as_csv: bool) -> Result<
     })?;
     let names = ["DEVICE", "UUID", "SMS", "MEMORY_MIB", "NAME"].map(str::to_owned);
     let line = |cells: [String; 5]| {
-        if as_csv {
-            return cells.join(",") + "\n";
-        }
         let [device, uuid, sms, memory, name] = cells;
         format!("{device:<6} {uuid:<40} {sms:<4} {memory:<10} {name}\n")
     };
@@ -147,7 +175,7 @@ fn pids(state: &State, server: u32) -> Vec<u32> {
 
 fn row(cells: [&str; 6]) -> String {
     let [pid, id, server, device, namespace, command] = cells;
-    format!("{pid:<9} {id:<4} {server:<9} {device:<18} {namespace:<12} {command}\n")
+    format!("{pid:<10}{id:<10}{server:<15}{device:<26}{namespace:<15}{command:<15}\n")
 }
 
 /// Number of the process namespace, `-` where the system does not tell.

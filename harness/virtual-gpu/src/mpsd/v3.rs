@@ -62,7 +62,7 @@ fn carry_out(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsdError> 
             asked.only(&["format", "server", "all"], |a| list_clients(daemon, a))
         }
         ("client", "terminate", [pid]) => terminate(daemon, pid),
-        ("device", "list", []) => asked.only(&[], |_| query::device_query(daemon, None, false)),
+        ("device", "list", []) => asked.only(&[], |_| query::device_list(daemon)),
         _ => refuse(format!(
             "unknown command, or wrong arguments: {}",
             words.join(" ")
@@ -269,7 +269,10 @@ fn terminate(daemon: &Arc<Daemon>, pid: &str) -> Result<String, MpsdError> {
         return refuse(format!("there is no client {pid}"));
     };
     let row = with_server(daemon, &seat.server, |server| Ok(server.row))?;
-    command::terminate_in(daemon, row, &seat.server, pid)
+    match command::terminate_in(daemon, row, pid)? {
+        true => Ok(String::new()),
+        false => refuse(format!("MPS server {} has no client {pid}", seat.server)),
+    }
 }
 
 fn no_server(name: &str) -> MpsdError {

@@ -127,6 +127,7 @@ impl Client {
             ["trap"] => fault(TRAP, &mut [1, 0])?,
             ["alloc", mib] => alloc(mib.parse()?).err().unwrap_or(0),
             ["total"] => return total().map(Some),
+            ["free"] => return free().map(Some),
             ["fill"] => return Ok(Some(fill().to_string())),
             ["work", grid, until_ms] => {
                 return work(device, grid.parse()?, until_ms.parse()?).map(Some);
@@ -196,6 +197,19 @@ fn total() -> Result<String, Error> {
     // SAFETY: a valid place.
     ok(unsafe { cuDeviceTotalMem_v2(&raw mut bytes, 0) })?;
     Ok((bytes >> 20).to_string())
+}
+
+/// The memory that the context could still have, in MiB, beside a total that is the device's.
+fn free() -> Result<String, Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places.
+    ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+    assert_eq!(
+        (total >> 20).to_string(),
+        self::total()?,
+        "both tell the same"
+    );
+    Ok((free >> 20).to_string())
 }
 
 pub(super) fn alloc(mib: u64) -> Result<u64, i32> {

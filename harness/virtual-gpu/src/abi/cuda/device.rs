@@ -42,7 +42,7 @@ fn shown(process: &Process) -> Result<Shown, Code> {
         let divided = context.engine != WHOLE;
         Shown {
             part: placement::part(state, &context),
-            bytes: memory::within_limits(state, &context, instance.memory_bytes),
+            bytes: memory::within_limits(state, machine, &context, instance.memory_bytes),
             uuid: if divided {
                 mig::uuid(state, machine, context.engine)
             } else {

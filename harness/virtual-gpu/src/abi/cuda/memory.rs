@@ -26,7 +26,8 @@ entries! {
         device.charge(device.machine().host.query_ns)?;
         device.drop_closed_exports()?;
         let (left, all) = device.transact(|state, _| {
-            (memory::free_for(state, context.slot), memory::total_for(state, context.slot))
+            let all = memory::total_for(state, device.machine(), context.slot);
+            (memory::free_for(state, context.slot), all)
         })?;
         // SAFETY: the caller's places, checked for null.
         unsafe {
