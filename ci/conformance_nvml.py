@@ -203,7 +203,7 @@ def idle(nvml, device, machine):
     equal("idle utilisation", nvml.nvmlDeviceGetUtilizationRates(device).gpu, 0)
     equal("reason for idle clocks", nvml.nvmlDeviceGetCurrentClocksEventReasons(device), 1)
     equal("idle processes", nvml.nvmlDeviceGetComputeRunningProcesses(device), [])
-    fields = nvml.nvmlDeviceGetFieldValues(device, [nvml.NVML_FI_DEV_POWER_INSTANT, 230, 1])
+    fields = nvml.nvmlDeviceGetFieldValues(device, [nvml.NVML_FI_DEV_POWER_INSTANT, 230, 7])
     equal("field 186", (fields[0].nvmlReturn, fields[0].value.uiVal), (0, idle_mw))
     equal("recovery action", (fields[1].nvmlReturn, fields[1].value.uiVal), (0, 0))
     equal("result of an unsupported field", fields[2].nvmlReturn, nvml.NVML_ERROR_NOT_SUPPORTED)

@@ -29,6 +29,7 @@ const COPY: &str = include_str!("../../kernels/ptx/stream_copy.ptx");
 const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const INVALID_DEVICE: i32 = 101;
+const INVALID_IMAGE: i32 = 200;
 const INVALID_CONTEXT: i32 = 201;
 const INVALID_PTX: i32 = 218;
 const INVALID_HANDLE: i32 = 400;
@@ -284,11 +285,15 @@ fn copy(context: &Context) -> Result<(Function, impl Fn(u64) -> Args, Ends), Err
 }
 
 fn kernels(context: &Context, machine: &Machine) -> Checked {
-    let wrong = Module::load(context, "wrong", "this is no PTX");
-    assert!(
-        matches!(&wrong, Err(DriverError::Module { code, .. }) if *code == INVALID_PTX),
-        "{wrong:?}"
-    );
+    // As an H100 80GB HBM3 told them apart (driver 580.159.04, 2026-11-22).
+    let bad = ".version 7.8\n.target sm_70\n.address_size 64\n.visible .entry x() { bogus; }\n";
+    for (text, refused_with) in [(bad, INVALID_PTX), ("this is no PTX", INVALID_IMAGE)] {
+        let wrong = Module::load(context, "wrong", text);
+        assert!(
+            matches!(&wrong, Err(DriverError::Module { code, .. }) if *code == refused_with),
+            "{wrong:?}"
+        );
+    }
     let (function, args, [to, _from]) = copy(context)?;
     let module = function.module();
     assert_eq!(function.name(), "stream_copy");
