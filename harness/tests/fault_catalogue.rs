@@ -79,6 +79,8 @@ fn every_safe_injector_is_there_from_benign_to_severe() -> Result<(), Error> {
         let listed = entry["codes"].as_array().into_iter().flatten();
         let listed: Vec<u64> = listed.filter_map(Value::as_u64).collect();
         assert_eq!(listed, *codes, "{row}");
+        let measured = entry["measured"].as_array().map_or(0, Vec::len);
+        assert!(measured > 0, "neither measured nor a reason: {row}");
     }
     assert_eq!(faults.len(), SAFE.len(), "one fault for each row");
     let out: Vec<&str> = listed

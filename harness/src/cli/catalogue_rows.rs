@@ -3,6 +3,7 @@
 use gpubench_workloads::fault::Fault;
 use serde_json::{Value, json};
 
+use super::measured_faults::{self, MEASURED};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
 use crate::mechanism;
@@ -129,6 +130,7 @@ pub fn faults() -> Vec<Row> {
                 (NOT_UNDER, json!(not_under)),
                 ("by_signal", json!(fault.act != HostAct::None)),
                 ("planted_only", json!(fault.planted_only)),
+                (MEASURED, json!(measured_faults::of(fault))),
             ],
         }
     };

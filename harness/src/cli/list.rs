@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::catalogue_rows::{self as catalogues, Row};
 use super::common::{TextFormat, exit_codes_help};
+use super::measured_faults::{self, MEASURED};
 use super::ui::{Ui, table};
 use crate::catalogue;
 use crate::error::ExpectedError;
@@ -97,6 +98,7 @@ fn below(what: What, left_out: &[Row]) -> String {
         for (mechanism, reason) in catalogues::without_faults() {
             lines.push(format!("no fault under {mechanism}: {reason}"));
         }
+        lines.extend(measured_faults::campaigns());
     }
     for row in left_out {
         let reason = row
@@ -146,7 +148,10 @@ fn render(rows: &[Row], width: usize) -> String {
     }
     let cells: Vec<[String; 3]> = rows
         .iter()
-        .map(|row| [row.name.clone(), row.summary.clone(), told(row).join(", ")])
+        .map(|row| {
+            let told = [told(row), measured(row)].concat();
+            [row.name.clone(), row.summary.clone(), told.join(", ")]
+        })
         .collect();
     let drawn = table(["name", "what it is", "details"], &cells);
     if drawn.lines().all(|line| line.chars().count() <= width) {
@@ -159,9 +164,17 @@ fn render(rows: &[Row], width: usize) -> String {
 /// What a table or a paragraph tells of a row beside its name and what it is.
 fn told(row: &Row) -> Vec<String> {
     let details = row.details.iter();
-    // Below them it is said once for all.
-    let details = details.filter(|(key, _)| *key != catalogues::NOT_UNDER);
+    // The first is said below them once for all, the others have lines of their own.
+    let details = details.filter(|(key, _)| ![catalogues::NOT_UNDER, MEASURED].contains(key));
     details.filter_map(detail).collect()
+}
+
+/// What was measured of a row, each figure whole.
+fn measured(row: &Row) -> Vec<String> {
+    let found = row.details.iter().filter(|(key, _)| *key == MEASURED);
+    let entries = found.filter_map(|(_, value)| value.as_array()).flatten();
+    let told = entries.filter_map(|entry| entry["key"].as_str());
+    told.map(|told| format!("{MEASURED} {told}")).collect()
 }
 
 /// A name in a line of its own, and under it all that there is to say in lines of this width. What
@@ -180,6 +193,7 @@ fn paragraph(row: &Row, width: usize) -> String {
         }
     }
     lines.retain(|line| !line.is_empty());
+    lines.extend(measured(row));
     format!(
         "{}\n{INDENT}{}\n",
         row.name,

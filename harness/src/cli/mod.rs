@@ -20,6 +20,7 @@ pub mod judge;
 mod kernel_log;
 pub mod list;
 pub mod matrix;
+mod measured_faults;
 pub mod pack;
 pub mod panic_report;
 pub mod plan;

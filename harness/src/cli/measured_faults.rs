@@ -1,0 +1,185 @@
+//! What real GPUs answered to a fault, for `gpubench list faults`: beside what documents say.
+
+use gpubench_workloads::fault::{CAMPAIGNS, Came, Campaign, Fault, Measured};
+use serde_json::{Value, json};
+
+/// Key of the figures; tables give each of them a line of its own.
+pub const MEASURED: &str = "measured";
+
+/// What came of a fault, one entry for each campaign and mechanism; the reason, where a campaign
+/// held no trial.
+pub fn of(fault: &Fault) -> Vec<Value> {
+    let mut entries = Vec::new();
+    for campaign in CAMPAIGNS {
+        let rows = campaign.rows.iter().filter(|row| row.fault == fault.name);
+        entries.extend(rows.map(|row| entry(campaign, row, fault)));
+        let reasons = campaign.without.iter();
+        let reasons = reasons.filter(|(name, _)| *name == fault.name);
+        entries.extend(reasons.map(|(_, reason)| {
+            json!({
+                "key": format!("none on {}: {reason}", campaign.device),
+                "device": campaign.device,
+                "driver": campaign.driver,
+                "date": campaign.date,
+                "trials": 0,
+                "reason": reason,
+            })
+        }));
+    }
+    entries
+}
+
+/// Which GPUs the figures are of, a line for each campaign.
+pub fn campaigns() -> Vec<String> {
+    let line = |campaign: &Campaign| {
+        format!(
+            "measured on {} with driver {} on {}, {} of each fault under each of {}: what one GPU \
+             answered, no proof",
+            campaign.device,
+            campaign.driver,
+            campaign.date,
+            trials(campaign),
+            campaign.mechanisms.join(", "),
+        )
+    };
+    CAMPAIGNS.iter().map(line).collect()
+}
+
+fn entry(campaign: &Campaign, row: &Measured, fault: &Fault) -> Value {
+    let unlike = row.unlike(fault);
+    json!({
+        "key": told(campaign, row, &unlike),
+        "mechanism": row.mechanism,
+        "device": campaign.device,
+        "driver": campaign.driver,
+        "date": campaign.date,
+        "trials": campaign.trials,
+        "code": code(row.own),
+        "came": name(row.own),
+        "nvml_xids": row.nvml_xids,
+        "log_xids": row.log_xids,
+        "victim_code": code(row.victim),
+        "victim_came": name(row.victim),
+        "unlike_documents": unlike,
+    })
+}
+
+/// The same in a line.
+fn told(campaign: &Campaign, row: &Measured, unlike: &[&str]) -> String {
+    let mut line = format!(
+        "under {}: {}, NVML's Xids {}, the log's {}, victim {} ({})",
+        row.mechanism,
+        came(row.own),
+        xids(row.nvml_xids),
+        xids(row.log_xids),
+        came(row.victim),
+        trials(campaign),
+    );
+    if !unlike.is_empty() {
+        let unlike = unlike.join(", ").replace('_', " ");
+        line.push_str(&format!(" ≠ documented {unlike}"));
+    }
+    line
+}
+
+fn trials(campaign: &Campaign) -> String {
+    match campaign.trials {
+        1 => "1 trial".to_owned(),
+        several => format!("{several} trials"),
+    }
+}
+
+fn code(came: Came) -> Option<i32> {
+    match came {
+        Came::Code(code) => Some(code),
+        Came::Well | Came::Ended | Came::Silent => None,
+    }
+}
+
+fn name(came: Came) -> &'static str {
+    match came {
+        Came::Well => "well",
+        Came::Code(_) => "code",
+        Came::Ended => "ended",
+        Came::Silent => "silent",
+    }
+}
+
+fn came(came: Came) -> String {
+    match came {
+        Came::Well => "no error".to_owned(),
+        Came::Code(code) => format!("code {code}"),
+        Came::Ended => "ended".to_owned(),
+        Came::Silent => "no answer".to_owned(),
+    }
+}
+
+fn xids(xids: &[u32]) -> String {
+    if xids.is_empty() {
+        return "none".to_owned();
+    }
+    let xids: Vec<String> = xids.iter().map(u32::to_string).collect();
+    xids.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use gpubench_workloads::fault::{CATALOGUE, find};
+    use serde_json::json;
+
+    use super::{campaigns, of};
+
+    #[test]
+    fn what_differs_from_the_documents_is_marked_and_what_does_not_is_not() {
+        let lines = |name| -> Vec<String> {
+            let entries = find(name).map(of).unwrap_or_default();
+            let keys = entries.iter().filter_map(|entry| entry["key"].as_str());
+            keys.map(str::to_owned).collect()
+        };
+        assert_eq!(
+            lines("shared-oob"),
+            [
+                "under time-slicing: code 715, NVML's Xids 13, the log's 13 13 13, victim no error \
+                 (1 trial) ≠ documented code",
+                "under mps: no error, NVML's Xids none, the log's 13 13, victim no error \
+                 (1 trial) ≠ documented code, nvml xids",
+            ]
+        );
+        assert_eq!(
+            lines("illegal-address"),
+            [
+                "under time-slicing: code 700, NVML's Xids 31, the log's 31, victim no error \
+                 (1 trial)",
+                "under mps: code 700, NVML's Xids 31, the log's 31, victim code 700 (1 trial)",
+            ]
+        );
+        let told = lines("illegal-instruction");
+        assert!(
+            told.len() == 1 && told[0].starts_with("none on NVIDIA H100"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn every_entry_says_where_and_when_and_how_often() {
+        for fault in CATALOGUE {
+            let entries = of(fault);
+            assert!(!entries.is_empty(), "{fault:?}");
+            for entry in entries {
+                for key in ["device", "driver", "date"] {
+                    assert!(
+                        entry[key].as_str().is_some_and(|s| !s.is_empty()),
+                        "{entry}"
+                    );
+                }
+                let reason = entry["reason"].as_str();
+                assert_eq!(entry["trials"] == json!(0), reason.is_some(), "{entry}");
+            }
+        }
+        let line = campaigns().join("\n");
+        assert!(
+            line.contains("driver 580.159.04 on 2026-11-22, 1 trial of each"),
+            "{line}"
+        );
+    }
+}

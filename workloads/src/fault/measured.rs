@@ -1,0 +1,291 @@
+//! What a real GPU answered to the faults of the catalogue, beside what the documents say of them.
+//!
+//! Each figure was read from the record of a trial (`matrix --faults`); none is derived. A trial of
+//! each is no proof, only what there is. Figures of another GPU are another [`Campaign`]: a
+//! constant of its own with its rows, and its line in [`CAMPAIGNS`].
+
+use super::{Answer, Fault};
+use Came::{Code, Ended, Silent, Well};
+
+/// One or more runs of fault trials on one GPU under one driver.
+#[derive(Debug)]
+pub struct Campaign {
+    /// The GPU, as NVML names it.
+    pub device: &'static str,
+    /// Version of its driver.
+    pub driver: &'static str,
+    /// The day, in UTC, as year, month and day.
+    pub date: &'static str,
+    /// Trials behind each row.
+    pub trials: u32,
+    /// Mechanisms under which trials were held.
+    pub mechanisms: &'static [&'static str],
+    /// What came of them.
+    pub rows: &'static [Measured],
+    /// Faults of which no trial was held, with the reason.
+    pub without: &'static [(&'static str, &'static str)],
+}
+
+/// What came of a fault for one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// No call of it failed.
+    Well,
+    /// This `CUresult` (cuda.h).
+    Code(i32),
+    /// It ended, by itself or by a signal, with no `CUresult`.
+    Ended,
+    /// It gave no answer until the trial gave it up.
+    Silent,
+}
+
+/// What came of one fault under one mechanism.
+#[derive(Debug)]
+pub struct Measured {
+    /// Name of the fault.
+    pub fault: &'static str,
+    /// Name of the mechanism.
+    pub mechanism: &'static str,
+    /// What the process got that the fault happened in.
+    pub own: Came,
+    /// Xids that NVML reported by its events.
+    pub nvml_xids: &'static [u32],
+    /// Xids of the lines in the kernel's log, in their order: one fault can leave several.
+    pub log_xids: &'static [u32],
+    /// What the victim beside it got.
+    pub victim: Came,
+}
+
+/// Every campaign, the oldest first.
+pub const CAMPAIGNS: &[Campaign] = &[H100];
+
+const SLICED: &str = "time-slicing";
+const MPS: &str = "mps";
+
+/// Of the controls, which every run holds, the first trial.
+const H100: Campaign = Campaign {
+    device: "NVIDIA H100 80GB HBM3",
+    driver: "580.159.04",
+    date: "2026-11-22",
+    trials: 1,
+    mechanisms: &[SLICED, MPS],
+    rows: &[
+        row("placebo", SLICED, Well, &[], &[], Well),
+        row("placebo", MPS, Well, &[], &[], Well),
+        row("canary", SLICED, Well, &[], &[], Ended),
+        row("canary", MPS, Well, &[], &[], Ended),
+        row("empty-launch", SLICED, Code(1), &[], &[], Well),
+        row("empty-launch", MPS, Code(1), &[], &[], Well),
+        row("bad-launch", SLICED, Code(1), &[], &[], Well),
+        row("bad-launch", MPS, Code(1), &[], &[], Well),
+        row("double-free", SLICED, Code(1), &[], &[], Well),
+        row("double-free", MPS, Code(1), &[], &[], Well),
+        row("printf-flood", SLICED, Well, &[], &[], Well),
+        row("printf-flood", MPS, Well, &[], &[], Well),
+        row("oom", SLICED, Code(2), &[], &[], Code(2)),
+        row("oom", MPS, Code(2), &[], &[], Code(2)),
+        row("hang", SLICED, Well, &[], &[], Well),
+        row("hang", MPS, Well, &[], &[], Well),
+        row("sigstop", SLICED, Well, &[], &[], Well),
+        row("sigstop", MPS, Well, &[], &[], Well),
+        row("context-destroy", SLICED, Well, &[], &[], Well),
+        row("context-destroy", MPS, Well, &[], &[], Well),
+        row("exit-pending", SLICED, Ended, &[], &[], Well),
+        row("exit-pending", MPS, Ended, &[31], &[31], Code(700)),
+        row("sigkill", SLICED, Ended, &[], &[], Well),
+        row("sigkill", MPS, Ended, &[31], &[31], Code(700)),
+        row("mps-terminate-client", MPS, Code(810), &[], &[], Well),
+        row("assert", SLICED, Code(710), &[43], &[43], Well),
+        row("assert", MPS, Code(710), &[], &[], Well),
+        row("trap", SLICED, Code(719), &[43], &[43], Well),
+        row("trap", MPS, Code(719), &[43], &[43], Code(719)),
+        row("misaligned", SLICED, Code(716), &[43], &[13, 13, 43], Well),
+        row(
+            "misaligned",
+            MPS,
+            Code(719),
+            &[43],
+            &[13, 13, 43],
+            Code(716),
+        ),
+        row("shared-oob", SLICED, Code(715), &[13], &[13, 13, 13], Well),
+        row("shared-oob", MPS, Well, &[], &[13, 13], Well),
+        row(
+            "stack-overflow",
+            SLICED,
+            Code(700),
+            &[43],
+            &[13, 13, 43],
+            Well,
+        ),
+        row(
+            "stack-overflow",
+            MPS,
+            Code(719),
+            &[43],
+            &[13, 13, 43],
+            Code(715),
+        ),
+        row("wrong-address-space", SLICED, Well, &[], &[], Well),
+        row("wrong-address-space", MPS, Well, &[], &[], Well),
+        row("bad-pc", SLICED, Code(700), &[31], &[31], Well),
+        row("bad-pc", MPS, Code(700), &[31], &[31], Code(700)),
+        row("illegal-address", SLICED, Code(700), &[31], &[31], Well),
+        row("illegal-address", MPS, Code(700), &[31], &[31], Code(700)),
+        row("ipc-exporter-exit", SLICED, Well, &[], &[], Well),
+        row("ipc-exporter-exit", MPS, Well, &[], &[], Well),
+        row("mps-server-kill", MPS, Silent, &[], &[], Code(806)),
+        row("mps-daemon-kill", MPS, Silent, &[], &[], Code(806)),
+    ],
+    without: &[
+        (
+            "illegal-instruction",
+            "no PTX has one, so that only a virtual GPU can meet it",
+        ),
+        ("hami-lock-holder-kill", "no trial was held under HAMi"),
+    ],
+};
+
+const fn row(
+    fault: &'static str,
+    mechanism: &'static str,
+    own: Came,
+    nvml_xids: &'static [u32],
+    log_xids: &'static [u32],
+    victim: Came,
+) -> Measured {
+    Measured {
+        fault,
+        mechanism,
+        own,
+        nvml_xids,
+        log_xids,
+        victim,
+    }
+}
+
+impl Measured {
+    /// In what it is not as the documents say, under the names that the figures have in lists.
+    #[must_use]
+    pub fn unlike(&self, fault: &Fault) -> Vec<&'static str> {
+        let as_told = [
+            ("code", answers(fault.answer, self.own)),
+            ("nvml_xids", logged(fault.xids, self.nvml_xids)),
+            ("log_xids", logged(fault.xids, self.log_xids)),
+        ];
+        let unlike = as_told.into_iter().filter(|(_, as_told)| !as_told);
+        unlike.map(|(figure, _)| figure).collect()
+    }
+}
+
+/// Whether what came is one of the answers that the documents know.
+fn answers(told: Answer, came: Came) -> bool {
+    match (told, came) {
+        (Answer::Well | Answer::Open(_), Came::Well) | (Answer::Ends, Came::Ended) => true,
+        (Answer::Open([]), _) => true,
+        (Answer::Codes(codes) | Answer::Open(codes), Came::Code(code)) => codes.contains(&code),
+        _ => false,
+    }
+}
+
+/// Whether the documents know each Xid, and one came if they know any.
+fn logged(told: &[u32], came: &[u32]) -> bool {
+    told.is_empty() == came.is_empty() && came.iter().all(|xid| told.contains(xid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CAMPAIGNS, Campaign, Measured};
+    use crate::fault::{Applies, CATALOGUE, Fault, find};
+
+    fn rows_of<'a>(campaign: &'a Campaign, fault: &str) -> Vec<&'a Measured> {
+        let rows = campaign.rows.iter();
+        rows.filter(|row| row.fault == fault).collect()
+    }
+
+    #[test]
+    fn every_fault_has_a_row_under_each_mechanism_or_a_reason() {
+        for campaign in CAMPAIGNS {
+            for fault in CATALOGUE {
+                let reasons = campaign
+                    .without
+                    .iter()
+                    .filter(|(name, _)| *name == fault.name);
+                let found: Vec<&str> = rows_of(campaign, fault.name)
+                    .iter()
+                    .map(|row| row.mechanism)
+                    .collect();
+                if reasons.count() == 1 {
+                    assert!(found.is_empty(), "{fault:?} has a row and a reason");
+                    continue;
+                }
+                let held = |mechanism: &&&str| match fault.applies {
+                    Applies::Everywhere => true,
+                    Applies::Mps => **mechanism == "mps",
+                    Applies::Hami => **mechanism == "hami",
+                };
+                let held: Vec<&str> = campaign.mechanisms.iter().filter(held).copied().collect();
+                assert!(!held.is_empty(), "{fault:?} takes a reason");
+                assert_eq!(found, held, "{fault:?} on {}", campaign.device);
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_and_no_reason_is_of_a_fault_that_is_not_held() {
+        for campaign in CAMPAIGNS {
+            assert!(campaign.trials > 0, "{}", campaign.device);
+            for row in campaign.rows {
+                assert!(find(row.fault).is_some(), "{}", row.fault);
+                assert!(campaign.mechanisms.contains(&row.mechanism), "{row:?}");
+            }
+            for (name, reason) in campaign.without {
+                assert!(find(name).is_some(), "{name}");
+                assert!(reason.len() > 20, "{name}: {reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_documents_do_not_say_is_found() {
+        let h100 = &CAMPAIGNS[0];
+        let unlike = |name: &str, at: usize| {
+            let row = rows_of(h100, name).into_iter().nth(at);
+            let fault: Option<&Fault> = find(name);
+            row.zip(fault)
+                .map(|(row, fault)| row.unlike(fault).join(" "))
+        };
+        for (name, sliced, mps) in [
+            ("placebo", "", ""),
+            ("canary", "nvml_xids log_xids", "nvml_xids log_xids"),
+            ("oom", "", ""),
+            ("exit-pending", "nvml_xids log_xids", "nvml_xids log_xids"),
+            ("assert", "", "nvml_xids log_xids"),
+            ("trap", "nvml_xids log_xids", "nvml_xids log_xids"),
+            (
+                "misaligned",
+                "nvml_xids log_xids",
+                "code nvml_xids log_xids",
+            ),
+            ("shared-oob", "code", "code nvml_xids"),
+            (
+                "wrong-address-space",
+                "code nvml_xids log_xids",
+                "code nvml_xids log_xids",
+            ),
+            (
+                "bad-pc",
+                "code nvml_xids log_xids",
+                "code nvml_xids log_xids",
+            ),
+            ("illegal-address", "", ""),
+        ] {
+            assert_eq!(unlike(name, 0).as_deref(), Some(sliced), "{name}");
+            assert_eq!(unlike(name, 1).as_deref(), Some(mps), "{name}");
+        }
+        assert_eq!(
+            unlike("mps-server-kill", 0).as_deref(),
+            Some("code nvml_xids log_xids")
+        );
+    }
+}
