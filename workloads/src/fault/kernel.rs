@@ -70,6 +70,8 @@ pub(super) const STACK: Fault = Fault {
     ..FAULT
 };
 
+/// The documents leave open what comes of such an address; an H100 raised no error, by which a
+/// trial is left out (`measured`).
 pub(super) const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",
     resource: "exceptions of the SMs",
