@@ -81,6 +81,8 @@ fn answer(trial: &FaultTrial, seen: &FaultSeen) -> Option<String> {
     match (fault.answer, &struck.ended) {
         (Answer::Ends, Some(_)) => None,
         (Answer::Ends, None) => Some(format!("{} did not end its process", trial.fault)),
+        // Whoever waits for a service that is gone was struck by its loss, if it was brought about.
+        (_, Some(_)) if fault.act.leaves_waiting() && seen.acted_ns.is_some() => None,
         (_, Some(ended)) => Some(format!("the process of {} ended: {ended}", trial.fault)),
         (Answer::Open(_), None) => None,
         (Answer::Well, None) => {
@@ -257,6 +259,31 @@ mod tests {
                 ..Struck::default()
             },
             ..FaultSeen::default()
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_lost_service_was_struck_if_the_coordinator_did_it() {
+        let counts = |fault: &str, acted_ns: Option<u64>| {
+            let mut seen = seen(None, None);
+            seen.struck = Struck {
+                ended: Some("neighbour-1 did not answer within 17 s".to_owned()),
+                ..Struck::default()
+            };
+            seen.acted_ns = acted_ns;
+            let result = judge_trial(&trial(fault), &seen, &[rows(|ms| ms <= 50)]);
+            assert_eq!(result.victims[0].fate, Fate::Dead, "{fault}");
+            result.outcome.is_measured()
+        };
+        for (fault, acted_ns, want) in [
+            ("mps-server-kill", Some(50 * MS), true),
+            ("mps-daemon-kill", Some(50 * MS), true),
+            ("mps-server-kill", None, false),
+            ("mps-daemon-kill", None, false),
+            ("mps-terminate-client", Some(50 * MS), false),
+            ("trap", None, false),
+        ] {
+            assert_eq!(counts(fault, acted_ns), want, "{fault} at {acted_ns:?}");
         }
     }
 

@@ -126,6 +126,15 @@ pub enum HostAct {
     KillDaemon,
 }
 
+impl HostAct {
+    /// Whether it can leave the process waiting for what is gone, with no answer ever. Clients
+    /// of MPS did so on an H100 under driver 580, when their server or its daemon was killed.
+    #[must_use]
+    pub const fn leaves_waiting(self) -> bool {
+        matches!(self, Self::KillServer | Self::KillDaemon)
+    }
+}
+
 /// What answer the process should get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {

@@ -2,8 +2,10 @@
 //! client that asks for the device afterwards. Only what was seen is written down.
 //!
 //! [`strike`] holds a trial up to the answers, [`errand`] is what the coordinator does at the
-//! instant, [`guest`] has the processes beside the tenants.
+//! instant, [`guest`] has the processes beside the tenants, [`end`] says which ends of the
+//! process that was struck are no failure.
 
+mod end;
 mod errand;
 mod guest;
 mod strike;

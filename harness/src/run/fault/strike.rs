@@ -7,9 +7,10 @@ use gpubench_record::{
     Calibration, FaultSeen, FaultTrial, FromTenant, LoadSpec, Role, Struck, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
-use gpubench_workloads::fault;
+use gpubench_workloads::fault::{self, HostAct};
 use tokio::task::JoinSet;
 
+use super::end::is_failure;
 use super::errand::errand;
 use super::guest;
 use super::{LIMIT, LIMIT_WALL, last};
@@ -163,7 +164,7 @@ pub async fn strike(
         } else if Some(tenant.pid()) == accomplice_pid {
             outlived(run, tenant, answer, seen).await?;
         } else {
-            seen.struck = struck(run, crew, place, tenant, answer, seen).await?;
+            seen.struck = struck(run, crew, trial, place, tenant, answer, seen).await?;
         }
     }
     Ok(())
@@ -256,6 +257,7 @@ async fn outlived(
 async fn struck(
     run: &mut Run,
     crew: &mut Crew,
+    trial: &FaultTrial,
     place: usize,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
@@ -280,7 +282,8 @@ async fn struck(
         Ok(other) => tenant.unexpected(&other),
         Err(error) => error,
     };
-    if !matches!(error, TenantError::Ended { .. }) {
+    let act = fault::find(&trial.fault).map_or(HostAct::None, |fault| fault.act);
+    if is_failure(act, &error) {
         seen.failure = Some(error.to_string());
     }
     let ended = Some(note_end(run, tenant, &error).await?);

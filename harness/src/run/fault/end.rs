@@ -1,0 +1,67 @@
+//! Which ends of the process that a fault happens in are the fault's doing, and which are a failed
+//! trial.
+
+use gpubench_workloads::fault::HostAct;
+
+use crate::tenant::TenantError;
+
+/// Whether a process that told nothing of its strike makes the trial a failed one.
+///
+/// To end is what a fault may do to it. To give no answer is a failure of ours, unless what the
+/// coordinator did leaves it waiting for somebody who is gone.
+pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
+    match error {
+        TenantError::Ended { .. } => false,
+        TenantError::Silent { .. } => !act.leaves_waiting(),
+        TenantError::Refused { .. } | TenantError::Protocol { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTS: [HostAct; 8] = [
+        HostAct::None,
+        HostAct::Kill,
+        HostAct::Stop,
+        HostAct::KillVictim,
+        HostAct::KillAccomplice,
+        HostAct::TerminateClient,
+        HostAct::KillServer,
+        HostAct::KillDaemon,
+    ];
+
+    #[test]
+    fn silence_is_a_failure_but_where_a_service_was_killed() {
+        let silent = TenantError::Silent {
+            tenant: "neighbour-1".to_owned(),
+            doing: "running a fault trial",
+            seconds: 17,
+            how: "stopped".to_owned(),
+        };
+        let failing = ACTS.map(|act| is_failure(act, &silent));
+        assert_eq!(failing, [true, true, true, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn an_end_is_none_and_a_wrong_word_always_is_one() {
+        let (tenant, what) = ("neighbour-1".to_owned(), "said yes".to_owned());
+        let ended = TenantError::Ended {
+            tenant: tenant.clone(),
+            how: "killed by signal 9".to_owned(),
+        };
+        let refused = TenantError::Refused {
+            tenant: tenant.clone(),
+            doing: "striking".to_owned(),
+            what: what.clone(),
+            code: Some(2),
+        };
+        let protocol = TenantError::Protocol { tenant, what };
+        for act in ACTS {
+            assert!(!is_failure(act, &ended), "{act:?}");
+            assert!(is_failure(act, &refused), "{act:?}");
+            assert!(is_failure(act, &protocol), "{act:?}");
+        }
+    }
+}
