@@ -108,10 +108,11 @@ pub async fn limit(run: &mut Run, crew: &mut Crew) -> Result<(Option<u64>, u64),
         .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
     // A part of the device is its own limit. What the whole device has in use is not only this
     // tenant's.
-    let in_use = if limited_view {
-        total - free.min(total)
-    } else {
-        0
+    let in_use = match set {
+        // MPS shows the device's total, and of its limit what is left.
+        Some(limit) if free < limit && !limited_view => limit - free,
+        _ if limited_view => total - free.min(total),
+        _ => 0,
     };
     Ok((set.or(limited_view.then_some(total)), in_use))
 }
