@@ -121,6 +121,8 @@ fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
     let done = matrix(dir.path(), "out", &[])?;
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let record = record(&dir.path().join("out"))?;
+    // What only a context can tell is in the record, though its first event comes before any.
+    assert_eq!((record.device.sm_count, record.device.l2_kib), (40, 4_096));
     let row = record
         .matrix
         .iter()

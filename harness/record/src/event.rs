@@ -34,6 +34,10 @@ pub enum RunEvent {
     Calibrated {
         /// The calibration.
         calibration: Calibration,
+        /// The device, with what only a tenant that has all of it can tell: the first event is
+        /// written before there is one. Absent where nobody had all of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<Box<DeviceIdentity>>,
     },
     /// A mechanism was set up, or could not be.
     Mechanism {

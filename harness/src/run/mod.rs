@@ -228,8 +228,10 @@ impl Run {
             // Every mechanism has its row by then, which says why.
             None => Calibration::new(BTreeMap::new()),
         };
+        let device = &self.setup.identity;
         self.events.append(&RunEvent::Calibrated {
             calibration: calibration.clone(),
+            device: (device.sm_count > 0).then(|| Box::new(device.clone())),
         })?;
         for (name, variant) in self.variants() {
             if self.ended.contains_key(&variant) {

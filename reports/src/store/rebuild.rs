@@ -50,7 +50,15 @@ pub(super) fn rebuild(
             | RunEvent::FaultTrialBegan { .. }
             | RunEvent::FaultTrialEnded { .. }
             | RunEvent::FaultTrialsStopped { .. } => {}
-            RunEvent::Calibrated { calibration } => run.calibration = calibration,
+            RunEvent::Calibrated {
+                calibration,
+                device,
+            } => {
+                run.calibration = calibration;
+                if let Some(device) = device {
+                    run.device = *device;
+                }
+            }
             RunEvent::Mechanism { row } => upsert(&mut run.mechanisms, row),
             RunEvent::Proved { variant, proof } => {
                 match run.mechanisms.iter_mut().find(|row| row.variant == variant) {

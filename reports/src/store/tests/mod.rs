@@ -79,6 +79,7 @@ pub(super) fn crashed_run() -> TempDir {
     events
         .append(&RunEvent::Calibrated {
             calibration: sample_records::calibration(),
+            device: None,
         })
         .unwrap();
     events
