@@ -5,21 +5,16 @@
 mod nvml_support;
 
 use std::ptr::null_mut;
-use std::sync::Arc;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::abi::nvml::types::{EventData, FieldValue};
-use gpubench_virtual_gpu::abi::process;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
-use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::mig::out;
-use nvml_support::{
-    Error, alloc, context, function, launch, nobody, nvml_device, observed_on, ok, quiet,
-};
+use nvml_support::{Error, alloc, alone, context, function, launch, nvml_device, ok, quiet};
 
 const HANG: &str = include_str!("../../../kernels/ptx/fault_hang.ptx");
 const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
@@ -43,23 +38,6 @@ fn exec_timeout() -> Result<i32, Error> {
     // SAFETY: a valid place; 17 is CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT.
     ok(unsafe { cuDeviceGetAttribute(&raw mut found, 17, 0) })?;
     Ok(found)
-}
-
-/// Runs the body as the only participant of virtual time.
-fn alone(
-    test: &str,
-    machine: &Machine,
-    body: impl FnOnce(&Device) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let session = Session::new(TimeMode::Virtual, 1);
-    observed_on(test, &session, machine, nobody, || {
-        let device: Arc<Device> = process::device().map_err(|code| format!("{code:?}"))?;
-        device.expect(0)?;
-        device.join(0)?;
-        body(&device)?;
-        device.leave()?;
-        Ok(())
-    })
 }
 
 #[test]

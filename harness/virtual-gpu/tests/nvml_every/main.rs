@@ -14,17 +14,14 @@ mod rows;
 mod samples;
 
 use std::ptr::null_mut;
-use std::sync::Arc;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
-use gpubench_virtual_gpu::abi::process;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::Machine;
-use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::{
-    Error, alloc, context, function, launch_on, nobody, nvml_device, observed_on, ok, quiet, stream,
+    Error, alloc, alone, context, function, launch_on, nobody, nvml_device, ok, quiet, stream,
 };
 use read::Reader;
 use rows::{ROWS, Row};
@@ -57,23 +54,6 @@ fn machine(name: &str) -> Result<Machine, Error> {
     machine.defects.fault_ecc_uncorrected = 2;
     machine.defects.fault_remap_pending = true;
     Ok(machine)
-}
-
-/// Runs the body as the only participant of virtual time.
-fn alone(
-    test: &str,
-    machine: &Machine,
-    body: impl FnOnce(&Device) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let session = Session::new(TimeMode::Virtual, 1);
-    observed_on(test, &session, machine, nobody, || {
-        let device: Arc<Device> = process::device().map_err(|code| format!("{code:?}"))?;
-        device.expect(0)?;
-        device.join(0)?;
-        body(&device)?;
-        device.leave()?;
-        Ok(())
-    })
 }
 
 /// Queues work of every kind, each on a stream of its own, for longer than the test lasts.

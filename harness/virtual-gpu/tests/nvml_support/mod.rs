@@ -10,11 +10,14 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
+use gpubench_virtual_gpu::abi::process;
+use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::{Machine, Noise};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 
@@ -60,6 +63,23 @@ pub fn observed_on(
     } else {
         Err(format!("the observer of {test} failed").into())
     }
+}
+
+/// Runs the body as the only participant of virtual time.
+pub fn alone(
+    test: &str,
+    machine: &Machine,
+    body: impl FnOnce(&Device) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let session = Session::new(TimeMode::Virtual, 1);
+    observed_on(test, &session, machine, nobody, || {
+        let device: Arc<Device> = process::device().map_err(|code| format!("{code:?}"))?;
+        device.expect(0)?;
+        device.join(0)?;
+        body(&device)?;
+        device.leave()?;
+        Ok(())
+    })
 }
 
 /// As [`observed`], on a machine of this name without noise, in wall time, where programs may
