@@ -18,10 +18,9 @@ use std::ptr::null_mut;
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
-use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::Machine;
 use nvml_support::{
-    Error, alloc, alone, context, function, launch_on, nobody, nvml_device, ok, quiet, stream,
+    Error, alloc, alone, context, function, launch_on, nvml_device, ok, quiet, stream,
 };
 use read::Reader;
 use rows::{ROWS, Row};
