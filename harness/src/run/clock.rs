@@ -8,8 +8,11 @@ use gpubench_virtual_gpu::device::Device;
 
 use super::RunError;
 
-/// Time between the order to start and the start.
+/// Time between the order to start and the start: it reaches everybody and they get ready. On a host
+/// with few cores they wait for each other.
 const LEAD_WALL_NS: u64 = 50_000_000;
+const LEAD_CROWDED_NS: u64 = 200_000_000;
+const CROWDED_CORES: usize = 6;
 const LEAD_VIRTUAL_NS: u64 = 1_000_000;
 
 /// Which clock the tenants are on.
@@ -49,10 +52,11 @@ impl RunClock {
     /// The instant at which a cell ordered now shall begin.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
-        let lead = if self.is_virtual() {
-            LEAD_VIRTUAL_NS
-        } else {
-            LEAD_WALL_NS
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let lead = match self {
+            Self::Virtual(_) => LEAD_VIRTUAL_NS,
+            Self::Wall if cores < CROWDED_CORES => LEAD_CROWDED_NS,
+            Self::Wall => LEAD_WALL_NS,
         };
         self.now_ns() + lead
     }
