@@ -132,7 +132,7 @@ fn results_go_to_stdout_without_colour_where_no_terminal_is() -> TestResult {
     let (_, json, _) = run(&format!("plan --device virtual --format json {two}"))?;
     let plan: serde_json::Value = serde_json::from_str(&json)?;
     assert_eq!(plan["plan"]["seed"], u64::MAX);
-    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(160));
+    assert_eq!(plan["plan"]["cells"].as_array().map(Vec::len), Some(200));
     Ok(())
 }
 

@@ -134,7 +134,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         clocks: Err("nobody looked".to_owned()),
         spread: Err("there is no device".to_owned()),
         looked_at: WHOLE_DEVICE,
-        blocks: profile.blocks.max,
+        blocks: profile.blocks.min,
         root: is_root(),
     };
     let wrong = match opened {

@@ -5,7 +5,7 @@ use gpubench_record::Condition;
 use super::tests::{TestResult, built_in, host};
 use super::{notes, plan};
 use crate::profile::units::Span;
-use crate::profile::{Profile, Wanted};
+use crate::profile::{Blocks, Profile, Wanted};
 
 #[test]
 fn the_default_profile_leaves_room_for_a_p99_and_says_when_it_does_not() -> TestResult {
@@ -85,5 +85,36 @@ fn open_loops_are_shortened_last_as_long_as_they_are_good_for_a_p99() -> TestRes
     );
     assert!(plan.durations.closed_ns < profile.cell.closed.ns);
     assert!(plan.device_time_ns() <= 400_000_000_000);
+    Ok(())
+}
+
+#[test]
+fn blocks_to_spare_are_planned_where_they_cost_no_p99() -> TestResult {
+    let profile = built_in("default")?;
+    assert_eq!((profile.blocks.min, profile.blocks.max), (8, 10));
+    let mut seen = Vec::new();
+    for contestants in [1, 8, 12] {
+        let plan = plan(&profile, &host(&vec![0; contestants]), "ptx")?;
+        assert_eq!(
+            notes(&plan, &profile),
+            Vec::<String>::new(),
+            "{contestants}"
+        );
+        assert!(plan.device_time_ns() <= profile.device_time.ns);
+        seen.push(plan.blocks);
+    }
+    assert_eq!(
+        seen[..2],
+        [10, 10],
+        "there is time for cells of the least length"
+    );
+    assert!(seen[2] >= 8, "{seen:?}");
+    // A profile that asks for a range has no more to spare than two beyond the fewest.
+    let wide = Profile {
+        blocks: Blocks { min: 8, max: 100 },
+        device_time: Span::from_s(90),
+        ..profile
+    };
+    assert_eq!(plan(&wide, &host(&[0]), "ptx")?.blocks, 10);
     Ok(())
 }

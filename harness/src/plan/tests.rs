@@ -77,7 +77,7 @@ fn exclusive_and_one_contestant_give_these_cells() -> TestResult {
         ..built_in("default")?
     };
     let plan = plan(&profile, &host(&[0]), "ptx")?;
-    assert_eq!(plan.blocks, 8);
+    assert_eq!(plan.blocks, 10);
     // One victim of two tenants is offered a quarter of its native rate.
     assert_eq!((plan.load, plan.service_ns), (0.25, 1_000_000));
     let first: BTreeSet<_> = plan
@@ -100,7 +100,7 @@ fn exclusive_and_one_contestant_give_these_cells() -> TestResult {
         ("m1", "S'", 2),
     ];
     assert_eq!(first.into_iter().collect::<Vec<_>>(), expected);
-    assert_eq!(plan.cells.len(), 40);
+    assert_eq!(plan.cells.len(), 50);
     let contended = plan
         .cells
         .iter()
@@ -445,11 +445,11 @@ fn pairs_are_shuffled_independently_and_groups_turn_round() -> TestResult {
         .collect();
     assert_eq!(
         orders.len(),
-        8,
-        "four shuffles, each forwards and backwards"
+        10,
+        "five shuffles, each forwards and backwards"
     );
     let mut visits: Vec<&str> = plan.cells.iter().map(|cell| cell.group.as_str()).collect();
     visits.dedup();
-    assert_eq!(visits, ["g0", "g1", "g0", "g1", "g0"]);
+    assert_eq!(visits, ["g0", "g1", "g0", "g1", "g0", "g1"]);
     Ok(())
 }

@@ -8,8 +8,8 @@ use gpubench_virtual_gpu::device::Device;
 
 use super::RunError;
 
-/// Time between the order to start and the start: it reaches everybody and they get ready. On a host
-/// with few cores they wait for each other.
+/// Time between the order to start and the start: it reaches everybody and they get ready. On a
+/// host with few cores they wait for each other.
 const LEAD_WALL_NS: u64 = 50_000_000;
 const LEAD_CROWDED_NS: u64 = 200_000_000;
 const CROWDED_CORES: usize = 6;
