@@ -4,7 +4,6 @@
 mod nvml_support;
 
 use std::ptr::{null, null_mut};
-use std::sync::Arc;
 
 use gpubench_virtual_gpu::abi::cuda::calls::*;
 use gpubench_virtual_gpu::abi::handles::Handle;
@@ -12,13 +11,11 @@ use gpubench_virtual_gpu::abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu::abi::nvml::calls::*;
 use gpubench_virtual_gpu::abi::nvml::gpm::{GpmMetric, GpmMetricsGet, GpmSupport, METRICS};
 use gpubench_virtual_gpu::abi::nvml::types::{FieldValue, ViolationTime};
-use gpubench_virtual_gpu::abi::process;
 use gpubench_virtual_gpu::device::Device;
 use gpubench_virtual_gpu::machine::Machine;
-use gpubench_virtual_gpu::session::{Session, TimeMode};
 use nvml_support::mig::{divided, filled, out};
 use nvml_support::{
-    Error, alloc, context, figure, function, launch, nvml_device, observed_on, ok, quiet,
+    Error, alloc, alone, context, figure, function, launch, nvml_device, ok, quiet,
 };
 
 const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
@@ -37,29 +34,6 @@ fn slow() -> Result<Machine, Error> {
     machine.memory.dram_gb_per_s = 335.0;
     machine.memory.sm_dram_gb_per_s = 6.4;
     Ok(machine)
-}
-
-/// Runs the body as the only participant of virtual time.
-fn alone(
-    test: &str,
-    machine: &Machine,
-    body: fn(&Device) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let session = Session::new(TimeMode::Virtual, 1);
-    observed_on(
-        test,
-        &session,
-        machine,
-        || Ok(()),
-        || {
-            let device: Arc<Device> = process::device().map_err(|code| format!("{code:?}"))?;
-            device.expect(0)?;
-            device.join(0)?;
-            body(&device)?;
-            device.leave()?;
-            Ok(())
-        },
-    )
 }
 
 /// Queues copies on four SMs that together last longer than the window.

@@ -24,8 +24,9 @@ use strike::Guests;
 /// Longest wait for an answer, beside what the trial itself takes.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The same while a trial goes on by the wall clock. Some wait for ever for what is broken, as a
-/// client of MPS does whose server was killed (H100, driver 580), and are told from the late by it.
+/// The same while a trial goes on by the wall clock. Some wait for what is broken and are told from
+/// the late by it: a client of MPS whose server was killed had no answer after more than this and
+/// the trial (H100, driver 580).
 const LIMIT_WALL: Duration = Duration::from_secs(15);
 
 /// Xids after which the GPU or the host has to be reset or restarted (XID catalogue, recovery
