@@ -10,7 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-record", &[]),
     ("gpubench-stats", &[]),
     ("gpubench-kernels", &[]),
-    ("gpubench-virtual-gpu", &[]),
+    ("gpubench-virtual-gpu-ptx", &[]),
+    ("gpubench-virtual-gpu", &["gpubench-virtual-gpu-ptx"]),
     ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu"]),
     // Answers for the symbols of the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),

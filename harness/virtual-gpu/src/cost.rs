@@ -6,8 +6,8 @@
 //! time.
 
 use crate::machine::Machine;
-use crate::ptx::{Class, Counts, CycleModel};
 use crate::state::{ONE, RESOURCES, Resource};
+use gpubench_virtual_gpu_ptx::{Class, Counts, CycleModel};
 
 /// How a launch is laid out on the device.
 #[derive(Debug, Clone, Copy)]
@@ -231,8 +231,8 @@ fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
 mod tests {
     use super::{Part, Shape, cost};
     use crate::machine::Machine;
-    use crate::ptx::{Class, Counts, HotWord};
     use crate::state::{ONE, Resource};
+    use gpubench_virtual_gpu_ptx::{Class, Counts, HotWord};
 
     fn share(demand: &[u32], resource: Resource) -> f64 {
         f64::from(demand[resource as usize]) / ONE as f64

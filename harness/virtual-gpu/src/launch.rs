@@ -23,8 +23,8 @@ use crate::abi::cuda::action::{Pace, charge};
 use crate::abi::cuda::noisy;
 use crate::abi::entries::Seat;
 use crate::abi::process::{FunctionEntry, Process, StreamEntry};
-use crate::ptx;
 use crate::state::{Op, OpKind};
+use gpubench_virtual_gpu_ptx as ptx;
 
 pub use clocking::Clocking;
 use deferred::{Deferred, Work};

@@ -25,7 +25,6 @@ pub mod model;
 pub mod mps;
 pub mod mpsd;
 pub mod noise;
-pub mod ptx;
 pub mod pump;
 pub mod session;
 pub mod shm;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::contents::HostView;
 use crate::cost::Part;
-use crate::ptx;
+use gpubench_virtual_gpu_ptx as ptx;
 
 /// Where work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use super::known::Known;
 use super::{Key, Memory};
 use crate::abi::entries::{AllocationEntry, Origin};
 use crate::abi::process::{Process, Tables};
-use crate::ptx::Properties;
+use gpubench_virtual_gpu_ptx::Properties;
 
 /// The contents of allocations up to this length are looked at.
 const SMALL_BYTES: u64 = 256 << 10;

@@ -2,8 +2,8 @@
 
 use crate::abi::code::Code;
 use crate::abi::process::Process;
-use crate::ptx::Timer;
 use crate::state::Interval;
+use gpubench_virtual_gpu_ptx::Timer;
 
 /// What `%globaltimer` shows to a launch.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use crate::abi::cuda::fill;
 use crate::abi::process::{FunctionEntry, Process};
 use crate::cost::{self, Cost, Part, Shape};
 use crate::machine::Machine;
-use crate::ptx::{
+use gpubench_virtual_gpu_ptx::{
     Counts, CycleModel, DeviceMemory, Execution, FaultKind, KernelFault, Launch, Limits, Program,
     Timer,
 };
@@ -195,14 +195,14 @@ impl Run<'_> {
         timer: &mut dyn Timer,
     ) -> Result<Execution, Box<KernelFault>> {
         self.with_launch(|program, launch, memory| {
-            crate::ptx::execute(program, launch, blocks, memory, timer)
+            gpubench_virtual_gpu_ptx::execute(program, launch, blocks, memory, timer)
         })
     }
 
     /// Executes all blocks at the same time.
     fn together(&mut self, timer: &mut dyn Timer) -> Result<Execution, Box<KernelFault>> {
         self.with_launch(|program, launch, memory| {
-            crate::ptx::execute_together(program, launch, memory, timer)
+            gpubench_virtual_gpu_ptx::execute_together(program, launch, memory, timer)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::abi::code::{self, Code};
 use crate::abi::cuda::is_usable;
 use crate::abi::entries::Origin;
 use crate::abi::process::Process;
-use crate::ptx::DeviceMemory;
+use gpubench_virtual_gpu_ptx::DeviceMemory;
 
 /// The ranges of a launch, and which allocation each belongs to.
 pub struct Ranges<'a> {

@@ -5,7 +5,7 @@ use crate::abi::code::{self, Code};
 use crate::abi::entries::Seat;
 use crate::abi::process::{FunctionEntry, Process};
 use crate::machine::Machine;
-use crate::ptx;
+use gpubench_virtual_gpu_ptx as ptx;
 
 /// Shape of a launch.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, process};
 use crate::abi::put;
 use crate::launch;
-use crate::ptx;
+use gpubench_virtual_gpu_ptx as ptx;
 
 /// Attributes (`CUfunction_attribute`, cuda.h) that a function has only once it is loaded: threads,
 /// constant memory, dynamic shared memory. Measured on an H100 80GB HBM3, driver 580.159.04,

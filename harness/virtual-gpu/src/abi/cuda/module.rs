@@ -17,7 +17,7 @@ use crate::abi::handles::Handle;
 use crate::abi::process::{Process, Tables, process};
 use crate::abi::{put, put_text};
 use crate::contents::BASE;
-use crate::ptx;
+use gpubench_virtual_gpu_ptx as ptx;
 
 /// `CUjit_option` (cuda.h): the time it took, and two logs with their sizes.
 const WALL_TIME: c_int = 2;

@@ -1,13 +1,13 @@
 //! The two shapes that bandwidth and compute loads have: a vector copy and chains of FMA, as NVRTC
 //! 11.8 writes them.
 
-mod ptx_support;
+mod support;
 
-use gpubench_virtual_gpu::ptx::{Class, parse};
-use ptx_support::{Case, as_words, words};
+use gpubench_virtual_gpu_ptx::{Class, parse};
+use support::{Case, as_words, words};
 
-const COPY: &str = include_str!("ptx_support/copy4.ptx");
-const FMA: &str = include_str!("ptx_support/fma32.ptx");
+const COPY: &str = include_str!("support/copy4.ptx");
+const FMA: &str = include_str!("support/fma32.ptx");
 
 #[test]
 fn a_copy_copies_and_counts_its_bytes() {

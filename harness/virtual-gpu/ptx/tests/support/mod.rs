@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gpubench_virtual_gpu::ptx::{
+use gpubench_virtual_gpu_ptx::{
     CycleModel, DeviceMemory, Execution, KernelFault, Launch, Limits, Module, Program, Timer, parse,
 };
 
@@ -104,7 +104,7 @@ impl<'c> Case<'c> {
             keep_blocks: true,
         };
         let blocks = 0..self.grid.iter().map(|side| u64::from(*side)).product();
-        gpubench_virtual_gpu::ptx::execute(
+        gpubench_virtual_gpu_ptx::execute(
             &program,
             &launch,
             blocks,

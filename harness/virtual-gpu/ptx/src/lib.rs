@@ -1,13 +1,16 @@
-//! Reads PTX and runs it: the kernels of the virtual GPU.
+//! Parses, decodes and interprets PTX over plain buffers. The virtual GPU runs kernels with it.
 //!
 //! A text goes through [`parse`] (lexer, grammar, decoder) into a [`Module`]; the caller places
 //! the module's symbols and binds it into a [`Program`]; [`execute`] runs blocks of a launch over
-//! [`DeviceMemory`] and reports [`Counts`]. Every instruction form that is not implemented is
-//! refused by [`parse`] with its line: nothing is skipped.
+//! [`DeviceMemory`] and reports [`Counts`]. [`parse`] refuses every instruction form that is not
+//! implemented, with its line: nothing is skipped.
 //!
 //! Semantics follow NVIDIA's "Parallel Thread Execution ISA" (PTX ISA 7.8 and later); comments name
 //! its sections. Blocks run one after the other, so a kernel in which one block waits for another
 //! never ends and runs into its budget.
+//!
+//! The package lacks on purpose: devices, contexts, streams and time. It uses no other package of
+//! the workspace; see its `README.md`.
 
 mod additions;
 mod ast;

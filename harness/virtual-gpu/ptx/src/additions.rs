@@ -47,7 +47,7 @@ fn is_read(func: &FuncCode, row: u16, wide: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::ptx::parse;
+    use crate::parse;
 
     fn adds(body: &str) -> Option<u64> {
         let text = format!(

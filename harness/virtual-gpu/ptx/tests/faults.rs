@@ -1,9 +1,9 @@
 //! Faults, each where it happens and told apart; printf, assertions; what loading refuses.
 
-mod ptx_support;
+mod support;
 
-use gpubench_virtual_gpu::ptx::{FaultKind, KernelFault, parse, window};
-use ptx_support::{Case, HEAD, address};
+use gpubench_virtual_gpu_ptx::{FaultKind, KernelFault, parse, window};
+use support::{Case, HEAD, address};
 
 fn kernel(before: &str, body: &str) -> String {
     format!(

@@ -110,7 +110,7 @@ fn rows(func: &FuncCode, (from, to): (u32, u32)) -> impl Iterator<Item = usize> 
 
 #[cfg(test)]
 mod tests {
-    use crate::ptx::parse;
+    use crate::parse;
 
     fn follows(body: &str) -> bool {
         let text = format!(

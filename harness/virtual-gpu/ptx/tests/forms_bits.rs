@@ -1,8 +1,8 @@
 //! Shifts, bit fields, comparisons, selections and moves against plain Rust.
 
-mod ptx_support;
+mod support;
 
-use ptx_support::{check, integer_inputs};
+use support::{check, integer_inputs};
 
 fn w(value: u32) -> u64 {
     u64::from(value)

@@ -1,14 +1,14 @@
 //! Sampling: what a few blocks say about a grid, and when they may not say it.
 
-mod ptx_support;
+mod support;
 
 use std::sync::Arc;
 
-use gpubench_virtual_gpu::ptx::{
+use gpubench_virtual_gpu_ptx::{
     CycleModel, DeviceMemory, Execution, Launch, Limits, Program, Sampled, execute,
     execute_sampled, parse,
 };
-use ptx_support::{HEAD, PlainTimer, address};
+use support::{HEAD, PlainTimer, address};
 
 /// Each thread stores its index if it is below `n`; then it loops `rounds` times, where `rounds`
 /// is a constant or the block's index.

@@ -1,8 +1,8 @@
 //! Conversions between all types against plain Rust.
 
-mod ptx_support;
+mod support;
 
-use ptx_support::{Random, check, doubles, singles};
+use support::{Random, check, doubles, singles};
 
 const M: u64 = 0xFFFF_FFFF;
 

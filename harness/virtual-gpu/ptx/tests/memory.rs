@@ -1,9 +1,9 @@
 //! Memory: every space and width, vectors, coalescing, symbols, atomics.
 
-mod ptx_support;
+mod support;
 
-use gpubench_virtual_gpu::ptx::{Class, Space, parse};
-use ptx_support::{Case, HEAD, Random, address, as_longs, as_words, longs, run_snippet, words};
+use gpubench_virtual_gpu_ptx::{Class, Space, parse};
+use support::{Case, HEAD, Random, address, as_longs, as_words, longs, run_snippet, words};
 
 /// A kernel with one pointer parameter `[k_a]` in `%a` and the thread index in `%t`.
 fn kernel(body: &str) -> String {

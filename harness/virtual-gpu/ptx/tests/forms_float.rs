@@ -1,8 +1,8 @@
 //! Floating forms against plain Rust and exact arithmetic, over edge values and random ones.
 
-mod ptx_support;
+mod support;
 
-use ptx_support::{Random, check, doubles, run_snippet, singles};
+use support::{Random, check, doubles, run_snippet, singles};
 
 const M: u64 = 0xFFFF_FFFF;
 

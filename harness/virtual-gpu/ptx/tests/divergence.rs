@@ -1,8 +1,8 @@
 //! Control flow: divergence and reconvergence, calls, barriers, and what lanes tell each other.
 
-mod ptx_support;
+mod support;
 
-use ptx_support::{Case, HEAD, as_words, run_snippet, words};
+use support::{Case, HEAD, as_words, run_snippet, words};
 
 /// A kernel that stores `%r` of each thread at `[k_a + 4 * thread]`.
 fn kernel(before: &str, body: &str) -> String {

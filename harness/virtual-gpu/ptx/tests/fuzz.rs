@@ -1,18 +1,18 @@
 //! Broken texts: reading them never panics, and running whatever still reads never panics and
 //! never touches memory that was not mapped.
 
-mod ptx_support;
+mod support;
 
 use std::sync::Arc;
 
-use gpubench_virtual_gpu::ptx::{
+use gpubench_virtual_gpu_ptx::{
     CycleModel, DeviceMemory, Launch, Limits, Module, Program, execute, parse,
 };
 use proptest::prelude::*;
-use ptx_support::{PlainTimer, Random, address};
+use support::{PlainTimer, Random, address};
 
 /// What NVRTC 11.8 writes for `forms.cu`, which uses everything that compiled kernels use.
-const FORMS: &str = include_str!("ptx_support/forms.ptx");
+const FORMS: &str = include_str!("support/forms.ptx");
 
 const GUARD: u8 = 0xA5;
 const GUARD_BYTES: usize = 4096;

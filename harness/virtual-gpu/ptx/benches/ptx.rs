@@ -5,12 +5,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use gpubench_virtual_gpu::ptx::{
+use gpubench_virtual_gpu_ptx::{
     CycleModel, DeviceMemory, Execution, Launch, Limits, Program, Timer, execute, parse,
 };
 
-const COPY: &str = include_str!("../tests/ptx_support/copy4.ptx");
-const FMA: &str = include_str!("../tests/ptx_support/fma32.ptx");
+const COPY: &str = include_str!("../tests/support/copy4.ptx");
+const FMA: &str = include_str!("../tests/support/fma32.ptx");
 const BLOCKS: u32 = 16;
 const THREADS: u32 = 256;
 const SOURCE: u64 = 0x1000_0000;

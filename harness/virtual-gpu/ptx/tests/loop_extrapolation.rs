@@ -2,20 +2,20 @@
 //! it must be what executing them all gives, to the last count and the last cycle, and loops whose
 //! iterations differ must not be taken for such.
 
-mod ptx_support;
+mod support;
 
-use gpubench_virtual_gpu::ptx::{Execution, FaultKind, Limits};
-use ptx_support::{Case, HEAD, address};
+use gpubench_virtual_gpu_ptx::{Execution, FaultKind, Limits};
+use support::{Case, HEAD, address};
 
-const FP32: &str = include_str!("../../../kernels/ptx/fp32_chain.ptx");
-const FP64: &str = include_str!("../../../kernels/ptx/fp64_chain.ptx");
-const INT: &str = include_str!("../../../kernels/ptx/int_chain.ptx");
-const ISSUE: &str = include_str!("../../../kernels/ptx/issue_mix.ptx");
-const TENSOR: &str = include_str!("../../../kernels/ptx/tensor_chain.ptx");
-const SHARED: &str = include_str!("../../../kernels/ptx/shared_stream.ptx");
-const L1: &str = include_str!("../../../kernels/ptx/l1_stream.ptx");
-const L2: &str = include_str!("../../../kernels/ptx/l2_stream.ptx");
-const COPY: &str = include_str!("../../../kernels/ptx/stream_copy.ptx");
+const FP32: &str = include_str!("../../../../kernels/ptx/fp32_chain.ptx");
+const FP64: &str = include_str!("../../../../kernels/ptx/fp64_chain.ptx");
+const INT: &str = include_str!("../../../../kernels/ptx/int_chain.ptx");
+const ISSUE: &str = include_str!("../../../../kernels/ptx/issue_mix.ptx");
+const TENSOR: &str = include_str!("../../../../kernels/ptx/tensor_chain.ptx");
+const SHARED: &str = include_str!("../../../../kernels/ptx/shared_stream.ptx");
+const L1: &str = include_str!("../../../../kernels/ptx/l1_stream.ptx");
+const L2: &str = include_str!("../../../../kernels/ptx/l2_stream.ptx");
+const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 
 /// Lane-instructions of a case that stand for a long launch in these tests.
 const MANY: u64 = 2_000_000_000;

@@ -2,20 +2,20 @@
 //! inputs: the forms are read out of the texts, so that a kernel with a new one fails here until it
 //! has a row.
 //!
-//! The rows of `ptx_forms_*.rs` count; here stand those of the forms that are in none of them. What
+//! The rows of `forms_*.rs` count; here stand those of the forms that are in none of them. What
 //! no single thread can tell (barriers, pauses, traps) is tested elsewhere, as `ELSEWHERE` says.
 
 mod arithmetic;
 mod memory;
-#[path = "../ptx_support/mod.rs"]
-mod ptx_support;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use arithmetic::{DOUBLES, INTEGERS, OF_CALLS, SINGLES};
 use memory::MEMORY;
-use ptx_support::{
+use support::{
     Case, Random, as_longs, check_kernel, doubles, integer_inputs, longs, singles, snippet_kernel,
 };
 
@@ -29,17 +29,17 @@ type Row = (
 
 /// Files whose tables of rows are run on random inputs.
 const TABLES: [&str; 4] = [
-    include_str!("../ptx_forms_bits.rs"),
-    include_str!("../ptx_forms_convert.rs"),
-    include_str!("../ptx_forms_float.rs"),
-    include_str!("../ptx_forms_int.rs"),
+    include_str!("../forms_bits.rs"),
+    include_str!("../forms_convert.rs"),
+    include_str!("../forms_float.rs"),
+    include_str!("../forms_int.rs"),
 ];
 
 /// Forms whose effect is on other threads or on the launch, and who tests that.
 const ELSEWHERE: [(&str, &str); 4] = [
-    ("bar.sync", include_str!("../ptx_divergence.rs")),
-    ("nanosleep.u32", include_str!("../ptx_divergence.rs")),
-    ("trap", include_str!("../ptx_faults.rs")),
+    ("bar.sync", include_str!("../divergence.rs")),
+    ("nanosleep.u32", include_str!("../divergence.rs")),
+    ("trap", include_str!("../faults.rs")),
     (WMMA, include_str!("main.rs")),
 ];
 
@@ -202,7 +202,7 @@ fn is_name_of_argument(word: &str) -> bool {
 
 #[test]
 fn each_form_of_our_ptx_is_tested() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../kernels/ptx");
     let mut used: BTreeMap<String, String> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("an entry").path();

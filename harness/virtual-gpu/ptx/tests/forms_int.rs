@@ -1,8 +1,8 @@
 //! Integer arithmetic against plain Rust, over edge values and random ones.
 
-mod ptx_support;
+mod support;
 
-use ptx_support::{check, integer_inputs};
+use support::{check, integer_inputs};
 
 fn w(value: u32) -> u64 {
     u64::from(value)
