@@ -24,4 +24,6 @@ pub mod gate;
 
 pub mod score;
 
+pub mod judge;
+
 pub mod cli;

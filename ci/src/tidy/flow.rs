@@ -20,6 +20,7 @@ const ROOMS: &[&str] = &[
     "run",
     "gate",
     "score",
+    "judge",
 ];
 
 /// Files that see everything: the library's list, the program and the command line.
@@ -188,6 +189,8 @@ mod tests {
                 "mod tests { use super::super::gate::A; }",
             ),
             ("harness/src/gate/mod.rs", "use crate::cli::A;"),
+            ("harness/src/score/mod.rs", "use crate::judge::A;"),
+            ("harness/src/judge/mod.rs", "use crate::cli::A;"),
             ("harness/src/error.rs", "use crate::profile::A;"),
             ("harness/src/axis/mod.rs", "use crate::profile::A;"),
             ("harness/src/attic.rs", ""),

@@ -3,9 +3,9 @@
 use gpubench_workloads::fault::Fault;
 use serde_json::{Value, json};
 
-use super::measured_faults::{self, MEASURED};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
+use crate::judge::measured_faults::{self, MEASURED};
 use crate::mechanism;
 use crate::plan;
 use crate::profile::built_in;

@@ -1,22 +1,18 @@
 //! `gpubench cleanup`: undoes what an interrupted run left behind on the host.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpubench_record::ExitCode;
 use gpubench_virtual_gpu::session::ENV;
 
-use super::bench::Bench;
 use super::common::exit_codes_help;
 use super::ui::Ui;
 use crate::device::lock::{GpuLock, LockError};
 use crate::device::nvml::Which;
 use crate::device::{Nvml, VirtualGpu};
 use crate::error::ExpectedError;
-use crate::mechanism::host::{
-    HostError, Journal, JournalError, JournalPlace, Left, RealHost, Recovery, leftovers, recover,
-    state_dir, unclean,
-};
+use crate::judge::expected;
+use crate::mechanism::host::{Journal, Left, RealHost, Recovery, leftovers, recover, state_dir};
 
 /// Undoes what an interrupted run left behind on the host
 #[derive(Debug, clap::Args)]
@@ -35,8 +31,8 @@ pub struct Args {
 /// # Errors
 /// When something could not be undone, or the GPU is in use.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
-    let dir = state_dir().map_err(journal_error)?;
-    let left = leftovers(&dir, args.device.as_deref()).map_err(journal_error)?;
+    let dir = state_dir().map_err(expected::from_journal)?;
+    let left = leftovers(&dir, args.device.as_deref()).map_err(expected::from_journal)?;
     if left.is_empty() {
         ui.print("nothing to clean up\n")?;
         return Ok(ExitCode::Done);
@@ -91,51 +87,4 @@ fn lock(left: &Left) -> Result<GpuLock, String> {
         None => GpuLock::take(&left.gpu),
     };
     taken.map_err(|error: LockError| error.to_string())
-}
-
-/// Where a run on this device writes its changes down, if no dead one has left any.
-///
-/// # Errors
-/// When one has.
-pub fn journal_of(bench: &Bench) -> Result<JournalPlace, ExpectedError> {
-    let gpu = bench.identity().uuid.clone();
-    let dir = match state_dir() {
-        Ok(dir) => dir,
-        // Without a home there is no journal, so none is unclean; a change would be refused later.
-        Err(JournalError::NoPlace) => PathBuf::new(),
-        Err(error) => return Err(journal_error(error)),
-    };
-    if let Some(left) = unclean(&dir, &gpu).map_err(journal_error)? {
-        return Err(ExpectedError::NotRestored {
-            what: format!("a run that died left on {gpu}: {left}; run `gpubench cleanup` first"),
-        });
-    }
-    // Both kinds of virtual GPU have the variable: ours sets it when it starts.
-    let virtual_device = std::env::var_os(ENV).map(PathBuf::from);
-    Ok(JournalPlace::new(&dir, &gpu, virtual_device))
-}
-
-/// What a change that failed means to the user.
-#[must_use]
-pub fn expected(error: HostError) -> ExpectedError {
-    match error {
-        HostError::Journal(error) => journal_error(error),
-        HostError::Refused(error) => ExpectedError::NotRestored {
-            what: error.to_string(),
-        },
-        HostError::NotRestored(what) => ExpectedError::NotRestored { what },
-    }
-}
-
-fn journal_error(error: JournalError) -> ExpectedError {
-    match error {
-        JournalError::Io { path, source } => ExpectedError::from_write(Path::new(&path), source),
-        JournalError::Line { .. } => ExpectedError::NotRestored {
-            what: error.to_string(),
-        },
-        JournalError::NoPlace => ExpectedError::Usage {
-            problem: error.to_string(),
-            remedy: Some("set XDG_STATE_HOME".to_owned()),
-        },
-    }
 }

@@ -6,8 +6,9 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
 use gpubench_record::foreign::Reports;
 
-use super::device::DeviceSelector;
+use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
+use crate::judge::HostOptions;
 use crate::profile::units::Span;
 use crate::profile::{self, Overrides, Profile};
 use crate::{axis, catalogue};
@@ -87,6 +88,15 @@ impl ProfileFlags {
             victim_ready: self.victim_ready,
         };
         profile::load(&self.profile, &overrides)
+    }
+
+    /// What the command line says about the host.
+    #[must_use]
+    pub fn host_options(&self) -> HostOptions {
+        HostOptions {
+            hami_lib: self.hami_lib.clone(),
+            allow_reconfigure: self.allow_reconfigure,
+        }
     }
 }
 

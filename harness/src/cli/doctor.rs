@@ -10,15 +10,11 @@ use gpubench_virtual_gpu::session::TimeMode;
 use gpubench_workloads::timer_selftest::{OVER_NS, Punctuality, punctuality};
 use serde_json::{Value, json};
 
-use super::bench::Bench;
-use super::clocks::Clocks;
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
-use super::examine::{Achieved, Spread, examine};
-use super::host;
-use super::kernel_log;
-use super::timer;
 use super::ui::{Ui, table};
 use crate::error::ExpectedError;
+use crate::judge::device_check::{Achieved, Clocks, Spread, examine};
+use crate::judge::{DeviceSession, capabilities, host_facts, kernel_log, timer};
 use crate::mechanism::{self, HostFacts};
 use crate::plan::{Availability, Capability};
 use crate::profile::Profile;
@@ -78,7 +74,7 @@ impl Findings {
     /// unfit, if anything does. Whatever was found out before is told all the same.
     fn look(
         &mut self,
-        bench: &Bench,
+        session: &DeviceSession,
         facts: &HostFacts,
         profile: &Profile,
         verify: bool,
@@ -94,7 +90,7 @@ impl Findings {
                 (false, _) => nothing(reason),
             };
         }
-        match examine(bench, profile, verify) {
+        match examine(session, profile, verify) {
             Ok(found) => {
                 // What an instance has is not what the device has.
                 if self.looked_at == WHOLE_DEVICE {
@@ -120,7 +116,7 @@ impl Findings {
 /// When the profile is wrong, or the output cannot be written.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
-    let opened = Bench::open(args.device.device.as_ref(), profile.seed, TimeMode::Virtual);
+    let opened = DeviceSession::open(args.device.device.as_ref(), profile.seed, TimeMode::Virtual);
     let mut findings = Findings {
         device: Err(String::new()),
         mechanisms: Vec::new(),
@@ -138,18 +134,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         root: is_root(),
     };
     let wrong = match opened {
-        Ok(bench) => {
-            let facts = host::of_bench(&bench, &args.profile, &profile);
-            findings.mechanisms = host::capabilities(&facts, &profile).mechanisms;
-            findings.labels = host::labels(&facts);
-            findings.kernel_log = kernel_log::told(&kernel_log::open(&bench));
-            findings.planted = bench.planted();
-            findings.noise = bench.noise();
-            findings.device = Ok(bench.identity().clone());
+        Ok(session) => {
+            let facts = host_facts::of_session(&session, &args.profile.host_options(), &profile);
+            findings.mechanisms = capabilities(&facts, &profile).mechanisms;
+            findings.labels = host_facts::labels(&facts);
+            findings.kernel_log = kernel_log::describe(&kernel_log::open(&session));
+            findings.planted = session.planted();
+            findings.noise = session.noise();
+            findings.device = Ok(session.identity().clone());
             if facts.mig == Some(true) {
                 findings.looked_at = FIRST_INSTANCE;
             }
-            findings.look(&bench, &facts, &profile, args.verify)
+            findings.look(&session, &facts, &profile, args.verify)
         }
         Err(error @ ExpectedError::Usage { .. }) => return Err(error),
         Err(error) => {

@@ -5,9 +5,8 @@ use gpubench_record::{MechanismRow, Outcome, OutcomeKind};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
 use super::doctor::mechanism_row;
-use super::host::capabilities;
-use super::judge::outcomes_of;
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
+use crate::judge::{capabilities, mechanism_rows};
 use crate::mechanism::HostFacts;
 use crate::mechanism::control_groups::ControlGroups;
 use crate::mechanism::facts::HamiLibrary;
@@ -205,7 +204,7 @@ fn matrix(profile: &Profile, facts: &HostFacts) -> Result<Vec<MechanismRow>, Pla
         proof: Vec::new(),
     });
     let mut rows = ran.collect();
-    outcomes_of(&mut rows, &plan.skips);
+    mechanism_rows::settle(&mut rows, &plan.skips);
     Ok(rows)
 }
 

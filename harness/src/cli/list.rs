@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::catalogue_rows::{self as catalogues, Row};
 use super::common::{TextFormat, exit_codes_help};
-use super::measured_faults::{self, MEASURED};
 use super::ui::{Ui, table};
 use crate::catalogue;
 use crate::error::ExpectedError;
+use crate::judge::measured_faults::{self, MEASURED};
 
 /// Columns of a line where no terminal says how many there are.
 const WIDTH: usize = 120;

@@ -4,21 +4,21 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, RunRecord};
-use gpubench_reports::store::{finish, write_record_json};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_workloads::fault;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::bench::{Bench, provenance};
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
-use super::judge::judge;
 use super::ui::{Progress, Ui};
-use super::{calibration, cleanup, host, kernel_log, report, verdict};
 use crate::error::ExpectedError;
+use crate::judge::{
+    DeviceSession, calibration, capabilities, conclude, expected, host_facts, journal, kernel_log,
+    provenance, ptx_hash, verdict,
+};
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
-use crate::tenant::{Spawner, TenantError};
+use crate::tenant::Spawner;
 use crate::{mechanism, plan};
 
 /// What the statuses 3 and 4 say of a mechanism.
@@ -110,9 +110,9 @@ impl Args {
     }
 
     /// What is wanted of faults; nothing unless asked for.
-    fn fault_wish(&self, bench: &Bench, profile: &Profile) -> Option<plan::FaultWish> {
+    fn fault_wish(&self, session: &DeviceSession, profile: &Profile) -> Option<plan::FaultWish> {
         let names = self.faults.clone()?;
-        let planted = match bench.clock() {
+        let planted = match session.clock() {
             RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
             RunClock::Wall => 0,
         };
@@ -125,7 +125,7 @@ impl Args {
             names,
             in_one_process,
             trials: self.fault_trials.unwrap_or(profile.faults.trials),
-            is_virtual_time: bench.clock().is_virtual(),
+            is_virtual_time: session.clock().is_virtual(),
             plants_illegal_instruction: planted > 0,
         })
     }
@@ -138,13 +138,13 @@ impl Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.check(&profile)?;
-    let time = host::time_of(&args.device, &args.profile, &profile);
-    let bench = Bench::open(args.device.device.as_ref(), profile.seed, time)?;
-    let journal = cleanup::journal_of(&bench)?;
-    let facts = host::of_bench(&bench, &args.profile, &profile);
-    let capabilities = host::capabilities(&facts, &profile);
-    let mut plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
-    if let Some(wish) = args.fault_wish(&bench, &profile) {
+    let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
+    let time = host_facts::time_mode(device, &options, &profile);
+    let session = DeviceSession::open(device, profile.seed, time)?;
+    let journal = journal::journal_of(&session)?;
+    let facts = host_facts::of_session(&session, &options, &profile);
+    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
+    if let Some(wish) = args.fault_wish(&session, &profile) {
         plan::add_faults(&mut plan, &wish);
     }
     let calibration = args
@@ -158,22 +158,22 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         .clone()
         .unwrap_or_else(|| default_out(&plan.profile));
     make_out(&out)?;
-    let kernel_log = kernel_log::open(&bench);
+    let kernel_log = kernel_log::open(&session);
     let setup = Setup {
         out: out.clone(),
-        clock: bench.clock(),
-        nvml: bench.nvml(),
-        identity: bench.identity().clone(),
+        clock: session.clock(),
+        nvml: session.nvml(),
+        identity: session.identity().clone(),
         provenance: {
-            let mut provenance = provenance(&bench.clock());
-            let seen = host::labels(&facts).join("; ");
+            let mut provenance = provenance(&session.clock());
+            let seen = host_facts::labels(&facts).join("; ");
             let host = &mut provenance.host;
             host.insert("seen".to_owned(), seen);
-            host.insert("kernel_log".to_owned(), kernel_log::told(&kernel_log));
+            host.insert("kernel_log".to_owned(), kernel_log::describe(&kernel_log));
             provenance
         },
         kernel_log: kernel_log.ok(),
-        spawner: Spawner::new(bench.environment()).map_err(|error| ExpectedError::Internal {
+        spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,
         calibration,
@@ -193,7 +193,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
     let code = tell(args, ui, &out, &judged.0, judged.1)?;
-    drop(bench);
+    drop(session);
     Ok(code)
 }
 
@@ -221,8 +221,8 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
         let end = run::run(setup, stopped, observer).await;
         signals.abort();
         end.map_err(|error| match error {
-            RunError::Tenant(error) if by_program => of_program(error),
-            error => expected(error, &out),
+            RunError::Tenant(error) if by_program => expected::from_user_victim(error),
+            error => expected::from_run(error, &out),
         })
     })
 }
@@ -254,17 +254,6 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
-}
-
-/// Turns logs into Parquet, scores, and writes the record down.
-fn conclude(out: &Path) -> Result<(RunRecord, Vec<String>), ExpectedError> {
-    let done = finish(out).map_err(|error| report::expected(out, error))?;
-    let (record, mut warnings) = judge(out).map_err(|error| ExpectedError::Internal {
-        what: format!("the record in {} cannot be scored: {error}", out.display()),
-    })?;
-    warnings.extend(done.warnings);
-    write_record_json(out, &record).map_err(|error| report::expected(out, error))?;
-    Ok((record, warnings))
 }
 
 /// Prints the matrix and decides the status.
@@ -304,7 +293,7 @@ fn tell(
             record: out.to_path_buf(),
         });
     }
-    verdict::of(record, &args.profile.mechanism, args.strict)
+    verdict::exit_code(record, &args.profile.mechanism, args.strict)
 }
 
 /// The folder of a run that was given none: one for each run, never an old one.
@@ -319,47 +308,6 @@ fn make_out(out: &Path) -> Result<(), ExpectedError> {
     let probe = out.join(".writable");
     std::fs::write(&probe, b"").map_err(|error| ExpectedError::from_write(out, error))?;
     std::fs::remove_file(&probe).map_err(|error| ExpectedError::from_write(out, error))
-}
-
-/// A tenant that failed where the victim is a program of the user's: as a rule it is that one.
-fn of_program(error: TenantError) -> ExpectedError {
-    match error {
-        TenantError::Refused { tenant, what, .. } if tenant == run::name_of(0) => {
-            ExpectedError::VictimProgram { problem: what }
-        }
-        error => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-    }
-}
-
-fn expected(error: RunError, out: &Path) -> ExpectedError {
-    match error {
-        RunError::Store(error) => report::expected(out, error),
-        RunError::Spawn(error) => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-        RunError::Tenant(error) => ExpectedError::NothingRan {
-            reason: error.to_string(),
-        },
-        RunError::Verification(what) => ExpectedError::NothingRan {
-            reason: format!("kernel verification failed: {what}"),
-        },
-        RunError::Clock(what) => ExpectedError::Internal { what },
-        RunError::Cores(error) => ExpectedError::Internal {
-            what: format!("placing threads on cores: {error}"),
-        },
-        RunError::DiskFull => ExpectedError::DiskFull {
-            path: out.to_path_buf(),
-        },
-        RunError::Interrupted => ExpectedError::Interrupted {
-            record: out.to_path_buf(),
-        },
-        RunError::Host(error) => cleanup::expected(error),
-        RunError::UnknownMechanism(name) => ExpectedError::Internal {
-            what: format!("mechanism {name} is planned and cannot be run"),
-        },
-    }
 }
 
 /// Tells the user how the run goes.

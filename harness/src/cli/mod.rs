@@ -4,36 +4,24 @@
 //! once it does something.
 
 pub mod advise;
-pub mod bench;
-mod calibration;
 mod catalogue_rows;
 pub mod cleanup;
-mod clocks;
 pub mod common;
-pub mod device;
 pub mod doctor;
 #[cfg(test)]
 mod doctor_tests;
-mod examine;
-pub mod host;
-pub mod judge;
-mod kernel_log;
 pub mod list;
 pub mod matrix;
-mod measured_faults;
 pub mod pack;
 pub mod panic_report;
 pub mod plan;
 mod predicting;
-mod rehearse;
 pub mod report;
 pub mod simulate;
 mod simulate_event;
 pub mod stand_in;
 pub mod tenant_entry;
-mod timer;
 pub mod ui;
-mod verdict;
 pub mod virtual_gpu;
 
 use std::ffi::OsString;

@@ -2,14 +2,19 @@
 //! the host. Runs nothing; with `--rehearse`, sets up and undoes what it would change.
 
 use gpubench_record::{Cell, ExitCode, Plan};
+use gpubench_virtual_gpu::session::TimeMode;
+use serde::Serialize;
 use serde_json::json;
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
-use super::{host, rehearse};
 use crate::catalogue::EXCLUSIVE;
 use crate::error::ExpectedError;
+use crate::judge::{
+    DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
+};
 use crate::plan::{self, notes};
+use crate::profile::Profile;
 use crate::profile::units::Span;
 
 /// Prints what would run: cells, order, duration, skips, changes to the host; runs nothing
@@ -41,11 +46,11 @@ pub struct Args {
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     if args.rehearse {
-        return rehearse::run(&args.device, &args.profile, profile, args.format, ui);
+        return run_rehearsal(args, &profile, ui);
     }
-    let facts = host::look_at(&args.device, &args.profile, &profile)?;
-    let capabilities = host::capabilities(&facts, &profile);
-    let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+    let options = args.profile.host_options();
+    let facts = host_facts::of_device(args.device.device.as_ref(), &options, &profile)?;
+    let plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
     let notes = notes(&plan, &profile);
     let text = match args.format {
         TextFormat::Json => render_json(&plan, &notes)?,
@@ -55,16 +60,49 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(ExitCode::Done)
 }
 
+fn run_rehearsal(args: &Args, profile: &Profile, ui: &Ui) -> Result<ExitCode, ExpectedError> {
+    let device = args.device.device.as_ref();
+    let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
+    let rehearsed = rehearse(&session, &args.profile.host_options(), profile)?;
+    ui.print(&match args.format {
+        TextFormat::Json => pretty_json(&rehearsed)?,
+        TextFormat::Table => rehearsal_table(&rehearsed),
+    })?;
+    let failed = |one: &Rehearsed| one.outcome == RehearsalOutcome::Failed;
+    Ok(if rehearsed.iter().any(failed) {
+        ExitCode::TrialFailed
+    } else {
+        ExitCode::Done
+    })
+}
+
+fn rehearsal_table(rehearsed: &[Rehearsed]) -> String {
+    let rows: Vec<[String; 3]> = rehearsed
+        .iter()
+        .map(|one| {
+            let outcome = match &one.reason {
+                Some(reason) => format!("{}: {reason}", one.outcome.as_str()),
+                None => one.outcome.as_str().to_owned(),
+            };
+            let remedy = one.remedy.clone().unwrap_or_else(|| "-".to_owned());
+            [one.variant.clone(), outcome, remedy]
+        })
+        .collect();
+    table(["mechanism", "rehearsal", "remedy"], &rows)
+}
+
 fn render_json(plan: &Plan, notes: &[String]) -> Result<String, ExpectedError> {
-    let document = json!({
+    pretty_json(&json!({
         "plan": plan,
         "device_time_ns": plan.device_time_ns(),
         "notes": notes,
-    });
-    let text =
-        serde_json::to_string_pretty(&document).map_err(|error| ExpectedError::Internal {
-            what: error.to_string(),
-        })?;
+    }))
+}
+
+fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| ExpectedError::Internal {
+        what: error.to_string(),
+    })?;
     Ok(text + "\n")
 }
 

@@ -11,11 +11,11 @@ use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
 use serde_json::json;
 
-use super::bench::virtual_error;
 use super::common::{TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
 use crate::device::VirtualGpu;
 use crate::error::ExpectedError;
+use crate::judge::expected;
 
 /// Runs programs on a GPU without hardware, and shows what there is
 #[derive(Debug, clap::Args)]
@@ -180,14 +180,14 @@ fn print_variables(flag: &MachineFlag, ui: &Ui) -> Result<ExitCode, ExpectedErro
         let value = value.to_string_lossy().replace('\'', r"'\''");
         text.push_str(&format!("export {}='{value}'\n", name.to_string_lossy()));
     }
-    let folder = gpu.keep().map_err(virtual_error)?;
+    let folder = gpu.keep().map_err(expected::from_virtual_gpu)?;
     text.push_str(&format!("# it stays until: rm -r '{}'\n", folder.display()));
     ui.print(&text)?;
     Ok(ExitCode::Done)
 }
 
 fn start(flag: &MachineFlag) -> Result<VirtualGpu, ExpectedError> {
-    VirtualGpu::start(&flag.machine, TimeMode::Wall, flag.seed).map_err(virtual_error)
+    VirtualGpu::start(&flag.machine, TimeMode::Wall, flag.seed).map_err(expected::from_virtual_gpu)
 }
 
 fn list(format: TextFormat, ui: &Ui) -> Result<ExitCode, ExpectedError> {

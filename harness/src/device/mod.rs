@@ -5,8 +5,10 @@ pub mod identity;
 pub mod lock;
 pub mod mig;
 pub mod nvml;
+pub mod selector;
 pub mod settings;
 pub mod virtual_gpu;
 
 pub use nvml::{Nvml, Reading};
+pub use selector::DeviceSelector;
 pub use virtual_gpu::VirtualGpu;

@@ -1,4 +1,4 @@
-//! A calibration from an earlier run, for a later one.
+//! The calibration of an earlier run, reused by a later one.
 
 use std::path::Path;
 

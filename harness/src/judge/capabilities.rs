@@ -1,108 +1,9 @@
-//! What the verbs need to know about this host before anything runs.
+//! What each mechanism of the catalogue can do on this host.
 
-use std::path::{Path, PathBuf};
-
-use gpubench_virtual_gpu::cgroup::TREE;
-use gpubench_virtual_gpu::machine::{self, Machine};
-use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
-
-use super::bench::{Bench, devices_error, look};
-use super::common::{DeviceFlag, ProfileFlags};
-use super::device::DeviceSelector;
 use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
-use crate::device::{Nvml, nvml};
-use crate::error::ExpectedError;
-use crate::mechanism::facts::hami_needs_wall_clock;
-use crate::mechanism::labels::Label;
-use crate::mechanism::{self, Asked, HostFacts, Said};
+use crate::mechanism::{self, Asked, HostFacts};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
-use crate::profile::{Profile, Wanted};
-
-/// What mechanisms need to know of the device that was asked for, found without taking its lock. A
-/// virtual one is started for it and goes again.
-///
-/// # Errors
-/// When no virtual GPU is asked for and NVML, which every driver brings, lists no device.
-pub fn look_at(
-    device: &DeviceFlag,
-    flags: &ProfileFlags,
-    profile: &Profile,
-) -> Result<HostFacts, ExpectedError> {
-    match &device.device {
-        Some(DeviceSelector::Virtual(_)) => {
-            let bench = Bench::open(device.device.as_ref(), profile.seed, TimeMode::Virtual)?;
-            Ok(of_bench(&bench, flags, profile))
-        }
-        other => {
-            // The library is asked rather than the kernel's nodes: it answers wherever a driver can
-            // be used, containers and virtual GPUs in the environment included.
-            nvml::devices().map_err(devices_error)?;
-            Ok(gather(&look(other.as_ref())?, flags, profile))
-        }
-    }
-}
-
-/// The same of a device that is held.
-#[must_use]
-pub fn of_bench(bench: &Bench, flags: &ProfileFlags, profile: &Profile) -> HostFacts {
-    gather(&bench.nvml(), flags, profile)
-}
-
-fn gather(nvml: &Nvml, flags: &ProfileFlags, profile: &Profile) -> HostFacts {
-    // A virtual GPU offers beside its state what a host would have installed.
-    let device = std::env::var_os(ENV).map(PathBuf::from);
-    let virtual_folders = device
-        .iter()
-        .filter_map(|device| Some(device.parent()?.to_path_buf()));
-    let said = Said {
-        hami_lib: flags.hami_lib.clone(),
-        program: profile.foreign.victim().map(|victim| victim.command),
-        allow_reconfigure: flags.allow_reconfigure,
-        may_change_settings: may_change_settings(device.as_deref()),
-        virtual_folders: virtual_folders.collect(),
-        control_groups: device.as_ref().map(|device| device.join(TREE)),
-    };
-    HostFacts::gather(nvml, &said)
-}
-
-/// Whether the driver lets this process change settings of the device: a real one asks for
-/// CAP_SYS_ADMIN (open-gpu-kernel-modules, `NV_IS_SUSER`), a virtual one says so itself.
-fn may_change_settings(virtual_device: Option<&Path>) -> bool {
-    /// Its number (linux/capability.h).
-    const CAP_SYS_ADMIN: u32 = 21;
-    if let Some(device) = virtual_device {
-        return Session::read(device).is_ok_and(|(session, _)| session.privileged);
-    }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    effective.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
-}
-
-/// The time of a virtual device, should that be asked for: the wall's, where a program of the
-/// user's or a library of his takes part, whose threads know no other.
-#[must_use]
-pub fn time_of(device: &DeviceFlag, flags: &ProfileFlags, profile: &Profile) -> TimeMode {
-    let wants_hami = match &profile.mechanisms {
-        Wanted::All => true,
-        Wanted::Names(names) => names.iter().any(|name| name == "hami"),
-    };
-    let brings_library = || {
-        let stands_in = match &device.device {
-            Some(DeviceSelector::Virtual(name)) => {
-                let machine = Machine::load(name.as_deref().unwrap_or(machine::DEFAULT));
-                machine.is_ok_and(|machine| machine.hami)
-            }
-            _ => false,
-        };
-        hami_needs_wall_clock(flags.hami_lib.as_deref(), stands_in)
-    };
-    if profile.foreign.victim().is_some() || wants_hami && brings_library() {
-        TimeMode::Wall
-    } else {
-        TimeMode::Virtual
-    }
-}
+use crate::profile::Profile;
 
 /// What each mechanism of the catalogue can do on a host.
 #[must_use]
@@ -117,13 +18,6 @@ pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
         mechanisms[at].unprotected = form;
     }
     Capabilities { mechanisms }
-}
-
-/// Circumstances that no mechanism decides and readers of figures must know, one line each.
-#[must_use]
-pub fn labels(facts: &HostFacts) -> Vec<String> {
-    let line = |label: &Label| format!("{}: {}", label.what, label.seen);
-    facts.labels.iter().map(line).collect()
 }
 
 fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
@@ -212,23 +106,9 @@ fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option
     Some(VariantRef::new(TIME_SLICING, by_default))
 }
 
-/// Hash over the PTX of every kernel, in the order of their catalogue.
-#[must_use]
-pub fn ptx_hash() -> String {
-    let mut hasher = blake3::Hasher::new();
-    for kernel in gpubench_kernels::CATALOGUE {
-        for part in [kernel.name, kernel.ptx] {
-            // Lengths keep a text from moving across the border of two kernels unseen.
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-    }
-    hasher.finalize().to_hex().to_string()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{capabilities, ptx_hash};
+    use super::capabilities;
     use crate::mechanism::HostFacts;
     use crate::plan::{Availability, Capabilities, Capability};
     use crate::profile::options::Slice;
@@ -340,11 +220,5 @@ mod tests {
             assert_ne!(one.availability, Availability::Available, "{name}");
         }
         Ok(())
-    }
-
-    #[test]
-    fn the_kernels_have_a_hash() {
-        assert_eq!(ptx_hash().len(), 64);
-        assert_eq!(ptx_hash(), ptx_hash());
     }
 }

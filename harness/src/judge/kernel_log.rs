@@ -1,31 +1,31 @@
-//! Where the kernel's log of this host is, which says whose an Xid was; and whether it can be read.
+//! The kernel log of this host, which names the process of each Xid, and whether it can be read.
 
 use std::path::PathBuf;
 
 use gpubench_virtual_gpu::kernel_log;
 use gpubench_virtual_gpu::session::ENV;
 
-use super::bench::Bench;
+use super::DeviceSession;
 use crate::run::KernelLog;
 
-/// The kernel gives it here, record by record.
+/// The device file of the kernel log.
 const OF_THE_KERNEL: &str = "/dev/kmsg";
 
-/// Opens it at its end; a virtual device has one of its own.
+/// Opens the kernel log at its end. A virtual device has a log of its own.
 ///
 /// # Errors
 /// Why it cannot be read, in one line.
-pub fn open(bench: &Bench) -> Result<KernelLog, String> {
+pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
     let device = std::env::var_os(ENV).map(PathBuf::from);
     let path = device.map_or_else(
         || PathBuf::from(OF_THE_KERNEL),
         |device| kernel_log::path(&device),
     );
-    KernelLog::open(&path, bench.nvml().seat())
+    KernelLog::open(&path, session.nvml().seat())
 }
 
-/// Whether it can be read, as records and `doctor` say it.
-pub fn told(opened: &Result<KernelLog, String>) -> String {
+/// Whether the log can be read, in the words of records and `doctor`.
+pub fn describe(opened: &Result<KernelLog, String>) -> String {
     match opened {
         Ok(log) if log.has_our_numbers() => "read, for whose an Xid is".to_owned(),
         Ok(_) => "read; its process numbers are those of another namespace".to_owned(),
@@ -35,14 +35,14 @@ pub fn told(opened: &Result<KernelLog, String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::describe;
     use crate::run::KernelLog;
 
     #[test]
-    fn a_log_that_cannot_be_read_is_told_with_what_is_lost_and_why() {
+    fn a_log_that_cannot_be_read_names_the_loss_and_the_reason() {
         let nowhere = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None);
         assert_eq!(
-            told(&nowhere),
+            describe(&nowhere),
             "not read, so Xids name no process and no MIG instance: /nowhere/kmsg: No such file or \
              directory (os error 2)"
         );

@@ -1,80 +1,103 @@
-//! `gpubench plan --rehearse`: sets every planned mechanism up on the host, as the main job would,
-//! and undoes it again. Nothing is measured. What the driver refuses is known before a night's run.
+//! A rehearsal: sets every planned mechanism up on the host, as the matrix does, and undoes it.
+//! Nothing is measured; a refusal of the driver shows before a long run.
 
 use std::sync::Arc;
 
-use gpubench_record::ExitCode;
-use gpubench_virtual_gpu::session::TimeMode;
-use serde_json::json;
+use serde::Serialize;
 
-use super::bench::Bench;
-use super::common::{DeviceFlag, ProfileFlags, TextFormat};
-use super::ui::{Ui, table};
-use super::{cleanup, host};
+use super::{DeviceSession, HostOptions, capabilities, expected, host_facts, journal, ptx_hash};
 use crate::error::ExpectedError;
 use crate::mechanism::host::{Guard, HostError, RealHost};
 use crate::mechanism::{self, Asked};
 use crate::plan;
 use crate::profile::Profile;
 
-/// What came of one mechanism.
-struct Rehearsed {
-    variant: String,
-    outcome: &'static str,
-    reason: Option<String>,
-    remedy: Option<String>,
+/// How the rehearsal of one mechanism ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum RehearsalOutcome {
+    /// The mechanism changes nothing on the host.
+    #[serde(rename = "nothing to set up")]
+    NothingToSetUp,
+    /// It was set up and undone.
+    #[serde(rename = "set up and undone")]
+    SetUpAndUndone,
+    /// It cannot run here.
+    #[serde(rename = "waived")]
+    Waived,
+    /// It was refused without a remedy.
+    #[serde(rename = "failed")]
+    Failed,
 }
 
-/// Rehearses and tells.
+impl RehearsalOutcome {
+    /// The outcome in words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NothingToSetUp => "nothing to set up",
+            Self::SetUpAndUndone => "set up and undone",
+            Self::Waived => "waived",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The rehearsal of one mechanism.
+#[derive(Debug, Clone, Serialize)]
+pub struct Rehearsed {
+    /// The variant.
+    pub variant: String,
+    /// How it ended.
+    pub outcome: RehearsalOutcome,
+    /// Why it was not set up.
+    pub reason: Option<String>,
+    /// What the user can do about it.
+    pub remedy: Option<String>,
+}
+
+/// Rehearses every mechanism of the profile's plan; skipped ones are listed with their reason.
 ///
 /// # Errors
-/// When no mechanism can run, the host is not as it was found, or the output cannot be written.
-pub(super) fn run(
-    device: &DeviceFlag,
-    flags: &ProfileFlags,
-    profile: Profile,
-    format: TextFormat,
-    ui: &Ui,
-) -> Result<ExitCode, ExpectedError> {
-    let bench = Bench::open(device.device.as_ref(), profile.seed, TimeMode::Virtual)?;
-    let journal = cleanup::journal_of(&bench)?;
-    let facts = host::of_bench(&bench, flags, &profile);
-    let capabilities = host::capabilities(&facts, &profile);
-    let plan = plan::plan(&profile, &capabilities, &host::ptx_hash())?;
+/// When no mechanism can run, or the host is not restored.
+pub fn rehearse(
+    session: &DeviceSession,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<Vec<Rehearsed>, ExpectedError> {
+    let journal = journal::journal_of(session)?;
+    let facts = host_facts::of_session(session, options, profile);
+    let capabilities = capabilities(&facts, profile);
+    let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
     let asked = Asked {
-        profile: &profile,
+        profile,
         facts: &facts,
     };
-    let mut guard = Guard::new(Arc::new(RealHost::new(bench.nvml())), journal);
-    let mut told = Vec::new();
+    let mut guard = Guard::new(Arc::new(RealHost::new(session.nvml())), journal);
+    let mut rehearsed = Vec::new();
     for planned in &plan.mechanisms {
-        told.push(one(&asked, &planned.name, &planned.variant, &mut guard)?);
+        rehearsed.push(rehearse_one(
+            &asked,
+            &planned.name,
+            &planned.variant,
+            &mut guard,
+        )?);
     }
-    told.extend(plan.skips.iter().map(|skip| Rehearsed {
+    rehearsed.extend(plan.skips.iter().map(|skip| Rehearsed {
         variant: skip.mechanism.clone(),
-        outcome: "waived",
+        outcome: RehearsalOutcome::Waived,
         reason: Some(skip.reason.clone()),
         remedy: skip.remedy.clone(),
     }));
-    ui.print(&match format {
-        TextFormat::Json => as_json(&told)?,
-        TextFormat::Table => as_text(&told),
-    })?;
-    let failed = told.iter().any(|one| one.outcome == "failed");
-    Ok(if failed {
-        ExitCode::TrialFailed
-    } else {
-        ExitCode::Done
-    })
+    Ok(rehearsed)
 }
 
-fn one(
+fn rehearse_one(
     asked: &Asked<'_>,
     name: &str,
     variant: &str,
     guard: &mut Guard,
 ) -> Result<Rehearsed, ExpectedError> {
-    let told = |outcome, reason, remedy: Option<&str>| Rehearsed {
+    let rehearsed = |outcome, reason, remedy: Option<&str>| Rehearsed {
         variant: variant.to_owned(),
         outcome,
         reason,
@@ -85,50 +108,19 @@ fn one(
         return Err(ExpectedError::Internal { what });
     };
     if mechanism.stage(asked).is_none() {
-        return Ok(told("nothing to set up", None, None));
+        return Ok(rehearsed(RehearsalOutcome::NothingToSetUp, None, None));
     }
     let entered = mechanism.enter(asked, guard);
-    guard.restore().map_err(cleanup::expected)?;
+    guard.restore().map_err(expected::from_host)?;
     Ok(match entered {
-        Ok(_) => told("set up and undone", None, None),
+        Ok(_) => rehearsed(RehearsalOutcome::SetUpAndUndone, None, None),
         Err(HostError::Refused(refused)) => {
             let outcome = match refused.remedy {
-                Some(_) => "waived",
-                None => "failed",
+                Some(_) => RehearsalOutcome::Waived,
+                None => RehearsalOutcome::Failed,
             };
-            told(outcome, Some(refused.to_string()), refused.remedy)
+            rehearsed(outcome, Some(refused.to_string()), refused.remedy)
         }
-        Err(error) => return Err(cleanup::expected(error)),
+        Err(error) => return Err(expected::from_host(error)),
     })
-}
-
-fn as_json(told: &[Rehearsed]) -> Result<String, ExpectedError> {
-    let rows: Vec<_> = told
-        .iter()
-        .map(|one| {
-            json!({
-                "variant": one.variant, "outcome": one.outcome,
-                "reason": one.reason, "remedy": one.remedy,
-            })
-        })
-        .collect();
-    let text = serde_json::to_string_pretty(&rows).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
-    Ok(text + "\n")
-}
-
-fn as_text(told: &[Rehearsed]) -> String {
-    let rows: Vec<[String; 3]> = told
-        .iter()
-        .map(|one| {
-            let what = match &one.reason {
-                Some(reason) => format!("{}: {reason}", one.outcome),
-                None => one.outcome.to_owned(),
-            };
-            let remedy = one.remedy.clone().unwrap_or_else(|| "-".to_owned());
-            [one.variant.clone(), what, remedy]
-        })
-        .collect();
-    table(["mechanism", "rehearsal", "remedy"], &rows)
 }

@@ -1,21 +1,23 @@
-//! How a matrix ends: the status that its record and what was asked for come to.
+//! The exit code of a matrix, from its record and its command line.
 //!
-//! A mechanism that was set up and whose proof does not hold, or that could not be set up, failed:
-//! 4, as a cell that failed. One that cannot run here is waived. Where that leaves nothing but the
-//! reference the run ends with 3, whoever asked; where something else was measured, one that
-//! `--mechanism` names ends it with 3 too, because it was wanted and is not there, and one that
-//! `all` or a profile brought ends it with 0, because either is for every host.
+//! - 4: a mechanism could not be set up, or its proof does not hold; likewise a failed cell.
+//! - 3: every mechanism but the reference is waived, or `--mechanism` names a waived one.
+//! - 0: a mechanism that `all` or the profile selected is waived: both are written for every host.
 
 use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RunRecord};
 
 use crate::catalogue::EXCLUSIVE;
 use crate::error::ExpectedError;
 
-/// The status of a finished run. `named` are the mechanisms of `--mechanism`.
+/// The exit code of a finished run. `named` are the mechanisms of `--mechanism`.
 ///
 /// # Errors
-/// For every status but those of a run that was done, or is inconclusive and must not be.
-pub fn of(record: &RunRecord, named: &[String], strict: bool) -> Result<ExitCode, ExpectedError> {
+/// For every exit code but done and inconclusive.
+pub fn exit_code(
+    record: &RunRecord,
+    named: &[String],
+    strict: bool,
+) -> Result<ExitCode, ExpectedError> {
     if let Some(reason) = &record.fault_trials_stopped {
         return Err(ExpectedError::FaultTrialsStopped {
             reason: reason.clone(),
@@ -40,7 +42,7 @@ pub fn of(record: &RunRecord, named: &[String], strict: bool) -> Result<ExitCode
     if strict && rows.any(|row| inconclusive(row.outcome.outcome)) {
         return Ok(ExitCode::Inconclusive);
     }
-    there(&record.mechanisms, named).map(|()| ExitCode::Done)
+    could_run(&record.mechanisms, named).map(|()| ExitCode::Done)
 }
 
 /// Whether every mechanism that ran was in force.
@@ -55,27 +57,27 @@ fn in_force(mechanisms: &[MechanismRow]) -> Result<(), ExpectedError> {
     }
 }
 
-/// Whether what was asked for was there to be measured.
-fn there(mechanisms: &[MechanismRow], named: &[String]) -> Result<(), ExpectedError> {
+/// Whether the wanted mechanisms could run.
+fn could_run(mechanisms: &[MechanismRow], named: &[String]) -> Result<(), ExpectedError> {
     let waived = |row: &&MechanismRow| row.outcome.outcome == OutcomeKind::Waived;
-    let told = |rows: &[&MechanismRow]| {
+    let reasons = |rows: &[&MechanismRow]| {
         let one = |row: &&MechanismRow| {
             let reason = row
                 .outcome
                 .reason
                 .as_deref()
-                .unwrap_or("no reason was told");
+                .unwrap_or("no reason is recorded");
             format!("{}: {reason}", row.variant)
         };
         rows.iter().map(one).collect::<Vec<String>>().join("; ")
     };
-    let contestants: Vec<&MechanismRow> = mechanisms
+    let under_test: Vec<&MechanismRow> = mechanisms
         .iter()
         .filter(|row| row.name != EXCLUSIVE)
         .collect();
-    if !contestants.is_empty() && contestants.iter().all(waived) {
+    if !under_test.is_empty() && under_test.iter().all(waived) {
         return Err(ExpectedError::NothingRan {
-            reason: told(&contestants),
+            reason: reasons(&under_test),
         });
     }
     let missing: Vec<&MechanismRow> = mechanisms
@@ -86,13 +88,13 @@ fn there(mechanisms: &[MechanismRow], named: &[String]) -> Result<(), ExpectedEr
         return Ok(());
     }
     Err(ExpectedError::NamedAndWaived {
-        mechanisms: told(&missing),
+        mechanisms: reasons(&missing),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{in_force, there};
+    use super::{could_run, in_force};
     use gpubench_record::{MechanismRow, Outcome};
 
     fn row(name: &str, outcome: Outcome) -> MechanismRow {
@@ -105,17 +107,17 @@ mod tests {
         }
     }
 
-    /// The status that rows come to, with these mechanisms named on the command line.
+    /// The exit code of these rows, with these mechanisms named on the command line.
     fn status(rows: &[MechanismRow], named: &[&str]) -> (u8, String) {
         let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
-        match in_force(rows).and_then(|()| there(rows, &named)) {
+        match in_force(rows).and_then(|()| could_run(rows, &named)) {
             Ok(()) => (0, String::new()),
             Err(error) => (error.exit_code().code(), error.to_string()),
         }
     }
 
     #[test]
-    fn what_failed_what_nobody_has_and_what_was_named_and_is_not_there_end_a_run() {
+    fn failed_and_waived_mechanisms_decide_the_exit_code() {
         let (exclusive, mps) = (
             row("exclusive", Outcome::measured()),
             row("mps", Outcome::measured()),
@@ -123,7 +125,7 @@ mod tests {
         let no_mig = row("mig", Outcome::waived("the device has no MIG"));
         let no_mps = row("mps", Outcome::waived("it takes no more clients"));
         let off = row("mps", Outcome::failed("not in force: no client"));
-        for (rows, named, code, said) in [
+        for (rows, named, code, part) in [
             (vec![&exclusive], vec!["exclusive"], 0, ""),
             (vec![&exclusive, &mps], vec![], 0, ""),
             (vec![&exclusive, &mps, &no_mig], vec![], 0, ""),
@@ -152,7 +154,7 @@ mod tests {
             let rows: Vec<MechanismRow> = rows.into_iter().cloned().collect();
             let (found, text) = status(&rows, &named);
             assert_eq!(found, code, "{rows:?} {named:?}: {text}");
-            assert!(text.contains(said), "{text}");
+            assert!(text.contains(part), "{text}");
         }
     }
 }

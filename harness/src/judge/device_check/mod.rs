@@ -1,6 +1,8 @@
 //! What a tenant of its own finds out for `doctor`: facts from inside a context, checks of the
 //! kernels, rates to hold against the device's peak, and how far equal measurements differ.
 
+mod clocks;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +12,7 @@ use gpubench_record::wire::Participants;
 use gpubench_record::{DeviceIdentity, FromTenant, LoadSpec, TelemetryRow, ToTenant, WorkloadSpec};
 use gpubench_workloads::log::read_log;
 
-use super::bench::Bench;
-use super::clocks::Clocks;
+use super::DeviceSession;
 use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
@@ -19,6 +20,7 @@ use crate::profile::Profile;
 use crate::run::sampler::{Sampled, Sampler, Times};
 use crate::run::{RunClock, participants_of};
 use crate::tenant::{Spawner, Tenant};
+pub use clocks::Clocks;
 
 /// Longest wait for a tenant's answer.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -77,13 +79,17 @@ pub struct Spread {
 ///
 /// # Errors
 /// When no tenant can be started or open the device.
-pub fn examine(bench: &Bench, profile: &Profile, verify: bool) -> Result<Examined, ExpectedError> {
+pub fn examine(
+    session: &DeviceSession,
+    profile: &Profile,
+    verify: bool,
+) -> Result<Examined, ExpectedError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| internal(&format!("event loop: {error}")))?;
     runtime.block_on(async {
-        let spawner = Spawner::new(bench.environment()).map_err(|e| internal(&e))?;
+        let spawner = Spawner::new(session.environment()).map_err(|e| internal(&e))?;
         let participants = participants_of(0);
         let none = BTreeMap::new();
         let tenant = spawner
@@ -93,9 +99,9 @@ pub fn examine(bench: &Bench, profile: &Profile, verify: bool) -> Result<Examine
         let mut probe = Probe {
             tenant,
             participants,
-            clock: bench.clock(),
+            clock: session.clock(),
         };
-        let found = look(&mut probe, bench, profile, verify).await;
+        let found = look(&mut probe, session, profile, verify).await;
         probe.tenant.stop().await;
         found
     })
@@ -103,11 +109,11 @@ pub fn examine(bench: &Bench, profile: &Profile, verify: bool) -> Result<Examine
 
 async fn look(
     probe: &mut Probe,
-    bench: &Bench,
+    session: &DeviceSession,
     profile: &Profile,
     verify: bool,
 ) -> Result<Examined, ExpectedError> {
-    let mut identity = bench.identity().clone();
+    let mut identity = session.identity().clone();
     let open = ToTenant::Open {
         ordinal: 0,
         // As the victims of a run wait.
@@ -129,8 +135,8 @@ async fn look(
             verified.extend(results);
         }
     }
-    let achieved = achieved(probe, &bench.nvml(), profile.service.ns).await;
-    let clocks = clocks(probe, &bench.nvml(), profile.service.ns).await;
+    let achieved = achieved(probe, &session.nvml(), profile.service.ns).await;
+    let clocks = clocks(probe, &session.nvml(), profile.service.ns).await;
     let spread = spread(probe, profile).await;
     probe.ask(&ToTenant::Close).await.map_err(|e| nothing(&e))?;
     Ok(Examined {

@@ -1,0 +1,165 @@
+//! One cell of a run: its end as the events tell it and its samples, through the gates.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::{
+    CalibrationEntry, Cell, CellResult, MechanismRow, Outcome, OutcomeKind, Plan, Proof, RunEvent,
+    RunRecord, SampleRow, TenantResult,
+};
+use gpubench_reports::store::{Record, StoreError};
+
+use super::record::JudgeError;
+use crate::gate::{self, ClockKind, Host, Observed};
+
+/// How one cell ended, from its event.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    tenants: Vec<TenantResult>,
+    failure: Option<String>,
+    foreign: Option<Vec<u32>>,
+    throttle_reasons: Option<u64>,
+    xids: Option<Vec<u32>>,
+    cpu_steal_ratio: Option<f64>,
+}
+
+/// The end of each cell, by the id of the cell.
+pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
+    let mut out = BTreeMap::new();
+    for event in events {
+        if let RunEvent::CellEnded {
+            id,
+            tenants,
+            failure,
+            foreign_processes,
+            throttle_reasons,
+            xids,
+            cpu_steal_ratio,
+            ..
+        } = event
+        {
+            let ended = Ended {
+                tenants: tenants.clone(),
+                failure: failure.clone(),
+                foreign: foreign_processes.clone(),
+                throttle_reasons: *throttle_reasons,
+                xids: xids.clone(),
+                cpu_steal_ratio: *cpu_steal_ratio,
+            };
+            out.insert(id.clone(), ended);
+        }
+    }
+    out
+}
+
+/// Takes one cell through the gates.
+pub(super) fn judged(
+    record: &Record,
+    run: &RunRecord,
+    cell: &Cell,
+    end: &Ended,
+    proofs: &BTreeMap<String, Vec<Proof>>,
+) -> Result<CellResult, JudgeError> {
+    if end.tenants.len() != cell.tenants.len() {
+        // It never started: a tenant did not get ready.
+        let reason = end
+            .failure
+            .clone()
+            .unwrap_or_else(|| "it never started".to_owned());
+        return Ok(not_started(run, cell, end, reason));
+    }
+    let mut rows: Vec<Vec<SampleRow>> = Vec::new();
+    for tenant in &end.tenants {
+        rows.push(match record.samples(&cell.id, &tenant.tenant) {
+            Ok(rows) => rows,
+            // A tenant that died before its log was made has none; its death says why.
+            Err(StoreError::NoSamples { .. }) if tenant.death.is_some() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        });
+    }
+    let tenants: Vec<gate::Tenant<'_>> = end
+        .tenants
+        .iter()
+        .zip(&rows)
+        .map(|(tenant, rows)| gate::Tenant {
+            name: &tenant.tenant,
+            role: tenant.role,
+            workload: tenant.workload.as_deref(),
+            rows,
+            schedule_hash: tenant.schedule_hash.as_deref(),
+            death: tenant.death.as_deref(),
+            unlogged: tenant.unlogged,
+            overloaded: tenant.overloaded,
+            sched: tenant.sched.as_deref(),
+        })
+        .collect();
+    let entry = |name: &String| run.calibration.entries.get(name);
+    // A program of the user's may have followed no schedule, and was then offered nothing.
+    let has_schedule = end
+        .tenants
+        .iter()
+        .any(|tenant| tenant.schedule_hash.is_some());
+    let none = Vec::new();
+    let host = Host {
+        foreign_pids: end.foreign.as_deref(),
+        throttle_reasons: end.throttle_reasons,
+        xids: end.xids.as_deref(),
+        steal: end.cpu_steal_ratio,
+        proofs: proofs.get(&cell.variant).unwrap_or(&none),
+    };
+    let clock = if run.provenance.clock == "virtual" {
+        ClockKind::Virtual
+    } else {
+        ClockKind::Wall
+    };
+    Ok(gate::judge(&Observed {
+        cell,
+        durations: &run.plan.durations_of(cell),
+        thresholds: &run.plan.thresholds,
+        clock,
+        tenants: &tenants,
+        offered_per_s: entry(&cell.victim)
+            .filter(|_| has_schedule)
+            .map(|entry| offered_per_s(&run.plan, entry)),
+        bursts: run.plan.bursts,
+        slo_ns: run.plan.slo_ns,
+        aggressor_peak_per_s: cell
+            .aggressor
+            .as_ref()
+            .and_then(entry)
+            .map(|entry| entry.native_rate_per_s),
+        failure: end.failure.as_deref(),
+        host,
+    })?)
+}
+
+/// Rate of a victim's arrival schedule.
+fn offered_per_s(plan: &Plan, entry: &CalibrationEntry) -> f64 {
+    entry.native_rate_per_s * plan.load
+}
+
+fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> CellResult {
+    let waived = |row: &&MechanismRow| {
+        row.variant == cell.variant && row.outcome.outcome == OutcomeKind::Waived
+    };
+    // A mechanism that cannot run here has no failed cells.
+    let outcome = match run.mechanisms.iter().find(waived) {
+        Some(row) => row.outcome.clone(),
+        None => Outcome::failed(reason),
+    };
+    CellResult {
+        id: cell.id.clone(),
+        block: cell.block,
+        group: cell.group.clone(),
+        mechanism: cell.mechanism.clone(),
+        variant: cell.variant.clone(),
+        victim: cell.victim.clone(),
+        condition: cell.condition,
+        aggressor: cell.aggressor.clone(),
+        dose: cell.dose,
+        rates: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        outcome,
+        gates: Vec::new(),
+        tenants: end.tenants.clone(),
+    }
+}

@@ -1,0 +1,118 @@
+//! The facts of this host that decide what can run on it, gathered before anything is planned.
+
+use std::path::{Path, PathBuf};
+
+use gpubench_virtual_gpu::cgroup::TREE;
+use gpubench_virtual_gpu::machine::{self, Machine};
+use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+
+use super::device_session::{DeviceSession, find};
+use super::expected;
+use crate::device::{DeviceSelector, Nvml, nvml};
+use crate::error::ExpectedError;
+use crate::mechanism::facts::hami_needs_wall_clock;
+use crate::mechanism::labels::Label;
+use crate::mechanism::{HostFacts, Said};
+use crate::profile::{Profile, Wanted};
+
+/// What the command line says about the host.
+#[derive(Debug, Clone, Default)]
+pub struct HostOptions {
+    /// `--hami-lib`.
+    pub hami_lib: Option<PathBuf>,
+    /// `--allow-reconfigure`.
+    pub allow_reconfigure: bool,
+}
+
+/// The facts of a device that no run holds, without taking its lock. A virtual GPU is started for
+/// this and removed again.
+///
+/// # Errors
+/// When the device is real and NVML lists none.
+pub fn of_device(
+    device: Option<&DeviceSelector>,
+    options: &HostOptions,
+    profile: &Profile,
+) -> Result<HostFacts, ExpectedError> {
+    if device.is_some_and(DeviceSelector::is_virtual) {
+        let session = DeviceSession::open(device, profile.seed, TimeMode::Virtual)?;
+        return Ok(of_session(&session, options, profile));
+    }
+    // NVML is queried and not the device nodes: it answers wherever a driver can be used,
+    // containers and a virtual GPU in the environment included.
+    nvml::devices().map_err(expected::no_devices)?;
+    Ok(gather(&find(device)?, options, profile))
+}
+
+/// The facts of a device that this process holds.
+#[must_use]
+pub fn of_session(session: &DeviceSession, options: &HostOptions, profile: &Profile) -> HostFacts {
+    gather(&session.nvml(), options, profile)
+}
+
+fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
+    // A virtual GPU offers beside its state what a host would have installed.
+    let device = std::env::var_os(ENV).map(PathBuf::from);
+    let virtual_folders = device
+        .iter()
+        .filter_map(|device| Some(device.parent()?.to_path_buf()));
+    let said = Said {
+        hami_lib: options.hami_lib.clone(),
+        program: profile.foreign.victim().map(|victim| victim.command),
+        allow_reconfigure: options.allow_reconfigure,
+        may_change_settings: may_change_settings(device.as_deref()),
+        virtual_folders: virtual_folders.collect(),
+        control_groups: device.as_ref().map(|device| device.join(TREE)),
+    };
+    HostFacts::gather(nvml, &said)
+}
+
+/// Whether the driver lets this process change device settings: a real driver requires
+/// CAP_SYS_ADMIN (open-gpu-kernel-modules, `NV_IS_SUSER`), a virtual GPU has a flag for it.
+fn may_change_settings(virtual_device: Option<&Path>) -> bool {
+    /// Its number (linux/capability.h).
+    const CAP_SYS_ADMIN: u32 = 21;
+    if let Some(device) = virtual_device {
+        return Session::read(device).is_ok_and(|(session, _)| session.privileged);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    effective.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
+}
+
+/// The clock of a virtual device: wall time where the user's program or the user's HAMi library
+/// takes part, because their threads know no other clock.
+#[must_use]
+pub fn time_mode(
+    device: Option<&DeviceSelector>,
+    options: &HostOptions,
+    profile: &Profile,
+) -> TimeMode {
+    let wants_hami = match &profile.mechanisms {
+        Wanted::All => true,
+        Wanted::Names(names) => names.iter().any(|name| name == "hami"),
+    };
+    let brings_library = || {
+        let stands_in = match device {
+            Some(DeviceSelector::Virtual(name)) => {
+                let machine = Machine::load(name.as_deref().unwrap_or(machine::DEFAULT));
+                machine.is_ok_and(|machine| machine.hami)
+            }
+            _ => false,
+        };
+        hami_needs_wall_clock(options.hami_lib.as_deref(), stands_in)
+    };
+    if profile.foreign.victim().is_some() || wants_hami && brings_library() {
+        TimeMode::Wall
+    } else {
+        TimeMode::Virtual
+    }
+}
+
+/// Circumstances of the host that readers of the figures must know, one line each.
+#[must_use]
+pub fn labels(facts: &HostFacts) -> Vec<String> {
+    let line = |label: &Label| format!("{}: {}", label.what, label.seen);
+    facts.labels.iter().map(line).collect()
+}

@@ -1,0 +1,35 @@
+//! The outcome of each mechanism of a run.
+
+use gpubench_record::{MechanismRow, Outcome, OutcomeKind, Skip};
+
+/// Sets the outcome of every mechanism. A mechanism with a proof that does not hold was not in
+/// force, whatever its cells say, and failed. A skipped mechanism gets a row with its reason.
+pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
+    for row in mechanisms.iter_mut() {
+        let broken = row.proof.iter().find(|proof| !proof.holds);
+        if let Some(proof) = broken
+            && row.outcome.outcome == OutcomeKind::Measured
+        {
+            row.outcome = Outcome::failed(format!("not in force: {}", proof.evidence));
+        }
+    }
+    for skip in skips.iter().filter(|skip| skip.axis.is_none()) {
+        let known = mechanisms
+            .iter()
+            .any(|row| row.variant == skip.mechanism || row.name == skip.mechanism);
+        if !known {
+            mechanisms.push(MechanismRow {
+                name: skip
+                    .mechanism
+                    .split('[')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+                variant: skip.mechanism.clone(),
+                outcome: Outcome::waived(skip.reason.clone()),
+                remedy: skip.remedy.clone(),
+                proof: Vec::new(),
+            });
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The provenance of a run: this program, this host, this clock.
+
+use std::collections::BTreeMap;
+
+use gpubench_record::Provenance;
+
+use super::timer;
+use crate::run::{RunClock, rfc3339_now};
+
+/// The provenance of a run that begins now. On the wall clock it includes the timer floor of the
+/// host, which takes a few seconds to measure.
+#[must_use]
+pub fn provenance(clock: &RunClock) -> Provenance {
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    let mut host = BTreeMap::new();
+    let mut put = |name: &str, value: Option<String>| {
+        host.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    put("kernel", read("/proc/sys/kernel/osrelease"));
+    put("hostname", read("/proc/sys/kernel/hostname"));
+    let cpu = read("/proc/cpuinfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        line.split_once(": ").map(|(_, model)| model.to_owned())
+    });
+    put("cpu", cpu);
+    let cores = std::thread::available_parallelism()
+        .ok()
+        .map(|n| n.to_string());
+    put("cores", cores);
+    put(
+        "governor",
+        read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    );
+    put("cgroup_cpu_max", read("/sys/fs/cgroup/cpu.max"));
+    let mut timer_floor_ns = BTreeMap::new();
+    if !clock.is_virtual() {
+        let (floor_ns, class) = timer::floor();
+        timer_floor_ns = floor_ns;
+        put("timer_self_test", Some(class));
+    }
+    Provenance {
+        gpubench: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: rfc3339_now(),
+        ended_at: None,
+        command: std::env::args().collect(),
+        host,
+        clock: clock.name().to_owned(),
+        timer_floor_ns,
+    }
+}
