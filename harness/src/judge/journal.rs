@@ -17,7 +17,8 @@ pub fn journal_of(session: &DeviceSession) -> Result<JournalPlace, ExpectedError
     let gpu = session.identity().uuid.clone();
     let dir = match state_dir() {
         Ok(dir) => dir,
-        // Without a home there is no journal, so nothing is left to undo; a change is refused later.
+        // Without a home there is no journal, so nothing is left to undo. A change is refused
+        // later.
         Err(JournalError::NoPlace) => PathBuf::new(),
         Err(error) => return Err(expected::from_journal(error)),
     };
