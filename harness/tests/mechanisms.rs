@@ -111,7 +111,7 @@ fn memory_limits_and_a_guarded_server_are_proved_and_leave_nothing() -> TestResu
     for name in ["mps", "mps-memory"] {
         let refused = of(name, "refused with 46")?;
         assert!(
-            refused.contains("bystander was refused with 46"),
+            refused.contains("outsider was refused with 46"),
             "{refused}"
         );
         assert_eq!(

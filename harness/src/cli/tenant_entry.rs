@@ -11,13 +11,13 @@ use gpubench_record::ExitCode;
 use gpubench_record::foreign::{ForeignVictim, Reports};
 use gpubench_workloads::foreign::family;
 
-use crate::tenant::{FOREIGN_ARG, TENANT_ARG};
+use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
 /// Serves the coordinator until it says goodbye; `None` if this process is no tenant.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     let verb = argv.get(1)?;
-    if verb == FOREIGN_ARG {
+    if verb == USER_VICTIM_ARG {
         return Some(foreign(&argv[2..]));
     }
     if verb != TENANT_ARG {

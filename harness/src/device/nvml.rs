@@ -202,7 +202,7 @@ impl Nvml {
 
     /// Domain, bus and device number of its place on PCI; absent where NVML does not tell.
     #[must_use]
-    pub fn seat(&self) -> Option<(u32, u32, u32)> {
+    pub fn pci_address(&self) -> Option<(u32, u32, u32)> {
         let pci = self.device().ok()?.pci_info().ok()?;
         Some((pci.domain, pci.bus, pci.device))
     }

@@ -21,7 +21,7 @@ pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
         || PathBuf::from(OF_THE_KERNEL),
         |device| kernel_log::path(&device),
     );
-    KernelLog::open(&path, session.nvml().seat())
+    KernelLog::open(&path, session.nvml().pci_address())
 }
 
 /// Whether the log can be read, in the words of records and `doctor`.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::wire::WAIVED;
 use gpubench_record::{Calibration, FromTenant, Role, ToTenant};
 
-use super::crew::Crew;
+use super::tenant_set::TenantSet;
 use super::{Run, RunError, peaks};
 use crate::tenant::TenantError;
 use one::{LIMIT, patiently};
@@ -17,7 +17,7 @@ use one::{LIMIT, patiently};
 /// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
 pub async fn calibrate(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     share: f64,
 ) -> Result<Calibration, RunError> {
     let cells = &run.setup.plan.cells;
@@ -35,21 +35,21 @@ pub async fn calibrate(
         .collect();
     let mut entries = BTreeMap::new();
     let (mut peaks, mut waived) = (BTreeMap::new(), BTreeMap::new());
-    for (place, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
+    for (slot, names, share) in [(0, victims, share), (1, aggressors, 1.0)] {
         if names.is_empty() {
             continue;
         }
-        crew.open_only(run, place).await?;
+        tenants.open_only(run, slot).await?;
         // What a program of the user's computes is its own affair.
-        if place != 0 || run.setup.plan.foreign.is_none() {
-            waived.extend(verify(run, crew, place, &names).await?);
+        if slot != 0 || run.setup.plan.foreign.is_none() {
+            waived.extend(verify(run, tenants, slot, &names).await?);
         }
         let mut found = BTreeMap::new();
         for name in &names {
             if waived.contains_key(name) {
                 continue;
             }
-            match patiently(run, crew, place, name, share).await {
+            match patiently(run, tenants, slot, name, share).await {
                 Ok(entry) => {
                     found.insert(name.clone(), entry);
                 }
@@ -59,8 +59,8 @@ pub async fn calibrate(
                 }
             }
         }
-        if place != 0 {
-            peaks = peaks::measure(run, crew, place, &found).await?;
+        if slot != 0 {
+            peaks = peaks::measure(run, tenants, slot, &found).await?;
         }
         entries.extend(found);
     }
@@ -73,15 +73,15 @@ pub async fn calibrate(
 /// Has results checked; what comes back are the workloads that this device cannot run, and why.
 async fn verify(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     names: &BTreeSet<String>,
 ) -> Result<BTreeMap<String, String>, RunError> {
     let message = ToTenant::Verify {
         workloads: names.iter().cloned().collect(),
     };
-    match crew
-        .ask(run, place, &message, "verifying its kernels", LIMIT)
+    match tenants
+        .ask(run, slot, &message, "verifying its kernels", LIMIT)
         .await?
     {
         FromTenant::Verified { results } => {
@@ -103,7 +103,7 @@ async fn verify(
                 Err(RunError::Verification(wrong.join("; ")))
             }
         }
-        other => Err(crew.unexpected(place, &other)),
+        other => Err(tenants.unexpected(slot, &other)),
     }
 }
 

@@ -11,11 +11,11 @@ use gpubench_workloads::log::NO_SPACE;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::crew::Crew;
-use super::look::Serving;
-use super::on_device::OnDevice;
+use super::device_processes::DeviceProcesses;
+use super::observe::Serving;
 use super::sampler::{Sampled, Sampler, Times};
-use super::{Run, RunError, look};
+use super::tenant_set::TenantSet;
+use super::{Run, RunError, observe};
 use crate::mechanism::{self, Seen};
 use crate::tenant::TenantError;
 
@@ -34,7 +34,7 @@ const OUTSTANDING_MAX: u32 = 10_000;
 /// Runs one cell. A failure of the cell is its result; only what ends the run is an error.
 pub async fn run(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     calibration: &Calibration,
     cell: &Cell,
 ) -> Result<Option<String>, RunError> {
@@ -49,7 +49,7 @@ pub async fn run(
         id: cell.id.clone(),
     })?;
     let mut results = Vec::new();
-    let ready = match prepare(run, crew, calibration, cell, &mut results).await {
+    let ready = match prepare(run, tenants, calibration, cell, &mut results).await {
         Ok(()) => None,
         // A full disk is full for every later cell too.
         Err(RunError::Tenant(TenantError::Refused { what, .. })) if what.starts_with(NO_SPACE) => {
@@ -57,7 +57,7 @@ pub async fn run(
         }
         // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.
         Err(RunError::Tenant(error)) => {
-            shut_out(run, cell, &error)?;
+            record_refused_client(run, cell, &error)?;
             Some(error.to_string())
         }
         Err(other) => return Err(other),
@@ -65,22 +65,22 @@ pub async fn run(
     let (sampled, failure) = match ready {
         Some(failure) => (Sampled::default(), Some(failure)),
         None => {
-            look_around(run, crew, cell, "before")?;
-            go(run, crew, cell, &mut results).await?
+            observe_and_prove(run, tenants, cell, "before")?;
+            go(run, tenants, cell, &mut results).await?
         }
     };
-    let serving = Serving::now(crew);
+    let serving = Serving::now(tenants);
     let has_looked = sampled.on_device.is_some();
     let half_way = sampled.on_device.unwrap_or_default();
-    let seen = look::seen(run, crew, cell.condition, &half_way, &serving);
+    let seen = observe::seen(run, tenants, cell.condition, &half_way, &serving);
     if failure.is_none() {
         // Nobody's look is no proof of anything, for or against.
         if has_looked {
             prove(run, cell, Proof::DURING, &seen)?;
         }
-        look_around(run, crew, cell, "after")?;
+        observe_and_prove(run, tenants, cell, "after")?;
     } else if let Some(Err(error)) = &seen.daemon_clients
-        && crew.terms().mechanism.is_some()
+        && tenants.config().mechanism.is_some()
     {
         // A cell that failed proves nothing, but a daemon that is gone says why it failed.
         let reason = format!("not in force: {error}");
@@ -112,7 +112,7 @@ pub async fn run(
 }
 
 /// Writes down that the mechanism lets no further tenant in, if that is what the driver says.
-fn shut_out(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunError> {
+fn record_refused_client(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunError> {
     let TenantError::Refused {
         code: Some(code), ..
     } = error
@@ -130,14 +130,25 @@ fn shut_out(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunEr
 
 /// Looks at the mechanism next to the samples, while the same contexts are open. A program of the
 /// user's comes to the device and leaves it when it likes, and is looked at among the samples only.
-fn look_around(run: &mut Run, crew: &Crew, cell: &Cell, when: &str) -> Result<(), RunError> {
-    if crew.program().is_some() {
+fn observe_and_prove(
+    run: &mut Run,
+    tenants: &TenantSet,
+    cell: &Cell,
+    when: &str,
+) -> Result<(), RunError> {
+    if tenants.program().is_some() {
         return Ok(());
     }
-    let on_device = OnDevice::now(&run.setup.nvml);
-    let seen = look::seen(run, crew, cell.condition, &on_device, &Serving::now(crew));
+    let on_device = DeviceProcesses::now(&run.setup.nvml);
+    let seen = observe::seen(
+        run,
+        tenants,
+        cell.condition,
+        &on_device,
+        &Serving::now(tenants),
+    );
     // Whoever has died is missed on the device whatever the mechanism; the cell tells of the death.
-    if seen.ours.iter().any(|&pid| !look::lives(pid)) {
+    if seen.ours.iter().any(|&pid| !observe::lives(pid)) {
         return Ok(());
     }
     prove(run, cell, when, &seen)
@@ -168,20 +179,20 @@ fn prove(run: &mut Run, cell: &Cell, when: &str, seen: &Seen) -> Result<(), RunE
 /// Arranges contexts and gets every tenant of the cell ready, one after the other.
 async fn prepare(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     calibration: &Calibration,
     cell: &Cell,
     results: &mut Vec<TenantResult>,
 ) -> Result<(), RunError> {
-    crew.arrange(run, cell.condition).await?;
-    for (place, tenant) in cell.tenants.iter().enumerate() {
+    tenants.arrange(run, cell.condition).await?;
+    for (slot, tenant) in cell.tenants.iter().enumerate() {
         let log = log_path(&run.setup.out, &cell.id, &tenant.tenant)?;
         make_folder(&log)?;
         let entry = tenant
             .workload
             .as_ref()
             .and_then(|name| calibration.entries.get(name));
-        let load = load(run, calibration, cell, place);
+        let load = load(run, calibration, cell, slot);
         let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
         let message = ToTenant::Prepare {
             cell: cell.id.clone(),
@@ -189,16 +200,16 @@ async fn prepare(
             capacity_rows: capacity(run, &load, rate),
             load,
             log: log.display().to_string(),
-            cpu: run.cores.issuer(place),
+            cpu: run.cores.issuer(slot),
         };
-        match crew
-            .ask(run, place, &message, "getting ready", PREPARE)
+        match tenants
+            .ask(run, slot, &message, "getting ready", PREPARE)
             .await?
         {
             FromTenant::Ready { schedule_hash } => {
                 results.push(TenantResult::ready(tenant, schedule_hash));
             }
-            other => return Err(crew.unexpected(place, &other)),
+            other => return Err(tenants.unexpected(slot, &other)),
         }
     }
     Ok(())
@@ -207,13 +218,13 @@ async fn prepare(
 /// Starts everybody and waits for all of them.
 async fn go(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     cell: &Cell,
     results: &mut [TenantResult],
 ) -> Result<(Sampled, Option<String>), RunError> {
-    let places: Vec<usize> = (0..cell.tenants.len()).collect();
-    let tenants = crew.take(&places);
-    for (_, tenant) in &tenants {
+    let slots: Vec<usize> = (0..cell.tenants.len()).collect();
+    let members = tenants.take_slots(&slots);
+    for (_, tenant) in &members {
         let participants = tenant.participants();
         run.setup.clock.expect(participants.issuer)?;
         run.setup.clock.expect(participants.reaper)?;
@@ -230,7 +241,7 @@ async fn go(
         Duration::from_nanos(times.length_ns) + SLACK_WALL
     };
     let mut waits = JoinSet::new();
-    for (place, mut tenant) in tenants {
+    for (slot, mut tenant) in members {
         let sent = tenant.send(&ToTenant::Go { t0_ns: times.t0_ns }).await;
         let stop = run.stop.clone();
         waits.spawn(async move {
@@ -246,21 +257,23 @@ async fn go(
                 // killed at work for that.
                 tenant.kill().await;
             }
-            (place, tenant, answer)
+            (slot, tenant, answer)
         });
     }
     let mut failures = Vec::new();
     let mut is_given_up = false;
     while let Some(done) = waits.join_next().await {
         // A wait that panicked has dropped its tenant, which kills the process.
-        let Ok((place, tenant, Some(answer))) = done else {
+        let Ok((slot, tenant, Some(answer))) = done else {
             is_given_up = true;
             failures.push("interrupted".to_owned());
-            run.setup.clock.bury()?;
+            run.setup.clock.reap()?;
             continue;
         };
-        let result = &mut results[place];
-        let error = crew.take_down(run, place, tenant, answer, result).await?;
+        let result = &mut results[slot];
+        let error = tenants
+            .record_answer(run, slot, tenant, answer, result)
+            .await?;
         let error = error.filter(|error| is_failure(error, result.role));
         failures.extend(error.map(|error| error.to_string()));
     }
@@ -290,16 +303,16 @@ fn is_failure(error: &TenantError, role: Role) -> bool {
 
 /// Takes back the announcement of every participant of a cell that was given up.
 fn abandon_all(run: &Run, cell: &Cell) -> Result<(), RunError> {
-    for place in 0..cell.tenants.len() {
+    for slot in 0..cell.tenants.len() {
         run.setup
             .clock
-            .abandon(super::crew::participants_of(place))?;
+            .abandon(super::tenant_set::participants_of(slot))?;
     }
-    run.setup.clock.bury()
+    run.setup.clock.reap()
 }
 
 /// How a tenant of a cell is loaded.
-fn load(run: &Run, calibration: &Calibration, cell: &Cell, place: usize) -> LoadSpec {
+fn load(run: &Run, calibration: &Calibration, cell: &Cell, slot: usize) -> LoadSpec {
     let plan = &run.setup.plan;
     let durations = plan.durations_of(cell);
     let end_ns = durations.cell_ns();
@@ -313,7 +326,7 @@ fn load(run: &Run, calibration: &Calibration, cell: &Cell, place: usize) -> Load
         let arrivals = rate_per_s * length_ns as f64 / 1e9;
         ((arrivals * 2.0) as u32 + 64).min(OUTSTANDING_MAX)
     };
-    match cell.tenants[place].role {
+    match cell.tenants[slot].role {
         Role::Idle => LoadSpec::Idle { end_ns },
         Role::Aggressor => LoadSpec::Aggressor {
             end_ns,
@@ -329,7 +342,7 @@ fn load(run: &Run, calibration: &Calibration, cell: &Cell, place: usize) -> Load
             open_end_ns: end_ns,
             rate_per_s,
             bursts: plan.bursts,
-            seed: cell.schedule_seed ^ place as u64,
+            seed: cell.schedule_seed ^ slot as u64,
             outstanding_max: outstanding_max(end_ns),
         },
         Role::Victim => {

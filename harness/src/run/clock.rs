@@ -94,7 +94,7 @@ impl RunClock {
     ///
     /// # Errors
     /// When the clock cannot be reached.
-    pub fn bury(&self) -> Result<(), RunError> {
+    pub fn reap(&self) -> Result<(), RunError> {
         let Self::Virtual(device) = self else {
             return Ok(());
         };

@@ -49,8 +49,8 @@ impl Placement {
 
     /// The core of an issuer, if it has one.
     #[must_use]
-    pub fn issuer(&self, place: usize) -> Option<u32> {
-        self.issuers.get(place).copied()
+    pub fn issuer(&self, slot: usize) -> Option<u32> {
+        self.issuers.get(slot).copied()
     }
 
     /// Lets the calling thread go where it could before.

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use gpubench_record::XidLine;
 
-pub use line::Seat;
+pub use line::PciAddress;
 
 /// Longest record of the kernel's log (linux, `CONSOLE_EXT_LOG_MAX`).
 const RECORD_BYTES_MAX: usize = 8192;
@@ -31,7 +31,7 @@ pub struct KernelLog {
     file: File,
     form: Form,
     /// The device that is asked about; all where nobody knows where it sits.
-    seat: Option<Seat>,
+    address: Option<PciAddress>,
     /// Whether the log's process numbers are those of this process.
     same_numbers: bool,
 }
@@ -49,7 +49,7 @@ impl KernelLog {
     ///
     /// # Errors
     /// Why it cannot be read, in one line.
-    pub fn open(path: &Path, seat: Option<Seat>) -> Result<Self, String> {
+    pub fn open(path: &Path, address: Option<PciAddress>) -> Result<Self, String> {
         let told = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();
         options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -64,7 +64,7 @@ impl KernelLog {
             } else {
                 Form::Lines(end)
             },
-            seat,
+            address,
             same_numbers: !is_device || is_first_namespace(),
         })
     }
@@ -79,8 +79,10 @@ impl KernelLog {
             Form::Lines(at) => lines(&self.file, at)?,
         };
         let of_device = |line: &str| {
-            let (seat, said) = line::read(line)?;
-            self.seat.is_none_or(|own| own == seat).then_some(said)
+            let (address, said) = line::read(line)?;
+            self.address
+                .is_none_or(|own| own == address)
+                .then_some(said)
         };
         Ok(text.lines().filter_map(of_device).collect())
     }

@@ -8,18 +8,18 @@ mod calibrate;
 mod cell;
 mod clock;
 mod cores;
-mod crew;
+mod device_processes;
 mod fault;
-mod hangman;
+mod fault_scheduler;
+mod host_session;
 mod kernel_log;
-mod look;
-mod on_device;
+mod observe;
 mod peaks;
+mod pid_registry;
 mod probe;
-mod roll;
 pub mod sampler;
-mod standing;
 mod steal;
+mod tenant_set;
 mod xids;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +41,12 @@ use crate::mechanism::host::HostError;
 use crate::tenant::{SpawnError, Spawner, TenantError};
 pub use clock::{RunClock, rfc3339_now};
 use cores::Placement;
-use crew::Crew;
-pub use crew::{name_of, participants_of};
-pub use kernel_log::{KernelLog, Seat};
-use roll::Roll;
-pub use standing::HostSetup;
-use standing::Standing;
+use host_session::HostSession;
+pub use host_session::HostSetup;
+pub use kernel_log::{KernelLog, PciAddress};
+use pid_registry::PidRegistry;
+use tenant_set::TenantSet;
+pub use tenant_set::{name_of, participants_of};
 use xids::XidWatch;
 
 /// Everything a run needs from outside.
@@ -139,7 +139,7 @@ struct Run {
     /// Which cores the issuers have.
     cores: Placement,
     /// Whose process is whose, for the kernel's log.
-    roll: Roll,
+    registry: PidRegistry,
     events: EventLog,
     telemetry: TelemetryLog,
     stop: watch::Receiver<bool>,
@@ -179,19 +179,19 @@ pub async fn run(
         setup,
         xids,
         cores,
-        roll: Roll::default(),
+        registry: PidRegistry::default(),
         events,
         telemetry,
         stop,
         ended: BTreeMap::new(),
     };
-    let mut standing = Standing::new(&run);
-    let end = match run.all(&mut standing, observer).await {
+    let mut session = HostSession::new(&run);
+    let end = match run.all(&mut session, observer).await {
         Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
         end => end,
     };
     // A host that is not as it was found outweighs whatever else ended the run.
-    let end = standing.leave(&mut run).await.and(end);
+    let end = session.leave(&mut run).await.and(end);
     let (complete, reason) = match &end {
         Ok(RunEnd::Complete) => (true, None),
         Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
@@ -211,7 +211,7 @@ pub async fn run(
 impl Run {
     async fn all(
         &mut self,
-        standing: &mut Standing,
+        session: &mut HostSession,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, RunError> {
         for planned in &self.setup.plan.mechanisms {
@@ -220,10 +220,10 @@ impl Run {
             }
         }
         observer.stage("starting tenants");
-        let calibration = match standing.calibrating(self).await? {
-            Some((crew, share)) => {
+        let calibration = match session.calibrating(self).await? {
+            Some((tenants, share)) => {
                 observer.stage(&self.calibrating());
-                self.calibration(crew, share).await?
+                self.calibration(tenants, share).await?
             }
             // Every mechanism has its row by then, which says why.
             None => Calibration::new(BTreeMap::new()),
@@ -256,16 +256,16 @@ impl Run {
                 observer.cell_ends(&cell, None);
                 continue;
             }
-            let failure = match standing.ready(self, &cell).await? {
-                Ok(crew) => cell::run(self, crew, &calibration, &cell).await?,
+            let failure = match session.ready(self, &cell).await? {
+                Ok(tenants) => cell::run(self, tenants, &calibration, &cell).await?,
                 Err(reason) => Some(self.not_run(&cell, reason)?),
             };
             observer.cell_ends(&cell, failure.as_deref());
         }
         if (self.setup.probes || self.setup.escape) && !*self.stop.borrow() {
-            probe::campaign(self, standing, observer).await?;
+            probe::campaign(self, session, observer).await?;
         }
-        fault::campaign(self, standing, &calibration, observer).await?;
+        fault::campaign(self, session, &calibration, observer).await?;
         if *self.stop.borrow() {
             Ok(RunEnd::Interrupted)
         } else {
@@ -274,17 +274,21 @@ impl Run {
     }
 
     /// The calibration that was given, or a new one.
-    async fn calibration(&mut self, crew: &mut Crew, share: f64) -> Result<Calibration, RunError> {
+    async fn calibration(
+        &mut self,
+        tenants: &mut TenantSet,
+        share: f64,
+    ) -> Result<Calibration, RunError> {
         // A program of the user's tells nothing of the device; a neighbour does.
         let teller = usize::from(self.setup.plan.foreign.is_some());
         let given = self.setup.calibration.take();
         if teller > 0 || given.is_some() {
             // What the device looks like is told by a tenant that has it.
-            crew.open_only(self, teller).await?;
+            tenants.open_only(self, teller).await?;
         }
         match given {
             Some(calibration) => Ok(calibration),
-            None => calibrate::calibrate(self, crew, share).await,
+            None => calibrate::calibrate(self, tenants, share).await,
         }
     }
 
@@ -358,7 +362,7 @@ impl Run {
 
     /// Writes down that a tenant's process was started, and remembers whose it is.
     fn started(&mut self, tenant: &str, pid: u32) -> Result<(), RunError> {
-        self.roll.enter(tenant, pid);
+        self.registry.enter(tenant, pid);
         let tenant = tenant.to_owned();
         Ok(self
             .events
@@ -378,7 +382,7 @@ impl Run {
         match log.drain() {
             Ok(mut lines) => {
                 if log.has_our_numbers() {
-                    self.roll.attribute(&mut lines, services);
+                    self.registry.attribute(&mut lines, services);
                 }
                 if self.setup.clock.is_virtual() {
                     // Equal runs have equal records, and no two have equal processes.

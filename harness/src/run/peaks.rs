@@ -11,7 +11,7 @@ use gpubench_record::{CalibrationEntry, PeakEntry, RunEvent};
 use gpubench_workloads::load;
 
 use super::calibrate::one;
-use super::crew::Crew;
+use super::tenant_set::TenantSet;
 use super::{Run, RunError};
 use crate::tenant::TenantError;
 
@@ -33,8 +33,8 @@ struct Reached {
 /// open. An aggressor without one stays out: nothing is held against it.
 pub async fn measure(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     aggressors: &BTreeMap<String, CalibrationEntry>,
 ) -> Result<BTreeMap<String, PeakEntry>, RunError> {
     let mut alone = Vec::new();
@@ -55,7 +55,7 @@ pub async fn measure(
         };
         alone.push(reached(name.clone(), entry));
         let service_ns = LONGER * run.setup.plan.service_ns;
-        match one::ask(run, crew, place, name, 1.0, service_ns).await {
+        match one::ask(run, tenants, slot, name, 1.0, service_ns).await {
             Ok(entry) => canaries.push(reached(format!("{name}, {LONGER}x"), &entry)),
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 run.events.append(&RunEvent::Warning {

@@ -6,16 +6,16 @@
 //! What it finds is written down as it is; `score` says what it means.
 
 mod calls;
-mod census;
+mod concurrent;
 mod enforce;
 mod escape;
 mod exhaust;
 mod latency;
+mod limit_bypass;
 mod memory;
-mod pair;
-mod rush;
 mod share;
-mod turns;
+mod sm_placement;
+mod time_slice_trace;
 mod windows;
 
 use std::time::Duration;
@@ -24,12 +24,12 @@ use gpubench_record::{
     Cell, FromTenant, ProbeAsk, ProbeFound, ProbeResult, ProbeTold, RunEvent, ToTenant,
 };
 
-use super::crew::Crew;
-use super::standing::Standing;
+use super::host_session::HostSession;
+use super::tenant_set::TenantSet;
 use super::{Observer, Run, RunError};
 use crate::catalogue::EXCLUSIVE;
-use memory::GivenUp;
-use share::Yardstick;
+use memory::ReleasedBy;
+use share::FullDeviceBaseline;
 
 /// Longest wait for one step.
 const STEP: Duration = Duration::from_secs(300);
@@ -43,11 +43,11 @@ const PROBES: [Probe; 13] = [
     Probe::Capacity,
     Probe::Cap,
     Probe::Exhaust,
-    Probe::Residue(GivenUp::Freed),
-    Probe::Residue(GivenUp::Context),
+    Probe::Residue(ReleasedBy::Freed),
+    Probe::Residue(ReleasedBy::Context),
     Probe::Visibility,
-    Probe::Turns,
-    Probe::Census,
+    Probe::TimeSliceTrace,
+    Probe::SmPlacement,
     Probe::Share,
     Probe::Enforce,
     Probe::Launch,
@@ -60,10 +60,10 @@ enum Probe {
     Capacity,
     Cap,
     Exhaust,
-    Residue(GivenUp),
+    Residue(ReleasedBy),
     Visibility,
-    Turns,
-    Census,
+    TimeSliceTrace,
+    SmPlacement,
     Share,
     Enforce,
     Launch,
@@ -80,8 +80,8 @@ impl Probe {
             Self::Exhaust => "out-of-memory",
             Self::Residue(_) => "residue",
             Self::Visibility => "visibility",
-            Self::Turns => "turns",
-            Self::Census => "census",
+            Self::TimeSliceTrace => "turns",
+            Self::SmPlacement => "census",
             Self::Share => "share",
             Self::Enforce => "enforcement",
             Self::Launch => "launch-latency",
@@ -99,14 +99,14 @@ impl Probe {
     }
 }
 
-/// Probes every mechanism of the plan that has neighbours. The reference gives the yardstick.
+/// Probes every mechanism of the plan that has neighbours. The reference gives the baseline.
 pub async fn campaign(
     run: &mut Run,
-    standing: &mut Standing,
+    session: &mut HostSession,
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
     observer.stage("probing the device alone");
-    let yardstick = yardstick(run, standing).await?;
+    let baseline = baseline(run, session).await?;
     for planned in run.setup.plan.mechanisms.clone() {
         if planned.name == EXCLUSIVE || planned.turns_away {
             continue;
@@ -125,41 +125,41 @@ pub async fn campaign(
                 return Err(RunError::Interrupted);
             }
             // A mechanism that could not be set up has its row, which says why.
-            let Ok(crew) = standing.ready(run, &cell).await? else {
+            let Ok(tenants) = session.ready(run, &cell).await? else {
                 break;
             };
-            let found = one(run, crew, &yardstick, probe).await;
+            let found = one(run, tenants, &baseline, probe).await;
             let found = unless_broken(found, probe.name())?;
             let variant = planned.variant.clone();
             let result = ProbeResult { variant, found };
             run.events.append(&RunEvent::Probed { result })?;
-            crew.close(run).await?;
+            tenants.close(run).await?;
         }
     }
     Ok(())
 }
 
 /// What the device does alone, which shares are held against; or why nobody could find it out.
-async fn yardstick(
+async fn baseline(
     run: &mut Run,
-    standing: &mut Standing,
-) -> Result<Result<Yardstick, String>, RunError> {
+    session: &mut HostSession,
+) -> Result<Result<FullDeviceBaseline, String>, RunError> {
     let mut cells = run.setup.plan.cells.iter();
     let Some(cell) = cells.find(|cell| cell.variant == EXCLUSIVE).cloned() else {
         return Ok(Err("the plan has no cell on the device alone".to_owned()));
     };
-    let crew = match standing.ready(run, &cell).await? {
-        Ok(crew) => crew,
+    let tenants = match session.ready(run, &cell).await? {
+        Ok(tenants) => tenants,
         Err(reason) => return Ok(Err(reason)),
     };
-    let found = share::yardstick(run, crew).await;
-    crew.close(run).await?;
+    let found = share::baseline(run, tenants).await;
+    tenants.close(run).await?;
     match found {
-        Ok((yardstick, found)) => {
+        Ok((baseline, found)) => {
             let variant = EXCLUSIVE.to_owned();
             let result = ProbeResult { variant, found };
             run.events.append(&RunEvent::Probed { result })?;
-            Ok(Ok(yardstick))
+            Ok(Ok(baseline))
         }
         Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),
         Err(other) => Err(other),
@@ -183,57 +183,57 @@ fn broken(probe: &str, reason: String) -> ProbeFound {
 
 async fn one(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Result<Yardstick, String>,
+    tenants: &mut TenantSet,
+    baseline: &Result<FullDeviceBaseline, String>,
     probe: Probe,
 ) -> Result<ProbeFound, RunError> {
     if run.setup.plan.tenants < 2 {
         let reason = "the plan has no neighbour: two tenants are needed";
         return Ok(broken(probe.name(), reason.to_owned()));
     }
-    crew.close(run).await?;
-    let with = |reason: &String| Ok(broken(probe.name(), format!("no yardstick: {reason}")));
-    match (probe, yardstick) {
-        (Probe::Capacity, _) => memory::capacity(run, crew).await,
-        (Probe::Cap, _) => memory::cap(run, crew).await,
-        (Probe::Exhaust, _) => exhaust::exhaust(run, crew).await,
-        (Probe::Residue(given_up), _) => memory::residue(run, crew, given_up).await,
-        (Probe::Visibility, _) => memory::visibility(run, crew).await,
-        (Probe::Turns, _) => turns::turns(run, crew).await,
-        (Probe::Census, _) => census::census(run, crew).await,
-        (Probe::Share, Ok(yardstick)) => share::share(run, crew, yardstick).await,
-        (Probe::Enforce, Ok(yardstick)) => enforce::enforce(run, crew, yardstick).await,
-        (Probe::Launch, Ok(yardstick)) => latency::launches(run, crew, yardstick).await,
-        (Probe::Calls, Ok(yardstick)) => calls::calls(run, crew, yardstick).await,
-        (Probe::Escape, Ok(yardstick)) => escape::escape(run, crew, yardstick).await,
+    tenants.close(run).await?;
+    let with = |reason: &String| Ok(broken(probe.name(), format!("no baseline: {reason}")));
+    match (probe, baseline) {
+        (Probe::Capacity, _) => memory::capacity(run, tenants).await,
+        (Probe::Cap, _) => memory::cap(run, tenants).await,
+        (Probe::Exhaust, _) => exhaust::exhaust(run, tenants).await,
+        (Probe::Residue(released_by), _) => memory::residue(run, tenants, released_by).await,
+        (Probe::Visibility, _) => memory::visibility(run, tenants).await,
+        (Probe::TimeSliceTrace, _) => time_slice_trace::time_slice_trace(run, tenants).await,
+        (Probe::SmPlacement, _) => sm_placement::sm_placement(run, tenants).await,
+        (Probe::Share, Ok(baseline)) => share::share(run, tenants, baseline).await,
+        (Probe::Enforce, Ok(baseline)) => enforce::enforce(run, tenants, baseline).await,
+        (Probe::Launch, Ok(baseline)) => latency::launches(run, tenants, baseline).await,
+        (Probe::Calls, Ok(baseline)) => calls::calls(run, tenants, baseline).await,
+        (Probe::Escape, Ok(baseline)) => escape::escape(run, tenants, baseline).await,
         (_, Err(reason)) => with(reason),
     }
 }
 
 /// Has only the victim, in a process that has just been started: no limiter remembers anything of
 /// it.
-async fn fresh(run: &mut Run, crew: &mut Crew) -> Result<(), RunError> {
-    crew.close(run).await?;
-    crew.renew(run, VICTIM).await?;
-    crew.ensure(run).await?;
-    crew.open_only(run, VICTIM).await
+async fn fresh(run: &mut Run, tenants: &mut TenantSet) -> Result<(), RunError> {
+    tenants.close(run).await?;
+    tenants.renew(run, VICTIM).await?;
+    tenants.ensure(run).await?;
+    tenants.open_only(run, VICTIM).await
 }
 
 async fn step(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     ask: ProbeAsk,
 ) -> Result<ProbeTold, RunError> {
     let message = ToTenant::Probe { ask };
-    match crew.ask(run, place, &message, "probing", STEP).await? {
+    match tenants.ask(run, slot, &message, "probing", STEP).await? {
         FromTenant::Probed { told } => Ok(told),
-        other => Err(crew.unexpected(place, &other)),
+        other => Err(tenants.unexpected(slot, &other)),
     }
 }
 
-fn unexpected(crew: &Crew, place: usize, told: ProbeTold) -> RunError {
-    crew.unexpected(place, &FromTenant::Probed { told })
+fn unexpected(tenants: &TenantSet, slot: usize, told: ProbeTold) -> RunError {
+    tenants.unexpected(slot, &FromTenant::Probed { told })
 }
 
 #[cfg(test)]

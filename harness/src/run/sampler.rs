@@ -9,9 +9,9 @@ use gpubench_record::TelemetryRow;
 
 use super::RunError;
 use super::clock::RunClock;
-use super::crew::SAMPLER;
-use super::on_device::OnDevice;
+use super::device_processes::DeviceProcesses;
 use super::steal::CpuTime;
+use super::tenant_set::SAMPLER;
 use crate::device::Nvml;
 
 /// What was sampled during one cell.
@@ -21,7 +21,7 @@ pub struct Sampled {
     pub rows: Vec<TelemetryRow>,
     /// Who was on the device half-way through; absent if the cell ended before the sampler got
     /// there, which a busy host can bring about.
-    pub on_device: Option<OnDevice>,
+    pub on_device: Option<DeviceProcesses>,
     /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
     pub throttle_reasons: Option<u64>,
     /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
@@ -110,7 +110,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         }
         look(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
-            out.on_device = Some(OnDevice::now(nvml));
+            out.on_device = Some(DeviceProcesses::now(nvml));
         }
     }
     if let RunClock::Virtual(device) = clock

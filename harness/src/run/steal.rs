@@ -18,7 +18,7 @@ impl CpuTime {
     }
 
     /// The first line: `cpu user nice system idle iowait irq softirq steal guest guest_nice`
-    /// (proc_stat(5)). Guests' time is counted in user and nice already.
+    /// (proc_stat(5)). AuxiliaryProcesses' time is counted in user and nice already.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks = line.split_whitespace().map(|field| field.parse().ok());

@@ -9,7 +9,7 @@ use gpubench_workloads::foreign::family;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
-use super::said::Said;
+use super::stderr_capture::StderrCapture;
 
 /// How long a process may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_millis(300);
@@ -29,18 +29,18 @@ pub enum LinkError {
 }
 
 /// Something to be done before a tenant is killed, for the sake of others.
-pub struct Farewell(Box<dyn Fn(u32) + Send + Sync>);
+pub struct PreKillHook(Box<dyn Fn(u32) + Send + Sync>);
 
-impl Farewell {
+impl PreKillHook {
     /// Called with the number of the process.
     pub fn new(what: impl Fn(u32) + Send + Sync + 'static) -> Self {
         Self(Box::new(what))
     }
 }
 
-impl std::fmt::Debug for Farewell {
+impl std::fmt::Debug for PreKillHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Farewell")
+        f.write_str("PreKillHook")
     }
 }
 
@@ -76,10 +76,10 @@ pub struct Link {
     ended: Option<String>,
     /// What of a line had arrived when a wait was given up.
     partial: Vec<u8>,
-    farewell: Option<Farewell>,
+    hook: Option<PreKillHook>,
     /// A program that the tenant started, in a process group of its own.
     program: Option<u32>,
-    said: Option<Said>,
+    stderr: Option<StderrCapture>,
 }
 
 impl std::fmt::Debug for Link {
@@ -118,20 +118,22 @@ impl Link {
             output,
             ended: None,
             partial: Vec::new(),
-            farewell: None,
+            hook: None,
             program: None,
-            said: None,
+            stderr: None,
         }
     }
 
     /// Keeps what comes on the process's standard error.
-    pub fn listen(&mut self, said: Said) {
-        self.said = Some(said);
+    pub fn capture_stderr(&mut self, stderr: StderrCapture) {
+        self.stderr = Some(stderr);
     }
 
     /// What came on it so far; nothing for a thread of another tenant's process.
-    pub fn said(&self) -> String {
-        self.said.as_ref().map_or_else(String::new, Said::text)
+    pub fn stderr(&self) -> String {
+        self.stderr
+            .as_ref()
+            .map_or_else(String::new, StderrCapture::text)
     }
 
     pub fn pid(&self) -> Option<u32> {
@@ -147,8 +149,8 @@ impl Link {
         self.program
     }
 
-    pub fn on_kill(&mut self, farewell: Farewell) {
-        self.farewell = Some(farewell);
+    pub fn set_pre_kill_hook(&mut self, hook: PreKillHook) {
+        self.hook = Some(hook);
     }
 
     pub async fn send(&mut self, message: &ToTenant) -> Result<(), LinkError> {
@@ -192,8 +194,8 @@ impl Link {
         }
         if let Some(pid) = self.holder.pid() {
             let program = self.program.take();
-            if let Some(farewell) = self.farewell.take() {
-                (farewell.0)(program.unwrap_or(pid));
+            if let Some(hook) = self.hook.take() {
+                (hook.0)(program.unwrap_or(pid));
             }
             if let Some(program) = program {
                 end_program(pid, program).await;

@@ -1,4 +1,4 @@
-//! Whoever kills a tenant says farewell first: to an MPS client, by its daemon, while the client is
+//! Whoever kills a tenant says hook first: to an MPS client, by its daemon, while the client is
 //! there and has not been told anything.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::process::{Child, Command};
 
-use super::link::{Farewell, Link};
+use super::link::{Link, PreKillHook};
 
 /// A tenant that takes no notice of being told to end, but writes down that it was.
 fn stubborn(folder: &Path) -> std::io::Result<Child> {
@@ -37,7 +37,7 @@ fn a_farewell_comes_before_every_signal() -> Result<(), Box<dyn std::error::Erro
         let mut link = Link::new(child, ends.0, ends.1);
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (log, told) = (Arc::clone(&heard), dir.path().join("told"));
-        link.on_kill(Farewell::new(move |pid| {
+        link.set_pre_kill_hook(PreKillHook::new(move |pid| {
             // Long enough for a signal that had been sent before to show.
             std::thread::sleep(std::time::Duration::from_millis(100));
             let is_there = PathBuf::from(format!("/proc/{pid}/exe")).exists();

@@ -6,9 +6,9 @@
 mod link;
 #[cfg(test)]
 mod link_tests;
-mod said;
 pub mod signal;
 mod spawn;
+mod stderr_capture;
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use gpubench_record::{FromTenant, ToTenant};
 use gpubench_workloads::foreign::{PROGRAM_PID, family};
 
 use link::Link;
-pub use link::{Farewell, LinkError};
-pub use spawn::{FOREIGN_ARG, SpawnError, Spawner, TENANT_ARG};
+pub use link::{LinkError, PreKillHook};
+pub use spawn::{SpawnError, Spawner, TENANT_ARG, USER_VICTIM_ARG};
 
 /// How long a tenant may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -107,8 +107,8 @@ impl Tenant {
 
     /// What it wrote to its standard error, as far as that is kept.
     #[must_use]
-    pub fn said(&self) -> String {
-        self.link.said()
+    pub fn stderr(&self) -> String {
+        self.link.stderr()
     }
 
     /// The numbers under which its threads join the clock.
@@ -124,8 +124,8 @@ impl Tenant {
     }
 
     /// Has something done before the process is killed, should it come to that.
-    pub fn on_kill(&mut self, farewell: Farewell) {
-        self.link.on_kill(farewell);
+    pub fn set_pre_kill_hook(&mut self, hook: PreKillHook) {
+        self.link.set_pre_kill_hook(hook);
     }
 
     /// Sends a message.

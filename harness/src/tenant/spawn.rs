@@ -18,14 +18,14 @@ use tokio::net::UnixListener;
 use tokio::process::Command;
 
 use super::link::Link;
-use super::said::Said;
+use super::stderr_capture::StderrCapture;
 use super::{Tenant, TenantError};
 
 /// First argument of a tenant process.
 pub const TENANT_ARG: &str = "__tenant";
 
 /// First argument of a tenant process that runs a program of the user's.
-pub const FOREIGN_ARG: &str = "__foreign";
+pub const USER_VICTIM_ARG: &str = "__foreign";
 
 /// Longest wait for a new process's first line.
 const HELLO: Duration = Duration::from_secs(20);
@@ -85,7 +85,7 @@ impl Spawner {
     ///
     /// # Errors
     /// As [`Spawner::spawn`]; the program itself is started when the tenant's device is opened.
-    pub async fn spawn_foreign(
+    pub async fn spawn_user_victim(
         &self,
         name: &str,
         participants: Participants,
@@ -93,7 +93,7 @@ impl Spawner {
         victim: &ForeignVictim,
     ) -> Result<Tenant, SpawnError> {
         let (reports, ready_ns) = (victim.reports.as_str(), victim.ready_ns.to_string());
-        let arguments = [FOREIGN_ARG, reports, &ready_ns, &victim.command].map(OsString::from);
+        let arguments = [USER_VICTIM_ARG, reports, &ready_ns, &victim.command].map(OsString::from);
         let link = self.start(name, extra, &arguments)?;
         greeted(name, participants, link).await
     }
@@ -155,7 +155,10 @@ impl Spawner {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        if arguments.first().is_some_and(|verb| verb == FOREIGN_ARG) {
+        if arguments
+            .first()
+            .is_some_and(|verb| verb == USER_VICTIM_ARG)
+        {
             // Of our own kernels nobody reads the results, so a sample of the blocks will do. What
             // a program of the user's does with its results is not known.
             command.env_remove(SAMPLE_ENV);
@@ -173,9 +176,12 @@ impl Spawner {
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
-        let said = errors.into_owned_fd().and_then(Said::keep).map_err(start)?;
+        let stderr = errors
+            .into_owned_fd()
+            .and_then(StderrCapture::keep)
+            .map_err(start)?;
         let mut link = Link::new(child, input, output);
-        link.listen(said);
+        link.capture_stderr(stderr);
         Ok(link)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpubench_record::foreign::FOREIGN;
 use gpubench_record::{CalibrationEntry, FromTenant, RunEvent, ToTenant};
 
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 use crate::tenant::TenantError;
 
@@ -19,8 +19,8 @@ const PAUSE_WALL: Duration = Duration::from_millis(300);
 /// Calibrates one workload; a tenant that cannot is asked again where time is real.
 pub async fn patiently(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     name: &str,
     share: f64,
 ) -> Result<CalibrationEntry, RunError> {
@@ -32,7 +32,7 @@ pub async fn patiently(
     };
     let service_ns = run.setup.plan.service_ns;
     for number in 1..tries {
-        match ask(run, crew, place, name, share, service_ns).await {
+        match ask(run, tenants, slot, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 let text = format!("calibration of {name}, try {number} of {tries}: {what}");
                 run.events.append(&RunEvent::Warning { text })?;
@@ -41,14 +41,14 @@ pub async fn patiently(
             other => return other,
         }
     }
-    ask(run, crew, place, name, share, service_ns).await
+    ask(run, tenants, slot, name, share, service_ns).await
 }
 
 /// Has a tenant find the parameters of one workload.
 pub async fn ask(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     name: &str,
     share: f64,
     service_ns: u64,
@@ -58,7 +58,10 @@ pub async fn ask(
         share,
         service_ns,
     };
-    match crew.ask(run, place, &message, "calibrating", LIMIT).await? {
+    match tenants
+        .ask(run, slot, &message, "calibrating", LIMIT)
+        .await?
+    {
         FromTenant::Calibrated {
             spec,
             rate_per_s,
@@ -76,7 +79,7 @@ pub async fn ask(
             run.events.append(&RunEvent::Warning {
                 text: format!("calibration of {name} was answered with {other:?}"),
             })?;
-            Err(crew.unexpected(place, &other))
+            Err(tenants.unexpected(slot, &other))
         }
     }
 }

@@ -5,21 +5,21 @@
 //! instant, [`guest`] has the processes beside the tenants, [`end`] says which ends of the
 //! process that was struck are no failure.
 
-mod end;
-mod errand;
-mod guest;
-mod strike;
+mod auxiliary;
+mod host_action;
+mod injection;
+mod injector_end;
 
 use std::time::Duration;
 
 use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
 
-use super::crew::{Crew, name_of};
-use super::look::Serving;
-use super::on_device::OnDevice;
-use super::standing::Standing;
-use super::{Observer, Run, RunError, look};
-use strike::Guests;
+use super::device_processes::DeviceProcesses;
+use super::host_session::HostSession;
+use super::observe::Serving;
+use super::tenant_set::{TenantSet, name_of};
+use super::{Observer, Run, RunError, observe};
+use injection::AuxiliaryProcesses;
 
 /// Longest wait for an answer, beside what the trial itself takes.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ const FATAL_XIDS: &[u32] = &[46, 48, 64, 74, 79, 95, 109, 119, 120, 140, 155, 15
 /// Holds every trial of the plan, unless one shows that the GPU is in no state for more.
 pub async fn campaign(
     run: &mut Run,
-    standing: &mut Standing,
+    session: &mut HostSession,
     calibration: &Calibration,
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
@@ -59,8 +59,8 @@ pub async fn campaign(
         }
         run.events
             .append(&RunEvent::FaultTrialBegan { id: id.clone() })?;
-        let seen = match standing.ready(run, &trial.cell).await? {
-            Ok(crew) => one(run, crew, calibration, &trial).await?,
+        let seen = match session.ready(run, &trial.cell).await? {
+            Ok(tenants) => one(run, tenants, calibration, &trial).await?,
             Err(reason) => FaultSeen {
                 failure: Some(reason),
                 ..FaultSeen::default()
@@ -79,7 +79,7 @@ pub async fn campaign(
         }
         if service_gone {
             // The next trial sets its mechanism up anew.
-            standing.leave(run).await?;
+            session.leave(run).await?;
         }
     }
     Ok(())
@@ -105,7 +105,7 @@ fn asks_for_action(action: Option<u32>) -> Option<String> {
 /// Holds one trial.
 async fn one(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     calibration: &Calibration,
     trial: &FaultTrial,
 ) -> Result<FaultSeen, RunError> {
@@ -118,37 +118,49 @@ async fn one(
     // What came before is not this trial's.
     run.drain_xids(id)?;
     run.drain_xid_lines(id, &[])?;
-    let mut guests = Guests::default();
-    let ready = strike::prepare(run, crew, calibration, trial, &mut seen, &mut guests).await;
-    let in_force = ready.map(|()| not_in_force(run, crew, trial));
+    let mut auxiliaries = AuxiliaryProcesses::default();
+    let ready = injection::prepare(
+        run,
+        tenants,
+        calibration,
+        trial,
+        &mut seen,
+        &mut auxiliaries,
+    )
+    .await;
+    let in_force = ready.map(|()| not_in_force(run, tenants, trial));
     // Those that the fault ends are not there to be asked for afterwards.
-    let services = crew.terms().set_up.servers().unwrap_or_default();
+    let services = tenants.config().set_up.servers().unwrap_or_default();
     match in_force {
         // Nothing is broken for a trial that would say nothing about its mechanism.
         Ok(Some(why)) => seen.failure = Some(why),
         Ok(None) => {
-            strike::strike(run, crew, trial, &mut seen, &mut guests).await?;
+            injection::inject(run, tenants, trial, &mut seen, &mut auxiliaries).await?;
             // One process for each fault, however well it took it.
-            crew.renew(run, last(trial)).await?;
-            if let Some(client) = guests.newcomer.take() {
-                seen.new_client = guest::arrive(run, client, &mut seen).await?;
+            tenants.renew(run, last(trial)).await?;
+            if let Some(client) = auxiliaries.recovery_client.take() {
+                seen.new_client = auxiliary::arrive(run, client, &mut seen).await?;
             }
         }
         Err(RunError::Tenant(error)) => seen.failure = Some(error.to_string()),
         Err(other) => return Err(other),
     }
-    for tenant in guests.accomplice.into_iter().chain(guests.newcomer) {
-        guest::end(run, tenant).await?;
+    for tenant in auxiliaries
+        .helper
+        .into_iter()
+        .chain(auxiliaries.recovery_client)
+    {
+        auxiliary::end(run, tenant).await?;
     }
-    crew.renew(run, last(trial)).await?;
+    tenants.renew(run, last(trial)).await?;
     seen.xids = run.drain_xids(id)?;
     seen.xid_lines = run.drain_xid_lines(id, &services)?;
     seen.struck.tenant = name_of(last(trial));
     seen.recovery_action[1] = run.setup.nvml.recovery_action();
     seen.ecc[1] = run.setup.nvml.ecc();
-    let mut ours = crew.open_pids(&[]);
+    let mut ours = tenants.open_pids(&[]);
     // A server of the mechanism belongs there.
-    let set_up = &crew.terms().set_up;
+    let set_up = &tenants.config().set_up;
     let servers = set_up.servers();
     seen.service_gone = set_up.daemon.is_some().then_some(servers.is_err());
     ours.extend(servers.unwrap_or_default());
@@ -159,11 +171,11 @@ async fn one(
 }
 
 /// Why the mechanism is not in force while everybody of a trial has a context, if it is not.
-fn not_in_force(run: &Run, crew: &Crew, trial: &FaultTrial) -> Option<String> {
-    let mechanism = crew.terms().mechanism?;
-    let on_device = OnDevice::now(&run.setup.nvml);
-    let serving = Serving::now(crew);
-    let around = look::seen(run, crew, trial.cell.condition, &on_device, &serving);
+fn not_in_force(run: &Run, tenants: &TenantSet, trial: &FaultTrial) -> Option<String> {
+    let mechanism = tenants.config().mechanism?;
+    let on_device = DeviceProcesses::now(&run.setup.nvml);
+    let serving = Serving::now(tenants);
+    let around = observe::seen(run, tenants, trial.cell.condition, &on_device, &serving);
     let proofs = mechanism.prove(&run.setup.host.asked(), &around);
     let broken = proofs.into_iter().find(|proof| !proof.holds)?;
     Some(format!(

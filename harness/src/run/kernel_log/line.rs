@@ -9,14 +9,14 @@ use gpubench_record::XidLine;
 const MARK: &str = "NVRM: Xid (";
 
 /// Where a device sits: domain, bus, device.
-pub type Seat = (u32, u32, u32);
+pub type PciAddress = (u32, u32, u32);
 
 /// The device and what is said of it; none of a line about anything else, or that is no such line.
-pub fn read(line: &str) -> Option<(Seat, XidLine)> {
+pub fn read(line: &str) -> Option<(PciAddress, XidLine)> {
     let (_, rest) = line.split_once(MARK)?;
-    let (place, rest) = rest.split_once("): ")?;
-    let mut words = place.split_whitespace();
-    let seat = seat(words.next()?)?;
+    let (slot, rest) = rest.split_once("): ")?;
+    let mut words = slot.split_whitespace();
+    let address = address(words.next()?)?;
     let mut instances = [None; 2];
     for word in words {
         let (name, id) = word.split_once(':')?;
@@ -29,7 +29,7 @@ pub fn read(line: &str) -> Option<(Seat, XidLine)> {
     let (pid, rest) = field(rest.trim_start(), "pid=");
     let (process, text) = field(rest, "name=");
     Some((
-        seat,
+        address,
         XidLine {
             number: number.trim().parse().ok()?,
             pid: pid.and_then(|pid| pid.parse().ok()),
@@ -43,11 +43,11 @@ pub fn read(line: &str) -> Option<(Seat, XidLine)> {
 }
 
 /// `PCI:0000:01:00`, or without the first word as drivers before 2016 wrote it.
-fn seat(text: &str) -> Option<Seat> {
+fn address(text: &str) -> Option<PciAddress> {
     let mut parts = text.strip_prefix("PCI:").unwrap_or(text).split(':');
     let mut next = || u32::from_str_radix(parts.next()?, 16).ok();
-    let seat = (next()?, next()?, next()?);
-    parts.next().is_none().then_some(seat)
+    let address = (next()?, next()?, next()?);
+    parts.next().is_none().then_some(address)
 }
 
 /// A value that may stand at the beginning, and what comes after it. One that is not known is none.
@@ -152,7 +152,7 @@ mod tests {
         ] {
             assert_eq!(read(line), Some(((0, 1, 0), expected)), "{line}");
         }
-        let far = read("NVRM: Xid (PCI:0009:af:1f): 13, x").map(|(seat, _)| seat);
+        let far = read("NVRM: Xid (PCI:0009:af:1f): 13, x").map(|(address, _)| address);
         assert_eq!(far, Some((9, 0xaf, 0x1f)), "addresses are hexadecimal");
     }
 

@@ -3,10 +3,10 @@
 
 use gpubench_record::{CallTimes, CallTrials, Condition, ProbeAsk, ProbeFound, ProbeTold};
 
-use super::pair::together;
-use super::share::Yardstick;
+use super::concurrent::probe_both;
+use super::share::FullDeviceBaseline;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Of six values the least and the greatest bound the median with 97 %; up to two may lie outside
@@ -20,29 +20,29 @@ const LONGER: u64 = 6;
 /// Times the calls in the three situations.
 pub async fn calls(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+    tenants.arrange(run, Condition::C).await?;
     let ask = ProbeAsk::Calls {
         contexts: CONTEXTS,
         modules: MODULES,
     };
-    let alone = match step(run, crew, VICTIM, ask.clone()).await? {
+    let alone = match step(run, tenants, VICTIM, ask.clone()).await? {
         ProbeTold::Called(times) => times,
-        other => return Err(unexpected(crew, VICTIM, other)),
+        other => return Err(unexpected(tenants, VICTIM, other)),
     };
     let (from_ns, to_ns) = span(&alone);
-    let busy = yardstick.work((to_ns - from_ns).saturating_mul(LONGER).max(1_000_000));
-    let (beside_kernels, kernels_ns) = match together(run, crew, &ask, &busy).await? {
+    let busy = baseline.work((to_ns - from_ns).saturating_mul(LONGER).max(1_000_000));
+    let (beside_kernels, kernels_ns) = match probe_both(run, tenants, &ask, &busy).await? {
         (ProbeTold::Called(times), ProbeTold::Worked(worked)) => (times, worked.host_ns),
-        (ProbeTold::Called(_), other) => return Err(unexpected(crew, NEIGHBOUR, other)),
-        (other, _) => return Err(unexpected(crew, VICTIM, other)),
+        (ProbeTold::Called(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
+        (other, _) => return Err(unexpected(tenants, VICTIM, other)),
     };
-    let (beside_calls, neighbours) = match together(run, crew, &ask, &ask).await? {
+    let (beside_calls, neighbours) = match probe_both(run, tenants, &ask, &ask).await? {
         (ProbeTold::Called(times), ProbeTold::Called(neighbours)) => (times, neighbours),
-        (ProbeTold::Called(_), other) => return Err(unexpected(crew, NEIGHBOUR, other)),
-        (other, _) => return Err(unexpected(crew, VICTIM, other)),
+        (ProbeTold::Called(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
+        (other, _) => return Err(unexpected(tenants, VICTIM, other)),
     };
     Ok(ProbeFound::Calls(CallTrials {
         alone,

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use gpubench_record::{ProbeFound, RushWay, Rushed, WorkSeries, Worked};
 
-use super::rush::rush;
-use super::share::{Yardstick, configured_ppm};
+use super::limit_bypass::submit;
+use super::share::{FullDeviceBaseline, configured_ppm};
 use super::windows::per_window;
 use super::{VICTIM, fresh};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Of six values the least and the greatest bound the median with 97 %.
@@ -28,15 +28,15 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// The victim alone, again and again, where its compute has a cap.
 pub async fn enforce(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    crew.open_only(run, VICTIM).await?;
-    let limit_ppm = configured_ppm(run, crew);
+    tenants.open_only(run, VICTIM).await?;
+    let limit_ppm = configured_ppm(run, tenants);
     let mut trials = Vec::new();
     while limit_ppm.is_some() && trials.len() < TRIALS {
-        fresh(run, crew).await?;
-        let rushed = rush(run, crew, RushWay::Launches, &yardstick.spec, WATCH).await?;
+        fresh(run, tenants).await?;
+        let rushed = submit(run, tenants, RushWay::Launches, &baseline.spec, WATCH).await?;
         trials.push(series(rushed));
     }
     Ok(ProbeFound::Enforce {

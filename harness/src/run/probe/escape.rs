@@ -9,12 +9,14 @@ use gpubench_record::{
     CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, RushWay,
 };
 
-use super::memory::{HOG_PIECES, device_bytes, grabbed, hold, limit, release, take};
-use super::rush::{WATCH, rates_per_ns, rush};
-use super::share::{Yardstick, configured_ppm};
+use super::limit_bypass::{WATCH, rates_per_ns, submit};
+use super::memory::{
+    HOG_PIECES, allocate_to_limit, allocation, device_bytes, limit, obtained, release,
+};
+use super::share::{FullDeviceBaseline, configured_ppm};
 use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
 use crate::mechanism::TenantEnv;
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// What a neighbour gives away.
@@ -27,49 +29,49 @@ const FOR_NOBODY: [i32; 2] = [800, 801];
 /// Tries every way.
 pub async fn escape(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    crew.open_only(run, VICTIM).await?;
-    let (limit_bytes, in_use_bytes) = limit(run, crew).await?;
-    let limit_ppm = configured_ppm(run, crew);
+    tenants.open_only(run, VICTIM).await?;
+    let (limit_bytes, in_use_bytes) = limit(run, tenants).await?;
+    let limit_ppm = configured_ppm(run, tenants);
     let mut ways = Vec::new();
     if limit_bytes.is_some() {
         for kind in AllocKind::ALL {
-            let got = grabbed(run, crew, kind).await;
+            let got = obtained(run, tenants, kind).await;
             ways.push(by_call(kind.function().to_owned(), got)?);
         }
         ways.push(unless_refused(
             "cuIpcOpenMemHandle",
-            import(run, crew).await,
+            import(run, tenants).await,
         )?);
     }
     if limit_ppm.is_some() {
         for way in RushWay::ALL {
-            fresh(run, crew).await?;
-            let got = submitted(run, crew, yardstick, way, way.as_str()).await;
+            fresh(run, tenants).await?;
+            let got = submitted(run, tenants, baseline, way, way.as_str()).await;
             ways.push(unless_refused(way.as_str(), got)?);
         }
     }
     // Tenants that are threads share their process's environment.
-    if crew.terms().inside.is_empty() && !ways.is_empty() {
-        let terms = crew.terms().environments[VICTIM].clone();
+    if tenants.config().inside.is_empty() && !ways.is_empty() {
+        let config = tenants.config().environments[VICTIM].clone();
         for lookup in Lookup::ALL {
-            let mut variables = terms.clone();
+            let mut variables = config.clone();
             variables.insert(LOOKUP_ENV.into(), lookup.as_str().into());
             let how = format!("functions found by {}", lookup.as_str());
             let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(run, crew, yardstick, &variables, &how, limits).await?);
+            ways.extend(elsewhere(run, tenants, baseline, &variables, &how, limits).await?);
         }
-        if !terms.is_empty() {
+        if !config.is_empty() {
             let none = TenantEnv::new();
             let how = "environment dropped";
             let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(run, crew, yardstick, &none, how, limits).await?);
+            ways.extend(elsewhere(run, tenants, baseline, &none, how, limits).await?);
         }
-        crew.close(run).await?;
-        crew.renew(run, VICTIM).await?;
-        crew.ensure(run).await?;
+        tenants.close(run).await?;
+        tenants.renew(run, VICTIM).await?;
+        tenants.ensure(run).await?;
     }
     Ok(ProbeFound::Escape {
         limit_bytes,
@@ -82,17 +84,17 @@ pub async fn escape(
 /// The usual calls of a fresh tenant that has come by other variables.
 async fn elsewhere(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
     variables: &TenantEnv,
     how: &str,
     (limit_bytes, limit_ppm): (Option<u64>, Option<u32>),
 ) -> Result<Vec<EscapeWay>, RunError> {
     let mut ways = Vec::new();
-    crew.close(run).await?;
-    crew.replace(run, VICTIM, variables).await?;
+    tenants.close(run).await?;
+    tenants.replace(run, VICTIM, variables).await?;
     let way = format!("{}, {how}", AllocKind::Plain.function());
-    match crew.open_only(run, VICTIM).await {
+    match tenants.open_only(run, VICTIM).await {
         Ok(()) => {}
         Err(RunError::Tenant(error)) => {
             ways.push(untried(&way, error.to_string()));
@@ -100,7 +102,7 @@ async fn elsewhere(
         }
         Err(other) => return Err(other),
     }
-    let told = crew.told();
+    let told = tenants.observations();
     let file = told
         .first()
         .and_then(|told| told.facts.get("allocator_file"));
@@ -110,41 +112,41 @@ async fn elsewhere(
         way
     };
     if limit_bytes.is_some() {
-        let got = grabbed(run, crew, AllocKind::Plain).await;
+        let got = obtained(run, tenants, AllocKind::Plain).await;
         ways.push(answers(by_call(way, got)?));
     }
     if limit_ppm.is_some() {
         let way = format!("{}, {how}", RushWay::Launches.as_str());
-        let got = submitted(run, crew, yardstick, RushWay::Launches, &way).await;
+        let got = submitted(run, tenants, baseline, RushWay::Launches, &way).await;
         ways.push(answers(unless_refused(&way, got)?));
     }
     Ok(ways)
 }
 
 /// The victim takes all that it gets and then maps what the neighbour gives away.
-async fn import(run: &mut Run, crew: &mut Crew) -> Result<EscapeWay, RunError> {
-    crew.arrange(run, Condition::C).await?;
+async fn import(run: &mut Run, tenants: &mut TenantSet) -> Result<EscapeWay, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let handle = match step(
         run,
-        crew,
+        tenants,
         NEIGHBOUR,
         ProbeAsk::Export { bytes: GIVEN_BYTES },
     )
     .await?
     {
         ProbeTold::Exported { handle } => handle,
-        other => return Err(unexpected(crew, NEIGHBOUR, other)),
+        other => return Err(unexpected(tenants, NEIGHBOUR, other)),
     };
     let all = device_bytes(run);
-    let (own, _) = take(run, crew, VICTIM, hold(all, HOG_PIECES)).await?;
-    let mapped = match step(run, crew, VICTIM, ProbeAsk::Import { handle }).await? {
+    let (own, _) = allocate_to_limit(run, tenants, VICTIM, allocation(all, HOG_PIECES)).await?;
+    let mapped = match step(run, tenants, VICTIM, ProbeAsk::Import { handle }).await? {
         ProbeTold::Imported { refused_with } => refused_with,
-        other => return Err(unexpected(crew, VICTIM, other)),
+        other => return Err(unexpected(tenants, VICTIM, other)),
     };
-    for place in [VICTIM, NEIGHBOUR] {
-        release(run, crew, place).await?;
+    for slot in [VICTIM, NEIGHBOUR] {
+        release(run, tenants, slot).await?;
     }
-    crew.open_only(run, VICTIM).await?;
+    tenants.open_only(run, VICTIM).await?;
     let way = "cuIpcOpenMemHandle";
     Ok(match mapped {
         Some(code) if FOR_NOBODY.contains(&code) => untried(way, format!("refused with {code}")),
@@ -195,21 +197,21 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
 /// where the mechanism limits time.
 async fn submitted(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
     way: RushWay,
     name: &str,
 ) -> Result<EscapeWay, RunError> {
-    let limits_time = crew.terms().mechanism.is_some_and(|m| m.limits_time());
+    let limits_time = tenants.config().mechanism.is_some_and(|m| m.limits_time());
     let reference = if limits_time { way } else { RushWay::Launches };
-    let native = yardstick
-        .rushes
+    let native = baseline
+        .bypass_rates
         .iter()
         .find(|(known, _)| *known == reference);
     let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
-    let rushed = rush(run, crew, way, &yardstick.spec, WATCH).await?;
+    let rushed = submit(run, tenants, way, &baseline.spec, WATCH).await?;
     let shares = rates_per_ns(&rushed);
     let share_ppm = shares
         .iter()

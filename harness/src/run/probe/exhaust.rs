@@ -2,10 +2,10 @@
 
 use gpubench_record::{Condition, ExhaustTrial, ProbeAsk, ProbeFound, ProbeTold};
 
+use super::concurrent::probe_both;
 use super::memory::device_bytes;
-use super::pair::together;
 use super::{NEIGHBOUR, VICTIM, unexpected};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Times that memory runs out: of six values the least and the greatest bound the median with 97 %.
@@ -15,8 +15,8 @@ const RATE_PER_S: f64 = 500.0;
 const WATCH_NS: u64 = 50_000_000;
 
 /// Has the victim run out of memory, again and again.
-pub async fn exhaust(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+pub async fn exhaust(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let take = ProbeAsk::Exhaust {
         most_bytes: device_bytes(run),
     };
@@ -27,12 +27,12 @@ pub async fn exhaust(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunEr
             watch_ns: WATCH_NS,
             seed: run.setup.plan.seed.wrapping_add(number.into()),
         };
-        let told = match together(run, crew, &take, &launch).await {
+        let told = match probe_both(run, tenants, &take, &launch).await {
             Ok(told) => told,
             // Whoever did not live to tell is a finding; the next trial needs fresh ones.
             Err(RunError::Tenant(_)) => {
                 trials.push(ExhaustTrial::default());
-                crew.arrange(run, Condition::C).await?;
+                tenants.arrange(run, Condition::C).await?;
                 continue;
             }
             Err(other) => return Err(other),
@@ -41,8 +41,8 @@ pub async fn exhaust(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunEr
             (ProbeTold::Exhausted(tenant), ProbeTold::Launched { stamps }) => {
                 (tenant, stamps.len() as u32)
             }
-            (ProbeTold::Exhausted(_), other) => return Err(unexpected(crew, NEIGHBOUR, other)),
-            (other, _) => return Err(unexpected(crew, VICTIM, other)),
+            (ProbeTold::Exhausted(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
+            (other, _) => return Err(unexpected(tenants, VICTIM, other)),
         };
         trials.push(ExhaustTrial {
             tenant: Some(tenant),

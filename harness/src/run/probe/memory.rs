@@ -5,7 +5,7 @@ use gpubench_record::{CapCall, Condition, ProbeAsk, ProbeFound, ProbeTold};
 
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
 use crate::mechanism::Mechanism;
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 use crate::tenant::TenantError;
 
@@ -37,27 +37,31 @@ const CANARY: u32 = 0xc0ff_ee11;
 
 /// How a tenant gave its pages up.
 #[derive(Debug, Clone, Copy)]
-pub enum GivenUp {
+pub enum ReleasedBy {
     Freed,
     Context,
 }
 
 /// Neighbours take all that they can get; the victim then takes what it is entitled to.
-pub async fn capacity(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+pub async fn capacity(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let device = device_bytes(run);
     let reserved = (device as f64 * run.setup.plan.share) as u64;
-    let places = run.setup.plan.tenants as usize;
+    let slots = run.setup.plan.tenants as usize;
     let (mut honoured, mut hogged_bytes, mut granted_bytes) = (0, u64::MAX, u64::MAX);
     for _ in 0..RESERVATIONS {
         let mut hogged = 0;
-        for place in NEIGHBOUR..places {
-            hogged += take(run, crew, place, hold(device, HOG_PIECES)).await?.0;
+        for slot in NEIGHBOUR..slots {
+            hogged += allocate_to_limit(run, tenants, slot, allocation(device, HOG_PIECES))
+                .await?
+                .0;
         }
-        let reservation = hold(reserved, RESERVATION_PIECES);
-        let granted = take(run, crew, VICTIM, reservation).await?.0;
-        for place in VICTIM..places {
-            release(run, crew, place).await?;
+        let reservation = allocation(reserved, RESERVATION_PIECES);
+        let granted = allocate_to_limit(run, tenants, VICTIM, reservation)
+            .await?
+            .0;
+        for slot in VICTIM..slots {
+            release(run, tenants, slot).await?;
         }
         honoured += u32::from(granted == reserved);
         hogged_bytes = hogged_bytes.min(hogged);
@@ -73,12 +77,12 @@ pub async fn capacity(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunE
 }
 
 /// A tenant alone takes all that it can get, by one call after the other.
-pub async fn cap(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.open_only(run, VICTIM).await?;
-    let (limit_bytes, in_use_bytes) = limit(run, crew).await?;
+pub async fn cap(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.open_only(run, VICTIM).await?;
+    let (limit_bytes, in_use_bytes) = limit(run, tenants).await?;
     let mut calls = Vec::new();
     for kind in AllocKind::ALL {
-        calls.push(match grabbed(run, crew, kind).await {
+        calls.push(match obtained(run, tenants, kind).await {
             // A call that the driver has not gives nothing.
             Err(RunError::Tenant(TenantError::Refused { code, .. })) => CapCall {
                 call: kind.function().to_owned(),
@@ -98,12 +102,12 @@ pub async fn cap(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError>
 }
 
 /// The memory that the victim may have at most, if that is limited, and what it has already.
-pub async fn limit(run: &mut Run, crew: &mut Crew) -> Result<(Option<u64>, u64), RunError> {
-    let (total, free) = shown(run, crew, VICTIM).await?;
+pub async fn limit(run: &mut Run, tenants: &mut TenantSet) -> Result<(Option<u64>, u64), RunError> {
+    let (total, free) = visible_memory(run, tenants, VICTIM).await?;
     let limited_view = (total as f64) < device_bytes(run) as f64 * LIMITED_VIEW;
     let asked = run.setup.host.asked();
-    let set = crew
-        .terms()
+    let set = tenants
+        .config()
         .mechanism
         .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
     // A part of the device is its own limit. What the whole device has in use is not only this
@@ -118,10 +122,14 @@ pub async fn limit(run: &mut Run, crew: &mut Crew) -> Result<(Option<u64>, u64),
 }
 
 /// What the victim gets by one call, again and again.
-pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<CapCall, RunError> {
+pub async fn obtained(
+    run: &mut Run,
+    tenants: &mut TenantSet,
+    kind: AllocKind,
+) -> Result<CapCall, RunError> {
     let (mut least, mut most, mut refused_with) = (u64::MAX, 0, None);
     let most_bytes = match kind {
-        AllocKind::Managed => without_oversubscription(run, crew).await?,
+        AllocKind::Managed => without_oversubscription(run, tenants).await?,
         _ => device_bytes(run),
     };
     for _ in 0..ROUNDS {
@@ -129,7 +137,7 @@ pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<
             call: kind.function().to_owned(),
             most_bytes,
         };
-        let (bytes, refused) = take(run, crew, VICTIM, ask).await?;
+        let (bytes, refused) = allocate_to_limit(run, tenants, VICTIM, ask).await?;
         (least, most) = (least.min(bytes), most.max(bytes));
         refused_with = refused;
     }
@@ -143,11 +151,11 @@ pub async fn grabbed(run: &mut Run, crew: &mut Crew, kind: AllocKind) -> Result<
 
 /// The managed memory that may be asked for: no more than is free, with room to spare. The driver
 /// refuses none for its size, and more of it than there is can hang the GPU for everybody.
-async fn without_oversubscription(run: &mut Run, crew: &mut Crew) -> Result<u64, RunError> {
-    let (shown, free) = shown(run, crew, VICTIM).await?;
+async fn without_oversubscription(run: &mut Run, tenants: &mut TenantSet) -> Result<u64, RunError> {
+    let (shown, free) = visible_memory(run, tenants, VICTIM).await?;
     let asked = run.setup.host.asked();
-    let set = crew
-        .terms()
+    let set = tenants
+        .config()
         .mechanism
         .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
     // What a limit in software shows is the limit; a part of the device shows what it has.
@@ -164,10 +172,10 @@ async fn without_oversubscription(run: &mut Run, crew: &mut Crew) -> Result<u64,
 /// The neighbour marks pages and gives them up; the victim looks for them.
 pub async fn residue(
     run: &mut Run,
-    crew: &mut Crew,
-    given_up: GivenUp,
+    tenants: &mut TenantSet,
+    released_by: ReleasedBy,
 ) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+    tenants.arrange(run, Condition::C).await?;
     let (page_bytes, pages, scan) = if run.setup.clock.is_virtual() {
         (PAGE_BYTES_VIRTUAL, PAGES_VIRTUAL, PAGES_VIRTUAL)
     } else {
@@ -179,21 +187,21 @@ pub async fn residue(
             all,
         )
     };
-    let (marked, found_by_owner, _) = mark(run, crew, pages, page_bytes).await?;
-    match given_up {
-        GivenUp::Freed => release(run, crew, NEIGHBOUR).await?,
-        GivenUp::Context => crew.open_only(run, VICTIM).await?,
+    let (marked, found_by_owner, _) = mark(run, tenants, pages, page_bytes).await?;
+    match released_by {
+        ReleasedBy::Freed => release(run, tenants, NEIGHBOUR).await?,
+        ReleasedBy::Context => tenants.open_only(run, VICTIM).await?,
     }
     let ask = ProbeAsk::Scan {
         pages: scan,
         page_bytes,
         seed: CANARY,
     };
-    match step(run, crew, VICTIM, ask).await? {
+    match step(run, tenants, VICTIM, ask).await? {
         ProbeTold::Scanned { pages, stale } => Ok(ProbeFound::Residue {
-            given_up: match given_up {
-                GivenUp::Freed => "freed",
-                GivenUp::Context => "context",
+            given_up: match released_by {
+                ReleasedBy::Freed => "freed",
+                ReleasedBy::Context => "context",
             }
             .to_owned(),
             page_bytes,
@@ -202,34 +210,35 @@ pub async fn residue(
             scanned: pages,
             stale,
         }),
-        other => Err(unexpected(crew, VICTIM, other)),
+        other => Err(unexpected(tenants, VICTIM, other)),
     }
 }
 
 /// The neighbour has memory; the victim reads at its addresses, and watches free memory.
-pub async fn visibility(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+pub async fn visibility(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let (page_bytes, pages) = (PAGE_BYTES_VIRTUAL, RESERVATIONS.into());
-    let (_, _, addresses) = mark(run, crew, pages, page_bytes).await?;
+    let (_, _, addresses) = mark(run, tenants, pages, page_bytes).await?;
     let reads = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     let ask = ProbeAsk::Read {
         addresses,
         seed: CANARY,
     };
-    let kept_out = match step(run, crew, VICTIM, ask).await? {
+    let kept_out = match step(run, tenants, VICTIM, ask).await? {
         ProbeTold::Read { refused, other, .. } => refused + other,
-        other => return Err(unexpected(crew, VICTIM, other)),
+        other => return Err(unexpected(tenants, VICTIM, other)),
     };
     let mut seen_in_free = 0;
     for _ in 0..LOOKS {
-        let before = shown(run, crew, VICTIM).await?.1;
-        let (taken, _) = take(run, crew, NEIGHBOUR, hold(LOOK_BYTES, 1)).await?;
-        let after = shown(run, crew, VICTIM).await?.1;
-        release(run, crew, NEIGHBOUR).await?;
+        let before = visible_memory(run, tenants, VICTIM).await?.1;
+        let (taken, _) =
+            allocate_to_limit(run, tenants, NEIGHBOUR, allocation(LOOK_BYTES, 1)).await?;
+        let after = visible_memory(run, tenants, VICTIM).await?.1;
+        release(run, tenants, NEIGHBOUR).await?;
         seen_in_free += u32::from(taken > 0 && before.saturating_sub(after) >= taken / 2);
     }
-    let pid = crew
-        .told()
+    let pid = tenants
+        .observations()
         .iter()
         .find(|told| told.place == NEIGHBOUR)
         .map(|told| told.pid);
@@ -248,13 +257,13 @@ pub const fn device_bytes(run: &Run) -> u64 {
     run.setup.host.facts.memory_mib << 20
 }
 
-pub const fn hold(most_bytes: u64, pieces: u32) -> ProbeAsk {
+pub const fn allocation(most_bytes: u64, pieces: u32) -> ProbeAsk {
     ProbeAsk::Hold { most_bytes, pieces }
 }
 
 async fn mark(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     pages: u64,
     page_bytes: u32,
 ) -> Result<(u64, u64, Vec<u64>), RunError> {
@@ -263,45 +272,49 @@ async fn mark(
         page_bytes,
         seed: CANARY,
     };
-    match step(run, crew, NEIGHBOUR, ask).await? {
+    match step(run, tenants, NEIGHBOUR, ask).await? {
         ProbeTold::Marked {
             pages,
             found,
             addresses,
         } => Ok((pages, found, addresses)),
-        other => Err(unexpected(crew, NEIGHBOUR, other)),
+        other => Err(unexpected(tenants, NEIGHBOUR, other)),
     }
 }
 
-pub async fn take(
+pub async fn allocate_to_limit(
     run: &mut Run,
-    crew: &mut Crew,
-    place: usize,
+    tenants: &mut TenantSet,
+    slot: usize,
     ask: ProbeAsk,
 ) -> Result<(u64, Option<i32>), RunError> {
-    match step(run, crew, place, ask).await? {
+    match step(run, tenants, slot, ask).await? {
         ProbeTold::Took {
             bytes,
             refused_with,
         } => Ok((bytes, refused_with)),
-        other => Err(unexpected(crew, place, other)),
+        other => Err(unexpected(tenants, slot, other)),
     }
 }
 
-pub async fn release(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(), RunError> {
-    match step(run, crew, place, ProbeAsk::Release).await? {
+pub async fn release(run: &mut Run, tenants: &mut TenantSet, slot: usize) -> Result<(), RunError> {
+    match step(run, tenants, slot, ProbeAsk::Release).await? {
         ProbeTold::Released => Ok(()),
-        other => Err(unexpected(crew, place, other)),
+        other => Err(unexpected(tenants, slot, other)),
     }
 }
 
 /// All memory and free memory, as a tenant is shown them.
-async fn shown(run: &mut Run, crew: &mut Crew, place: usize) -> Result<(u64, u64), RunError> {
-    match step(run, crew, place, ProbeAsk::Look).await? {
+async fn visible_memory(
+    run: &mut Run,
+    tenants: &mut TenantSet,
+    slot: usize,
+) -> Result<(u64, u64), RunError> {
+    match step(run, tenants, slot, ProbeAsk::Look).await? {
         ProbeTold::Shown {
             total_bytes,
             free_bytes,
         } => Ok((total_bytes, free_bytes)),
-        other => Err(unexpected(crew, place, other)),
+        other => Err(unexpected(tenants, slot, other)),
     }
 }

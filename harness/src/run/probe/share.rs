@@ -1,7 +1,7 @@
 //! What share of the device's arithmetic a tenant gets: requests that fill every SM, one after the
 //! other, each stamped by the device when it ends, and counted in windows of the device's time.
 //!
-//! The yardstick is the same loop on the device alone. A share is therefore one of work done, and
+//! The baseline is the same loop on the device alone. A share is therefore one of work done, and
 //! not of SMs that a tenant was seen on: what the census finds may be shared. The grid fills the
 //! whole device evenly; a part of it whose SMs do not divide the blocks evenly does a little less
 //! than its SMs could.
@@ -10,12 +10,12 @@ use gpubench_record::{
     Condition, ProbeAsk, ProbeFound, ProbeTold, RushWay, WorkSeries, Worked, WorkloadSpec,
 };
 
-use super::pair::together;
-use super::rush;
+use super::concurrent::probe_both;
+use super::limit_bypass;
 use super::windows::per_window;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
 use crate::run::calibrate::one::patiently;
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Arithmetic in every thread slot of every SM.
@@ -31,16 +31,16 @@ const SHORTER: f64 = 1.25;
 
 /// The device alone.
 #[derive(Debug, Clone)]
-pub struct Yardstick {
+pub struct FullDeviceBaseline {
     /// The requests with which it was found out.
     pub spec: WorkloadSpec,
     /// How long one takes.
     pub service_ns: u64,
     /// Block iterations in a nanosecond by each way to submit them, where escapes are tried.
-    pub rushes: Vec<(RushWay, f64)>,
+    pub bypass_rates: Vec<(RushWay, f64)>,
 }
 
-impl Yardstick {
+impl FullDeviceBaseline {
     /// Requests without a pause for that long.
     pub fn work(&self, watch_ns: u64) -> ProbeAsk {
         let most = watch_ns as f64 / self.service_ns.max(1) as f64 * SHORTER;
@@ -53,22 +53,22 @@ impl Yardstick {
 }
 
 /// Finds the requests, and what the device does of them when nobody else is there.
-pub async fn yardstick(
+pub async fn baseline(
     run: &mut Run,
-    crew: &mut Crew,
-) -> Result<(Yardstick, ProbeFound), RunError> {
-    crew.close(run).await?;
-    crew.open_only(run, VICTIM).await?;
-    let found = patiently(run, crew, VICTIM, WORKLOAD, 1.0).await?;
-    let mut yardstick = Yardstick {
+    tenants: &mut TenantSet,
+) -> Result<(FullDeviceBaseline, ProbeFound), RunError> {
+    tenants.close(run).await?;
+    tenants.open_only(run, VICTIM).await?;
+    let found = patiently(run, tenants, VICTIM, WORKLOAD, 1.0).await?;
+    let mut baseline = FullDeviceBaseline {
         spec: found.spec,
         service_ns: found.service_ns,
-        rushes: Vec::new(),
+        bypass_rates: Vec::new(),
     };
     if run.setup.escape {
-        yardstick.rushes = rush::native(run, crew, &yardstick.spec).await?;
+        baseline.bypass_rates = limit_bypass::native(run, tenants, &baseline.spec).await?;
     }
-    let alone = work(run, crew, &yardstick.work(watch_ns(run))).await?;
+    let alone = work(run, tenants, &baseline.work(watch_ns(run))).await?;
     let window_ns = finest_ns(run);
     let series = per_window(&alone, window_ns, within(&alone));
     let found = ProbeFound::Share {
@@ -80,23 +80,23 @@ pub async fn yardstick(
             milli_requests: Vec::new(),
         },
     };
-    Ok((yardstick, found))
+    Ok((baseline, found))
 }
 
 /// The victim alone under the mechanism, then beside a neighbour that does the same.
 pub async fn share(
     run: &mut Run,
-    crew: &mut Crew,
-    yardstick: &Yardstick,
+    tenants: &mut TenantSet,
+    baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
-    let configured_ppm = configured_ppm(run, crew);
-    let ask = yardstick.work(watch_ns(run));
-    let alone = work(run, crew, &ask).await?;
-    let (victim, neighbour) = match together(run, crew, &ask, &ask).await? {
+    tenants.arrange(run, Condition::C).await?;
+    let configured_ppm = configured_ppm(run, tenants);
+    let ask = baseline.work(watch_ns(run));
+    let alone = work(run, tenants, &ask).await?;
+    let (victim, neighbour) = match probe_both(run, tenants, &ask, &ask).await? {
         (ProbeTold::Worked(victim), ProbeTold::Worked(neighbour)) => (victim, neighbour),
-        (ProbeTold::Worked(_), other) => return Err(unexpected(crew, NEIGHBOUR, other)),
-        (other, _) => return Err(unexpected(crew, VICTIM, other)),
+        (ProbeTold::Worked(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
+        (other, _) => return Err(unexpected(tenants, VICTIM, other)),
     };
     // Only while both were at work.
     let (mine, other) = (within(&victim), within(&neighbour));
@@ -111,20 +111,27 @@ pub async fn share(
 }
 
 /// Has the victim complete requests.
-pub async fn work(run: &mut Run, crew: &mut Crew, ask: &ProbeAsk) -> Result<Worked, RunError> {
-    match step(run, crew, VICTIM, ask.clone()).await? {
+pub async fn work(
+    run: &mut Run,
+    tenants: &mut TenantSet,
+    ask: &ProbeAsk,
+) -> Result<Worked, RunError> {
+    match step(run, tenants, VICTIM, ask.clone()).await? {
         ProbeTold::Worked(worked) => Ok(worked),
-        other => Err(unexpected(crew, VICTIM, other)),
+        other => Err(unexpected(tenants, VICTIM, other)),
     }
 }
 
 /// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
 /// victim sees, or on which its blocks were found when its context was opened.
-pub fn configured_ppm(run: &Run, crew: &Crew) -> Option<u32> {
+pub fn configured_ppm(run: &Run, tenants: &TenantSet) -> Option<u32> {
     let asked = run.setup.host.asked();
-    let set = crew.terms().mechanism.and_then(|m| m.compute_share(&asked));
+    let set = tenants
+        .config()
+        .mechanism
+        .and_then(|m| m.compute_share(&asked));
     let all = run.setup.identity.sm_count;
-    let told = crew.told();
+    let told = tenants.observations();
     let victim = told.first();
     let seen = victim.and_then(|told| told.number("sm_count"));
     let found = victim.and_then(|told| told.census.as_ref());

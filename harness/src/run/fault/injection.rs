@@ -10,13 +10,13 @@ use gpubench_reports::store::log_path;
 use gpubench_workloads::fault::{self, HostAct};
 use tokio::task::JoinSet;
 
-use super::end::is_failure;
-use super::errand::errand;
-use super::guest;
+use super::auxiliary;
+use super::host_action::host_action;
+use super::injector_end::is_failure;
 use super::{LIMIT, LIMIT_WALL, last};
 use crate::run::cell::wanted;
-use crate::run::crew::{Crew, note_end};
-use crate::run::hangman::Hangman;
+use crate::run::fault_scheduler::FaultScheduler;
+use crate::run::tenant_set::{TenantSet, note_end};
 use crate::run::{Run, RunError, cell};
 use crate::tenant::{Tenant, TenantError};
 
@@ -28,35 +28,35 @@ const HELPED_PART: u64 = 4;
 
 /// Processes of a trial beside those that have a place.
 #[derive(Debug, Default)]
-pub struct Guests {
+pub struct AuxiliaryProcesses {
     /// Helps with the fault, and is killed.
-    pub accomplice: Option<Tenant>,
+    pub helper: Option<Tenant>,
     /// Asks for the device afterwards.
-    pub newcomer: Option<Tenant>,
+    pub recovery_client: Option<Tenant>,
 }
 
 /// Readies victims, accomplice and fault, and starts the process that will ask for the device.
 pub async fn prepare(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     calibration: &Calibration,
     trial: &FaultTrial,
     seen: &mut FaultSeen,
-    guests: &mut Guests,
+    auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
-    crew.renew(run, last(trial)).await?;
-    crew.arrange(run, trial.cell.condition).await?;
+    tenants.renew(run, last(trial)).await?;
+    tenants.arrange(run, trial.cell.condition).await?;
     let part = match fault::find(&trial.fault) {
         Some(fault) if fault.has_accomplice() => {
-            let tenant = guests
-                .accomplice
-                .insert(crew.guest(run, "accomplice", 1).await?);
-            let given = guest::arm(run, tenant, &trial.fault).await?;
+            let tenant = auxiliaries
+                .helper
+                .insert(tenants.start_auxiliary(run, "helper", 1).await?);
+            let given = auxiliary::arm(run, tenant, &trial.fault).await?;
             FaultPart::Helped { given }
         }
         _ => FaultPart::Alone,
     };
-    for (place, tenant) in trial.cell.tenants.iter().enumerate() {
+    for (slot, tenant) in trial.cell.tenants.iter().enumerate() {
         let message = if tenant.role == Role::Victim {
             prepare_victim(run, calibration, trial, &tenant.tenant)?
         } else {
@@ -66,8 +66,8 @@ pub async fn prepare(
                 part: part.clone(),
             }
         };
-        match crew
-            .ask(run, place, &message, "getting ready", LIMIT)
+        match tenants
+            .ask(run, slot, &message, "getting ready", LIMIT)
             .await?
         {
             FromTenant::Ready { schedule_hash } => {
@@ -75,10 +75,10 @@ pub async fn prepare(
                     .push(TenantResult::ready(tenant, schedule_hash));
             }
             FromTenant::Armed { .. } => {}
-            other => return Err(crew.unexpected(place, &other)),
+            other => return Err(tenants.unexpected(slot, &other)),
         }
     }
-    guests.newcomer = Some(crew.guest(run, "newcomer", 0).await?);
+    auxiliaries.recovery_client = Some(tenants.start_auxiliary(run, "recovery-client", 0).await?);
     Ok(())
 }
 
@@ -119,52 +119,54 @@ type Answered = (usize, Tenant, Result<FromTenant, TenantError>);
 
 /// Starts everybody at one instant and waits for all of them. Whoever was harmed lives on until
 /// everybody has answered, so that in virtual time its end comes at an instant of its own.
-pub async fn strike(
+pub async fn inject(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     trial: &FaultTrial,
     seen: &mut FaultSeen,
-    guests: &mut Guests,
+    auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
-    let places: Vec<usize> = (0..trial.cell.tenants.len()).collect();
-    let mut tenants = crew.take(&places);
-    let accomplice = guests.accomplice.take();
-    let accomplice_pid = accomplice.as_ref().map(Tenant::pid);
-    tenants.extend(accomplice.map(|tenant| (places.len(), tenant)));
+    let slots: Vec<usize> = (0..trial.cell.tenants.len()).collect();
+    let mut members = tenants.take_slots(&slots);
+    let helper = auxiliaries.helper.take();
+    let helper_pid = helper.as_ref().map(Tenant::pid);
+    members.extend(helper.map(|tenant| (slots.len(), tenant)));
     let clock = run.setup.clock.clone();
     let t0_ns = clock.start_ns();
-    let errand = errand(trial, crew.terms(), &tenants, t0_ns);
-    for (place, tenant) in &tenants {
+    let action = host_action(trial, tenants.config(), &members, t0_ns);
+    for (slot, tenant) in &members {
         clock.expect(tenant.participants().issuer)?;
-        if *place < last(trial) {
+        if *slot < last(trial) {
             clock.expect(tenant.participants().reaper)?;
         }
     }
-    let hangman = match errand {
-        Ok(Some(errand)) => Some(Hangman::start(&clock, errand)?),
+    let scheduler = match action {
+        Ok(Some(action)) => Some(FaultScheduler::start(&clock, action)?),
         Ok(None) => None,
         Err(why) => {
             seen.failure = Some(why);
             None
         }
     };
-    let answers = answers(run, trial, tenants, t0_ns, accomplice_pid.is_some()).await;
-    let acted = hangman.map(|hangman| hangman.finish(true));
+    let answers = answers(run, trial, members, t0_ns, helper_pid.is_some()).await;
+    let acted = scheduler.map(|scheduler| scheduler.finish(true));
     let answers = answers?;
     match acted {
         Some(Ok(acted_ns)) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
         Some(Err(text)) => seen.failure = Some(text),
         None => {}
     }
-    for (place, tenant, answer) in answers {
-        if place < last(trial) {
+    for (slot, tenant, answer) in answers {
+        if slot < last(trial) {
             // One that was refused by its driver lives, but has to be replaced all the same.
-            let victim = &mut seen.victims[place];
-            crew.take_down(run, place, tenant, answer, victim).await?;
-        } else if Some(tenant.pid()) == accomplice_pid {
-            outlived(run, tenant, answer, seen).await?;
+            let victim = &mut seen.victims[slot];
+            tenants
+                .record_answer(run, slot, tenant, answer, victim)
+                .await?;
+        } else if Some(tenant.pid()) == helper_pid {
+            helper_ended(run, tenant, answer, seen).await?;
         } else {
-            seen.struck = struck(run, crew, trial, place, tenant, answer, seen).await?;
+            seen.struck = injected(run, tenants, trial, slot, tenant, answer, seen).await?;
         }
     }
     Ok(())
@@ -185,13 +187,13 @@ async fn answers(
     let budget_ns = trial.until_ns - trial.at_ns;
     let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
     let mut waits = JoinSet::new();
-    for (place, mut tenant) in tenants {
+    for (slot, mut tenant) in tenants {
         let strike = |at_ns| ToTenant::Strike {
             t0_ns,
             at_ns,
             until_ns: trial.until_ns,
         };
-        let message = match place.cmp(&last(trial)) {
+        let message = match slot.cmp(&last(trial)) {
             std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
             std::cmp::Ordering::Equal => strike(trial.at_ns + later_ns),
             // The accomplice is at work before the signal comes.
@@ -210,26 +212,26 @@ async fn answers(
             if answer.is_none() {
                 tenant.kill().await;
             }
-            (place, tenant, answer)
+            (slot, tenant, answer)
         });
     }
     let mut answers: Vec<Answered> = Vec::new();
     let mut is_given_up = false;
     while let Some(done) = waits.join_next().await {
         match done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))? {
-            (place, tenant, Some(answer)) => answers.push((place, tenant, answer)),
+            (slot, tenant, Some(answer)) => answers.push((slot, tenant, answer)),
             (_, _killed, None) => is_given_up = true,
         }
     }
     if is_given_up {
         return Err(RunError::Interrupted);
     }
-    answers.sort_by_key(|(place, ..)| *place);
+    answers.sort_by_key(|(slot, ..)| *slot);
     Ok(answers)
 }
 
 /// Takes down how an accomplice ended: by the signal, or the trial did not happen.
-async fn outlived(
+async fn helper_ended(
     run: &mut Run,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
@@ -254,11 +256,11 @@ async fn outlived(
 }
 
 /// Takes down what the process says that broke something.
-async fn struck(
+async fn injected(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     trial: &FaultTrial,
-    place: usize,
+    slot: usize,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
     seen: &mut FaultSeen,
@@ -270,7 +272,7 @@ async fn struck(
             code,
             later_code,
         }) => {
-            crew.put_back(place, tenant);
+            tenants.put_back(slot, tenant);
             return Ok(Struck {
                 began_ns: Some(began_ns),
                 detected_ns: Some(detected_ns),

@@ -2,14 +2,14 @@
 //!
 //! Cells come in an order in which the host is switched seldom. On a switch every tenant ends,
 //! everything that was changed is restored and checked, and the next state is entered. Within one
-//! state there is a crew for each mechanism, and only one of them has contexts open.
+//! state there is a tenants for each mechanism, and only one of them has contexts open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpubench_record::{Cell, Outcome, RunEvent};
 
-use super::crew::{Crew, Terms};
+use super::tenant_set::{TenantConfig, TenantSet};
 use super::{Run, RunError};
 use crate::mechanism::host::{Guard, HostError, JournalPlace, RealHost};
 use crate::mechanism::{self, Asked, HostFacts, InForce, Mechanism, Stage};
@@ -71,11 +71,11 @@ impl HostSetup {
 }
 
 /// The host and the tenants on it.
-pub struct Standing {
+pub struct HostSession {
     stage: Option<Stage>,
     set_up: InForce,
     guard: Guard,
-    crews: BTreeMap<String, Crew>,
+    tenant_sets: BTreeMap<String, TenantSet>,
     /// For each group, the state that leaves tenants without any mechanism alone, if it has one.
     shared: BTreeMap<String, Stage>,
     /// States that could not be entered, with the reason.
@@ -83,12 +83,12 @@ pub struct Standing {
 }
 
 /// The tenants of a cell, or why there are none.
-pub type Ready<'a> = Result<&'a mut Crew, String>;
+pub type Ready<'a> = Result<&'a mut TenantSet, String>;
 
 /// Key of the tenants that have the device as it is.
 const PLAIN: &str = "";
 
-impl Standing {
+impl HostSession {
     /// Nothing is set up yet.
     pub fn new(run: &Run) -> Self {
         let setup = &run.setup;
@@ -105,7 +105,7 @@ impl Standing {
             stage: None,
             set_up: InForce::default(),
             guard: Guard::new(host, setup.host.journal.clone()),
-            crews: BTreeMap::new(),
+            tenant_sets: BTreeMap::new(),
             shared,
             refused: BTreeMap::new(),
         }
@@ -147,7 +147,7 @@ impl Standing {
     }
 
     /// The tenants that have the device as it is, before any cell.
-    async fn plain(&mut self, run: &mut Run) -> Result<&mut Crew, RunError> {
+    async fn plain(&mut self, run: &mut Run) -> Result<&mut TenantSet, RunError> {
         self.start(run, PLAIN, "").await?;
         self.of(PLAIN)
     }
@@ -158,7 +158,7 @@ impl Standing {
     pub async fn calibrating(
         &mut self,
         run: &mut Run,
-    ) -> Result<Option<(&mut Crew, f64)>, RunError> {
+    ) -> Result<Option<(&mut TenantSet, f64)>, RunError> {
         let share = run.setup.plan.share;
         if run.setup.host.facts.mig != Some(true) {
             return Ok(Some((self.plain(run).await?, share)));
@@ -187,28 +187,28 @@ impl Standing {
                 cell.variant
             ),
         })?;
-        let crew = self.ready(run, &cell).await?;
-        Ok(crew.ok().map(|crew| (crew, share)))
+        let tenants = self.ready(run, &cell).await?;
+        Ok(tenants.ok().map(|tenants| (tenants, share)))
     }
 
-    /// A crew that was started.
-    fn of(&mut self, key: &str) -> Result<&mut Crew, RunError> {
+    /// A tenants that was started.
+    fn of(&mut self, key: &str) -> Result<&mut TenantSet, RunError> {
         let missing = || RunError::Clock(format!("tenants {key:?} were never started"));
-        self.crews.get_mut(key).ok_or_else(missing)
+        self.tenant_sets.get_mut(key).ok_or_else(missing)
     }
 
-    /// Starts a crew, the only one with open contexts.
+    /// Starts a tenants, the only one with open contexts.
     async fn start(&mut self, run: &mut Run, key: &str, mechanism: &str) -> Result<(), RunError> {
-        for (other, crew) in &mut self.crews {
+        for (other, tenants) in &mut self.tenant_sets {
             if other != key {
-                crew.close(run).await?;
+                tenants.close(run).await?;
             }
         }
-        let crew = self.crews.entry(key.to_owned()).or_insert_with(|| {
+        let tenants = self.tenant_sets.entry(key.to_owned()).or_insert_with(|| {
             let mechanism = mechanism::find(mechanism).filter(|_| key != PLAIN);
-            Crew::new(terms(run, mechanism, &self.set_up))
+            TenantSet::new(config(run, mechanism, &self.set_up))
         });
-        crew.ensure(run).await
+        tenants.ensure(run).await
     }
 
     async fn switch(
@@ -280,9 +280,9 @@ impl Standing {
 
     /// Ends every tenant, restores the host and checks it.
     pub async fn leave(&mut self, run: &mut Run) -> Result<(), RunError> {
-        let crews = std::mem::take(&mut self.crews);
-        for (_, mut crew) in crews {
-            crew.dismiss(run).await?;
+        let tenant_sets = std::mem::take(&mut self.tenant_sets);
+        for (_, mut tenants) in tenant_sets {
+            tenants.dismiss(run).await?;
         }
         self.stage = None;
         self.set_up = InForce::default();
@@ -290,22 +290,22 @@ impl Standing {
     }
 }
 
-/// Under what a new crew is.
-fn terms(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce) -> Terms {
+/// Under what a new tenants is.
+fn config(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce) -> TenantConfig {
     let asked = run.setup.host.asked();
-    let places = run.setup.plan.tenants.max(1) as usize;
-    let environment = |place| {
+    let slots = run.setup.plan.tenants.max(1) as usize;
+    let environment = |slot| {
         mechanism.map_or_else(Default::default, |mechanism| {
-            mechanism.tenant_env(&asked, set_up, place)
+            mechanism.tenant_env(&asked, set_up, slot)
         })
     };
-    Terms {
+    TenantConfig {
         mechanism,
         set_up: set_up.clone(),
-        environments: (0..places).map(environment).collect(),
+        environments: (0..slots).map(environment).collect(),
         questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
-        inside: mechanism.map_or_else(Vec::new, |m| m.inside(places)),
+        inside: mechanism.map_or_else(Vec::new, |m| m.inside(slots)),
         turns_away: mechanism.is_some_and(Mechanism::turns_away),
-        refuses_strangers: mechanism.is_some_and(|m| m.refuses_strangers(&asked)),
+        refuses_outsiders: mechanism.is_some_and(|m| m.refuses_strangers(&asked)),
     }
 }

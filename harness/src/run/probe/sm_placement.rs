@@ -2,24 +2,24 @@
 
 use gpubench_record::{CensusPair, Condition, FromTenant, ProbeFound, ToTenant};
 
-use super::pair::both;
+use super::concurrent::ask_both;
 use super::{NEIGHBOUR, VICTIM};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Of six counts the least and the greatest bound the median with 97 %.
 const ROUNDS: usize = 6;
 
 /// Has both tenants count their SMs, again and again.
-pub async fn census(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+pub async fn sm_placement(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let ask = ToTenant::Census;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        let (victim, neighbour) = both(run, crew, &ask, &ask).await?;
-        let counted = |answer, place| match answer {
+        let (victim, neighbour) = ask_both(run, tenants, &ask, &ask).await?;
+        let counted = |answer, slot| match answer {
             FromTenant::Counted { sms } => Ok(sms),
-            other => Err(crew.unexpected(place, &other)),
+            other => Err(tenants.unexpected(slot, &other)),
         };
         rounds.push(CensusPair {
             victim_sms: counted(victim, VICTIM)?,

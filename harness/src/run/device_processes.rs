@@ -4,7 +4,7 @@ use crate::device::Nvml;
 
 /// What NVML told; absent is what it did not.
 #[derive(Debug, Clone, Default)]
-pub struct OnDevice {
+pub struct DeviceProcesses {
     /// Processes with a compute context.
     pub listed: Option<Vec<u32>>,
     /// The GPU instance of each of them, where the device is cut up.
@@ -15,7 +15,7 @@ pub struct OnDevice {
     pub compute_mode: Option<String>,
 }
 
-impl OnDevice {
+impl DeviceProcesses {
     /// Asks.
     pub fn now(nvml: &Nvml) -> Self {
         let places = nvml.compute_places().ok();

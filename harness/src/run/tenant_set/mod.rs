@@ -1,7 +1,7 @@
 //! The tenants of a run: who they are, which contexts are open, and fresh ones for those that died.
 
-mod stranger;
-mod told;
+mod observations;
+mod outsider;
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
 use super::{Run, RunError};
 use crate::mechanism::control_groups;
 use crate::mechanism::{InForce, Mechanism, Questions, TenantEnv, TenantSeen};
-use crate::tenant::{Farewell, SpawnError, Tenant, TenantError};
-pub use stranger::ask_guest;
+use crate::tenant::{PreKillHook, SpawnError, Tenant, TenantError};
+pub use outsider::ask_auxiliary;
 
 /// Longest wait for a context to open or close.
 const CONTEXT: Duration = Duration::from_secs(60);
@@ -26,22 +26,22 @@ const PROGRAM_MORE: Duration = Duration::from_secs(30);
 pub const SAMPLER: u32 = 0;
 
 /// Number of the clock participant that kills and stops tenants.
-pub const HANGMAN: u32 = 1;
+pub const FAULT_SCHEDULER: u32 = 1;
 
 /// The victim and its neighbours, in order; a place is empty after a death.
-pub struct Crew {
-    places: Vec<Option<Tenant>>,
+pub struct TenantSet {
+    slots: Vec<Option<Tenant>>,
     /// What each of them told since it was started.
-    told: Vec<TenantSeen>,
+    observations: Vec<TenantSeen>,
     /// Who asked in vain beside the victim's context, and what the answer was.
-    knocks: Vec<(String, Option<i32>)>,
+    access_attempts: Vec<(String, Option<i32>)>,
     /// Somebody who is none of them, where the mechanism is to keep everybody else out.
-    stranger: Option<Tenant>,
-    terms: Terms,
+    outsider: Option<Tenant>,
+    config: TenantConfig,
 }
 
 /// Under what these tenants are.
-pub struct Terms {
+pub struct TenantConfig {
     /// The mechanism; none for tenants that have the device as it is.
     pub mechanism: Option<&'static dyn Mechanism>,
     /// What was set up for it.
@@ -55,79 +55,83 @@ pub struct Terms {
     /// Whether the victim alone gets a context and everybody else asks for one in vain.
     pub turns_away: bool,
     /// Whether somebody who is none of them shall ask for a context while theirs are open.
-    pub refuses_strangers: bool,
+    pub refuses_outsiders: bool,
 }
 
 /// Name of the tenant in a place, as plans name it.
 #[must_use]
-pub fn name_of(place: usize) -> String {
-    if place == 0 {
+pub fn name_of(slot: usize) -> String {
+    if slot == 0 {
         "victim".to_owned()
     } else {
-        format!("neighbour-{place}")
+        format!("neighbour-{slot}")
     }
 }
 
 /// The numbers under which the threads of a place join the clock.
-pub fn participants_of(place: usize) -> Participants {
-    let first = 2 * u32::try_from(place).unwrap_or(u32::MAX / 4) + 2;
+pub fn participants_of(slot: usize) -> Participants {
+    let first = 2 * u32::try_from(slot).unwrap_or(u32::MAX / 4) + 2;
     Participants {
         issuer: first,
         reaper: first + 1,
     }
 }
 
-impl Crew {
+impl TenantSet {
     /// Nobody yet, for as many places as there are environments.
-    pub fn new(terms: Terms) -> Self {
-        let count = terms.environments.len();
+    pub fn new(config: TenantConfig) -> Self {
+        let count = config.environments.len();
         Self {
-            places: (0..count).map(|_| None).collect(),
-            told: vec![TenantSeen::default(); count],
-            knocks: Vec::new(),
-            stranger: None,
-            terms,
+            slots: (0..count).map(|_| None).collect(),
+            observations: vec![TenantSeen::default(); count],
+            access_attempts: Vec::new(),
+            outsider: None,
+            config,
         }
     }
 
     /// Under what they are.
-    pub const fn terms(&self) -> &Terms {
-        &self.terms
+    pub const fn config(&self) -> &TenantConfig {
+        &self.config
     }
 
     /// Starts whoever is missing.
     pub async fn ensure(&mut self, run: &mut Run) -> Result<(), RunError> {
-        if !self.terms.inside.is_empty() {
+        if !self.config.inside.is_empty() {
             return self.ensure_together(run).await;
         }
-        for place in 0..self.places.len() {
-            if self.places[place].is_some() {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_some() {
                 continue;
             }
-            let name = name_of(place);
+            let name = name_of(slot);
             let spawner = run.setup.spawner.clone();
-            let extra = &self.terms.environments[place];
-            let who = participants_of(place);
-            let mut tenant = match foreign(run, place) {
-                Some(program) => spawner.spawn_foreign(&name, who, extra, &program).await?,
+            let extra = &self.config.environments[slot];
+            let who = participants_of(slot);
+            let mut tenant = match user_victim(run, slot) {
+                Some(program) => {
+                    spawner
+                        .spawn_user_victim(&name, who, extra, &program)
+                        .await?
+                }
                 None => spawner.spawn(&name, who, extra).await?,
             };
-            self.enlist(place, &tenant)?;
-            if self.terms.set_up.daemon.is_some() {
-                let set_up = self.terms.set_up.clone();
-                tenant.on_kill(Farewell::new(move |pid| set_up.before_kill(pid)));
+            self.enlist(slot, &tenant)?;
+            if self.config.set_up.daemon.is_some() {
+                let set_up = self.config.set_up.clone();
+                tenant.set_pre_kill_hook(PreKillHook::new(move |pid| set_up.before_kill(pid)));
             }
-            self.settle(run, place, tenant)?;
+            self.settle(run, slot, tenant)?;
         }
         Ok(())
     }
 
     /// Puts a process into the control group of a place, if there is one, before it opens the
     /// device. What it starts later is in there too, and nothing in its environment gets it out.
-    fn enlist(&self, place: usize, tenant: &Tenant) -> Result<(), RunError> {
-        let groups = &self.terms.set_up.groups;
-        let group = groups.get(place).or(groups.last());
-        let Some(group) = group.filter(|_| self.terms.mechanism.is_some()) else {
+    fn enlist(&self, slot: usize, tenant: &Tenant) -> Result<(), RunError> {
+        let groups = &self.config.set_up.groups;
+        let group = groups.get(slot).or(groups.last());
+        let Some(group) = group.filter(|_| self.config.mechanism.is_some()) else {
             return Ok(());
         };
         control_groups::join(group, tenant.pid()).map_err(|source| {
@@ -139,70 +143,70 @@ impl Crew {
     /// Starts everybody anew in one process if anybody is missing: who shares a process shares its
     /// end.
     async fn ensure_together(&mut self, run: &mut Run) -> Result<(), RunError> {
-        if self.places.iter().all(Option::is_some) {
+        if self.slots.iter().all(Option::is_some) {
             return Ok(());
         }
         self.dismiss(run).await?;
-        let who: Vec<_> = (0..self.places.len())
-            .map(|place| (name_of(place), participants_of(place)))
+        let who: Vec<_> = (0..self.slots.len())
+            .map(|slot| (name_of(slot), participants_of(slot)))
             .collect();
         let spawner = run.setup.spawner.clone();
-        let started = spawner.spawn_together(&who, &self.terms.environments[0]);
-        for (place, tenant) in started.await?.into_iter().enumerate() {
-            self.settle(run, place, tenant)?;
+        let started = spawner.spawn_together(&who, &self.config.environments[0]);
+        for (slot, tenant) in started.await?.into_iter().enumerate() {
+            self.settle(run, slot, tenant)?;
         }
         Ok(())
     }
 
     /// Writes down that a tenant was started, and gives it its place.
-    fn settle(&mut self, run: &mut Run, place: usize, tenant: Tenant) -> Result<(), RunError> {
-        self.told[place] = TenantSeen {
-            place,
+    fn settle(&mut self, run: &mut Run, slot: usize, tenant: Tenant) -> Result<(), RunError> {
+        self.observations[slot] = TenantSeen {
+            place: slot,
             pid: tenant.pid(),
             ..TenantSeen::default()
         };
         run.started(tenant.name(), tenant.pid())?;
-        self.places[place] = Some(tenant);
+        self.slots[slot] = Some(tenant);
         Ok(())
     }
 
     /// Ends the tenant of a place, so that the next is a fresh process.
-    pub async fn renew(&mut self, run: &mut Run, place: usize) -> Result<(), RunError> {
-        let Some(mut tenant) = self.places[place].take() else {
+    pub async fn renew(&mut self, run: &mut Run, slot: usize) -> Result<(), RunError> {
+        let Some(mut tenant) = self.slots[slot].take() else {
             return Ok(());
         };
         stop(run, &mut tenant).await?;
-        run.setup.clock.bury()
+        run.setup.clock.reap()
     }
 
     /// Starts a fresh tenant in a place with other variables than its terms; `renew` undoes that.
     pub async fn replace(
         &mut self,
         run: &mut Run,
-        place: usize,
+        slot: usize,
         variables: &TenantEnv,
     ) -> Result<(), RunError> {
-        self.renew(run, place).await?;
+        self.renew(run, slot).await?;
         let spawner = run.setup.spawner.clone();
-        let who = participants_of(place);
-        let tenant = spawner.spawn(&name_of(place), who, variables).await?;
-        self.enlist(place, &tenant)?;
-        self.settle(run, place, tenant)
+        let who = participants_of(slot);
+        let tenant = spawner.spawn(&name_of(slot), who, variables).await?;
+        self.enlist(slot, &tenant)?;
+        self.settle(run, slot, tenant)
     }
 
-    /// Starts one more process than there are places, on the terms of the last of them. Guests that
+    /// Starts one more process than there are places, on the terms of the last of them. Auxiliary processes that
     /// are there together have different numbers.
-    pub async fn guest(
+    pub async fn start_auxiliary(
         &self,
         run: &mut Run,
         name: &str,
         number: usize,
     ) -> Result<Tenant, RunError> {
-        let place = self.places.len() + number;
-        let terms = self.terms.environments.last().cloned().unwrap_or_default();
+        let slot = self.slots.len() + number;
+        let config = self.config.environments.last().cloned().unwrap_or_default();
         let spawner = run.setup.spawner.clone();
-        let tenant = spawner.spawn(name, participants_of(place), &terms).await?;
-        self.enlist(place, &tenant)?;
+        let tenant = spawner.spawn(name, participants_of(slot), &config).await?;
+        self.enlist(slot, &tenant)?;
         run.started(name, tenant.pid())?;
         Ok(tenant)
     }
@@ -210,31 +214,31 @@ impl Crew {
     /// Opens and closes contexts as a condition wants them: native cells have the victim's alone.
     pub async fn arrange(&mut self, run: &mut Run, condition: Condition) -> Result<(), RunError> {
         self.ensure(run).await?;
-        if self.terms.turns_away {
-            return self.knock(run).await;
+        if self.config.turns_away {
+            return self.attempt_access(run).await;
         }
-        for place in 0..self.places.len() {
-            let wanted = place == 0 || !condition.is_native();
-            self.set_open(run, place, wanted).await?;
+        for slot in 0..self.slots.len() {
+            let wanted = slot == 0 || !condition.is_native();
+            self.set_open(run, slot, wanted).await?;
         }
-        if self.terms.refuses_strangers && !condition.is_native() {
-            self.ask_stranger(run).await?;
+        if self.config.refuses_outsiders && !condition.is_native() {
+            self.ask_outsider(run).await?;
         }
         Ok(())
     }
 
     /// Opens exactly one place's context.
-    pub async fn open_only(&mut self, run: &mut Run, place: usize) -> Result<(), RunError> {
-        for other in 0..self.places.len() {
-            if other != place {
+    pub async fn open_only(&mut self, run: &mut Run, slot: usize) -> Result<(), RunError> {
+        for other in 0..self.slots.len() {
+            if other != slot {
                 self.set_open(run, other, false).await?;
             }
         }
-        self.set_open(run, place, true).await
+        self.set_open(run, slot, true).await
     }
 
-    async fn set_open(&mut self, run: &mut Run, place: usize, open: bool) -> Result<(), RunError> {
-        let Some(tenant) = &self.places[place] else {
+    async fn set_open(&mut self, run: &mut Run, slot: usize, open: bool) -> Result<(), RunError> {
+        let Some(tenant) = &self.slots[slot] else {
             return Ok(());
         };
         if tenant.is_open() == open {
@@ -243,27 +247,27 @@ impl Crew {
         let participants = tenant.participants();
         // The victim's completions are what is measured, so it spins for them; neighbours block,
         // or they would burn the victim's processor.
-        let spin = place == 0;
+        let spin = slot == 0;
         let message = if open {
             ToTenant::Open {
                 ordinal: 0,
                 spin,
                 participants,
-                inside: self.terms.inside.get(place).copied(),
+                inside: self.config.inside.get(slot).copied(),
             }
         } else {
             ToTenant::Close
         };
         let doing = "opening or closing its context";
-        let program = foreign(run, place);
+        let program = user_victim(run, slot);
         let is_program = program.is_some();
         let limit = program.map_or(CONTEXT, |program| {
             Duration::from_nanos(program.ready_ns) + PROGRAM_MORE
         });
-        let answer = match self.ask(run, place, &message, doing, limit).await {
+        let answer = match self.ask(run, slot, &message, doing, limit).await {
             // What cannot be closed cannot be used again, and its process holds it open.
             Err(RunError::Tenant(error @ TenantError::Refused { .. })) if !open => {
-                if let Some(tenant) = self.places[place].take() {
+                if let Some(tenant) = self.slots[slot].take() {
                     note_end(run, tenant, &error).await?;
                 }
                 return Ok(());
@@ -279,21 +283,21 @@ impl Crew {
                     return Ok(());
                 }
                 // Under a mechanism a tenant may see a part of the device.
-                if self.terms.mechanism.is_none() {
+                if self.config.mechanism.is_none() {
                     crate::device::identity::complete(&mut run.setup.identity, &facts);
                 }
-                self.told[place].facts = facts;
-                self.question(run, place).await
+                self.observations[slot].facts = facts;
+                self.question(run, slot).await
             }
             FromTenant::Closed if !open => Ok(()),
-            other => Err(self.unexpected(place, &other)),
+            other => Err(self.unexpected(slot, &other)),
         }
     }
 
     /// Closes every context.
     pub async fn close(&mut self, run: &mut Run) -> Result<(), RunError> {
-        for place in 0..self.places.len() {
-            self.set_open(run, place, false).await?;
+        for slot in 0..self.slots.len() {
+            self.set_open(run, slot, false).await?;
         }
         Ok(())
     }
@@ -303,14 +307,14 @@ impl Crew {
     pub async fn ask(
         &mut self,
         run: &mut Run,
-        place: usize,
+        slot: usize,
         message: &ToTenant,
         doing: &'static str,
         limit: Duration,
     ) -> Result<FromTenant, RunError> {
-        let Some(mut tenant) = self.places[place].take() else {
+        let Some(mut tenant) = self.slots[slot].take() else {
             let ended = TenantError::Ended {
-                tenant: name_of(place),
+                tenant: name_of(slot),
                 how: "before it was asked".to_owned(),
             };
             return Err(ended.into());
@@ -323,7 +327,7 @@ impl Crew {
                 answer = tenant.receive(doing, limit) => answer,
                 true = stopped(&mut stop) => {
                     let error = TenantError::Ended {
-                        tenant: name_of(place),
+                        tenant: name_of(slot),
                         how: "stopped by the coordinator when the user wanted an end".to_owned(),
                     };
                     tenant.kill().await;
@@ -337,11 +341,11 @@ impl Crew {
         run.setup.clock.abandon(participants)?;
         match answer {
             Ok(answer) => {
-                self.places[place] = Some(tenant);
+                self.slots[slot] = Some(tenant);
                 Ok(answer)
             }
             Err(error @ TenantError::Refused { .. }) => {
-                self.places[place] = Some(tenant);
+                self.slots[slot] = Some(tenant);
                 Err(error.into())
             }
             Err(error) => {
@@ -351,33 +355,33 @@ impl Crew {
         }
     }
 
-    pub fn unexpected(&self, place: usize, answer: &FromTenant) -> RunError {
-        match &self.places[place] {
+    pub fn unexpected(&self, slot: usize, answer: &FromTenant) -> RunError {
+        match &self.slots[slot] {
             Some(tenant) => tenant.unexpected(answer).into(),
-            None => RunError::Clock(format!("{} is gone", name_of(place))),
+            None => RunError::Clock(format!("{} is gone", name_of(slot))),
         }
     }
 
     /// Takes the tenants of a cell out, to wait for all of them at the same time.
-    pub fn take(&mut self, places: &[usize]) -> Vec<(usize, Tenant)> {
-        places
+    pub fn take_slots(&mut self, slots: &[usize]) -> Vec<(usize, Tenant)> {
+        slots
             .iter()
-            .filter_map(|&place| Some((place, self.places[place].take()?)))
+            .filter_map(|&slot| Some((slot, self.slots[slot].take()?)))
             .collect()
     }
 
     /// Puts a tenant back in its place.
-    pub fn put_back(&mut self, place: usize, tenant: Tenant) {
-        self.places[place] = Some(tenant);
+    pub fn put_back(&mut self, slot: usize, tenant: Tenant) {
+        self.slots[slot] = Some(tenant);
     }
 
     /// Writes a tenant's answer to a start down and puts it back; why it is no answer, if it is
     /// none. Then the tenant has ended: even one that refuses and lives did not do what was asked,
     /// and a fresh process is the only one whose state is known.
-    pub async fn take_down(
+    pub async fn record_answer(
         &mut self,
         run: &mut Run,
-        place: usize,
+        slot: usize,
         tenant: Tenant,
         answer: Result<FromTenant, TenantError>,
         result: &mut TenantResult,
@@ -393,7 +397,7 @@ impl Crew {
                 result.unlogged = unlogged;
                 result.overloaded = overloaded;
                 result.sched = Some(sched);
-                self.put_back(place, tenant);
+                self.put_back(slot, tenant);
                 return Ok(None);
             }
             Ok(other) => tenant.unexpected(&other),
@@ -406,7 +410,7 @@ impl Crew {
     /// Process ids of the tenants whose contexts are open; of a program of the user's those of its
     /// processes that are `listed`, or its own if none is.
     pub fn open_pids(&self, listed: &[u32]) -> Vec<u32> {
-        let open = self.places.iter().flatten().filter(|t| t.is_open());
+        let open = self.slots.iter().flatten().filter(|t| t.is_open());
         let pids = |tenant: &Tenant| match tenant.program() {
             None => vec![tenant.pid()],
             Some(program) => {
@@ -423,19 +427,19 @@ impl Crew {
 
     /// The processes of the program of the user's that is the victim, while it runs.
     pub fn program(&self) -> Option<Vec<u32>> {
-        let tenant = self.places.first()?.as_ref()?;
+        let tenant = self.slots.first()?.as_ref()?;
         tenant.program().map(|_| tenant.program_pids())
     }
 
     /// Ends every tenant.
     pub async fn dismiss(&mut self, run: &mut Run) -> Result<(), RunError> {
-        self.dismiss_stranger(run).await?;
-        for place in 0..self.places.len() {
-            if let Some(mut tenant) = self.places[place].take() {
+        self.dismiss_outsider(run).await?;
+        for slot in 0..self.slots.len() {
+            if let Some(mut tenant) = self.slots[slot].take() {
                 stop(run, &mut tenant).await?;
             }
         }
-        run.setup.clock.bury()
+        run.setup.clock.reap()
     }
 }
 
@@ -452,8 +456,8 @@ pub(super) async fn stop(run: &mut Run, tenant: &mut Tenant) -> Result<(), RunEr
 }
 
 /// The program of the user's that is to be started in a place.
-fn foreign(run: &Run, place: usize) -> Option<ForeignVictim> {
-    run.setup.plan.foreign.clone().filter(|_| place == 0)
+fn user_victim(run: &Run, slot: usize) -> Option<ForeignVictim> {
+    run.setup.plan.foreign.clone().filter(|_| slot == 0)
 }
 
 /// Writes down the end of a tenant and takes back what it held.
@@ -475,7 +479,7 @@ pub async fn note_end(
         reason: how.clone(),
     })?;
     run.setup.clock.abandon(tenant.participants())?;
-    run.setup.clock.bury()?;
+    run.setup.clock.reap()?;
     Ok(how)
 }
 

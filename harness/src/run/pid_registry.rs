@@ -8,13 +8,13 @@ use gpubench_record::xid::SERVICE;
 
 /// Every process that was started for a tenant, by its number.
 #[derive(Debug, Default)]
-pub struct Roll {
+pub struct PidRegistry {
     tenants: BTreeMap<u32, Vec<String>>,
     /// Who was entered last.
     last: Option<u32>,
 }
 
-impl Roll {
+impl PidRegistry {
     /// Enters a process. Tenants that are threads of one are entered one after another; a number
     /// that comes again later is another process's.
     pub fn enter(&mut self, tenant: &str, pid: u32) {
@@ -41,32 +41,32 @@ impl Roll {
 
 #[cfg(test)]
 mod tests {
-    use super::{Roll, XidLine};
+    use super::{PidRegistry, XidLine};
 
     #[test]
     fn a_process_is_whoever_was_started_as_it_last() {
-        let mut roll = Roll::default();
+        let mut registry = PidRegistry::default();
         for (tenant, pid) in [
             ("victim", 7),
             ("neighbour-1", 8),
             ("victim", 9),
             ("neighbour-1", 9),
             // The number of one that is gone.
-            ("newcomer", 7),
+            ("recovery-client", 7),
         ] {
-            roll.enter(tenant, pid);
+            registry.enter(tenant, pid);
         }
         let whose = |pid: Option<u32>| {
             let mut lines = [XidLine {
                 pid,
                 ..XidLine::default()
             }];
-            roll.attribute(&mut lines, &[20]);
+            registry.attribute(&mut lines, &[20]);
             let [line] = lines;
             line.ours.map(|ours| ours.join(" "))
         };
         for (pid, expected) in [
-            (Some(7), Some("newcomer")),
+            (Some(7), Some("recovery-client")),
             (Some(8), Some("neighbour-1")),
             (Some(9), Some("victim neighbour-1")),
             (Some(20), Some("service")),

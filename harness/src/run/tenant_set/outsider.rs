@@ -6,25 +6,25 @@ use std::time::Duration;
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, ToTenant};
 
-use super::{CONTEXT, Crew, note_end, participants_of, stop};
+use super::{CONTEXT, TenantSet, note_end, participants_of, stop};
 use crate::mechanism::TenantEnv;
 use crate::run::{Run, RunError};
 use crate::tenant::{Tenant, TenantError};
 
 /// Its name, in the record's events and in proofs.
-const NAME: &str = "bystander";
+const NAME: &str = "outsider";
 /// Its number among those who have no place, behind all whom a fault trial has.
 const NUMBER: usize = 7;
 /// What it is doing.
 const DOING: &str = "asking for a context";
 
-impl Crew {
+impl TenantSet {
     /// Has the stranger ask for a context. One that gets it gives it back.
-    pub(super) async fn ask_stranger(&mut self, run: &mut Run) -> Result<(), RunError> {
-        self.knocks.clear();
-        let mut tenant = match self.stranger.take() {
+    pub(super) async fn ask_outsider(&mut self, run: &mut Run) -> Result<(), RunError> {
+        self.access_attempts.clear();
+        let mut tenant = match self.outsider.take() {
             Some(tenant) => tenant,
-            None => start(run, participants_of(self.places.len() + NUMBER)).await?,
+            None => start(run, participants_of(self.slots.len() + NUMBER)).await?,
         };
         let open = ToTenant::Open {
             ordinal: 0,
@@ -32,7 +32,7 @@ impl Crew {
             participants: tenant.participants(),
             inside: None,
         };
-        let answer = match ask_guest(run, &mut tenant, &open, DOING, CONTEXT).await {
+        let answer = match ask_auxiliary(run, &mut tenant, &open, DOING, CONTEXT).await {
             Ok(FromTenant::Opened { .. }) => give_back(run, &mut tenant).await,
             Err(RunError::Tenant(TenantError::Refused {
                 code: Some(code), ..
@@ -43,8 +43,8 @@ impl Crew {
         };
         match answer {
             Ok(code) => {
-                self.knocks.push((NAME.to_owned(), code));
-                self.stranger = Some(tenant);
+                self.access_attempts.push((NAME.to_owned(), code));
+                self.outsider = Some(tenant);
                 Ok(())
             }
             // What became of it is no evidence, and the proof then says that nobody asked.
@@ -53,8 +53,8 @@ impl Crew {
     }
 
     /// Ends it.
-    pub(super) async fn dismiss_stranger(&mut self, run: &mut Run) -> Result<(), RunError> {
-        match self.stranger.take() {
+    pub(super) async fn dismiss_outsider(&mut self, run: &mut Run) -> Result<(), RunError> {
+        match self.outsider.take() {
             Some(mut tenant) => stop(run, &mut tenant).await,
             None => Ok(()),
         }
@@ -70,7 +70,7 @@ async fn start(run: &mut Run, participants: Participants) -> Result<Tenant, RunE
 
 /// Has one that got a context give it back; that it got one is the answer.
 async fn give_back(run: &mut Run, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
-    match ask_guest(run, tenant, &ToTenant::Close, DOING, CONTEXT).await {
+    match ask_auxiliary(run, tenant, &ToTenant::Close, DOING, CONTEXT).await {
         Ok(FromTenant::Closed) => Ok(None),
         Ok(other) => Err(tenant.unexpected(&other)),
         Err(RunError::Tenant(error)) => Err(error),
@@ -82,7 +82,7 @@ async fn give_back(run: &mut Run, tenant: &mut Tenant) -> Result<Option<i32>, Te
 }
 
 /// Asks somebody without a place, and waits for the answer.
-pub async fn ask_guest(
+pub async fn ask_auxiliary(
     run: &mut Run,
     tenant: &mut Tenant,
     message: &ToTenant,

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use gpubench_record::Condition;
 
 use super::Run;
-use super::crew::Crew;
-use super::on_device::OnDevice;
+use super::device_processes::DeviceProcesses;
+use super::tenant_set::TenantSet;
 use crate::mechanism::{ProgramSeen, Seen, TenantEnv};
 
 /// Who serves whom, as the mechanism itself tells it while the contexts of a cell are open.
@@ -17,8 +17,8 @@ pub struct Serving {
 
 impl Serving {
     /// Asks.
-    pub fn now(crew: &Crew) -> Self {
-        let set_up = &crew.terms().set_up;
+    pub fn now(tenants: &TenantSet) -> Self {
+        let set_up = &tenants.config().set_up;
         match set_up.servers() {
             Ok(services) => Self {
                 daemon_clients: set_up.clients(&services),
@@ -35,9 +35,9 @@ impl Serving {
 /// Everything that proofs are made of.
 pub fn seen(
     run: &Run,
-    crew: &Crew,
+    tenants: &TenantSet,
     condition: Condition,
-    on_device: &OnDevice,
+    on_device: &DeviceProcesses,
     serving: &Serving,
 ) -> Seen {
     // Everybody that anybody names: among them are the processes of a program of the user's.
@@ -49,24 +49,29 @@ pub fn seen(
     named.sort_unstable();
     named.dedup();
     Seen {
-        tenants: crew.told(),
+        tenants: tenants.observations(),
         listed: on_device.listed.clone(),
         mps_clients: on_device.mps_clients.clone(),
-        knocks: crew.knocks(),
+        knocks: tenants.access_attempts(),
         compute_mode: on_device.compute_mode.clone(),
         native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
         services: serving.services.clone(),
         daemon_clients: serving.daemon_clients.clone(),
-        program: crew
+        program: tenants
             .program()
-            .map(|pids| program_seen(crew, pids, &named, on_device)),
-        ..Seen::new(condition, crew.open_pids(&named))
+            .map(|pids| program_seen(tenants, pids, &named, on_device)),
+        ..Seen::new(condition, tenants.open_pids(&named))
     }
 }
 
 /// A program of the user's with these processes, as the system and NVML tell of it.
-fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], on_device: &OnDevice) -> ProgramSeen {
-    let of_program = |place: &&(u32, Option<u32>)| pids.contains(&place.0);
+fn program_seen(
+    tenants: &TenantSet,
+    pids: Vec<u32>,
+    named: &[u32],
+    on_device: &DeviceProcesses,
+) -> ProgramSeen {
+    let of_program = |slot: &&(u32, Option<u32>)| pids.contains(&slot.0);
     let instances = on_device.instances.iter().filter(of_program).copied();
     let instances = instances.collect();
     let mut working = pids.clone();
@@ -74,8 +79,8 @@ fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], on_device: &OnDevice
     if working.is_empty() {
         working.extend(pids.first());
     }
-    let terms = crew.terms();
-    let handed = terms.environments.first().cloned().unwrap_or_default();
+    let config = tenants.config();
+    let handed = config.environments.first().cloned().unwrap_or_default();
     let files = |&pid: &u32| (pid, mapped(pid).unwrap_or_default());
     ProgramSeen {
         mapped: working.iter().map(files).collect(),
@@ -85,7 +90,7 @@ fn program_seen(crew: &Crew, pids: Vec<u32>, named: &[u32], on_device: &OnDevice
             .collect(),
         working,
         instances,
-        handed_instance: terms.set_up.instances.first().map(|instance| instance.id),
+        handed_instance: config.set_up.instances.first().map(|instance| instance.id),
     }
 }
 

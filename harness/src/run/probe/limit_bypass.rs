@@ -7,7 +7,7 @@ use gpubench_record::{ProbeAsk, ProbeTold, RushWay, Rushed, Worked, WorkloadSpec
 
 use super::windows::per_window;
 use super::{VICTIM, step, unexpected};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// How long work is submitted in each way, and from when on it counts: a limiter that lets a burst
@@ -20,12 +20,12 @@ const WINDOWS: u64 = 6;
 /// What each way reaches on the device alone.
 pub async fn native(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     spec: &WorkloadSpec,
 ) -> Result<Vec<(RushWay, f64)>, RunError> {
     let mut rates = Vec::new();
     for way in RushWay::ALL {
-        let windows = rates_per_ns(&rush(run, crew, way, spec, WATCH).await?);
+        let windows = rates_per_ns(&submit(run, tenants, way, spec, WATCH).await?);
         let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
         rates.push((way, mean));
     }
@@ -33,9 +33,9 @@ pub async fn native(
 }
 
 /// Has the victim submit work in a way for so long.
-pub async fn rush(
+pub async fn submit(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     way: RushWay,
     spec: &WorkloadSpec,
     watch: Duration,
@@ -45,9 +45,9 @@ pub async fn rush(
         spec: spec.clone(),
         watch_ns: watch.as_nanos() as u64,
     };
-    match step(run, crew, VICTIM, ask).await? {
+    match step(run, tenants, VICTIM, ask).await? {
         ProbeTold::Rushed(rushed) => Ok(rushed),
-        other => Err(unexpected(crew, VICTIM, other)),
+        other => Err(unexpected(tenants, VICTIM, other)),
     }
 }
 

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use super::RunError;
 use super::clock::RunClock;
-use super::crew::HANGMAN;
+use super::tenant_set::FAULT_SCHEDULER;
 use crate::tenant::signal::{signal_group, signal_process};
 
 /// What is done, when.
-pub struct Errand {
+pub struct ScheduledAction {
     /// When.
     pub at_ns: u64,
     /// What.
-    pub deed: Deed,
+    pub action: HostAction,
 }
 
 /// What is done.
-pub enum Deed {
+pub enum HostAction {
     /// A tenant and everything it started gets SIGKILL.
     KillTenant {
         /// Its process.
@@ -56,21 +56,21 @@ const STEP: Duration = Duration::from_millis(20);
 type Done = Result<Option<u64>, String>;
 
 /// A thread with an errand.
-pub struct Hangman {
+pub struct FaultScheduler {
     thread: JoinHandle<Done>,
     stop: Arc<AtomicBool>,
 }
 
-impl Hangman {
+impl FaultScheduler {
     /// Sends it on its way. In virtual time it is a participant of the clock, announced here; the
     /// caller starts the others afterwards.
-    pub fn start(clock: &RunClock, errand: Errand) -> Result<Self, RunError> {
-        clock.expect(HANGMAN)?;
+    pub fn start(clock: &RunClock, action: ScheduledAction) -> Result<Self, RunError> {
+        clock.expect(FAULT_SCHEDULER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (clock, flag) = (clock.clone(), Arc::clone(&stop));
         let thread = std::thread::Builder::new()
-            .name("hangman".to_owned())
-            .spawn(move || run(&clock, errand, &flag))
+            .name("fault scheduler".to_owned())
+            .spawn(move || run(&clock, action, &flag))
             .map_err(|error| RunError::Clock(format!("signalling thread: {error}")))?;
         Ok(Self { thread, stop })
     }
@@ -85,34 +85,36 @@ impl Hangman {
     }
 }
 
-fn run(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
+fn run(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
     let RunClock::Virtual(device) = clock else {
-        return act(clock, errand, stop);
+        return act(clock, action, stop);
     };
-    device.join(HANGMAN).map_err(|error| error.to_string())?;
-    let done = act(clock, errand, stop);
+    device
+        .join(FAULT_SCHEDULER)
+        .map_err(|error| error.to_string())?;
+    let done = act(clock, action, stop);
     device.leave().map_err(|error| error.to_string())?;
     done
 }
 
-fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
-    if !sleep_until(clock, errand.at_ns, stop)? {
+fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
+    if !sleep_until(clock, action.at_ns, stop)? {
         return Ok(None);
     }
     let acted_ns = clock.now_ns();
-    match errand.deed {
-        Deed::KillTenant { pid } => {
+    match action.action {
+        HostAction::KillTenant { pid } => {
             signal_group(pid, libc::SIGKILL);
             wait_for_end(clock, pid)?;
         }
-        Deed::StopTenant { pid, until_ns } => {
+        HostAction::StopTenant { pid, until_ns } => {
             signal_group(pid, libc::SIGSTOP);
             let slept = sleep_until(clock, until_ns, stop);
             // Whatever became of the wait, nobody is left stopped.
             signal_group(pid, libc::SIGCONT);
             slept?;
         }
-        Deed::KillService { pids, follow } => {
+        HostAction::KillService { pids, follow } => {
             for &pid in &pids {
                 signal_process(pid, libc::SIGKILL);
             }
@@ -125,7 +127,7 @@ fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
                 wait_for_end(clock, pid)?;
             }
         }
-        Deed::Do(what) => what()?,
+        HostAction::Do(what) => what()?,
     }
     Ok(Some(acted_ns))
 }
@@ -134,7 +136,7 @@ fn act(clock: &RunClock, errand: Errand, stop: &AtomicBool) -> Done {
 /// last thread to end may hold the sign that it lives for a while yet.
 fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
     for _ in 0..LOOKS_MAX {
-        clock.bury().map_err(|error| error.to_string())?;
+        clock.reap().map_err(|error| error.to_string())?;
         if is_gone(pid) && !holds(clock, pid)? {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use gpubench_record::wire::FaultPart;
 use gpubench_record::{FaultSeen, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
-use crate::run::crew::{ask_guest, stop};
+use crate::run::tenant_set::{ask_auxiliary, stop};
 use crate::run::{Run, RunError};
 use crate::tenant::Tenant;
 
@@ -88,7 +88,7 @@ pub async fn arrive(
 pub async fn end(run: &mut Run, mut tenant: Tenant) -> Result<(), RunError> {
     stop(run, &mut tenant).await?;
     run.setup.clock.abandon(tenant.participants())?;
-    run.setup.clock.bury()
+    run.setup.clock.reap()
 }
 
 /// Asks a guest and waits for its answer.
@@ -98,5 +98,5 @@ async fn ask(
     message: &ToTenant,
     limit: Duration,
 ) -> Result<FromTenant, RunError> {
-    ask_guest(run, tenant, message, "taking part in a fault trial", limit).await
+    ask_auxiliary(run, tenant, message, "taking part in a fault trial", limit).await
 }

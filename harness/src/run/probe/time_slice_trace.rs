@@ -2,9 +2,9 @@
 
 use gpubench_record::{Condition, ProbeAsk, ProbeFound, ProbeTold, TracePair};
 
-use super::pair::together;
+use super::concurrent::probe_both;
 use super::{NEIGHBOUR, VICTIM, unexpected};
-use crate::run::crew::Crew;
+use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
 /// Traces: of six values the least and the greatest bound the median with 97 %.
@@ -22,8 +22,11 @@ const WHOLE_MIN: usize = 2;
 const THRESHOLD_NS: u64 = 10_000;
 
 /// Lets two kernels watch the clock, again and again.
-pub async fn turns(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunError> {
-    crew.arrange(run, Condition::C).await?;
+pub async fn time_slice_trace(
+    run: &mut Run,
+    tenants: &mut TenantSet,
+) -> Result<ProbeFound, RunError> {
+    tenants.arrange(run, Condition::C).await?;
     let mut watch_ns = if run.setup.clock.is_virtual() {
         WATCH_VIRTUAL_NS
     } else {
@@ -32,7 +35,7 @@ pub async fn turns(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunErro
     let longest_ns = watch_ns << DOUBLINGS_MAX;
     let (mut traces, mut gaps_lost) = (Vec::new(), 0);
     while traces.len() < TRACES {
-        let (trace, lost) = trace(run, crew, watch_ns).await?;
+        let (trace, lost) = trace(run, tenants, watch_ns).await?;
         if is_too_short(&trace) && watch_ns < longest_ns {
             watch_ns *= 2;
             continue;
@@ -50,16 +53,16 @@ pub async fn turns(run: &mut Run, crew: &mut Crew) -> Result<ProbeFound, RunErro
 /// Lets both watch the clock once; the trace, and how many gaps it had no room for.
 async fn trace(
     run: &mut Run,
-    crew: &mut Crew,
+    tenants: &mut TenantSet,
     watch_ns: u64,
 ) -> Result<(TracePair, u64), RunError> {
     let ask = ProbeAsk::Trace {
         watch_ns,
         threshold_ns: THRESHOLD_NS,
     };
-    let (victim, neighbour) = together(run, crew, &ask, &ask).await?;
+    let (victim, neighbour) = probe_both(run, tenants, &ask, &ask).await?;
     let mut gaps_lost = 0;
-    let mut take = |told: ProbeTold, place| match told {
+    let mut take = |told: ProbeTold, slot| match told {
         ProbeTold::Traced {
             spans_ns,
             gaps_seen,
@@ -67,7 +70,7 @@ async fn trace(
             gaps_lost += (gaps_seen + 1).saturating_sub(spans_ns.len() as u64);
             Ok(spans_ns)
         }
-        other => Err(unexpected(crew, place, other)),
+        other => Err(unexpected(tenants, slot, other)),
     };
     let pair = TracePair {
         victim_ns: take(victim, VICTIM)?,

@@ -15,9 +15,9 @@ const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
 
 /// What came so far.
 #[derive(Debug, Clone)]
-pub struct Said(Arc<Mutex<String>>);
+pub struct StderrCapture(Arc<Mutex<String>>);
 
-impl Said {
+impl StderrCapture {
     /// Reads the other end of a process's standard error until it is closed.
     ///
     /// # Errors
@@ -60,12 +60,12 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_BYTES, Said};
+    use super::{KEPT_BYTES, StderrCapture};
     use std::sync::Arc;
 
     #[test]
     fn the_beginning_is_kept_and_the_rest_is_read_on() {
-        let said = Said(Arc::default());
+        let said = StderrCapture(Arc::default());
         let line = format!("[HAMI-core {}\n", "x".repeat(1000));
         said.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());
         let text = said.text();
