@@ -194,8 +194,8 @@ impl TenantSet {
         self.settle(run, slot, tenant)
     }
 
-    /// Starts one more process than there are places, on the terms of the last of them. Auxiliary processes that
-    /// are there together have different numbers.
+    /// Starts one more process than there are slots, configured like the last of them. Auxiliary
+    /// processes that live at the same time have different numbers.
     pub async fn start_auxiliary(
         &self,
         run: &mut Run,
