@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_checked_in_lists_are_sorted_and_hold_every_form() {
-        let folder = crate::tree::repository_root().join("harness/virtual-gpu/src/abi/stubs");
+        let folder = crate::tree::repository_root().join("harness/virtual-gpu/abi/src/stubs");
         let landmarks: [(&str, &str, &[&str]); 2] = [
             (
                 "cuda.txt",

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use gpubench::device::VirtualGpu;
 use gpubench_virtual_gpu::crash::{self, Place};
-use gpubench_virtual_gpu::launch::SAMPLE_ENV;
+use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::TimeMode;
 
 // What the device's own tests go through, mechanism by mechanism.
-#[path = "../virtual-gpu/tests/mps_support/mechanisms.rs"]
+#[path = "../virtual-gpu/abi/tests/mps_support/mechanisms.rs"]
 mod mechanisms;
 
 type Error = Box<dyn std::error::Error>;

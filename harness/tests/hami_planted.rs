@@ -5,7 +5,7 @@
 //! Noise is drawn for every operation, call and turn, so that groups of one device's figures are
 //! here what seeds are there; what is drawn once a session stays out.
 
-#[path = "../virtual-gpu/tests/planted/intervals.rs"]
+#[path = "../virtual-gpu/abi/tests/planted/intervals.rs"]
 mod intervals;
 
 use std::path::{Path, PathBuf};

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use gpubench::device::VirtualGpu;
 use gpubench_record::{DeviceKind, GateState, OutcomeKind, RunRecord};
-use gpubench_virtual_gpu::abi::cuda::calls::*;
-use gpubench_virtual_gpu::abi::handles::Handle;
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_driver::handles::Handle;
 
 type Error = Box<dyn std::error::Error>;
 

@@ -11,8 +11,32 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpubench-stats", &[]),
     ("gpubench-kernels", &[]),
     ("gpubench-virtual-gpu-ptx", &[]),
-    ("gpubench-virtual-gpu", &["gpubench-virtual-gpu-ptx"]),
-    ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu"]),
+    ("gpubench-virtual-gpu-model", &[]),
+    (
+        "gpubench-virtual-gpu-driver",
+        &["gpubench-virtual-gpu-model", "gpubench-virtual-gpu-ptx"],
+    ),
+    (
+        "gpubench-virtual-gpu-vendor-tools",
+        &["gpubench-virtual-gpu-driver", "gpubench-virtual-gpu-model"],
+    ),
+    (
+        "gpubench-virtual-gpu-abi",
+        &[
+            "gpubench-virtual-gpu-driver",
+            "gpubench-virtual-gpu-model",
+            "gpubench-virtual-gpu-ptx",
+        ],
+    ),
+    ("gpubench-virtual-gpu-so", &["gpubench-virtual-gpu-abi"]),
+    (
+        "gpubench-virtual-gpu",
+        &[
+            "gpubench-virtual-gpu-driver",
+            "gpubench-virtual-gpu-model",
+            "gpubench-virtual-gpu-vendor-tools",
+        ],
+    ),
     // Answers for the symbols of the virtual GPU, so it must not link it.
     ("gpubench-virtual-gpu-hami", &[]),
     ("gpubench-predict", &["gpubench-record", "gpubench-stats"]),
@@ -164,7 +188,7 @@ mod tests {
             ),
             (
                 "gpubench-virtual-gpu-so",
-                "[dependencies]\ngpubench-virtual-gpu.workspace = true",
+                "[dependencies]\ngpubench-virtual-gpu-abi.workspace = true",
             ),
             (
                 "gpubench-reports",

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use gpubench_virtual_gpu::device::{Device, DeviceError};
-use gpubench_virtual_gpu::life::own_uid;
+use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
 use gpubench_virtual_gpu::mpsd;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpubench_record::{DeviceIdentity, DeviceKind};
-use gpubench_virtual_gpu::launch::SAMPLE_ENV;
 use gpubench_virtual_gpu::machine;
+use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, TimeMode};
 
 use super::expected;

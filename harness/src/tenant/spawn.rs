@@ -13,7 +13,7 @@ use std::time::Duration;
 use gpubench_record::FromTenant;
 use gpubench_record::foreign::ForeignVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
-use gpubench_virtual_gpu::launch::SAMPLE_ENV;
+use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use tokio::net::UnixListener;
 use tokio::process::Command;
 

@@ -1,0 +1,339 @@
+//! Kernels: their attributes, names and parameters, and how many blocks of them fit.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::Ordering;
+
+use super::global::{c_text, entries};
+use crate::launch;
+use crate::process::{Process, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::FunctionEntry;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_ptx as ptx;
+
+/// Attributes (`CUfunction_attribute`, cuda.h) that a function has only once it is loaded: threads,
+/// constant memory, dynamic shared memory. Measured on an H100 80GB HBM3, driver 580.159.04,
+/// 2026-11-22.
+const OF_LOADED: [c_int; 3] = [0, 2, 8];
+/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT` (cuda.h).
+const CARVE_OUT: c_int = 9;
+/// What it can be: -1 for the default, else a percentage.
+const CARVE_OUTS: std::ops::RangeInclusive<c_int> = -1..=100;
+
+/// `CUoccupancyB2DSize`: dynamic shared memory for a block of so many threads.
+pub type SharedForBlock = unsafe extern "C" fn(c_int) -> usize;
+
+entries! {
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) {
+        let process = process()?;
+        let entry = process.ready()?.functions.get(function)?.clone();
+        if OF_LOADED.contains(&attribute) && !entry.loaded.load(Ordering::Relaxed) {
+            return Err(code::FUNCTION_NOT_LOADED);
+        }
+        let found = attribute_of(process, &entry, attribute)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(value, found) }
+    }
+
+    fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
+        let process = process()?;
+        let mut tables = process.ready()?;
+        let entry = tables.functions.get_mut(function)?;
+        if attribute == CARVE_OUT && CARVE_OUTS.contains(&value) {
+            entry.carve_out = value;
+        }
+        set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)
+    }
+
+    fn cuFuncSetCacheConfig(function: Handle, config: c_int) {
+        let _ = config;
+        process()?.ready()?.functions.get(function).map(|_| ())
+    }
+
+    fn cuFuncSetSharedMemConfig(function: Handle, config: c_int) {
+        let _ = config;
+        process()?.ready()?.functions.get(function).map(|_| ())
+    }
+
+    fn cuFuncGetModule(module: *mut Handle, function: Handle) {
+        let found = process()?.ready()?.functions.get(function)?.module;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(module, found as Handle) }
+    }
+
+    fn cuFuncGetName(name: *mut *const c_char, function: Handle) {
+        let tables = process()?.ready()?;
+        let text = c_text(&tables.functions.get(function)?.name);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(name, text) }
+    }
+
+    fn cuFuncGetParamInfo(
+        function: Handle,
+        index: usize,
+        offset: *mut usize,
+        size: *mut usize,
+    ) {
+        let entry = process()?.ready()?.functions.get(function)?.clone();
+        // SAFETY: the caller's places.
+        unsafe { param_info(kernel_of(&entry)?, index, offset, size) }
+    }
+
+    fn cuFuncGetParamCount(function: Handle, count: *mut usize) {
+        let entry = process()?.ready()?.functions.get(function)?.clone();
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(count, kernel_of(&entry)?.params.len()) }
+    }
+
+    // CU_FUNCTION_LOADING_STATE_LOADED is 1 (cuda.h).
+    fn cuFuncIsLoaded(state: *mut c_int, function: Handle) {
+        let tables = process()?.ready()?;
+        let loaded = tables.functions.get(function)?.loaded.load(Ordering::Relaxed);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(state, c_int::from(loaded)) }
+    }
+
+    fn cuFuncLoad(function: Handle) {
+        let tables = process()?.ready()?;
+        tables.functions.get(function)?.loaded.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        function: Handle,
+        threads: c_int,
+        shared_bytes: usize,
+    ) {
+        occupancy(blocks, function, threads, shared_bytes, 0)
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks: *mut c_int,
+        function: Handle,
+        threads: c_int,
+        shared_bytes: usize,
+        flags: c_uint,
+    ) {
+        occupancy(blocks, function, threads, shared_bytes, flags)
+    }
+
+    fn cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int,
+        block: *mut c_int,
+        function: Handle,
+        shared_for_block: Option<SharedForBlock>,
+        shared_bytes: usize,
+        limit: c_int,
+    ) {
+        best_block(grid, block, function, (shared_for_block, shared_bytes), limit, 0)
+    }
+
+    fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+        grid: *mut c_int,
+        block: *mut c_int,
+        function: Handle,
+        shared_for_block: Option<SharedForBlock>,
+        shared_bytes: usize,
+        limit: c_int,
+        flags: c_uint,
+    ) {
+        best_block(grid, block, function, (shared_for_block, shared_bytes), limit, flags)
+    }
+
+    fn cuOccupancyAvailableDynamicSMemPerBlock(
+        shared_bytes: *mut usize,
+        function: Handle,
+        blocks: c_int,
+        threads: c_int,
+    ) {
+        let process = process()?;
+        let entry = super::library::function(process, function)?;
+        let kernel = kernel_of(&entry)?;
+        let machine = process.device.machine();
+        let (Ok(blocks), Ok(threads)) = (u32::try_from(blocks), u32::try_from(threads)) else {
+            return Err(code::INVALID_VALUE);
+        };
+        let most = launch::blocks_per_sm(machine, kernel, threads, 0);
+        if blocks == 0 || threads == 0 || blocks > most {
+            return Err(code::INVALID_VALUE);
+        }
+        let each = (machine.gpu.shared_per_sm_kib << 10) / blocks;
+        let taken = kernel.static_shared_bytes + machine.shared_reserved_bytes();
+        let found = each.saturating_sub(taken);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(shared_bytes, found as usize) }
+    }
+}
+
+/// The kernel behind a function.
+///
+/// # Errors
+/// When its module has none of that name, which would be a bug.
+pub(super) fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
+    let module = function.program.module();
+    module.kernel(&function.name).ok_or(code::NOT_FOUND)
+}
+
+/// An attribute of a kernel, by its number in `CUfunction_attribute` (cuda.h).
+///
+/// # Errors
+/// When there is no such attribute.
+pub(super) fn attribute_of(
+    process: &Process,
+    function: &FunctionEntry,
+    attribute: c_int,
+) -> Result<c_int, Code> {
+    let kernel = kernel_of(function)?;
+    let gpu = &process.device.machine().gpu;
+    let (major, minor) = process.device.machine().compute_capability();
+    let declared = kernel.max_threads.or(kernel.required_threads);
+    let threads = declared.map_or(gpu.max_threads_per_block, |sides| sides.iter().product());
+    // Of `.target sm_70`, the 70.
+    let target = function
+        .program
+        .module()
+        .target
+        .trim_start_matches(|c: char| !c.is_ascii_digit());
+    let digits = target.chars().take_while(char::is_ascii_digit);
+    let found = match attribute {
+        0 => threads,
+        1 => kernel.static_shared_bytes,
+        CARVE_OUT => return Ok(function.carve_out),
+        2 | 7 | 10..=14 => 0,
+        3 => kernel.local_bytes,
+        4 => kernel.registers,
+        5 => digits
+            .collect::<String>()
+            .parse()
+            .unwrap_or(major * 10 + minor),
+        6 => major * 10 + minor,
+        8 => function
+            .max_dynamic_shared
+            .max(gpu.shared_per_block_kib << 10),
+        _ => return Err(code::INVALID_VALUE),
+    };
+    c_int::try_from(found).map_err(|_| code::INVALID_VALUE)
+}
+
+/// Sets an attribute, of which only dynamic shared memory has an effect.
+///
+/// # Errors
+/// When there is no such attribute, or it cannot have that value.
+pub(super) fn set_attribute(
+    process: &Process,
+    max_dynamic_shared: &mut u32,
+    attribute: c_int,
+    value: c_int,
+) -> Result<(), Code> {
+    match attribute {
+        8 => {
+            let limit = process.device.machine().shared_opt_in_bytes();
+            let bytes = u32::try_from(value).map_err(|_| code::INVALID_VALUE)?;
+            if bytes > limit {
+                return Err(code::INVALID_VALUE);
+            }
+            *max_dynamic_shared = bytes;
+            Ok(())
+        }
+        // A hint.
+        CARVE_OUT if CARVE_OUTS.contains(&value) => Ok(()),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Where a parameter lies in the argument buffer.
+///
+/// # Errors
+/// When the kernel has no such parameter.
+///
+/// # Safety
+/// The places are null or valid.
+pub(super) unsafe fn param_info(
+    kernel: &ptx::Kernel,
+    index: usize,
+    offset: *mut usize,
+    size: *mut usize,
+) -> Result<(), Code> {
+    let param = kernel.params.get(index).ok_or(code::INVALID_VALUE)?;
+    // SAFETY: the caller's places; the size may be left out (cuda.h).
+    unsafe {
+        put(offset, param.offset as usize)?;
+        if !size.is_null() {
+            put(size, param.bytes as usize)?;
+        }
+    }
+    Ok(())
+}
+
+/// `CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE` (cuda.h) is the only flag, and concerns caches.
+const OCCUPANCY_FLAGS: c_uint = 1;
+
+fn occupancy(
+    blocks: *mut c_int,
+    function: Handle,
+    threads: c_int,
+    shared_bytes: usize,
+    flags: c_uint,
+) -> Result<(), Code> {
+    let process = process()?;
+    let entry = super::library::function(process, function)?;
+    let kernel = kernel_of(&entry)?;
+    let threads = u32::try_from(threads)
+        .ok()
+        .filter(|&t| t > 0 && flags <= OCCUPANCY_FLAGS);
+    let threads = threads.ok_or(code::INVALID_VALUE)?;
+    let fit = fitting(process, kernel, threads, shared_bytes);
+    // SAFETY: the caller's place, checked for null.
+    unsafe { put(blocks, fit as c_int) }
+}
+
+/// Blocks of a kernel on one SM.
+fn fitting(process: &Process, kernel: &ptx::Kernel, threads: u32, shared_bytes: usize) -> u32 {
+    let shared = u64::from(kernel.static_shared_bytes).saturating_add(shared_bytes as u64);
+    launch::blocks_per_sm(process.device.machine(), kernel, threads, shared)
+}
+
+/// The block size at which most threads fit on an SM; of several, the largest.
+fn best_block(
+    grid: *mut c_int,
+    block: *mut c_int,
+    function: Handle,
+    (shared_for_block, shared_bytes): (Option<SharedForBlock>, usize),
+    limit: c_int,
+    flags: c_uint,
+) -> Result<(), Code> {
+    let process = process()?;
+    let entry = super::library::function(process, function)?;
+    let kernel = kernel_of(&entry)?;
+    let gpu = &process.device.machine().gpu;
+    let most = attribute_of(process, &entry, 0)?;
+    let most = if limit > 0 { most.min(limit) } else { most };
+    if limit < 0 || flags > OCCUPANCY_FLAGS {
+        return Err(code::INVALID_VALUE);
+    }
+    let mut best = (0, 0, 0);
+    let whole_warps = (1..=most / 32).rev().map(|warps| warps * 32);
+    for threads in whole_warps.chain((most < 32).then_some(most)) {
+        let shared = match shared_for_block {
+            // SAFETY: the program's own function, called as it asked for.
+            Some(call) => unsafe { call(threads) },
+            None => shared_bytes,
+        };
+        let fit = fitting(process, kernel, threads.unsigned_abs(), shared) as c_int;
+        if fit * threads > best.0 {
+            best = (fit * threads, fit, threads);
+        }
+    }
+    let sms = c_int::try_from(gpu.sm_count).map_err(|_| code::INVALID_VALUE)?;
+    // SAFETY: the caller's places, checked for null.
+    unsafe {
+        put(grid, best.1 * sms)?;
+        put(block, best.2)
+    }
+}

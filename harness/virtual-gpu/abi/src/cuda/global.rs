@@ -1,0 +1,197 @@
+//! Initialisation, versions, error texts, and the look-up of entry points by name.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use super::versions;
+use crate::process::process;
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code, describe};
+
+/// Defines exported entry points whose bodies end in a `Result`.
+macro_rules! entries {
+    ($( fn $name:ident( $($arg:ident: $ty:ty),* $(,)? ) $body:block )*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(
+                non_snake_case,
+                clippy::missing_safety_doc,
+                clippy::too_many_arguments,
+                reason = "names, contracts and arguments are the vendor's"
+            )]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+                $crate::guard(stringify!($name), || $body)
+            }
+        )*
+    };
+}
+pub(super) use entries;
+
+entries! {
+    fn cuInit(flags: c_uint) {
+        if flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let process = process()?;
+        process.tables().initialised = true;
+        Ok(())
+    }
+
+    fn cuDriverGetVersion(version: *mut c_int) {
+        let value = process()?.device.machine().cuda_version();
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(version, value) }
+    }
+
+    fn cuGetErrorName(error: c_int, text: *mut *const c_char) {
+        let found = describe(error);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(text, found.map_or(std::ptr::null(), |(name, _)| c_text(name))) }?;
+        found.map(|_| ()).ok_or(code::INVALID_VALUE)
+    }
+
+    fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) {
+        let _ = (table, id);
+        gpubench_virtual_gpu_driver::diagnostics::say(
+            "a program asks for the driver's undocumented export table, as the CUDA runtime does; \
+             a virtual GPU has none and serves programs on the driver interface only",
+        );
+        Err(code::NOT_SUPPORTED)
+    }
+
+    fn cuGetErrorString(error: c_int, text: *mut *const c_char) {
+        let found = describe(error);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(text, found.map_or(std::ptr::null(), |(_, text)| c_text(text))) }?;
+        found.map(|_| ()).ok_or(code::INVALID_VALUE)
+    }
+
+    fn cuGetProcAddress_v2(
+        symbol: *const c_char,
+        pointer: *mut *mut c_void,
+        version: c_int,
+        flags: u64,
+        status: *mut c_int,
+    ) {
+        // SAFETY: the caller's string.
+        let found = unsafe { find(symbol, version, flags) }?;
+        if !status.is_null() {
+            // SAFETY: not null, the caller's place.
+            unsafe { put(status, found.status()) }?;
+        }
+        found.hand_out(pointer)
+    }
+
+    fn cuGetProcAddress(
+        symbol: *const c_char,
+        pointer: *mut *mut c_void,
+        version: c_int,
+        flags: u64,
+    ) {
+        // SAFETY: the caller's string.
+        unsafe { find(symbol, version, flags) }?.hand_out(pointer)
+    }
+}
+
+/// A C string that lives for ever; the same one for the same text.
+pub(super) fn c_text(text: &str) -> *const c_char {
+    static TEXTS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = texts.get(text) {
+        return found.as_ptr();
+    }
+    let made = CString::new(text).unwrap_or_default();
+    let pointer = made.as_ptr();
+    // Moving a `CString` into the table moves its handle, not its bytes.
+    texts.insert(text.to_owned(), made);
+    pointer
+}
+
+/// What a look-up came to.
+enum Found {
+    Entry(*mut c_void),
+    /// The name is known, but not to a program as old as that.
+    TooOld,
+    Unknown,
+}
+
+impl Found {
+    /// `CUdriverProcAddressQueryResult` (cuda.h).
+    fn status(&self) -> c_int {
+        match self {
+            Self::Entry(_) => 0,
+            Self::Unknown => 1,
+            Self::TooOld => 2,
+        }
+    }
+
+    fn hand_out(&self, pointer: *mut *mut c_void) -> Result<(), Code> {
+        let found = match self {
+            Self::Entry(found) => *found,
+            Self::TooOld | Self::Unknown => std::ptr::null_mut(),
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(pointer, found) }?;
+        if found.is_null() {
+            Err(code::NOT_FOUND)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM` (cuda.h), and all flags there are.
+const OWN_STREAM: u64 = 2;
+const FLAGS: u64 = 3;
+
+/// The entry point that a program of a CUDA version means by a name, in this very library.
+///
+/// # Safety
+/// `symbol` is null or a C string.
+unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Found, Code> {
+    if symbol.is_null() || flags & !FLAGS != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: a C string by the caller's contract.
+    let base = unsafe { CStr::from_ptr(symbol) };
+    let base = base.to_str().map_err(|_| code::INVALID_VALUE)?;
+    let Some(name) = versions::exported(base, version) else {
+        return Ok(Found::TooOld);
+    };
+    let own: &[&str] = if flags & OWN_STREAM != 0 {
+        &["_ptsz", "_ptds"]
+    } else {
+        &[]
+    };
+    for suffix in own.iter().chain(&[""]) {
+        let name = CString::new(format!("{name}{suffix}")).map_err(|_| code::INVALID_VALUE)?;
+        // SAFETY: `name` is a C string; the handle is the library that holds this function.
+        let found = unsafe { libc::dlsym(own_library(), name.as_ptr()) };
+        if !found.is_null() {
+            return Ok(Found::Entry(found));
+        }
+    }
+    Ok(Found::Unknown)
+}
+
+/// A handle on the library or program in which this code was loaded.
+fn own_library() -> *mut c_void {
+    // SAFETY: `Dl_info` is plain data that `dladdr` fills; the address is one of this library;
+    // the name it yields is a C string, and the library is loaded already, so that nothing is run.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        let here = own_library as fn() -> *mut c_void as *const c_void;
+        if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
+            let handle = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !handle.is_null() {
+                return handle;
+            }
+        }
+        libc::RTLD_DEFAULT
+    }
+}

@@ -1,0 +1,191 @@
+//! Memory of graphs: nodes that allocate and free, and what the driver keeps for them.
+//!
+//! A node has its address from the start and memory behind it while the graph that allocated it
+//! runs, until something frees it. What is freed stays with the process for the next graph, and so
+//! in its account, until `cuDeviceGraphMemTrim`: a pool that gives nothing back by itself.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_void};
+
+use super::super::action::{Action, mark};
+use super::super::copies::read;
+use super::super::global::entries;
+use super::super::layout::{AllocNode, Location, PoolProperties};
+use super::super::pool::{self, Reserved};
+use super::nodes::enter;
+use crate::process::{Process, Tables, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::{Origin, PoolEntry, StreamEntry};
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+/// `CUgraphMem_attribute` (cuda.h).
+const USED: c_int = 0;
+const USED_HIGH: c_int = 1;
+const RESERVED: c_int = 2;
+const RESERVED_HIGH: c_int = 3;
+
+entries! {
+    fn cuGraphAddMemAllocNode(
+        node: *mut Handle,
+        graph: Handle,
+        after: *const Handle,
+        count: usize,
+        params: *mut AllocNode,
+    ) {
+        // SAFETY: the caller's structure, checked for null.
+        let mut wanted = unsafe { read(params) }?;
+        let pool = &wanted.pool;
+        let plain = pool.kind == 1 && pool.handle_types == 0 && pool.location == Location::DEVICE;
+        if wanted.bytes == 0 || !plain {
+            return Err(code::INVALID_VALUE);
+        }
+        let process = process()?;
+        process.ready()?.graphs.get(graph)?;
+        let reserved = pool::reserve(process, wanted.bytes as u64)?;
+        wanted.pointer = reserved.address;
+        // SAFETY: the caller's array, places and structure.
+        unsafe {
+            enter(node, graph, (after, count), Ok(Action::Allocate(reserved)))?;
+            put(params, wanted)
+        }
+    }
+
+    fn cuGraphMemAllocNodeGetParams(node: Handle, params: *mut AllocNode) {
+        let Action::Allocate(reserved) = process()?.ready()?.nodes.get(node)?.action else {
+            return Err(code::INVALID_VALUE);
+        };
+        let found = AllocNode {
+            pool: PoolProperties {
+                kind: 1,
+                handle_types: 0,
+                location: Location::DEVICE,
+                win32_attributes: std::ptr::null_mut(),
+                max_bytes: 0,
+                reserved: [0; 56],
+            },
+            access: std::ptr::null(),
+            access_count: 0,
+            bytes: reserved.bytes as usize,
+            pointer: reserved.address,
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(params, found) }
+    }
+
+    fn cuGraphAddMemFreeNode(
+        node: *mut Handle,
+        graph: Handle,
+        after: *const Handle,
+        count: usize,
+        pointer: u64,
+    ) {
+        if pointer == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        // SAFETY: the caller's array and place.
+        unsafe { enter(node, graph, (after, count), Ok(Action::Free(pointer))) }
+    }
+
+    fn cuGraphMemFreeNodeGetParams(node: Handle, pointer: *mut u64) {
+        let Action::Free(found) = process()?.ready()?.nodes.get(node)?.action else {
+            return Err(code::INVALID_VALUE);
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(pointer, found) }
+    }
+
+    fn cuDeviceGraphMemTrim(device: c_int) {
+        let process = process()?;
+        let pool = pool_on(process, device)?;
+        pool::trim(process, pool, 0)
+    }
+
+    fn cuDeviceGetGraphMemAttribute(device: c_int, attribute: c_int, value: *mut c_void) {
+        let process = process()?;
+        let pool = pool_on(process, device)?;
+        let found = {
+            let mut tables = process.ready()?;
+            let entry = tables.pools.get_mut(pool as Handle)?;
+            *figure(entry, attribute)?
+        };
+        // SAFETY: the caller's place for a 64-bit number, checked for null.
+        unsafe { put(value.cast::<u64>(), found) }
+    }
+
+    fn cuDeviceSetGraphMemAttribute(device: c_int, attribute: c_int, value: *mut c_void) {
+        let process = process()?;
+        let pool = pool_on(process, device)?;
+        // SAFETY: the caller's 64-bit number, checked for null.
+        let wanted = unsafe { read(value.cast::<u64>()) }?;
+        let mut tables = process.ready()?;
+        let entry = tables.pools.get_mut(pool as Handle)?;
+        // High watermarks alone can be set, and to the present only, by a 0.
+        match attribute {
+            USED_HIGH if wanted == 0 => entry.used.1 = entry.used.0,
+            RESERVED_HIGH if wanted == 0 => entry.reserved.1 = entry.reserved.0,
+            _ => return Err(code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+}
+
+fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
+    match attribute {
+        USED => Ok(&pool.used.0),
+        USED_HIGH => Ok(&pool.used.1),
+        RESERVED => Ok(&pool.reserved.0),
+        RESERVED_HIGH => Ok(&pool.reserved.1),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
+    let mut tables = process.ready()?;
+    if device != 0 {
+        return Err(code::INVALID_DEVICE);
+    }
+    pool_of(&mut tables)
+}
+
+/// What the driver keeps for graphs, made at first use.
+fn pool_of(tables: &mut Tables) -> Result<usize, Code> {
+    if let Some(pool) = tables.graph_pool {
+        return Ok(pool);
+    }
+    let made = PoolEntry {
+        is_default: true,
+        release_threshold: u64::MAX,
+        ..PoolEntry::default()
+    };
+    let pool = tables.pools.insert(made)? as usize;
+    tables.graph_pool = Some(pool);
+    Ok(pool)
+}
+
+/// Puts memory behind a reserved address.
+///
+/// # Errors
+/// When it has some already, or memory is out.
+pub(in super::super) fn place_reserved(
+    process: &Process,
+    stream: &StreamEntry,
+    Reserved { address, bytes }: Reserved,
+) -> Result<(), Code> {
+    let pool = {
+        let mut tables = process.ready()?;
+        if tables.is_mapped(address, bytes) {
+            return Err(code::INVALID_VALUE);
+        }
+        pool_of(&mut tables)?
+    };
+    let offset = pool::offset_from(process, stream, pool, bytes)?;
+    let origin = Origin::Pool(pool);
+    process
+        .tables()
+        .enter(address, bytes, stream.context, offset, origin);
+    mark(process, stream).map(|_| ())
+}

@@ -1,0 +1,432 @@
+//! Green contexts: SMs set aside for some streams of one process.
+//!
+//! A green context lives in the primary context's address space and its kernels run beside those of
+//! the process's other green contexts, each on its own SMs. Nothing else is divided: memory,
+//! bandwidth and the end by a fault are the whole process's.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint};
+
+use super::context::{release, retain};
+use super::global::entries;
+use super::stream::open;
+use crate::process::{Process, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::{ContextEntry, GreenEntry, Seat, SmRange};
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::placement;
+use gpubench_virtual_gpu_model::lifecycle;
+use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
+
+/// `CU_DEV_RESOURCE_TYPE_SM` (cuda.h).
+const TYPE_SM: c_uint = 1;
+/// `CU_GREEN_CTX_DEFAULT_STREAM` (cuda.h): the only flag, and it is needed.
+const DEFAULT_STREAM: c_uint = 1;
+/// `CU_STREAM_NON_BLOCKING` (cuda.h), which streams of green contexts must have.
+const NON_BLOCKING: c_uint = 1;
+/// `CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING` (cuda.h).
+const IGNORE_COSCHEDULING: c_uint = 1;
+
+/// `CUdevResource` (cuda.h, CUDA 13): the vendor keeps a hidden part; here it holds the first SM.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Resource {
+    kind: c_uint,
+    first: c_uint,
+    _hidden: [u8; 88],
+    sm_count: c_uint,
+    min_partition: c_uint,
+    alignment: c_uint,
+    flags: c_uint,
+    _rest: [u8; 24],
+    next: *mut Resource,
+}
+
+/// What SMs can be divided into: the least partition, and the multiple that partitions have
+/// (CUDA driver API, "Green Contexts": 2 on compute capability 7, of which 4 at least on 8, and
+/// 8 from 9 on unless co-scheduling is given up).
+const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
+    match (major, ignore_coscheduling) {
+        (0..=7, _) => (2, 2),
+        (8, _) => (4, 2),
+        (_, true) => (2, 2),
+        (_, false) => (8, 8),
+    }
+}
+
+impl Resource {
+    fn new(process: &Process, range: SmRange) -> Self {
+        let (major, _) = process.device.machine().compute_capability();
+        let (min_partition, alignment) = granularity(major, false);
+        Self {
+            kind: TYPE_SM,
+            first: range.first,
+            _hidden: [0; 88],
+            sm_count: range.count,
+            min_partition,
+            alignment,
+            flags: 0,
+            _rest: [0; 24],
+            next: std::ptr::null_mut(),
+        }
+    }
+
+    const fn range(&self) -> SmRange {
+        SmRange {
+            first: self.first,
+            count: self.sm_count,
+        }
+    }
+}
+
+/// Sizes of the groups and what is left, when SMs are divided into groups of at least `least`.
+///
+/// # Errors
+/// When not even one group fits.
+fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {
+    if least > all.count {
+        return Err(code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let size = least.max(steps.min_partition);
+    // All there are make one group, whatever the steps.
+    let size = match size.next_multiple_of(steps.alignment) {
+        more if more > all.count && all.count >= steps.min_partition => all.count,
+        size => size,
+    };
+    let fit = (all.count / size.max(1)).min(steps.most_of(size));
+    if fit == 0 {
+        return Err(code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let made = fit.min(groups);
+    Ok(Split {
+        size,
+        fit,
+        rest: SmRange {
+            first: all.first + made * size,
+            count: all.count - made * size,
+        },
+    })
+}
+
+/// In what steps SMs are divided.
+struct Steps {
+    min_partition: u32,
+    alignment: u32,
+    /// Groups of one step at most.
+    most: u32,
+}
+
+impl Steps {
+    fn of(major: u32, ignore_coscheduling: bool, smallest_groups: Option<u32>) -> Self {
+        let (min_partition, alignment) = granularity(major, ignore_coscheduling);
+        let most = smallest_groups.filter(|_| !ignore_coscheduling);
+        Self {
+            min_partition,
+            alignment,
+            most: most.unwrap_or(u32::MAX),
+        }
+    }
+
+    fn most_of(&self, size: u32) -> u32 {
+        if size <= self.alignment {
+            self.most
+        } else {
+            u32::MAX
+        }
+    }
+}
+
+struct Split {
+    size: u32,
+    fit: u32,
+    rest: SmRange,
+}
+
+/// The SMs that a whole context of the process may use.
+fn all_sms(process: &Process) -> Result<SmRange, Code> {
+    let seen = placement::seen(&process.device)?;
+    let part = process
+        .device
+        .shared()
+        .read(|state| placement::part(state, &seen))
+        .map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?;
+    Ok(SmRange {
+        first: part.sm_first,
+        count: part.sm_count,
+    })
+}
+
+/// Enters a green context in the shared state: a context beside the primary one, in its group and
+/// its address space, with a default stream.
+fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u32, u32)> {
+    let slot = state.contexts.claim(|c| !c.live)?;
+    let stream = state.streams.claim(|s| !s.live)?;
+    state.contexts.rows[slot] = Context {
+        bytes: 0,
+        active_ns: 0,
+        intervals: state.contexts.rows[slot].intervals,
+        sm_first: range.first,
+        sm_count: range.count,
+        sm_share: ONE * u64::from(range.count) / u64::from(sms),
+        ..state.contexts.rows[primary as usize]
+    };
+    let row = &mut state.streams.rows[stream];
+    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    Some((slot as u32, stream as u32))
+}
+
+fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
+    let planted = process.device.machine().defects.green_contexts_whole;
+    let range = if planted { all_sms(process)? } else { range };
+    let primary = retain(process, 0)?;
+    let entry = process.ready()?.contexts.get(primary)?.clone();
+    let device = &process.device;
+    device.charge(device.machine().host.other_ns)?;
+    let sms = device.machine().gpu.sm_count;
+    let made = device.transact(|state, _| enter(state, entry.slot, sms, range))?;
+    let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
+    let seat = Seat {
+        context: slot,
+        sm_first: range.first,
+        sm_count: range.count,
+    };
+    let mut tables = process.tables();
+    let context = tables.contexts.insert(ContextEntry {
+        seat,
+        default_stream,
+        limits: BTreeMap::new(),
+        ..entry
+    })?;
+    let context = context as usize;
+    tables.greens.insert(GreenEntry { seat, context })
+}
+
+entries! {
+    fn cuDeviceGetDevResource(device: c_int, resource: *mut Resource, kind: c_uint) {
+        let process = process()?;
+        drop(process.ready()?);
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        if kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let range = all_sms(process)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(resource, Resource::new(process, range)) }
+    }
+
+    fn cuCtxGetDevResource(context: Handle, resource: *mut Resource, kind: c_uint) {
+        if kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let process = process()?;
+        let seat = match context.is_null() {
+            true => process.current()?.seat,
+            false => process.ready()?.contexts.get(context)?.seat,
+        };
+        let range = SmRange { first: seat.sm_first, count: seat.sm_count };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(resource, Resource::new(process, range)) }
+    }
+
+    fn cuGreenCtxGetDevResource(green: Handle, resource: *mut Resource, kind: c_uint) {
+        if kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let process = process()?;
+        let seat = process.ready()?.greens.get(green)?.seat;
+        let range = SmRange { first: seat.sm_first, count: seat.sm_count };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(resource, Resource::new(process, range)) }
+    }
+
+    fn cuDevSmResourceSplitByCount(
+        result: *mut Resource, groups: *mut c_uint, input: *const Resource,
+        remainder: *mut Resource, flags: c_uint, least: c_uint,
+    ) {
+        let process = process()?;
+        drop(process.ready()?);
+        if groups.is_null() || input.is_null() || flags > 3 {
+            return Err(code::INVALID_VALUE);
+        }
+        // SAFETY: not null, the caller's resource and number.
+        let (all, wanted) = unsafe { (*input, *groups) };
+        if all.kind != TYPE_SM {
+            return Err(code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        let (major, _) = process.device.machine().compute_capability();
+        let ignore = flags & IGNORE_COSCHEDULING != 0;
+        // Without a place for results the question is how many groups there could be.
+        let asked = if result.is_null() { u32::MAX } else { wanted };
+        let most = process.device.machine().gpu.smallest_groups;
+        let split = split(all.range(), asked, least, &Steps::of(major, ignore, most))?;
+        let made = split.fit.min(asked);
+        if !result.is_null() {
+            for group in 0..made {
+                let first = all.first + group * split.size;
+                let range = SmRange { first, count: split.size };
+                // SAFETY: the caller's array has room for as many as it asked for.
+                unsafe { *result.add(group as usize) = Resource::new(process, range) };
+            }
+        }
+        if !remainder.is_null() {
+            // SAFETY: not null, the caller's place.
+            unsafe { *remainder = Resource::new(process, split.rest) };
+        }
+        // SAFETY: not null, the caller's place.
+        unsafe { put(groups, made) }
+    }
+
+    fn cuDevResourceGenerateDesc(
+        descriptor: *mut Handle, resources: *const Resource, count: c_uint,
+    ) {
+        let process = process()?;
+        drop(process.ready()?);
+        if descriptor.is_null() || resources.is_null() || count == 0 || count > 1024 {
+            return Err(code::INVALID_VALUE);
+        }
+        // SAFETY: not null, the caller's array of that many.
+        let parts = unsafe { std::slice::from_raw_parts(resources, count as usize) };
+        if parts.iter().any(|part| part.kind != TYPE_SM || part.sm_count == 0) {
+            return Err(code::INVALID_RESOURCE_TYPE);
+        }
+        let follows = |pair: &[Resource]| pair[0].first + pair[0].sm_count == pair[1].first;
+        if !parts.windows(2).all(follows) {
+            return Err(code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        let range = SmRange {
+            first: parts[0].first,
+            count: parts.iter().map(|part| part.sm_count).sum(),
+        };
+        let handle = process.tables().descriptors.insert(range)?;
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(descriptor, handle) }
+    }
+
+    fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
+        let process = process()?;
+        if green.is_null() || flags != DEFAULT_STREAM {
+            return Err(code::INVALID_VALUE);
+        }
+        if device != 0 {
+            return Err(code::INVALID_DEVICE);
+        }
+        let range = *process.ready()?.descriptors.get(descriptor)?;
+        let handle = create(process, range)?;
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(green, handle) }
+    }
+
+    fn cuGreenCtxDestroy(green: Handle) {
+        let process = process()?;
+        let entry = *process.ready()?.greens.get(green)?;
+        let device = &process.device;
+        let slot = entry.seat.context;
+        device.transact(|state, _| lifecycle::close_context(state, device.rules(), slot))?;
+        {
+            let mut tables = process.tables();
+            tables.greens.remove(green)?;
+            tables.contexts.remove(entry.context as Handle)?;
+            tables.streams.remove_where(|stream| stream.seat.context == slot);
+        }
+        release(0, false)
+    }
+
+    fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
+        let entry = *process()?.ready()?.greens.get(green)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(context, entry.context as Handle) }
+    }
+
+    fn cuGreenCtxStreamCreate(stream: *mut Handle, green: Handle, flags: c_uint, priority: c_int) {
+        let process = process()?;
+        if stream.is_null() || flags != NON_BLOCKING {
+            return Err(code::INVALID_VALUE);
+        }
+        let context = {
+            let tables = process.ready()?;
+            let entry = tables.greens.get(green)?;
+            tables.contexts.get(entry.context as Handle)?.clone()
+        };
+        process.check_sticky(context.slot)?;
+        let entry = open(process, &context, flags, priority)?;
+        let handle = process.tables().streams.insert(entry)?;
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(stream, handle) }
+    }
+
+    fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
+        let process = process()?;
+        let entry = process.stream(stream)?;
+        let found = process.ready()?.greens.find(|g| g.seat.context == entry.seat.context);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(green, found.unwrap_or(std::ptr::null_mut())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Resource, SmRange, Split, Steps, split};
+
+    #[test]
+    fn the_structure_is_the_header_s() {
+        assert_eq!(size_of::<Resource>(), 144);
+        assert_eq!(std::mem::offset_of!(Resource, sm_count), 96);
+        assert_eq!(std::mem::offset_of!(Resource, next), 136);
+    }
+
+    fn of(sms: u32, groups: u32, least: u32, steps: &Steps) -> Option<Split> {
+        let whole = SmRange {
+            first: 0,
+            count: sms,
+        };
+        split(whole, groups, least, steps).ok()
+    }
+
+    #[test]
+    fn sms_are_divided_in_the_chip_s_steps() {
+        let sizes = |split: Option<Split>| split.map(|s| (s.size, s.rest.count));
+        let loose = of(132, 2, 66, &Steps::of(9, true, None));
+        assert_eq!(sizes(loose), Some((66, 0)));
+        let turing = of(40, 2, 19, &Steps::of(7, false, None));
+        assert_eq!(sizes(turing), Some((20, 0)));
+        let rest = of(132, 2, 60, &Steps::of(9, false, None)).map(|s| s.rest);
+        let last = SmRange {
+            first: 128,
+            count: 4,
+        };
+        assert_eq!(rest, Some(last), "64, 64 and 4 left, never 66 and 66");
+    }
+
+    /// What an H100 80GB HBM3 of 132 SMs answered (driver 580.159.04, 2026-11-22): the least size
+    /// of a group, and the groups' number and size and what was left.
+    #[test]
+    fn an_h100_is_divided_as_one_was() {
+        let steps = Steps::of(9, false, Some(15));
+        for (least, groups, size, left) in [
+            (1, 15, 8, 12),
+            (8, 15, 8, 12),
+            (16, 8, 16, 4),
+            (56, 2, 56, 20),
+            (57, 2, 64, 4),
+            (64, 2, 64, 4),
+            (66, 1, 72, 60),
+            (132, 1, 132, 0),
+        ] {
+            let found = of(132, 20, least, &steps).map(|s| (s.fit, s.size, s.rest.count));
+            assert_eq!(found, Some((groups, size, left)), "of at least {least}");
+        }
+        let loose = of(132, 20, 9, &Steps::of(9, true, Some(15)));
+        let loose = loose.map(|s| (s.fit, s.size, s.rest.count));
+        assert_eq!(loose, Some((13, 10, 2)));
+        assert!(of(132, 1, 133, &steps).is_none(), "more than there are");
+        assert!(of(7, 1, 7, &steps).is_none(), "less than a step");
+        assert!(of(0, 1, 0, &steps).is_none(), "none at all");
+    }
+}

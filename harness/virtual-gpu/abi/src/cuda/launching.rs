@@ -1,0 +1,291 @@
+//! Launching kernels: arguments, attributes, cooperative launches.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
+
+use super::action::{Action, Kernel, Pace, perform};
+use super::copies::read;
+use super::global::entries;
+use super::layout::LaunchConfig;
+use crate::launch::{self, Shape};
+use crate::process::{Process, process};
+use crate::put;
+use crate::tables::Tables;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::{FunctionEntry, Seat};
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+/// What a launch attribute means here (`CUlaunchAttributeID`, cuda.h).
+enum Meaning {
+    /// A hint, or a permission that need not be used.
+    Hint,
+    /// All blocks at the same time.
+    Cooperative,
+    /// Blocks in clusters of this shape.
+    Cluster,
+    /// Something that the launch would be wrong without.
+    Missing,
+    /// No attribute.
+    Unknown,
+}
+
+fn meaning(attribute: c_int) -> Meaning {
+    match attribute {
+        // Ignore, access policy, synchronization policy, cluster scheduling, early start,
+        // priority, memory domains, preferred cluster, carve-out, link-centric scheduling.
+        0 | 1 | 3 | 5 | 6 | 8..=11 | 14 | 16 => Meaning::Hint,
+        2 => Meaning::Cooperative,
+        4 => Meaning::Cluster,
+        // Events that a launch triggers, nodes that the device updates, further shared memory.
+        7 | 12 | 13 | 15 | 17 | 18 => Meaning::Missing,
+        _ => Meaning::Unknown,
+    }
+}
+
+entries! {
+    fn cuLaunchKernel(
+        function: Handle,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: Handle,
+        params: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared_bytes,
+            cooperative: false,
+        };
+        // SAFETY: the caller's arrays.
+        unsafe { queue(function, &shape, stream, params, extra) }
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: Handle,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: Handle,
+        params: *mut *mut c_void,
+    ) {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared_bytes,
+            cooperative: true,
+        };
+        // SAFETY: the caller's array.
+        unsafe { queue(function, &shape, stream, params, std::ptr::null_mut()) }
+    }
+
+    fn cuLaunchKernelEx(
+        config: *const LaunchConfig,
+        function: Handle,
+        params: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) {
+        // SAFETY: the caller's structure, checked for null.
+        let config = unsafe { read(config) }?;
+        let mut shape = Shape {
+            grid: config.grid,
+            block: config.block,
+            shared_bytes: config.shared_bytes,
+            cooperative: false,
+        };
+        for index in 0..config.attribute_count as usize {
+            // SAFETY: an array of that many attributes, checked for null.
+            let attribute = unsafe { read(config.attributes.wrapping_add(index)) }?;
+            apply(&mut shape, attribute.id, &attribute.value)?;
+        }
+        // SAFETY: the caller's arrays.
+        unsafe { queue(function, &shape, config.stream, params, extra) }
+    }
+
+    fn cuGraphKernelNodeSetAttribute(
+        node: Handle,
+        attribute: c_int,
+        value: *const [c_uint; 16],
+    ) {
+        // SAFETY: the caller's union, checked for null.
+        let value = unsafe { read(value) }?;
+        let process = process()?;
+        let mut kernel = of_node(&*process.ready()?, node)?;
+        apply(&mut kernel.shape, attribute, &value)?;
+        let seat = seat_of(&*process.ready()?, kernel.function.context)?;
+        launch::check_residence(process, &kernel.function, &kernel.shape, &seat)?;
+        process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
+        Ok(())
+    }
+
+    fn cuGraphKernelNodeGetAttribute(
+        node: Handle,
+        attribute: c_int,
+        value: *mut [c_uint; 16],
+    ) {
+        let kernel = of_node(&*process()?.ready()?, node)?;
+        match meaning(attribute) {
+            Meaning::Cooperative => {
+                let mut found = [0; 16];
+                found[0] = kernel.shape.cooperative.into();
+                // SAFETY: the caller's place, checked for null.
+                unsafe { put(value, found) }
+            }
+            Meaning::Unknown => Err(code::INVALID_VALUE),
+            _ => Err(code::NOT_SUPPORTED),
+        }
+    }
+}
+
+/// Gives a shape what an attribute says.
+fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), Code> {
+    match meaning(id) {
+        Meaning::Hint => {}
+        Meaning::Cooperative => shape.cooperative = value[0] != 0,
+        Meaning::Cluster if value[..3] == [1, 1, 1] => {}
+        Meaning::Cluster | Meaning::Missing => return Err(code::NOT_SUPPORTED),
+        Meaning::Unknown => return Err(code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+/// The kernel of a node.
+fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
+    match &tables.nodes.get(node)?.action {
+        Action::Kernel(kernel) => Ok(Kernel::clone(kernel)),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Where kernels of a context run that are in no stream yet.
+fn seat_of(tables: &Tables, context: u32) -> Result<Seat, Code> {
+    let mut contexts = tables.contexts.values();
+    let found = contexts.find(|entry| entry.slot == context);
+    Ok(found.ok_or(code::INVALID_CONTEXT)?.seat)
+}
+
+/// # Safety
+/// As `kernel`.
+unsafe fn queue(
+    function: Handle,
+    shape: &Shape,
+    stream: Handle,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<(), Code> {
+    let process = process()?;
+    // SAFETY: the caller's contract.
+    let kernel = unsafe { kernel(process, function, shape, params, extra) }?;
+    let stream = process.stream(stream)?;
+    launch::check_residence(process, &kernel.function, shape, &stream.seat)?;
+    perform(
+        process,
+        &stream,
+        Action::Kernel(Box::new(kernel)),
+        Pace::Later,
+    )
+}
+
+/// A kernel with its arguments, as a launch or a node wants it.
+///
+/// # Errors
+/// When there is no such kernel, it cannot have that shape, or arguments are missing.
+///
+/// # Safety
+/// `params` is null or has an entry for each parameter, pointing at a value of its size; else
+/// `extra` is null or the list that cuda.h describes.
+pub(super) unsafe fn kernel(
+    process: &Process,
+    handle: Handle,
+    shape: &Shape,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Kernel, Code> {
+    let function = super::library::function(process, handle)?;
+    // SAFETY: the caller's contract.
+    let params = unsafe { gather(&function, params, extra) }?;
+    launch::check(process.device.machine(), &function, shape)?;
+    function.loaded.store(true, Ordering::Relaxed);
+    Ok(Kernel {
+        function,
+        handle: handle as usize,
+        shape: *shape,
+        params,
+    })
+}
+
+/// Gathers a launch's arguments into one buffer laid out as the kernel wants them.
+///
+/// # Safety
+/// `params` has an entry for each parameter, pointing at a value of its size, or `extra` is the
+/// list that cuda.h describes.
+unsafe fn gather(
+    entry: &FunctionEntry,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>, Code> {
+    let kernel = entry
+        .program
+        .module()
+        .kernel(&entry.name)
+        .ok_or(code::NOT_FOUND)?;
+    let mut out = vec![0; kernel.param_bytes as usize];
+    if !params.is_null() {
+        for (index, param) in kernel.params.iter().enumerate() {
+            // SAFETY: one entry for each parameter.
+            let value = unsafe { *params.add(index) };
+            if value.is_null() {
+                return Err(code::INVALID_VALUE);
+            }
+            let at = param.offset as usize;
+            let target = &mut out[at..at + param.bytes as usize];
+            // SAFETY: each entry points at a value of the parameter's size.
+            unsafe {
+                std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
+            }
+        }
+        return Ok(out);
+    }
+    if extra.is_null() {
+        return if out.is_empty() {
+            Ok(out)
+        } else {
+            Err(code::INVALID_VALUE)
+        };
+    }
+    // CU_LAUNCH_PARAM_BUFFER_POINTER is 1, ..._SIZE is 2, ..._END is 0 (cuda.h).
+    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0);
+    let mut at = 0;
+    loop {
+        // SAFETY: the list ends with the END key.
+        let key = unsafe { *extra.add(at) } as usize;
+        match key {
+            0 => break,
+            // SAFETY: a key is followed by its value.
+            1 => buffer = unsafe { *extra.add(at + 1) }.cast(),
+            // SAFETY: as above; this value is a pointer to the size.
+            2 => size = unsafe { *(*extra.add(at + 1)).cast::<usize>() },
+            _ => return Err(code::INVALID_VALUE),
+        }
+        at += 2;
+    }
+    if buffer.is_null() || size < out.len() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's buffer of `size` bytes, at least as many as wanted.
+    unsafe { std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len()) };
+    Ok(out)
+}

@@ -1,0 +1,274 @@
+//! Managed memory: one address for host and device.
+//!
+//! The host sees the very pages of device memory that kernels use, at the address that kernels
+//! use. All of it lies on the device from the start, so that there is no more of it than device
+//! memory; migration shows only in what a prefetch costs.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use super::global::entries;
+use super::layout::Location;
+use crate::process::{Tables, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::Origin;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_model::state::OpKind;
+
+/// What managed memory comes in.
+const PAGE: u64 = 2 << 20;
+/// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID` (cuda.h).
+const CPU: c_int = -1;
+const NOWHERE: c_int = -2;
+
+/// What the program said about managed memory. It changes nothing but the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advice {
+    /// Mostly read.
+    pub read_mostly: bool,
+    /// Where it should be.
+    pub preferred: c_int,
+    /// The host, the device, or both use it.
+    pub accessed_by: [bool; 2],
+    /// Where it was last fetched to.
+    pub fetched_to: c_int,
+}
+
+impl Default for Advice {
+    fn default() -> Self {
+        let accessed_by = [false; 2];
+        Self {
+            read_mostly: false,
+            preferred: NOWHERE,
+            accessed_by,
+            fetched_to: NOWHERE,
+        }
+    }
+}
+
+entries! {
+    fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
+        // CU_MEM_ATTACH_GLOBAL and CU_MEM_ATTACH_HOST are 1 and 2 (cuda.h).
+        if pointer.is_null() || bytes == 0 || !(1..=2).contains(&flags) {
+            return Err(code::INVALID_VALUE);
+        }
+        let process = process()?;
+        let context = process.current()?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
+        let whole = (bytes as u64).checked_next_multiple_of(PAGE).ok_or(code::OUT_OF_MEMORY)?;
+        let made = super::memory::take(process, context.slot, whole)?;
+        let viewed = super::memory::clear(process, &made).and_then(|()| {
+            let view = process.contents.view(made.offset, made.taken);
+            Ok(view.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
+        });
+        let view = match viewed {
+            Ok(view) => view,
+            Err(code) => {
+                super::memory::give_back(process, made.offset)?;
+                return Err(code);
+            }
+        };
+        let address = view.address();
+        let mut tables = process.tables();
+        tables.enter(address, bytes as u64, context.slot, made.offset, Origin::Managed);
+        if let Some(entry) = tables.allocations.get_mut(&address) {
+            entry.open = true;
+            entry.view = Some(Arc::new(view));
+        }
+        tables.advice.insert(address, Advice::default());
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(pointer, address) }
+    }
+
+    fn cuMemAdvise(pointer: u64, bytes: usize, advice: c_int, device: c_int) {
+        advise(pointer, bytes, advice, device)
+    }
+
+    fn cuMemAdvise_v2(pointer: u64, bytes: usize, advice: c_int, location: Location) {
+        advise(pointer, bytes, advice, ordinal(location)?)
+    }
+
+    fn cuMemPrefetchAsync(pointer: u64, bytes: usize, device: c_int, stream: Handle) {
+        prefetch(pointer, bytes, device, stream)
+    }
+
+    fn cuMemPrefetchAsync_v2(
+        pointer: u64,
+        bytes: usize,
+        location: Location,
+        flags: c_uint,
+        stream: Handle,
+    ) {
+        if flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        prefetch(pointer, bytes, ordinal(location)?, stream)
+    }
+
+    fn cuMemRangeGetAttribute(
+        data: *mut c_void,
+        size: usize,
+        attribute: c_int,
+        pointer: u64,
+        bytes: usize,
+    ) {
+        // SAFETY: the caller's place of `size` bytes, checked for null.
+        unsafe { range_attribute(data, size, attribute, pointer, bytes) }
+    }
+
+    fn cuMemRangeGetAttributes(
+        data: *mut *mut c_void,
+        sizes: *mut usize,
+        attributes: *mut c_int,
+        count: usize,
+        pointer: u64,
+        bytes: usize,
+    ) {
+        if data.is_null() || sizes.is_null() || attributes.is_null() || count == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        for index in 0..count {
+            // SAFETY: `count` entries each; each place has the size that goes with it.
+            unsafe {
+                let (place, size) = (*data.add(index), *sizes.add(index));
+                range_attribute(place, size, *attributes.add(index), pointer, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, bytes: usize, flags: c_uint) {
+        let process = process()?;
+        process.stream(stream)?;
+        if ![1, 2, 4].contains(&flags) {
+            return Err(code::INVALID_VALUE);
+        }
+        // Visibility is a promise of the program's; nothing here depends on it.
+        within(&*process.ready()?, pointer, bytes.max(1)).map(|_| ())
+    }
+}
+
+/// A location as the older calls name it.
+fn ordinal(location: Location) -> Result<c_int, Code> {
+    // CU_MEM_LOCATION_TYPE_DEVICE is 1; HOST, HOST_NUMA and HOST_NUMA_CURRENT are 2 to 4 (cuda.h).
+    match location.kind {
+        1 => Ok(location.id),
+        2..=4 => Ok(CPU),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// The managed allocation that holds a range.
+fn within(tables: &Tables, pointer: u64, bytes: usize) -> Result<u64, Code> {
+    if bytes == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let found = tables.covering(pointer, bytes as u64);
+    let managed = found.filter(|(_, entry)| entry.origin == Origin::Managed);
+    managed.map(|(start, _)| start).ok_or(code::INVALID_VALUE)
+}
+
+fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    let start = within(&tables, pointer, bytes)?;
+    if !(CPU..=0).contains(&device) && advice > 2 {
+        return Err(code::INVALID_DEVICE);
+    }
+    let known = tables.advice.entry(start).or_default();
+    let who = usize::from(device == 0);
+    // CUmem_advise (cuda.h): set and unset in turn.
+    match advice {
+        1 | 2 => known.read_mostly = advice == 1,
+        3 => known.preferred = device,
+        4 => known.preferred = NOWHERE,
+        5 | 6 => known.accessed_by[who] = advice == 5,
+        _ => return Err(code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+fn prefetch(pointer: u64, bytes: usize, device: c_int, stream: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let entry = process.stream(stream)?;
+    super::graph::capture::forbid(process, &entry)?;
+    if !(CPU..=0).contains(&device) {
+        return Err(code::INVALID_DEVICE);
+    }
+    let moved = {
+        let mut tables = process.ready()?;
+        let start = within(&tables, pointer, bytes)?;
+        let known = tables.advice.entry(start).or_default();
+        std::mem::replace(&mut known.fetched_to, device) != device
+    };
+    process
+        .device
+        .charge(process.device.machine().host.copy_ns)?;
+    if moved {
+        let pcie = &process.device.machine().pcie;
+        let way = match device {
+            CPU => (OpKind::ToHost, pcie.to_host_gb_per_s),
+            _ => (OpKind::ToDevice, pcie.to_device_gb_per_s),
+        };
+        super::copy::link_traffic(process, &entry, way, bytes as u64)?;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `data` is null or valid for `size` bytes.
+unsafe fn range_attribute(
+    data: *mut c_void,
+    size: usize,
+    attribute: c_int,
+    pointer: u64,
+    bytes: usize,
+) -> Result<(), Code> {
+    let tables = process()?.ready()?;
+    let start = within(&tables, pointer, bytes)?;
+    let known = tables.advice.get(&start).copied().unwrap_or_default();
+    let place = data.cast::<c_int>();
+    if data.is_null() || size < 4 || !size.is_multiple_of(4) {
+        return Err(code::INVALID_VALUE);
+    }
+    // CUmem_range_attribute (cuda.h).
+    let value = match attribute {
+        1 => c_int::from(known.read_mostly),
+        2 => known.preferred,
+        3 => {
+            let by = [(known.accessed_by[0], CPU), (known.accessed_by[1], 0)];
+            let listed = by.iter().filter(|(used, _)| *used).map(|(_, who)| *who);
+            for (index, who) in listed
+                .chain(std::iter::repeat(NOWHERE))
+                .take(size / 4)
+                .enumerate()
+            {
+                // SAFETY: within the caller's `size` bytes.
+                unsafe { put(place.wrapping_add(index), who) }?;
+            }
+            return Ok(());
+        }
+        4 => known.fetched_to,
+        5 | 7 => {
+            let at = if attribute == 5 {
+                known.preferred
+            } else {
+                known.fetched_to
+            };
+            match at {
+                CPU => 2,
+                NOWHERE => 0,
+                _ => 1,
+            }
+        }
+        6 => known.preferred.max(0),
+        8 => known.fetched_to.max(0),
+        _ => return Err(code::INVALID_VALUE),
+    };
+    // SAFETY: the caller's place of at least four bytes.
+    unsafe { put(place, value) }
+}

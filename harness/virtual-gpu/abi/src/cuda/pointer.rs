@@ -1,0 +1,178 @@
+//! What is known about an address.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::global::entries;
+use crate::process::{Tables, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::Origin;
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+/// An address as far as the driver knows it.
+#[derive(Debug, Clone)]
+struct Known {
+    start: u64,
+    bytes: u64,
+    context: u32,
+    origin: Option<Origin>,
+    version: u64,
+    writable: bool,
+}
+
+fn known(tables: &Tables, pointer: u64) -> Option<Known> {
+    if let Some((start, entry)) = tables.covering(pointer, 1) {
+        return Some(Known {
+            start,
+            bytes: entry.bytes,
+            context: entry.context,
+            origin: Some(entry.origin.clone()),
+            version: start,
+            writable: entry.writable,
+        });
+    }
+    let (start, entry) = super::pinned::covering(tables, pointer as usize, 1)?;
+    Some(Known {
+        start: start as u64,
+        bytes: entry.bytes as u64,
+        context: entry.context,
+        origin: None,
+        version: start as u64,
+        writable: true,
+    })
+}
+
+entries! {
+    fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
+        let tables = process()?.ready()?;
+        let known = known(&tables, pointer).ok_or(code::INVALID_VALUE)?;
+        // SAFETY: the caller's place for a value of the attribute's type, checked for null.
+        unsafe { answer(&tables, data, attribute, pointer, &known) }
+    }
+
+    fn cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut c_int,
+        data: *mut *mut c_void,
+        pointer: u64,
+    ) {
+        if attributes.is_null() || data.is_null() || count == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let tables = process()?.ready()?;
+        let known = known(&tables, pointer);
+        for index in 0..count as usize {
+            // SAFETY: `count` entries each; places are of the attribute's type or null.
+            unsafe {
+                let (attribute, place) = (*attributes.add(index), *data.add(index));
+                match &known {
+                    Some(known) => match answer(&tables, place, attribute, pointer, known) {
+                        // What does not hold for this address is answered with zeros.
+                        Err(code::NOT_SUPPORTED) => zero(place, attribute)?,
+                        other => other?,
+                    },
+                    None => zero(place, attribute)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cuPointerSetAttribute(value: *const c_void, attribute: c_int, pointer: u64) {
+        let tables = process()?.ready()?;
+        // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS (cuda.h) is the only one that can be set. Copies wait
+        // for their memory here in any case.
+        if value.is_null() || attribute != 6 || known(&tables, pointer).is_none() {
+            return Err(code::INVALID_VALUE);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of an attribute's value (`CUpointer_attribute`, cuda.h).
+fn size_of_attribute(attribute: c_int) -> Result<usize, Code> {
+    match attribute {
+        1 | 3..=5 | 7 | 11 | 12 | 14 | 17..=20 => Ok(8),
+        2 | 6 | 8..=10 | 13 | 15 | 16 | 21 => Ok(4),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// # Safety
+/// `place` is null or valid for a value of the attribute's type.
+unsafe fn zero(place: *mut c_void, attribute: c_int) -> Result<(), Code> {
+    match (size_of_attribute(attribute)?, attribute) {
+        // CU_DEVICE_INVALID is -2 (cuda.h).
+        // SAFETY: the caller's contract.
+        (_, 9) => unsafe { put(place.cast::<c_int>(), -2) },
+        // SAFETY: the caller's contract.
+        (8, _) => unsafe { put(place.cast::<u64>(), 0) },
+        // SAFETY: the caller's contract.
+        _ => unsafe { put(place.cast::<c_int>(), 0) },
+    }
+}
+
+/// # Safety
+/// `place` is null or valid for a value of the attribute's type.
+unsafe fn answer(
+    tables: &Tables,
+    place: *mut c_void,
+    attribute: c_int,
+    pointer: u64,
+    known: &Known,
+) -> Result<(), Code> {
+    let host = known.origin.is_none();
+    let managed = known.origin == Some(Origin::Managed);
+    let value: u64 = match attribute {
+        1 => {
+            let found = tables
+                .contexts
+                .find(|context| context.slot == known.context);
+            found.map_or(0, |handle: Handle| handle as u64)
+        }
+        // CU_MEMORYTYPE_HOST and _DEVICE (cuda.h).
+        2 => {
+            if host {
+                1
+            } else {
+                2
+            }
+        }
+        3 => pointer,
+        4 if host || managed => pointer,
+        6 | 9 => 0,
+        7 => known.version,
+        8 => managed.into(),
+        10 => (known.origin == Some(Origin::Plain)).into(),
+        11 | 19 => known.start,
+        12 | 18 => known.bytes,
+        13 => 1,
+        14 | 15 | 21 => 0,
+        16 => {
+            if known.writable {
+                3
+            } else {
+                1
+            }
+        }
+        17 => match known.origin {
+            // What is kept for graphs is no pool to programs.
+            Some(Origin::Pool(pool)) if tables.graph_pool != Some(pool) => pool as u64,
+            _ => 0,
+        },
+        20 => known.start,
+        // No host address; no tokens for peers.
+        4 | 5 => return Err(code::NOT_SUPPORTED),
+        _ => return Err(code::INVALID_VALUE),
+    };
+    match size_of_attribute(attribute)? {
+        // SAFETY: the caller's contract.
+        8 => unsafe { put(place.cast::<u64>(), value) },
+        // SAFETY: the caller's contract.
+        _ => unsafe { put(place.cast::<c_int>(), value as c_int) },
+    }
+}

@@ -1,0 +1,289 @@
+//! Physical memory, address ranges, and the maps between them.
+#![expect(
+    unsafe_code,
+    reason = "a C interface is made of raw pointers and exported names"
+)]
+
+use std::ffi::{c_int, c_ulonglong, c_void};
+
+use super::copies::read;
+use super::global::entries;
+use super::layout::{AccessDescriptor, AllocationProperties, Location};
+use super::memory::{give_back, take};
+use crate::process::{Process, Tables, process};
+use crate::put;
+use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::entries::{Origin, PhysicalEntry};
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+/// What physical memory comes in, both at least and as recommended.
+pub const GRANULARITY: u64 = 2 << 20;
+
+entries! {
+    fn cuMemGetAllocationGranularity(
+        bytes: *mut usize,
+        properties: *const AllocationProperties,
+        which: c_int,
+    ) {
+        // SAFETY: the caller's structure, checked for null.
+        check_properties(&unsafe { read(properties) }?)?;
+        if !(0..=1).contains(&which) {
+            return Err(code::INVALID_VALUE);
+        }
+        drop(process()?.ready()?);
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(bytes, GRANULARITY as usize) }
+    }
+
+    fn cuMemCreate(
+        handle: *mut u64,
+        bytes: usize,
+        properties: *const AllocationProperties,
+        flags: c_ulonglong,
+    ) {
+        // SAFETY: the caller's structure, checked for null.
+        let properties = unsafe { read(properties) }?;
+        check_properties(&properties)?;
+        let bytes = bytes as u64;
+        if handle.is_null() || !is_whole(bytes) || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let process = process()?;
+        let context = process.current()?;
+        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
+        let made = take(process, context.slot, bytes)?;
+        let made = process.tables().physical.insert(PhysicalEntry {
+            offset: made.offset,
+            bytes,
+            context: context.slot,
+            holders: 1,
+            handles: 1,
+            exportable: properties.handle_types == 1,
+            number: made.number,
+            imported: false,
+        })?;
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(handle, made as u64) }
+    }
+
+    fn cuMemRelease(handle: u64) {
+        let process = process()?;
+        {
+            let mut tables = process.ready()?;
+            held(&mut tables, handle)?.handles -= 1;
+        }
+        let_go(process, handle as usize)
+    }
+
+    fn cuMemRetainAllocationHandle(handle: *mut u64, pointer: *mut c_void) {
+        if handle.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let mut tables = process()?.ready()?;
+        let found = tables.covering(pointer as u64, 1).map(|(_, entry)| entry.origin.clone());
+        let Some(Origin::Mapped(physical)) = found else {
+            return Err(code::INVALID_VALUE);
+        };
+        let entry = tables.physical.get_mut(physical as Handle)?;
+        entry.handles += 1;
+        entry.holders += 1;
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(handle, physical as u64) }
+    }
+
+    fn cuMemGetAllocationPropertiesFromHandle(
+        properties: *mut AllocationProperties,
+        handle: u64,
+    ) {
+        let mut tables = process()?.ready()?;
+        let handle_types = c_int::from(held(&mut tables, handle)?.exportable);
+        let found = AllocationProperties {
+            kind: 1,
+            handle_types,
+            location: Location::DEVICE,
+            win32_metadata: std::ptr::null_mut(),
+            flags: [0; 8],
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(properties, found) }
+    }
+
+    fn cuMemAddressReserve(
+        pointer: *mut u64,
+        bytes: usize,
+        alignment: usize,
+        wish: u64,
+        flags: c_ulonglong,
+    ) {
+        let bytes = bytes as u64;
+        let aligned = alignment == 0 || alignment.is_power_of_two();
+        if pointer.is_null() || !is_whole(bytes) || !aligned || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let mut tables = process()?.ready()?;
+        let alignment = (alignment as u64).max(GRANULARITY);
+        let address = tables.addresses.take(bytes, alignment, wish);
+        // SAFETY: the caller's place, checked for null above.
+        unsafe { put(pointer, address.ok_or(code::OUT_OF_MEMORY)?) }
+    }
+
+    fn cuMemAddressFree(pointer: u64, bytes: usize) {
+        let mut tables = process()?.ready()?;
+        let bytes = bytes as u64;
+        if tables.is_mapped(pointer, bytes) || !tables.addresses.give_back(pointer, bytes) {
+            return Err(code::INVALID_VALUE);
+        }
+        Ok(())
+    }
+
+    fn cuMemMap(pointer: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
+        let process = process()?;
+        let context = process.current()?;
+        process.device.charge(process.device.machine().host.other_ns)?;
+        let mut tables = process.ready()?;
+        let physical = *held(&mut tables, handle)?;
+        let bytes = bytes as u64;
+        let fits = bytes <= physical.bytes && tables.addresses.holds(pointer, bytes);
+        // An offset is not taken yet (cuMemMap).
+        if !is_whole(bytes) || !is_whole(pointer) || !fits || offset != 0 || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if tables.is_mapped(pointer, bytes) {
+            return Err(code::ALREADY_MAPPED);
+        }
+        let origin = Origin::Mapped(handle as usize);
+        tables.enter(pointer, bytes, context.slot, physical.offset, origin.clone());
+        if let Some(entry) = tables.allocations.get_mut(&pointer) {
+            (entry.readable, entry.writable) = (false, false);
+            entry.open = physical.exportable;
+        }
+        held(&mut tables, handle)?.holders += 1;
+        // What is mapped twice can be written here and read there.
+        let twice = tables.allocations.values().filter(|a| a.origin == origin).count() > 1;
+        if twice {
+            let both = tables.allocations.values_mut().filter(|a| a.origin == origin);
+            both.for_each(|entry| entry.open = true);
+        }
+        Ok(())
+    }
+
+    fn cuMemUnmap(pointer: u64, bytes: usize) {
+        let process = process()?;
+        let context = process.current()?;
+        whole_maps(&*process.ready()?, pointer, bytes as u64)?;
+        // Unmapping waits for the work that may still use the addresses.
+        process.device.wait_context(context.slot)?;
+        crate::launch::finish_deferred(process, context.slot)?;
+        process.device.charge(process.device.machine().host.other_ns)?;
+        let maps = whole_maps(&*process.ready()?, pointer, bytes as u64)?;
+        for (address, physical) in maps {
+            process.tables().allocations.remove(&address);
+            let_go(process, physical)?;
+        }
+        Ok(())
+    }
+
+    fn cuMemSetAccess(
+        pointer: u64,
+        bytes: usize,
+        access: *const AccessDescriptor,
+        count: usize,
+    ) {
+        let process = process()?;
+        let mut tables = process.ready()?;
+        let maps = whole_maps(&tables, pointer, bytes as u64)?;
+        if count == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        for index in 0..count.min(64) {
+            // SAFETY: an array of `count` structures, checked for null.
+            let access = unsafe { read(access.wrapping_add(index)) }?;
+            // CU_MEM_ACCESS_FLAGS_PROT_NONE, READ and READWRITE are 0, 1 and 3 (cuda.h).
+            if access.location != Location::DEVICE || ![0, 1, 3].contains(&access.flags) {
+                return Err(code::INVALID_VALUE);
+            }
+            for (address, _) in &maps {
+                if let Some(entry) = tables.allocations.get_mut(address) {
+                    entry.readable = access.flags & 1 != 0;
+                    entry.writable = access.flags & 2 != 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, pointer: u64) {
+        // SAFETY: the caller's structure, checked for null.
+        if unsafe { read(location) }? != Location::DEVICE {
+            return Err(code::INVALID_VALUE);
+        }
+        let tables = process()?.ready()?;
+        let (_, entry) = tables.covering(pointer, 1).ok_or(code::INVALID_VALUE)?;
+        let found = c_ulonglong::from(entry.readable) | c_ulonglong::from(entry.writable) << 1;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(flags, found) }
+    }
+}
+
+fn is_whole(bytes: u64) -> bool {
+    bytes != 0 && bytes.is_multiple_of(GRANULARITY)
+}
+
+fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
+    // CU_MEM_ALLOCATION_TYPE_PINNED is 1; of the handle types, the file descriptor is 1 (cuda.h).
+    if properties.kind != 1 || properties.location != Location::DEVICE {
+        return Err(code::INVALID_VALUE);
+    }
+    match properties.handle_types {
+        0 | 1 => Ok(()),
+        2 | 4 | 8 => Err(code::NOT_SUPPORTED),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// The physical memory behind a handle that the program still holds.
+///
+/// # Errors
+/// When it does not hold it.
+pub(super) fn held(tables: &mut Tables, handle: u64) -> Result<&mut PhysicalEntry, Code> {
+    let found = tables.physical.get_mut(handle as Handle).ok();
+    found
+        .filter(|entry| entry.handles > 0)
+        .ok_or(code::INVALID_VALUE)
+}
+
+/// Takes one holder off physical memory; with the last one it goes.
+fn let_go(process: &Process, physical: usize) -> Result<(), Code> {
+    let gone = {
+        let mut tables = process.tables();
+        let entry = tables.physical.get_mut(physical as Handle)?;
+        entry.holders -= 1;
+        if entry.holders > 0 {
+            return Ok(());
+        }
+        tables.physical.remove(physical as Handle)?
+    };
+    give_back(process, gone.offset)
+}
+
+/// The maps that make up a range exactly, with the physical memory of each.
+fn whole_maps(tables: &Tables, pointer: u64, bytes: u64) -> Result<Vec<(u64, usize)>, Code> {
+    let end = pointer.checked_add(bytes).ok_or(code::INVALID_VALUE)?;
+    let mut out = Vec::new();
+    let mut at = pointer;
+    for (&address, entry) in tables.allocations.range(pointer..end) {
+        let Origin::Mapped(physical) = entry.origin else {
+            return Err(code::INVALID_VALUE);
+        };
+        if address != at {
+            return Err(code::INVALID_VALUE);
+        }
+        out.push((address, physical));
+        at += entry.bytes;
+    }
+    if at == end && !out.is_empty() {
+        Ok(out)
+    } else {
+        Err(code::INVALID_VALUE)
+    }
+}

@@ -1,0 +1,155 @@
+//! Event sets: Xids as they happen, from registration on.
+#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
+
+use std::ffi::c_uint;
+use std::time::Duration;
+
+use super::library::{catch_up_with_the_living, device, device_handle, library, only_device};
+use super::pace::Pace;
+use super::returns::{self, Return};
+use super::types::{EventData, NO_INSTANCE};
+use super::{DeviceHandle, check_place, entries, figures, put};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_model::simulation::next_event_ns;
+use gpubench_virtual_gpu_model::state::XIDS;
+
+/// `nvmlEventTypeXidCriticalError`: the only kind of event that this device has.
+const XID: u64 = 8;
+/// `nvmlEventTypeAll` of nvml.h 13.4; other bits are no event types.
+const KNOWN: u64 = 0xfe9f;
+/// How often a waiter on the clock looks. An event is therefore seen at most this much late.
+const STEP_NS: u64 = 1_000_000;
+/// How long a waiter in real time sleeps at most before it looks for processes that died.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What one set listens to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EventSet {
+    types: u64,
+    /// Number of the next Xid to deliver, counted from the device's start.
+    next: u64,
+}
+
+figures! {
+    fn nvmlDeviceGetSupportedEventTypes(_) -> u64 {
+        Ok(XID)
+    }
+}
+
+entries! {
+    fn nvmlEventSetCreate(set: *mut Handle) {
+        let mut library = library()?;
+        check_place(set)?;
+        let handle = library.sets.insert(EventSet::default())?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(set, handle) }
+    }
+
+    fn nvmlEventSetFree(set: Handle) {
+        library()?.sets.remove(set).map(drop)
+    }
+
+    fn nvmlDeviceRegisterEvents(handle: DeviceHandle, types: u64, set: Handle) {
+        let device = device(handle)?;
+        // The set is looked at first: an unknown one is not worth waiting for.
+        library()?.sets.get_mut(set)?;
+        if types & !KNOWN != 0 {
+            return Err(returns::INVALID_ARGUMENT);
+        }
+        if types & !XID != 0 {
+            return Err(returns::NOT_SUPPORTED);
+        }
+        catch_up_with_the_living(&device)?;
+        let raised = device.shared().read(|state| state.xids_raised)?;
+        let mut library = library()?;
+        let entry = library.sets.get_mut(set)?;
+        if entry.types & XID == 0 {
+            entry.next = raised;
+        }
+        entry.types |= types;
+        Ok(())
+    }
+
+    fn nvmlEventSetWait(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
+        check_place(data)?;
+        let event = wait(set, timeout_ms)?;
+        // This form's structure ends before the instance ids.
+        let bytes = std::mem::offset_of!(EventData, gpu_instance_id);
+        // SAFETY: the caller's structure has that many bytes, and so has ours.
+        unsafe {
+            let from = (&raw const event).cast::<u8>();
+            std::ptr::copy_nonoverlapping(from, data.cast::<u8>(), bytes);
+        }
+        Ok(())
+    }
+
+    fn nvmlEventSetWait_v2(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
+        check_place(data)?;
+        let event = wait(set, timeout_ms)?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(data, event) }
+    }
+}
+
+/// The set's next event, if it has happened.
+fn due(device: &Device, set: Handle) -> Result<Option<EventData>, Return> {
+    let mut library = library()?;
+    let entry = library.sets.get_mut(set)?;
+    if entry.types & XID == 0 {
+        return Ok(None);
+    }
+    let next = entry.next;
+    let found = device.shared().read(|state| {
+        // The table keeps the last ones only; what was overwritten is lost.
+        let number = next.max(state.xids_raised.saturating_sub(XIDS as u64));
+        let xid = state.xids.rows[(number % XIDS as u64) as usize];
+        (number < state.xids_raised).then_some((number, xid))
+    })?;
+    let Some((number, xid)) = found else {
+        return Ok(None);
+    };
+    entry.next = number + 1;
+    let (gpu_instance_id, compute_instance_id) = xid.instance.unwrap_or((NO_INSTANCE, NO_INSTANCE));
+    Ok(Some(EventData {
+        device: device_handle(),
+        event_type: XID,
+        event_data: u64::from(xid.number),
+        gpu_instance_id,
+        compute_instance_id,
+    }))
+}
+
+/// Waits for the set's next event.
+fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
+    let device = only_device()?;
+    library()?.sets.get_mut(set)?;
+    let pace = Pace::of(&device)?;
+    let deadline_ns = pace.now_ns(&device) + u64::from(timeout_ms) * 1_000_000;
+    loop {
+        // Read before looking, so that a change in between is not slept through.
+        let seen = device.shared().change();
+        catch_up_with_the_living(&device)?;
+        if let Some(event) = due(&device, set)? {
+            return Ok(event);
+        }
+        let now_ns = pace.now_ns(&device);
+        if now_ns >= deadline_ns {
+            return Err(returns::TIMEOUT);
+        }
+        match pace {
+            Pace::Wall => {
+                let left = Duration::from_nanos(deadline_ns - now_ns);
+                let next_ns = device.transact(|state, side| next_event_ns(state, side))?;
+                let next =
+                    Duration::from_nanos(next_ns.saturating_sub(device.session().wall_now_ns()));
+                device
+                    .shared()
+                    .sleep_on_change(seen, left.min(next).min(LOOK));
+            }
+            Pace::OnClock | Pace::Beside => {
+                pace.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What the device is: names, numbers, place on the bus, shape of the chip.
+#![expect(unsafe_code, reason = "the caller's buffers are raw pointers")]
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use super::library::{Target, device, target};
+use super::returns::{self, Return};
+use super::types::{PciInfo, PciInfoExt, version_of};
+use super::{DeviceHandle, check_place, entries, figures, mig, put, put_text, take};
+use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
+
+/// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
+const PCI_ID: u32 = 0xffff_10de;
+/// PCI class of a 3D controller: base 3, sub-class 2.
+const PCI_CLASS: (u32, u32) = (3, 2);
+
+entries! {
+    fn nvmlDeviceGetName(handle: DeviceHandle, name: *mut c_char, length: c_uint) {
+        let text = match target(handle)? {
+            (device, Target::Whole) => device.machine().gpu.product.clone(),
+            (device, Target::Engine(row)) => mig::device_name(&device, row)?,
+        };
+        // SAFETY: the caller's buffer of that length.
+        unsafe { put_text(name, length, &text) }
+    }
+
+    fn nvmlDeviceGetUUID(handle: DeviceHandle, uuid: *mut c_char, length: c_uint) {
+        let text = match target(handle)? {
+            (device, Target::Whole) => device.machine().uuid(),
+            (device, Target::Engine(row)) => {
+                let machine = device.machine();
+                device.shared().read(|state| gpubench_virtual_gpu_model::mig::uuid(state, machine, row))?
+            }
+        };
+        // SAFETY: the caller's buffer of that length.
+        unsafe { put_text(uuid, length, &text) }
+    }
+
+    fn nvmlDeviceGetIndex(handle: DeviceHandle, index: *mut c_uint) {
+        let found = match target(handle)? {
+            (_, Target::Whole) => 0,
+            (device, Target::Engine(row)) => {
+                device.shared().read(|state| mig::index(state, row))?
+            }
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(index, found) }
+    }
+
+    fn nvmlDeviceGetVbiosVersion(handle: DeviceHandle, version: *mut c_char, length: c_uint) {
+        device(handle)?;
+        // SAFETY: the caller's buffer of that length.
+        unsafe { put_text(version, length, "00.00.virtual") }
+    }
+
+    fn nvmlDeviceGetBoardPartNumber(handle: DeviceHandle, part: *mut c_char, length: c_uint) {
+        let device = device(handle)?;
+        let text = format!("virtual-{}", device.machine().name);
+        // SAFETY: the caller's buffer of that length.
+        unsafe { put_text(part, length, &text) }
+    }
+
+    fn nvmlDeviceGetCudaComputeCapability(
+        handle: DeviceHandle,
+        major: *mut c_int,
+        minor: *mut c_int,
+    ) {
+        let (x, y) = device(handle)?.machine().compute_capability();
+        check_place(major)?;
+        check_place(minor)?;
+        // SAFETY: the caller's places, checked for null.
+        unsafe {
+            put(major, x as c_int)?;
+            put(minor, y as c_int)
+        }
+    }
+
+    fn nvmlDeviceGetPciInfo(handle: DeviceHandle, info: *mut u8) {
+        // The first form ends before the subsystem.
+        put_pci_info(handle, info, std::mem::offset_of!(PciInfo, pci_subsystem_id))
+    }
+
+    fn nvmlDeviceGetPciInfo_v2(handle: DeviceHandle, info: *mut u8) {
+        // The second form has reserved words where the third has the long text.
+        put_pci_info(handle, info, std::mem::offset_of!(PciInfo, bus_id))
+    }
+
+    fn nvmlDeviceGetPciInfo_v3(handle: DeviceHandle, info: *mut u8) {
+        put_pci_info(handle, info, size_of::<PciInfo>())
+    }
+
+    fn nvmlDeviceGetPciInfoExt(handle: DeviceHandle, info: *mut PciInfoExt) {
+        device(handle)?;
+        // SAFETY: the caller's structure, checked for null.
+        let version = unsafe { take(info.cast::<u32>())? };
+        if version != version_of::<PciInfoExt>(1) {
+            return Err(returns::ARGUMENT_VERSION_MISMATCH);
+        }
+        let found = PciInfoExt {
+            version,
+            domain: 0,
+            bus: BUS,
+            device: 0,
+            pci_device_id: PCI_ID,
+            pci_subsystem_id: PCI_ID,
+            base_class: PCI_CLASS.0,
+            sub_class: PCI_CLASS.1,
+            bus_id: bus_id(),
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(info, found) }
+    }
+}
+
+figures! {
+    fn nvmlDeviceGetMinorNumber(_) -> u32 {
+        Ok(0)
+    }
+
+    fn nvmlDeviceGetBoardId(_) -> u32 {
+        Ok(BUS << 8)
+    }
+
+    fn nvmlDeviceGetMultiGpuBoard(_) -> u32 {
+        Ok(0)
+    }
+
+    fn nvmlDeviceGetBrand(_) -> u32 {
+        // NVML_BRAND_UNKNOWN: it is nobody's product.
+        Ok(0)
+    }
+
+    fn nvmlDeviceGetArchitecture(device) -> u32 {
+        Ok(architecture(device.machine().compute_capability()))
+    }
+
+    fn nvmlDeviceGetNumGpuCores(device) -> u32 {
+        let gpu = &device.machine().gpu;
+        Ok(gpu.sm_count * gpu.fp32_lanes_per_clock)
+    }
+
+    fn nvmlDeviceGetMemoryBusWidth(device) -> u32 {
+        Ok(device.machine().gpu.memory_bus_bits)
+    }
+
+    fn nvmlDeviceGetBusType(_) -> u32 {
+        // NVML_BUS_TYPE_PCIE.
+        Ok(2)
+    }
+}
+
+/// A text in a field of that many characters, cut to fit and ended by zeroes.
+pub(super) fn filled<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    for (to, from) in out.iter_mut().zip(text.bytes()).take(N - 1) {
+        *to = from as c_char;
+    }
+    out
+}
+
+fn bus_id() -> [c_char; 32] {
+    filled(&format!("{:08X}:{BUS:02X}:{:02X}.0", 0, 0))
+}
+
+/// Writes the beginning of the structure: as much of it as the caller's form has.
+fn put_pci_info(handle: DeviceHandle, info: *mut u8, bytes: usize) -> Result<(), Return> {
+    device(handle)?;
+    check_place(info)?;
+    let found = PciInfo {
+        bus_id_legacy: filled(&format!("{:04X}:{BUS:02X}:{:02X}.0", 0, 0)),
+        domain: 0,
+        bus: BUS,
+        device: 0,
+        pci_device_id: PCI_ID,
+        pci_subsystem_id: PCI_ID,
+        bus_id: bus_id(),
+    };
+    let bytes = bytes.min(size_of::<PciInfo>());
+    // SAFETY: the caller's structure has that many bytes, and so has ours, which has no padding.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), info, bytes) };
+    Ok(())
+}
+
+/// `nvmlDeviceArchitecture_t` of a compute capability.
+fn architecture(capability: (u32, u32)) -> u32 {
+    match capability {
+        (7, 0..=4) => 5,
+        (7, _) => 6,
+        (8, 9) => 8,
+        (8, _) => 7,
+        (9, _) => 9,
+        (10 | 12, _) => 10,
+        _ => u32::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::architecture;
+
+    #[test]
+    fn architectures_are_the_headers() {
+        let table = [
+            ((7, 0), 5),
+            ((7, 5), 6),
+            ((8, 0), 7),
+            ((8, 6), 7),
+            ((8, 9), 8),
+            ((9, 0), 9),
+        ];
+        for (capability, number) in table {
+            assert_eq!(architecture(capability), number, "{capability:?}");
+        }
+        assert_eq!(
+            (architecture((10, 0)), architecture((3, 5))),
+            (10, u32::MAX)
+        );
+    }
+}

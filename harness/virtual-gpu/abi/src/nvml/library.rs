@@ -1,0 +1,157 @@
+//! The library itself: initialisation counted by reference, and how entry points get at the device.
+#![expect(unsafe_code, reason = "an exported name needs an unsafe attribute")]
+
+use std::ffi::{c_char, c_uint};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::events::EventSet;
+use super::gpm::Sample;
+use super::handles::Objects;
+use super::history::{History, Record};
+use super::returns::{self, Return};
+use super::{DeviceHandle, entries, mig};
+use crate::process;
+use gpubench_virtual_gpu_driver::device::Device;
+
+/// The handle of the only device: no address that a program could have by accident.
+const DEVICE: usize = 0x6e76_6d6c_0010;
+
+/// Kinds of handles, which those of libcuda are not.
+const SETS: u8 = 32;
+const SAMPLES: u8 = 33;
+
+/// What an initialised library holds.
+pub(super) struct Library {
+    references: u64,
+    /// Event sets that the program made.
+    pub sets: Objects<EventSet>,
+    /// Samples of the performance monitor that the program made room for.
+    pub samples: Objects<Option<Sample>>,
+    /// What this program has read so far, for figures over a window.
+    pub history: History,
+}
+
+static LIBRARY: Mutex<Library> = Mutex::new(Library {
+    references: 0,
+    sets: Objects::new(SETS),
+    samples: Objects::new(SAMPLES),
+    history: History::new(),
+});
+
+/// The library, initialised or not. Never hold it across a wait.
+fn any() -> MutexGuard<'static, Library> {
+    // A panic while it was held is a bug that `guard` has reported; the library stays usable.
+    LIBRARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The initialised library. Never hold it across a wait.
+pub(super) fn library() -> Result<MutexGuard<'static, Library>, Return> {
+    let library = any();
+    if library.references == 0 {
+        Err(returns::UNINITIALIZED)
+    } else {
+        Ok(library)
+    }
+}
+
+/// The device, for an initialised library.
+pub(super) fn only_device() -> Result<Arc<Device>, Return> {
+    drop(library()?);
+    Ok(process::device()?)
+}
+
+/// What a device handle stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The device.
+    Whole,
+    /// The compute instance in this row of the engines: a MIG device.
+    Engine(u32),
+}
+
+/// The device, and what of it a handle stands for.
+pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Return> {
+    let device = only_device()?;
+    if handle as usize == DEVICE {
+        return Ok((device, Target::Whole));
+    }
+    let row = device
+        .shared()
+        .read(|state| mig::row_of(state, mig::Kind::Device, handle))?;
+    Ok((
+        device,
+        Target::Engine(row.ok_or(returns::INVALID_ARGUMENT)?),
+    ))
+}
+
+/// The device behind a handle that must stand for the whole of it. A MIG device has no clock, no
+/// power meter, no link and no utilisation of its own.
+pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
+    match target(handle)? {
+        (device, Target::Whole) => Ok(device),
+        (_, Target::Engine(_)) => Err(returns::NOT_SUPPORTED),
+    }
+}
+
+/// The handle of the only device.
+pub(super) fn device_handle() -> DeviceHandle {
+    DEVICE as DeviceHandle
+}
+
+/// Brings the model to the present, so that what is read next is true now. On the clock the call
+/// costs its caller time: a loop that polls must not hold the clock.
+pub(super) fn catch_up(device: &Device) -> Result<(), Return> {
+    device.charge(device.machine().host.other_ns)?;
+    Ok(device.catch_up()?)
+}
+
+/// As [`catch_up`]; what dead processes held is taken back first.
+pub(super) fn catch_up_with_the_living(device: &Device) -> Result<(), Return> {
+    catch_up(device)?;
+    Ok(device.bury_the_dead()?)
+}
+
+fn initialise() -> Result<(), Return> {
+    let device = process::device()?;
+    catch_up(&device)?;
+    let first = Record::read(&device)?;
+    let mut library = any();
+    if library.references == 0 {
+        library.sets = Objects::new(SETS);
+        library.samples = Objects::new(SAMPLES);
+        library.history = History::new();
+        library.history.push(first);
+    }
+    library.references += 1;
+    Ok(())
+}
+
+entries! {
+    fn nvmlInit() {
+        initialise()
+    }
+
+    fn nvmlInit_v2() {
+        initialise()
+    }
+
+    fn nvmlInitWithFlags(flags: c_uint) {
+        // NO_GPUS (1) and NO_ATTACH (2) change nothing where there is always one device.
+        if flags & !3 != 0 {
+            return Err(returns::INVALID_ARGUMENT);
+        }
+        initialise()
+    }
+
+    fn nvmlShutdown() {
+        library()?.references -= 1;
+        Ok(())
+    }
+}
+
+/// The text of a result. It is answered before initialisation too.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the vendor's name")]
+pub extern "C" fn nvmlErrorString(result: i32) -> *const c_char {
+    returns::text_of(result).as_ptr()
+}

@@ -1,0 +1,167 @@
+//! Which devices there are, and how a program finds one: by index, UUID or place on the bus.
+#![expect(unsafe_code, reason = "the caller's texts are raw pointers")]
+
+use std::ffi::{CStr, c_char, c_uint};
+
+use super::library::{device_handle, only_device};
+use super::returns::{self, Return};
+use super::types::{Uuid, version_of};
+use super::{DeviceHandle, check_place, entries, mig, put, take};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
+use gpubench_virtual_gpu_driver::placement;
+
+/// `nvmlUUIDType_t`.
+const UUID_ASCII: u32 = 1;
+const UUID_BINARY: u32 = 2;
+
+entries! {
+    fn nvmlDeviceGetCount(count: *mut c_uint) {
+        only_device()?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(count, 1) }
+    }
+
+    fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
+        only_device()?;
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(count, 1) }
+    }
+
+    fn nvmlDeviceGetHandleByIndex(index: c_uint, handle: *mut DeviceHandle) {
+        by_index(index, handle)
+    }
+
+    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, handle: *mut DeviceHandle) {
+        by_index(index, handle)
+    }
+
+    fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: *mut DeviceHandle) {
+        let device = only_device()?;
+        // SAFETY: the caller's text, checked for null.
+        let asked = unsafe { text(uuid)? };
+        give(handle, by_uuid(&device, &asked)?)
+    }
+
+    fn nvmlDeviceGetHandleByUUIDV(uuid: *const Uuid, handle: *mut DeviceHandle) {
+        let device = only_device()?;
+        // SAFETY: the caller's structure, checked for null.
+        let asked = unsafe { take(uuid)? };
+        if asked.version != version_of::<Uuid>(1) {
+            return Err(returns::ARGUMENT_VERSION_MISMATCH);
+        }
+        let found = match asked.kind {
+            UUID_ASCII => {
+                let text = asked.value.split(|byte| *byte == 0).next().unwrap_or_default();
+                by_uuid(&device, &String::from_utf8_lossy(text))?
+            }
+            UUID_BINARY => {
+                let digits: String = asked.value[..16].iter().map(|b| format!("{b:02x}")).collect();
+                let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|at| &digits[at]);
+                // The bytes do not say which kind of device they name.
+                let text = format!("{a}-{b}-{c}-{d}-{e}");
+                match by_uuid(&device, &format!("GPU-{text}"))? {
+                    None => by_uuid(&device, &format!("MIG-{text}"))?,
+                    found => found,
+                }
+            }
+            _ => return Err(returns::INVALID_ARGUMENT),
+        };
+        give(handle, found)
+    }
+
+    fn nvmlDeviceGetHandleByPciBusId(id: *const c_char, handle: *mut DeviceHandle) {
+        by_bus_id(id, handle)
+    }
+
+    fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, handle: *mut DeviceHandle) {
+        by_bus_id(id, handle)
+    }
+}
+
+fn by_index(index: u32, handle: *mut DeviceHandle) -> Result<(), Return> {
+    only_device()?;
+    check_place(handle)?;
+    if index != 0 {
+        return Err(returns::INVALID_ARGUMENT);
+    }
+    give(handle, Some(device_handle()))
+}
+
+fn give(handle: *mut DeviceHandle, found: Option<DeviceHandle>) -> Result<(), Return> {
+    check_place(handle)?;
+    // SAFETY: the caller's place, checked for null.
+    unsafe { put(handle, found.ok_or(returns::NOT_FOUND)?) }
+}
+
+fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return> {
+    only_device()?;
+    // SAFETY: the caller's text, checked for null.
+    let asked = unsafe { text(id)? };
+    let place = parse_bus_id(&asked).ok_or(returns::INVALID_ARGUMENT)?;
+    give(handle, (place == (0, BUS, 0, 0)).then(device_handle))
+}
+
+/// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:
+/// `domain:bus:device.function`, `domain:bus:device`, `bus:device.function`, all hexadecimal.
+fn parse_bus_id(text: &str) -> Option<(u32, u32, u32, u32)> {
+    let hex = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    let (place, function) = match text.split_once('.') {
+        Some((place, function)) => (place, Some(hex(function)?)),
+        None => (text, None),
+    };
+    let parts: Vec<u32> = place.split(':').map(hex).collect::<Option<_>>()?;
+    match (parts.as_slice(), function) {
+        (&[domain, bus, device], function) => Some((domain, bus, device, function.unwrap_or(0))),
+        (&[bus, device], Some(function)) => Some((0, bus, device, function)),
+        _ => None,
+    }
+}
+
+/// The device or MIG device of that name.
+fn by_uuid(device: &Device, asked: &str) -> Result<Option<DeviceHandle>, Return> {
+    let machine = device.machine();
+    if asked.starts_with("MIG-") {
+        return Ok(device.shared().read(|state| {
+            let row = placement::find(state, machine, Some(asked))?;
+            Some(mig::handle(state, mig::Kind::Device, row))
+        })?);
+    }
+    if !asked.starts_with("GPU-") {
+        return Err(returns::INVALID_ARGUMENT);
+    }
+    Ok((asked == machine.uuid()).then(device_handle))
+}
+
+/// A caller's text.
+///
+/// # Safety
+/// `from` is null or a C string.
+pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
+    check_place(from)?;
+    // SAFETY: not null, and a C string by the caller's contract.
+    Ok(unsafe { CStr::from_ptr(from) }
+        .to_string_lossy()
+        .into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_bus_id;
+
+    #[test]
+    fn pci_addresses_are_read_in_every_form() {
+        for (text, expected) in [
+            ("00000000:01:00.0", Some((0, 1, 0, 0))),
+            ("0000:01:00.0", Some((0, 1, 0, 0))),
+            ("1:2:3", Some((1, 2, 3, 0))),
+            ("0A:1f.7", Some((0, 10, 31, 7))),
+            ("01:00", None),
+            ("", None),
+            ("zz:00.0", None),
+            ("1:2:3:4", None),
+        ] {
+            assert_eq!(parse_bus_id(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How much of the device's memory the processes of a control group may have together, as
+//! `nvidia-smi memory-limits` sets it (nvml.h 13.4 and later).
+#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
+
+use std::ffi::c_char;
+
+use super::library::device;
+use super::lookup::text;
+use super::mig::privileged;
+use super::returns::{self, Return};
+use super::types::{GetMemoryLimits, SetMemoryLimits};
+use super::{DeviceHandle, check_place, entries, put, take};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_model::cgroup;
+use gpubench_virtual_gpu_model::memory;
+use gpubench_virtual_gpu_model::mps::folder_key;
+use gpubench_virtual_gpu_model::state::Context;
+
+/// `NVML_DEVICE_MEMORY_LIMIT_MAX`: the hard limit of who has none.
+const UNLIMITED: u64 = u64::MAX;
+
+entries! {
+    fn nvmlDeviceGetMemoryLimits_v1(handle: DeviceHandle, limits: *mut GetMemoryLimits) {
+        let device = limiting(handle)?;
+        // SAFETY: the caller's structure, checked for null.
+        let asked = unsafe { take(limits)? };
+        let key = group(&device, asked.namespace)?;
+        device.bury_the_dead()?;
+        let (set, used) = device.transact(|state, _| {
+            cgroup::forget_gone(state, device.dir());
+            let member = Context { memory_group: key, ..Context::default() };
+            (cgroup::limits(state, key), memory::group_bytes(state, &member))
+        })?;
+        let set = set.ok_or(returns::NOT_FOUND)?;
+        let found = GetMemoryLimits {
+            soft_bytes: set.soft_bytes,
+            hard_bytes: if set.hard_bytes == 0 { UNLIMITED } else { set.hard_bytes },
+            used_bytes: used,
+            ..asked
+        };
+        // SAFETY: the caller's place, checked for null.
+        unsafe { put(limits, found) }
+    }
+
+    fn nvmlDeviceSetMemoryLimits_v1(handle: DeviceHandle, limits: *mut SetMemoryLimits) {
+        let device = limiting(handle)?;
+        // SAFETY: the caller's structure, checked for null.
+        let asked = unsafe { take(limits)? };
+        check_place(asked.namespace.cast_mut())?;
+        privileged(&device)?;
+        let most = device.machine().memory.total_mib << 20;
+        let (soft, hard) = (asked.soft_bytes, asked.hard_bytes);
+        // A hard limit of nothing is none that the model has: there 0 stands for all there is.
+        if soft > hard.min(most) || hard == 0 || (hard > most && hard != UNLIMITED) {
+            return Err(returns::INVALID_ARGUMENT);
+        }
+        let hard = if hard == UNLIMITED { 0 } else { hard };
+        let key = group(&device, asked.namespace)?;
+        let has_room = device.transact(|state, _| {
+            cgroup::forget_gone(state, device.dir());
+            cgroup::limit(state, device.machine(), key, (soft, hard))
+        })?;
+        if has_room { Ok(()) } else { Err(returns::UNKNOWN) }
+    }
+}
+
+/// The device, if its driver limits groups: it must be whole, of a release that can, and undivided.
+fn limiting(handle: DeviceHandle) -> Result<std::sync::Arc<Device>, Return> {
+    let device = device(handle)?;
+    let mps = device.machine().mps.as_ref();
+    let is_divided = device.shared().read(|state| state.mig.current)?;
+    if mps.is_none_or(|mps| mps.protocol < cgroup::PROTOCOL_MIN) || is_divided {
+        return Err(returns::NOT_SUPPORTED);
+    }
+    Ok(device)
+}
+
+/// The group that a caller names by its folder.
+fn group(device: &Device, named: *const c_char) -> Result<u64, Return> {
+    // SAFETY: null or a C string, by the contract of the structures.
+    let named = unsafe { text(named)? };
+    let folder = cgroup::folder(device.dir(), &named).ok_or(returns::OPERATING_SYSTEM)?;
+    Ok(folder_key(&folder))
+}

@@ -1,0 +1,51 @@
+//! How a call waits: on the clock, in wall time, or beside a clock that others move.
+
+use std::time::Duration;
+
+use super::returns::Return;
+use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
+use gpubench_virtual_gpu_driver::session::monotonic_ns;
+
+/// What the calling thread's waits are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// The thread takes part in virtual time.
+    OnClock,
+    /// Time is real.
+    Wall,
+    /// Time is virtual, and the thread takes no part in it: it can only look now and then.
+    Beside,
+}
+
+impl Pace {
+    /// The calling thread's.
+    pub fn of(device: &Device) -> Result<Self, Return> {
+        if !device.is_virtual_time() {
+            return Ok(Self::Wall);
+        }
+        match device.sleep_until(0) {
+            Ok(()) => Ok(Self::OnClock),
+            Err(DeviceError::NotJoined(_)) => Ok(Self::Beside),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The time by which it waits: the model's on the clock, else the host's.
+    pub fn now_ns(self, device: &Device) -> u64 {
+        match self {
+            Self::OnClock => device.now_ns(),
+            Self::Wall | Self::Beside => monotonic_ns(),
+        }
+    }
+
+    /// Sleeps until an instant of [`Pace::now_ns`].
+    pub fn sleep_until(self, device: &Device, t_ns: u64) -> Result<(), Return> {
+        match self {
+            Self::OnClock => device.sleep_until(t_ns)?,
+            Self::Wall | Self::Beside => {
+                std::thread::sleep(Duration::from_nanos(t_ns.saturating_sub(monotonic_ns())));
+            }
+        }
+        Ok(())
+    }
+}

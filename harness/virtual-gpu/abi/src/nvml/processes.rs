@@ -1,0 +1,216 @@
+//! Which processes have a context on the device, and how much memory each has.
+#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
+
+use std::ffi::c_uint;
+
+use super::library::{Target, catch_up_with_the_living, target};
+use super::returns::{self, Return};
+use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of};
+use super::{DeviceHandle, entries, mig, put, take};
+use gpubench_virtual_gpu_model::memory;
+use gpubench_virtual_gpu_model::mps::is_client;
+use gpubench_virtual_gpu_model::state::{Context, State};
+
+/// First major compute capability whose driver gives the detailed list (nvml.h: Hopper).
+const DETAILS_SINCE: u32 = 9;
+
+impl From<ProcessInfo> for ProcessInfoV1 {
+    fn from(info: ProcessInfo) -> Self {
+        Self {
+            pid: info.pid,
+            used_gpu_memory: info.used_gpu_memory,
+        }
+    }
+}
+
+impl From<ProcessInfo> for ProcessDetail {
+    fn from(info: ProcessInfo) -> Self {
+        Self {
+            pid: info.pid,
+            used_gpu_memory: info.used_gpu_memory,
+            gpu_instance_id: info.gpu_instance_id,
+            compute_instance_id: info.compute_instance_id,
+            used_protected_memory: 0,
+        }
+    }
+}
+
+entries! {
+    fn nvmlDeviceGetComputeRunningProcesses(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfoV1,
+    ) {
+        list(&running(handle, any)?, count, infos)
+    }
+
+    fn nvmlDeviceGetComputeRunningProcesses_v2(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        list(&running(handle, any)?, count, infos)
+    }
+
+    fn nvmlDeviceGetComputeRunningProcesses_v3(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        list(&running(handle, any)?, count, infos)
+    }
+
+    fn nvmlDeviceGetGraphicsRunningProcesses(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfoV1,
+    ) {
+        none_of_that_kind(handle, count, infos)
+    }
+
+    fn nvmlDeviceGetGraphicsRunningProcesses_v2(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        none_of_that_kind(handle, count, infos)
+    }
+
+    fn nvmlDeviceGetGraphicsRunningProcesses_v3(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        none_of_that_kind(handle, count, infos)
+    }
+
+    fn nvmlDeviceGetMPSComputeRunningProcesses(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfoV1,
+    ) {
+        list(&running(handle, is_client)?, count, infos)
+    }
+
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        list(&running(handle, is_client)?, count, infos)
+    }
+
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
+        handle: DeviceHandle,
+        count: *mut c_uint,
+        infos: *mut ProcessInfo,
+    ) {
+        list(&running(handle, is_client)?, count, infos)
+    }
+
+    fn nvmlDeviceGetRunningProcessDetailList(
+        handle: DeviceHandle,
+        details: *mut ProcessDetailList,
+    ) {
+        let (device, _) = target(handle)?;
+        // SAFETY: the caller's structure, checked for null.
+        let asked = unsafe { take(details)? };
+        if asked.version != version_of::<ProcessDetailList>(1) {
+            return Err(returns::ARGUMENT_VERSION_MISMATCH);
+        }
+        if device.machine().compute_capability().0 < DETAILS_SINCE {
+            return Err(returns::NOT_SUPPORTED);
+        }
+        let found = match asked.mode {
+            0 => running(handle, any)?,
+            1 => Vec::new(),
+            2 => running(handle, is_client)?,
+            _ => return Err(returns::INVALID_ARGUMENT),
+        };
+        let count = std::mem::offset_of!(ProcessDetailList, entries);
+        // SAFETY: a field of the caller's structure.
+        let count = unsafe { details.cast::<u8>().add(count) }.cast::<c_uint>();
+        list(&found, count, asked.processes)
+    }
+}
+
+/// Every context.
+const fn any(_: &Context) -> bool {
+    true
+}
+
+/// Processes with such a context on what the handle stands for, in the order of their slots; in
+/// MIG mode once for each compute instance that they use. Clients of MPS have a context like
+/// everybody, so they are listed among all processes too, as is their server.
+fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
+    let (device, target) = target(handle)?;
+    catch_up_with_the_living(&device)?;
+    let divided = device.shared().read(|state| state.mig.current)?;
+    if divided && target == Target::Whole {
+        // What others do in their parts is for those who may see every part (nvml.h).
+        mig::privileged(&device)?;
+    }
+    Ok(device.shared().read(|state| {
+        let mut found = Vec::new();
+        for (slot, process) in state.processes.live().iter().enumerate() {
+            for engine in engines_of(state, slot as u32, target, wanted) {
+                let (gpu_instance_id, compute_instance_id) = mig::ids(state, engine);
+                found.push(ProcessInfo {
+                    pid: process.pid,
+                    used_gpu_memory: memory::process_bytes_on(state, slot as u32, engine),
+                    gpu_instance_id,
+                    compute_instance_id,
+                });
+            }
+        }
+        found
+    })?)
+}
+
+/// Rows of the compute engines on which a process has such a context, each once.
+fn engines_of(
+    state: &State,
+    process: u32,
+    target: Target,
+    wanted: fn(&Context) -> bool,
+) -> Vec<u32> {
+    let asked = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
+    let contexts = state.contexts.live().iter();
+    let mut rows: Vec<u32> = contexts
+        .filter(|c| c.live && c.process == process && asked(c.engine) && wanted(c))
+        .map(|c| c.engine)
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+/// Answers for a kind of process that this device never has.
+fn none_of_that_kind<T: From<ProcessInfo>>(
+    handle: DeviceHandle,
+    count: *mut c_uint,
+    infos: *mut T,
+) -> Result<(), Return> {
+    target(handle)?;
+    list(&[], count, infos)
+}
+
+/// Fills the caller's array, or says how long it would have to be.
+fn list<T: From<ProcessInfo>>(
+    found: &[ProcessInfo],
+    count: *mut c_uint,
+    infos: *mut T,
+) -> Result<(), Return> {
+    // SAFETY: the caller's place, checked for null.
+    let room = unsafe { take(count)? } as usize;
+    // SAFETY: the caller's place, checked for null.
+    unsafe { put(count, found.len() as c_uint)? };
+    if room < found.len() {
+        return Err(returns::INSUFFICIENT_SIZE);
+    }
+    for (index, info) in found.iter().enumerate() {
+        // SAFETY: the caller's array has room for `room` elements, and `index < room`.
+        unsafe { put(infos.add(index), T::from(*info))? };
+    }
+    Ok(())
+}

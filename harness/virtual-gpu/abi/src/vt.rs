@@ -1,0 +1,76 @@
+//! The seam to the clock: what a tenant's `clock` looks up in the loaded libcuda.
+#![expect(unsafe_code, reason = "exported names are unsafe by their nature")]
+
+use std::sync::Arc;
+
+use crate::process::device;
+use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
+
+/// Version of the seam.
+const VERSION: i32 = 1;
+
+fn with(body: impl FnOnce(&Device) -> Result<(), DeviceError>) -> i32 {
+    let run = || -> i32 {
+        let device: Arc<Device> = match device() {
+            Ok(device) => device,
+            Err(_) => return -libc::ENODEV,
+        };
+        match body(&device) {
+            Ok(()) => 0,
+            Err(error) => {
+                gpubench_virtual_gpu_driver::diagnostics::say(&error.to_string());
+                match error {
+                    DeviceError::Stalled(_) => -libc::ETIMEDOUT,
+                    DeviceError::NotJoined(_) | DeviceError::NotExpected(_) => -libc::EPERM,
+                    _ => -libc::EIO,
+                }
+            }
+        }
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(-libc::EIO)
+}
+
+/// Version of the seam, or 0 when this device runs on the wall clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_version() -> i32 {
+    match device() {
+        Ok(device) if device.is_virtual_time() => VERSION,
+        _ => 0,
+    }
+}
+
+/// Makes the calling thread participant `id`, which its creator has announced.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_join(id: u32) -> i32 {
+    with(|device| device.join(id))
+}
+
+/// Leaves the clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_leave() -> i32 {
+    with(Device::leave)
+}
+
+/// The time, in nanoseconds since the device was started.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_now() -> u64 {
+    device().map_or(0, |device| device.now_ns())
+}
+
+/// Sleeps until an instant.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_sleep_until(t_ns: u64) -> i32 {
+    with(|device| device.sleep_until(t_ns))
+}
+
+/// Waits for an unpark; one that came before is not lost.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_park() -> i32 {
+    with(Device::park)
+}
+
+/// Lets participant `id` go on from its park.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpubench_vt_unpark(id: u32) -> i32 {
+    with(|device| device.unpark(id))
+}

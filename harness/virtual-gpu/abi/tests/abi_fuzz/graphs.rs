@@ -1,0 +1,162 @@
+//! Random calls on graphs.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::cuda::layout::{AllocNode, KernelNode, MemsetNode};
+use gpubench_virtual_gpu_abi::cuda::mem_ops::BatchNode;
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+use super::{EXEC, Fuzz, GRAPH, NODE, call, copying::operations, memory::pool_properties};
+
+pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
+    let kind = fuzz.dice.of(&[GRAPH, NODE, EXEC, EXEC]);
+    let (mut made, graph, handle) = (null_mut(), fuzz.of_kind(GRAPH), fuzz.of_kind(kind));
+    let after = [fuzz.of_kind(NODE), fuzz.of_kind(NODE)];
+    let (before, length) = (after.as_ptr(), fuzz.dice.below(3));
+    let out = &raw mut made;
+    match fuzz.dice.below(9) {
+        0 | 1 => drop(call!(fuzz, cuGraphCreate(out, 0))),
+        2 => drop(call!(fuzz, cuGraphDestroy(graph))),
+        3 => drop(call!(fuzz, cuGraphAddEmptyNode(out, graph, before, length))),
+        4 => {
+            let (to, value, width) = (fuzz.pointer(), 1, fuzz.small());
+            let node = MemsetNode {
+                to,
+                pitch: 0,
+                value,
+                element_bytes: 4,
+                width,
+                height: 1,
+            };
+            let node = &raw const node;
+            call!(
+                fuzz,
+                cuGraphAddMemsetNode(out, graph, before, length, node, null_mut())
+            );
+        }
+        5 => {
+            let mut args = [fuzz.pointer(), fuzz.pointer(), 0];
+            let mut params: Vec<*mut c_void> = args
+                .iter_mut()
+                .map(|arg| std::ptr::from_mut(arg).cast())
+                .collect();
+            let node = KernelNode {
+                function: copy,
+                grid: [1, 1, 1],
+                block: [fuzz.side(), 1, 1],
+                shared_bytes: 0,
+                params: params.as_mut_ptr(),
+                extra: null_mut(),
+            };
+            call!(
+                fuzz,
+                cuGraphAddKernelNode(out, graph, before, length, &raw const node)
+            );
+            call!(
+                fuzz,
+                cuGraphExecKernelNodeSetParams(handle, made, &raw const node)
+            );
+        }
+        6 => drop(call!(
+            fuzz,
+            cuGraphAddChildGraphNode(out, graph, before, length, handle)
+        )),
+        7 => {
+            let mut node = AllocNode {
+                pool: pool_properties(fuzz),
+                access: std::ptr::null(),
+                access_count: 0,
+                bytes: fuzz.size(),
+                pointer: 0,
+            };
+            call!(
+                fuzz,
+                cuGraphAddMemAllocNode(out, graph, before, length, &raw mut node)
+            );
+            fuzz.keep_pointer(node.pointer);
+        }
+        _ => {
+            let pointer = fuzz.pointer();
+            call!(
+                fuzz,
+                cuGraphAddMemFreeNode(out, graph, before, length, pointer)
+            );
+        }
+    }
+    fuzz.keep(made);
+}
+
+/// Nodes of words, and attributes of nodes.
+pub fn words(fuzz: &mut Fuzz) {
+    let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
+    let (handle, exec) = (fuzz.of_kind(NODE), fuzz.of_kind(EXEC));
+    let after = [handle];
+    let (before, length) = (after.as_ptr(), fuzz.dice.below(2));
+    if fuzz.dice.below(2) == 0 {
+        let ops = operations(fuzz);
+        let (count, flags) = (fuzz.dice.of(&[0, 1, 3]), fuzz.dice.of(&[0, 0, 0, 1]));
+        let mut node = BatchNode {
+            context: null_mut(),
+            count,
+            ops: ops.as_ptr(),
+            flags,
+        };
+        let (out, batch) = (&raw mut made, &raw const node);
+        call!(
+            fuzz,
+            cuGraphAddBatchMemOpNode(out, graph, before, length, batch)
+        );
+        call!(fuzz, cuGraphBatchMemOpNodeSetParams(handle, batch));
+        call!(fuzz, cuGraphExecBatchMemOpNodeSetParams(exec, made, batch));
+        call!(fuzz, cuGraphBatchMemOpNodeGetParams(made, &raw mut node));
+    } else {
+        let (attribute, mut value) = (fuzz.number(), [0; 16]);
+        value[0] = fuzz.flags();
+        let (given, place) = (&raw const value, &raw mut value);
+        call!(
+            fuzz,
+            cuGraphKernelNodeSetAttribute(handle, attribute, given)
+        );
+        call!(
+            fuzz,
+            cuGraphKernelNodeGetAttribute(handle, attribute, place)
+        );
+    }
+    fuzz.keep(made);
+}
+
+pub fn graphs(fuzz: &mut Fuzz) {
+    let kind = fuzz.dice.of(&[GRAPH, NODE, EXEC, EXEC]);
+    let (mut made, graph, handle) = (null_mut(), fuzz.of_kind(GRAPH), fuzz.of_kind(kind));
+    let (stream, mut count, mut list) = (fuzz.stream(), 4, [null_mut(); 4]);
+    let (after, out) = ([fuzz.of_kind(NODE)], &raw mut made);
+    let before = after.as_ptr();
+    match fuzz.dice.below(10) {
+        0 => drop(call!(
+            fuzz,
+            cuGraphAddDependencies(graph, before, &raw const handle, 1)
+        )),
+        1 => drop(call!(fuzz, cuGraphDestroyNode(handle))),
+        2 => drop(call!(
+            fuzz,
+            cuGraphGetNodes(graph, list.as_mut_ptr(), &raw mut count)
+        )),
+        3 => drop(call!(fuzz, cuGraphInstantiateWithFlags(out, graph, 0))),
+        4 => drop(call!(fuzz, cuGraphLaunch(handle, stream))),
+        5 => drop(call!(fuzz, cuGraphExecDestroy(handle))),
+        6 => drop(call!(fuzz, cuGraphClone(out, graph))),
+        7 => {
+            let mode = fuzz.number();
+            call!(fuzz, cuStreamBeginCapture_v2(stream, mode));
+        }
+        8 => drop(call!(fuzz, cuStreamEndCapture(stream, out))),
+        _ => drop(call!(
+            fuzz,
+            cuGraphExecUpdate(handle, graph, null_mut(), null_mut())
+        )),
+    }
+    fuzz.keep(made);
+}

@@ -1,0 +1,340 @@
+//! Random calls through the C interface, with random, freed, foreign and null arguments: every one
+//! has to come back with a code that has a name, and none may crash, hang or panic.
+//!
+//! Pointers that the driver itself would read or write through are null or valid, as it demands.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod copying;
+mod graphs;
+mod memory;
+mod objects;
+
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::code::describe;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::Machine;
+
+const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+
+/// Kinds of handles, as the tables of a process number them.
+const STREAM: u64 = 4;
+const EVENT: u64 = 5;
+const PHYSICAL: u64 = 8;
+const POOL: u64 = 9;
+const ARRAY: u64 = 10;
+const GRAPH: u64 = 11;
+const NODE: u64 = 12;
+const EXEC: u64 = 13;
+
+/// Real time that one run may take.
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// Bytes of each host buffer; no valid call moves more.
+const BUFFER: usize = 1 << 16;
+
+/// A small generator of random numbers (xorshift64*, Vigna 2016).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.roll() % end as u64) as usize
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+/// Everything that calls gave out, live or not.
+struct Fuzz {
+    dice: Dice,
+    handles: Vec<u64>,
+    pointers: Vec<u64>,
+    buffer: Vec<u8>,
+    registered: Vec<u8>,
+    calls: u64,
+    successes: u64,
+}
+
+unsafe extern "C" fn nothing(_: *mut c_void) {}
+unsafe extern "C" fn nothing_either(_: Handle, _: i32, _: *mut c_void) {}
+
+impl Fuzz {
+    /// A handle, as a rule of the kind that the call wants. The kind stands in the handle.
+    fn of_kind(&mut self, kind: u64) -> Handle {
+        let own: Vec<u64> = self
+            .handles
+            .iter()
+            .copied()
+            .filter(|h| h >> 44 == kind)
+            .collect();
+        match self.dice.below(5) {
+            0 => self.handle(),
+            _ if own.is_empty() => self.handle(),
+            _ => self.dice.of(&own[own.len().saturating_sub(6)..]) as Handle,
+        }
+    }
+
+    fn handle(&mut self) -> Handle {
+        let wild = [0, 1, 2, 3, 16, 0x1230, u64::MAX, 1 << 45];
+        let value = match self.dice.below(8) {
+            0 => self.dice.of(&wild),
+            1 => self.handles[self.dice.below(self.handles.len())] ^ (self.dice.roll() & 0xFFF0),
+            _ => self.handles[self.dice.below(self.handles.len())],
+        };
+        value as Handle
+    }
+
+    fn stream(&mut self) -> Handle {
+        if self.dice.below(3) == 0 {
+            null_mut()
+        } else {
+            self.of_kind(STREAM)
+        }
+    }
+
+    /// A device address: known, near a known one, or wild but never the host's.
+    fn pointer(&mut self) -> u64 {
+        let recent = self.pointers.len().saturating_sub(12);
+        let known = self.dice.of(&self.pointers[recent..]);
+        let wild = [
+            0,
+            1,
+            64,
+            0x6000_0000_0000,
+            0x7000_0000_0000,
+            0x7000_0000_1001,
+            1 << 62,
+        ];
+        match self.dice.below(6) {
+            0 => self.dice.of(&wild),
+            1 => known + self.dice.below(64) as u64,
+            _ => known,
+        }
+    }
+
+    fn host(&mut self) -> *mut c_void {
+        if self.dice.below(12) == 0 {
+            null_mut()
+        } else {
+            self.buffer.as_mut_ptr().cast()
+        }
+    }
+
+    /// A size that fits the host buffers.
+    fn small(&mut self) -> usize {
+        let sizes = [
+            0,
+            1,
+            2,
+            3,
+            4,
+            8,
+            15,
+            16,
+            100,
+            512,
+            4095,
+            4096,
+            BUFFER / 4,
+            BUFFER,
+        ];
+        self.dice.of(&sizes)
+    }
+
+    fn size(&mut self) -> usize {
+        let huge = [
+            1 << 20,
+            2 << 20,
+            4 << 20,
+            1 << 34,
+            1 << 45,
+            usize::MAX,
+            usize::MAX / 2 + 1,
+        ];
+        if self.dice.below(3) == 0 {
+            self.dice.of(&huge)
+        } else {
+            self.small()
+        }
+    }
+
+    fn number(&mut self) -> i32 {
+        let numbers = [
+            0,
+            0,
+            1,
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            8,
+            9,
+            16,
+            100,
+            -1,
+            -2,
+            i32::MIN,
+            i32::MAX,
+        ];
+        self.dice.of(&numbers)
+    }
+
+    fn flags(&mut self) -> u32 {
+        self.dice
+            .of(&[0, 0, 0, 1, 1, 2, 3, 4, 7, 8, 1 << 30, u32::MAX])
+    }
+
+    fn side(&mut self) -> u32 {
+        self.dice
+            .of(&[0, 1, 1, 1, 2, 3, 32, 64, 1024, 1025, 65_535, u32::MAX])
+    }
+
+    fn check(&mut self, name: &str, code: i32) {
+        self.calls += 1;
+        self.successes += u64::from(code == 0);
+        assert!(
+            describe(code).is_some(),
+            "{name} gave {code}, which has no name"
+        );
+        assert_ne!(
+            code, 999,
+            "{name}: an internal error (its reason was printed)"
+        );
+    }
+
+    /// Keeps what a call gave out.
+    fn keep(&mut self, handle: Handle) {
+        if !handle.is_null() {
+            self.handles.push(handle as u64);
+        }
+    }
+
+    fn keep_pointer(&mut self, pointer: u64) {
+        if pointer != 0 {
+            self.pointers.push(pointer);
+        }
+    }
+}
+
+/// One call by its name, in an unsafe block: `$fuzz` checks the code.
+macro_rules! call {
+    ($fuzz:ident, $name:ident($($arg:expr),* $(,)?)) => {{
+        // SAFETY: places are locals or buffers, structures are whole; the rest is what is tested.
+        let code = unsafe { $name($($arg),*) };
+        $fuzz.check(stringify!($name), code);
+        code
+    }};
+}
+pub(crate) use call;
+
+/// A fresh context with a kernel in it.
+fn begin() -> (Handle, Handle) {
+    let (mut context, mut module, mut copy): (Handle, Handle, Handle) =
+        (null_mut(), null_mut(), null_mut());
+    let text = CString::new(COPY).expect("text without null bytes");
+    // SAFETY: valid places and strings.
+    unsafe {
+        assert_eq!(cuCtxCreate_v2(&raw mut context, 0, 0), 0);
+        assert_eq!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()), 0);
+        let name = c"stream_copy".as_ptr();
+        assert_eq!(cuModuleGetFunction(&raw mut copy, module, name), 0);
+    }
+    (context, copy)
+}
+
+#[test]
+fn random_calls_get_codes() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let machine = Machine::load("turing").expect("built in");
+    Session::new(TimeMode::Virtual, 1)
+        .create(dir.path(), &machine)
+        .expect("a device");
+    // SAFETY: the only test of this binary; no other thread reads the environment.
+    unsafe { std::env::set_var(ENV, dir.path()) };
+    let device = device().expect("a device");
+    device.expect(0).expect("a free number");
+    device.join(0).expect("announced");
+    // SAFETY: no arguments of consequence.
+    assert_eq!(unsafe { cuInit(0) }, 0);
+    let started = Instant::now();
+    let mut fuzz = Fuzz {
+        dice: Dice(0x9E37_79B9_7F4A_7C15),
+        handles: vec![0],
+        pointers: vec![0],
+        buffer: vec![0; BUFFER],
+        registered: vec![0; BUFFER],
+        calls: 0,
+        successes: 0,
+    };
+    let mut contexts = 0;
+    while started.elapsed() < LIMIT {
+        let (context, copy) = begin();
+        contexts += 1;
+        fuzz.keep(copy);
+        for _ in 0..400 {
+            match fuzz.dice.below(9) {
+                0 => memory::memory(&mut fuzz),
+                1 => memory::mapping(&mut fuzz),
+                2 => copying::copying(&mut fuzz),
+                3 => objects::objects(&mut fuzz),
+                4 => objects::memory_and_functions(&mut fuzz),
+                5 => objects::launching(&mut fuzz, copy),
+                6 => graphs::nodes(&mut fuzz, copy),
+                7 => graphs::words(&mut fuzz),
+                _ => graphs::graphs(&mut fuzz),
+            }
+        }
+        call!(
+            fuzz,
+            cuMemHostUnregister(fuzz.registered.as_mut_ptr().cast())
+        );
+        call!(fuzz, cuCtxDestroy_v2(context));
+        // Older things than these say nothing new.
+        let keep = |list: &mut Vec<u64>| drop(list.drain(..list.len().saturating_sub(40)));
+        keep(&mut fuzz.handles);
+        keep(&mut fuzz.pointers);
+    }
+    // The device learns that a descriptor was closed when somebody next asks for memory.
+    device.drop_closed_exports().expect("the state");
+    let left = device.transact(|state, _| {
+        let allocations = state.allocations.live().iter().filter(|a| a.live).count();
+        (
+            allocations,
+            state.streams.live().iter().filter(|s| s.live).count(),
+        )
+    });
+    assert_eq!(
+        left.expect("the state"),
+        (0, 0),
+        "allocations and streams left behind"
+    );
+    device.leave().expect("the clock");
+    assert!(
+        contexts > 3,
+        "{contexts} contexts are too few to say anything"
+    );
+    // Calls that all fail would test nothing.
+    let share = fuzz.successes as f64 / fuzz.calls as f64;
+    assert!(
+        share > 0.1,
+        "only {} of {} calls succeeded",
+        fuzz.successes,
+        fuzz.calls
+    );
+}

@@ -1,0 +1,153 @@
+//! The compute mode as programs meet it: who sets it, what it says, and whom it keeps out with
+//! CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
+#![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
+
+mod mps_support;
+mod nvml_support;
+
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::session::TimeMode;
+use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
+use nvml_support::mig::{divided, filled};
+use nvml_support::{
+    Error, Tenant, as_root, as_user, context, figure, nobody, nvml_device, ok, ready, told_to_go_on,
+};
+
+const PROHIBITED: u32 = 2;
+const EXCLUSIVE_PROCESS: u32 = 3;
+const NOT_SUPPORTED: i32 = 3;
+
+fn set(device: DeviceHandle, mode: u32) -> i32 {
+    // SAFETY: a handle that was given out, or one that is refused.
+    unsafe { nvmlDeviceSetComputeMode(device, mode) }
+}
+
+fn mode(device: DeviceHandle) -> Result<u32, Error> {
+    figure(nvmlDeviceGetComputeMode, device)
+}
+
+/// What a new context gets, and what the primary one does; both are given back.
+fn both_ways() -> Result<(i32, i32), Error> {
+    let (mut made, mut held): (Handle, Handle) = (null_mut(), null_mut());
+    // SAFETY: valid places, and contexts that were made here.
+    unsafe {
+        ok(cuInit(0))?;
+        let created = cuCtxCreate_v2(&raw mut made, 0, 0);
+        if created == 0 {
+            ok(cuCtxDestroy_v2(made))?;
+        }
+        let retained = cuDevicePrimaryCtxRetain(&raw mut held, 0);
+        if retained == 0 {
+            ok(cuDevicePrimaryCtxRelease_v2(0))?;
+        }
+        Ok((created, retained))
+    }
+}
+
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_MODE` (cuda.h).
+fn attribute() -> Result<i32, Error> {
+    let mut found = -1;
+    // SAFETY: a valid place.
+    ok(unsafe { cuDeviceGetAttribute(&raw mut found, 20, 0) })?;
+    Ok(found)
+}
+
+#[test]
+fn the_process_that_is_there_keeps_the_others_out_until_it_is_gone() -> Result<(), Error> {
+    const TEST: &str = "the_process_that_is_there_keeps_the_others_out_until_it_is_gone";
+    let tenant = || {
+        let _context = context()?;
+        ready()?;
+        told_to_go_on()
+    };
+    as_root(TEST, "turing", tenant, || {
+        let device = nvml_device()?;
+        assert_eq!((mode(device)?, both_ways()?), (0, (0, 0)));
+        let held = Tenant::start(TEST)?;
+        assert_eq!(both_ways()?, (0, 0), "the default lets anybody in");
+        ok(set(device, EXCLUSIVE_PROCESS))?;
+        assert_eq!((mode(device)?, attribute()?), (3, 3));
+        assert_eq!(both_ways()?, (46, 46));
+        held.kill()?;
+        assert_eq!(both_ways()?, (0, 0), "the dead keep nobody out");
+        ok(set(device, PROHIBITED))?;
+        assert_eq!((both_ways()?, attribute()?), ((46, 46), 2));
+        ok(set(device, 0))?;
+        assert_eq!((both_ways()?, mode(device)?), ((0, 0), 0));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_mode_is_set_by_those_who_may_and_where_there_is_one() -> Result<(), Error> {
+    const TEST: &str = "a_mode_is_set_by_those_who_may_and_where_there_is_one";
+    as_root(TEST, "hopper", nobody, || {
+        let device = nvml_device()?;
+        for (number, want) in [(1, NOT_SUPPORTED), (4, 2), (u32::MAX, 2)] {
+            assert_eq!(set(device, number), want, "{number}");
+        }
+        assert_eq!(set(null_mut(), 0), 2, "no such device");
+        ok(set(device, EXCLUSIVE_PROCESS))?;
+        let parent = divided()?;
+        let part = filled(parent)?.device;
+        assert_eq!((mode(parent)?, mode(part)?), (0, 0), "MIG has the default");
+        for handle in [parent, part] {
+            assert_eq!(set(handle, EXCLUSIVE_PROCESS), NOT_SUPPORTED);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn nobody_changes_it_without_the_right() -> Result<(), Error> {
+    const TEST: &str = "nobody_changes_it_without_the_right";
+    as_user(TEST, "turing", nobody, || {
+        let device = nvml_device()?;
+        assert_eq!(set(device, EXCLUSIVE_PROCESS), 4, "NO_PERMISSION");
+        assert_eq!(mode(device)?, 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_mps_server_is_one_process_whoever_its_clients_are() -> Result<(), mps_support::Error> {
+    let test = "an_mps_server_is_one_process_whoever_its_clients_are";
+    let machine = mps_support::quiet("hopper")?;
+    mps_support::scene(test, TimeMode::Virtual, &machine, |stage| {
+        let put = |mode| stage.device.transact(|state, _| state.compute_mode = mode);
+        put(ComputeMode::ExclusiveProcess)?;
+        let mut alone = stage.clients(&[(&[], "open; hold; close")])?.remove(0);
+        assert_eq!(
+            alone.until_hold()?,
+            ["0"],
+            "no daemon: a process of its own"
+        );
+        let daemon = stage.daemon("", &[])?;
+        assert_eq!(stage.play_as(1, "open")?, ["805"], "no server comes up");
+        assert!(stage.log("control.log")?.contains("compute mode"));
+        alone.go(stage)?;
+        alone.finish()?;
+        let script = "open; spin 1; hold; close";
+        let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
+        for client in &mut clients {
+            assert_eq!(client.until_hold()?, ["0", "0"]);
+        }
+        stage.device.expect(2)?;
+        let elsewhere = [("CUDA_MPS_PIPE_DIRECTORY", "/nowhere")];
+        let stranger = stage.client(2, &elsewhere, "open")?;
+        assert_eq!(stranger.finish()?, ["46"], "the server has the device");
+        for client in &mut clients {
+            client.go(stage)?;
+        }
+        for client in clients {
+            assert_eq!(client.finish()?, ["0"]);
+        }
+        daemon.ask("quit")?;
+        daemon.finish()
+    })
+}

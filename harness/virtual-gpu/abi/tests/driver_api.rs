@@ -1,0 +1,240 @@
+//! The driver interface as a program uses it, in virtual time: results are right, times are the
+//! machine file's, faults stick, freed handles are refused.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod driver_support;
+
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::{Machine, Noise};
+
+use driver_support::{Error, OneDevice, alloc, function, launch, ok};
+
+const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+const SPIN: &str = include_str!("../../../../kernels/ptx/spin.ptx");
+const TRACE: &str = include_str!("../../../../kernels/ptx/block_trace.ptx");
+
+static DEVICE: OneDevice = Mutex::new(None);
+
+/// A `turing` without noise, in virtual time.
+fn quiet_turing() -> (Session, Machine) {
+    let mut machine = Machine::load("turing").expect("built in");
+    machine.noise = Noise::default();
+    (Session::new(TimeMode::Virtual, 1), machine)
+}
+
+/// Joins the clock, opens a context, runs the body, and cleans up.
+fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let _turn = driver_support::turn(&DEVICE, quiet_turing);
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    device.expect(0)?;
+    device.join(0)?;
+    let mut context: Handle = null_mut();
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    }
+    let done = body();
+    // SAFETY: the context made above.
+    unsafe { cuCtxDestroy_v2(context) };
+    device.leave()?;
+    done
+}
+
+#[test]
+fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let data: Vec<u32> = (0..4096)
+            .map(|i: u32| i.wrapping_mul(2_654_435_761))
+            .collect();
+        let bytes = data.len() * 4;
+        let (from, to) = (alloc(bytes)?, alloc(bytes)?);
+        let mut back = vec![0u32; data.len()];
+        // SAFETY: buffers of that size.
+        unsafe {
+            ok(cuMemcpyHtoD_v2(from, data.as_ptr().cast(), bytes))?;
+            ok(launch(copy, 8, 128, &mut [to, from, bytes as u64 / 16]))?;
+            ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes))?;
+        }
+        assert_eq!(back, data);
+
+        // A large one: 2 x 256 MiB of traffic at 320 GB/s is 1.68 ms between its events.
+        let large = 256 << 20;
+        let (from, to) = (alloc(large)?, alloc(large)?);
+        let (mut start, mut end): (Handle, Handle) = (null_mut(), null_mut());
+        let mut milliseconds = 0.0f32;
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(cuEventCreate(&raw mut start, 0))?;
+            ok(cuEventCreate(&raw mut end, 0))?;
+            ok(cuEventRecord(start, null_mut()))?;
+            ok(launch(copy, 160, 256, &mut [to, from, large as u64 / 16]))?;
+            ok(cuEventRecord(end, null_mut()))?;
+            ok(cuEventSynchronize(end))?;
+            ok(cuEventElapsedTime(&raw mut milliseconds, start, end))?;
+        }
+        let expected = 2.0 * large as f32 / 320e9 * 1e3;
+        // The start event passes some host time before the kernel arrives: 2.4 us of launch cost.
+        let error = milliseconds / expected - 1.0;
+        assert!(
+            (0.0..0.01).contains(&error),
+            "{milliseconds} ms, expected {expected} ms"
+        );
+        // What was only sampled cannot be read.
+        // SAFETY: a buffer of that size.
+        let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes) };
+        assert_eq!(read, 801);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_large_fill_is_made_good_where_a_kernel_reads_it() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (large, bytes) = (100 << 20, 64 << 10);
+        let (filled, part, to) = (alloc(large)?, 37 << 20, alloc(bytes)?);
+        let mut back = vec![0u32; bytes / 4];
+        let mut copied = |value: u32| -> Result<bool, Error> {
+            let from = filled + part;
+            // SAFETY: valid places, and a buffer of that size.
+            unsafe {
+                ok(cuMemsetD32_v2(filled, value, large / 4))?;
+                ok(launch(copy, 4, 256, &mut [to, from, bytes as u64 / 16]))?;
+                ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes))?;
+            }
+            Ok(back.iter().all(|word| *word == value))
+        };
+        assert!(copied(0x0BAD_CAFE)?);
+        // Filled anew, and not what was made good before.
+        assert!(copied(0x1234_5678)?);
+        // What the host reads, nobody makes good.
+        // SAFETY: a buffer of that size.
+        let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), filled, bytes) };
+        assert_eq!(read, 801);
+        // Something else was written since: it is no fill any more.
+        // SAFETY: as above.
+        unsafe {
+            ok(cuMemcpyHtoD_v2(filled, back.as_ptr().cast(), bytes))?;
+            ok(cuMemsetD32_v2(filled + 4, 7, (large - 4) / 4))?;
+        }
+        let code = launch(copy, 4, 256, &mut [to, filled, bytes as u64 / 16]);
+        assert_eq!(code, 801, "a fill of a part");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_spin_ends_by_the_clock_and_stamps_it() -> Result<(), Error> {
+    with_context(|| {
+        let spin = function(SPIN, "spin")?;
+        let stamps = alloc(16)?;
+        let mut back = [0u64; 2];
+        let before = device().map_err(|c| format!("{c:?}"))?.now_ns();
+        // SAFETY: valid handles and a buffer of that size.
+        unsafe {
+            ok(launch(spin, 1, 32, &mut [3_000_000, 10_000_000, stamps]))?;
+            ok(cuCtxSynchronize())?;
+            ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), stamps, 16))?;
+        }
+        let lasted = back[1] - back[0];
+        assert!((3_000_000..3_010_000).contains(&lasted), "{lasted}");
+        assert!(
+            back[0] > before && back[0] < before + 20_000,
+            "{} after {before}",
+            back[0]
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_block_trace_names_sms_and_times() -> Result<(), Error> {
+    with_context(|| {
+        let trace = function(TRACE, "block_trace")?;
+        let (rows, gaps) = (alloc(40 * 32)?, alloc(40 * 16 * 4)?);
+        let mut back = vec![0u64; 40 * 4];
+        let mut args = [rows, gaps, 4, 1_000_000, 5_000_000, 20_000];
+        // SAFETY: valid handles and a buffer of that size.
+        unsafe {
+            ok(launch(trace, 40, 32, &mut args))?;
+            ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), rows, 40 * 32))?;
+        }
+        let sms: std::collections::BTreeSet<u64> = back.chunks(4).map(|row| row[0]).collect();
+        assert_eq!(sms.len(), 40, "one block on every SM");
+        for row in back.chunks(4) {
+            assert!(
+                (1_000_000..1_010_000).contains(&(row[2] - row[1])),
+                "{row:?}"
+            );
+            assert_eq!(row[3], 0, "nobody else is there, so there are no gaps");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_fault_is_reported_when_the_host_waits_and_sticks() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let small = alloc(1024)?;
+        let wild = small + (1 << 30);
+        assert_eq!(
+            launch(copy, 1, 32, &mut [wild, small, 64]),
+            0,
+            "the launch itself succeeds"
+        );
+        // SAFETY: plain calls.
+        unsafe {
+            assert_eq!(cuCtxSynchronize(), 700);
+            assert_eq!(cuCtxSynchronize(), 700);
+            let mut pointer = 0;
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), 700);
+        }
+        let xids: Vec<u32> = device()
+            .map_err(|c| format!("{c:?}"))?
+            .transact(|state, _| state.xids.live().iter().map(|xid| xid.number).collect())?;
+        assert!(xids.contains(&31), "{xids:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn nonsense_gets_codes() -> Result<(), Error> {
+    with_context(|| {
+        let spin = function(SPIN, "spin")?;
+        // SAFETY: null and dead handles are what is tested.
+        unsafe {
+            assert_eq!(cuMemAlloc_v2(null_mut(), 16), 1);
+            let mut pointer = 0;
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 0), 1);
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 1 << 45), 2);
+            assert_eq!(cuMemFree_v2(12345), 1);
+            assert_eq!(cuStreamSynchronize(0x1230 as Handle), 400);
+            assert_eq!(cuEventRecord(null_mut(), null_mut()), 400);
+            assert_eq!(cuMemcpyHtoD_v2(4096, std::ptr::dangling(), 8), 1);
+            let mut module: Handle = null_mut();
+            let text = c".version 7.8\n.target sm_70\n.visible .entry k() { frob.b32 %r1; }";
+            assert_eq!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()), 218);
+            let mut stream: Handle = null_mut();
+            ok(cuStreamCreate(&raw mut stream, 1))?;
+            ok(cuStreamDestroy_v2(stream))?;
+            assert_eq!(cuStreamDestroy_v2(stream), 400);
+        }
+        for (grid, block, code) in [(0, 32, 1), (1, 0, 1), (1, 2048, 1)] {
+            assert_eq!(
+                launch(spin, grid, block, &mut [1, 1, 0]),
+                code,
+                "{grid} x {block}"
+            );
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,296 @@
+//! Cooperative launches, whose blocks wait for each other, and shapes that are refused also where
+//! nothing is launched yet.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ptr::{null, null_mut};
+
+use gpubench_virtual_gpu_abi::cuda::layout::{KernelNode, LaunchAttribute, LaunchConfig};
+
+use super::graphs::{new_graph, ready};
+use super::*;
+
+/// Each block passes what its neighbour had in the round before on to the next round, plus one.
+/// Between the rounds every block waits until `goal` more have come, which are all of them or, for
+/// a run without any barrier, none.
+const RELAY: &str = r"
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry relay(
+    .param .u64 cells, .param .u64 arrived, .param .u32 rounds, .param .u32 goal)
+{
+    .reg .pred %p<5>;
+    .reg .b32 %r<16>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [cells];
+    ld.param.u64 %rd2, [arrived];
+    ld.param.u32 %r1, [rounds];
+    ld.param.u32 %r14, [goal];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %nctaid.x;
+    mov.u32 %r4, %tid.x;
+    setp.ne.u32 %p1, %r4, 0;
+    setp.eq.u32 %p4, %r14, 0;
+    mov.u32 %r5, 0;
+    mov.u32 %r6, %r14;
+ROUND:
+    setp.ge.u32 %p2, %r5, %r1;
+    @%p2 bra DONE;
+    @%p1 bra MEET;
+    add.u32 %r7, %r2, 1;
+    rem.u32 %r7, %r7, %r3;
+    mad.lo.u32 %r8, %r5, %r3, %r7;
+    mul.wide.u32 %rd3, %r8, 4;
+    add.u64 %rd3, %rd1, %rd3;
+    ld.global.u32 %r9, [%rd3];
+    add.u32 %r9, %r9, 1;
+    add.u32 %r10, %r5, 1;
+    mad.lo.u32 %r11, %r10, %r3, %r2;
+    mul.wide.u32 %rd4, %r11, 4;
+    add.u64 %rd4, %rd1, %rd4;
+    st.global.u32 [%rd4], %r9;
+    membar.gl;
+    atom.global.add.u32 %r12, [%rd2], 1;
+WAIT:
+    ld.volatile.global.u32 %r13, [%rd2];
+    setp.lt.u32 %p3, %r13, %r6;
+    @%p3 bra WAIT;
+MEET:
+    @%p4 bra NEXT;
+    bar.sync 0;
+NEXT:
+    add.u32 %r5, %r5, 1;
+    add.u32 %r6, %r6, %r14;
+    bra ROUND;
+DONE:
+    ret;
+}
+";
+
+const ROUNDS: u32 = 3;
+const THREADS: u32 = 64;
+
+/// A relay over so many blocks, by a cooperative launch: the code, and the last round's cells.
+fn relay(kernel: Handle, blocks: u32, waits: bool) -> Result<(i32, Vec<u32>), Error> {
+    let count = blocks as usize;
+    let cells = alloc(4 * count * (ROUNDS as usize + 1))?;
+    let arrived = alloc(4)?;
+    let start: Vec<u32> = (0..blocks).map(|block| 1000 * block).collect();
+    let goal = if waits { blocks } else { 0 };
+    let mut args = [cells, arrived, ROUNDS.into(), goal.into()];
+    let mut list = params(&mut args);
+    // SAFETY: memory of that size, one pointer for each parameter.
+    unsafe {
+        ok(cuMemsetD32_v2(cells, 0, count * (ROUNDS as usize + 1)))?;
+        ok(cuMemsetD32_v2(arrived, 0, 1))?;
+        ok(cuMemcpyHtoD_v2(cells, start.as_ptr().cast(), 4 * count))?;
+        let list = list.as_mut_ptr();
+        let code =
+            cuLaunchCooperativeKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, null_mut(), list);
+        ok(cuCtxSynchronize())?;
+        let last = words(cells + 4 * u64::from(blocks * ROUNDS), count)?;
+        ok(cuMemFree_v2(cells))?;
+        ok(cuMemFree_v2(arrived))?;
+        Ok((code, last))
+    }
+}
+
+#[test]
+fn the_blocks_of_a_cooperative_launch_wait_for_each_other() -> Result<(), Error> {
+    with_context(|| {
+        let kernel = function(RELAY, "relay")?;
+        let (mut per_sm, mut sms) = (0, 0);
+        // SAFETY: valid places.
+        unsafe {
+            let threads = THREADS as i32;
+            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut per_sm,
+                kernel,
+                threads,
+                0,
+            ))?;
+            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
+        }
+        let room = (per_sm * sms) as u32;
+        assert_eq!(room, 640, "16 blocks on each of 40 SMs");
+        let right = |blocks: u32| -> Vec<u32> {
+            let from = |block| 1000 * ((block + ROUNDS) % blocks) + ROUNDS;
+            (0..blocks).map(from).collect()
+        };
+        for blocks in [1, 2, 41, room] {
+            let found = relay(kernel, blocks, true)?;
+            assert_eq!(found, (0, right(blocks)), "{blocks} blocks");
+        }
+        let (code, found) = relay(kernel, 41, false)?;
+        assert_eq!(code, 0);
+        assert_ne!(found, right(41), "without the barrier it would be wrong");
+        let (code, found) = relay(kernel, room + 1, true)?;
+        assert_eq!(
+            (code, found),
+            (720, vec![0; room as usize + 1]),
+            "one too many"
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (from, to) = (alloc(4096)?, alloc(4096)?);
+        let (mut per_sm, mut sms, mut grid, mut block) = (0, 0, 0, 0);
+        let mut args = [to, from, 16];
+        let mut list = params(&mut args);
+        // SAFETY: valid places and handles, one pointer for each parameter.
+        unsafe {
+            let most = &raw mut per_sm;
+            ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                most, copy, 256, 0,
+            ))?;
+            ok(cuDeviceGetAttribute(&raw mut sms, 16, 0))?;
+            assert_eq!((per_sm, sms), (4, 40), "1024 threads on each of 40 SMs");
+            let (grid_at, block_at) = (&raw mut grid, &raw mut block);
+            ok(cuOccupancyMaxPotentialBlockSize(
+                grid_at, block_at, copy, None, 0, 0,
+            ))?;
+            assert_eq!((grid, block), (40, 1024));
+            let room = (per_sm * sms) as u32;
+            for (blocks, expected) in [(room, 0), (room + 1, 720)] {
+                let list = list.as_mut_ptr();
+                let code =
+                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, null_mut(), list);
+                assert_eq!(code, expected, "{blocks} blocks");
+            }
+            // The same by an attribute, and an attribute that cannot be honoured.
+            for (id, value, expected) in
+                [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
+            {
+                let mut attribute = LaunchAttribute {
+                    id,
+                    pad: [0; 4],
+                    value: [0; 16],
+                };
+                attribute.value[..3].fill(value);
+                let config = LaunchConfig {
+                    grid: [room + 1, 1, 1],
+                    block: [256, 1, 1],
+                    shared_bytes: 0,
+                    stream: null_mut(),
+                    attributes: &raw const attribute,
+                    attribute_count: 1,
+                };
+                let list = list.as_mut_ptr();
+                let code = cuLaunchKernelEx(&raw const config, copy, list, null_mut());
+                assert_eq!(code, expected, "attribute {id} = {value}");
+            }
+            ok(cuCtxSynchronize())?;
+        }
+        Ok(())
+    })
+}
+
+/// Shapes that no device of this kind launches, and the code of each.
+const WRONG: &[([u32; 3], [u32; 3], u32, i32)] = &[
+    ([0, 1, 1], [32, 1, 1], 0, 1),
+    ([1, 1, 0], [32, 1, 1], 0, 1),
+    ([1, 1, 1], [0, 1, 1], 0, 1),
+    ([1, 1, 1], [1025, 1, 1], 0, 1),
+    ([1, 1, 1], [32, 32, 2], 0, 1),
+    ([1, 1, 1], [1, 1, 65], 0, 1),
+    ([1, 65_536, 1], [32, 1, 1], 0, 1),
+    ([1, 1, 1], [32, 1, 1], 1 << 20, 1),
+];
+
+/// A node of the copying kernel in a shape. Its arguments stay where they are.
+fn node(copy: Handle, shape: ([u32; 3], [u32; 3], u32), list: *mut *mut c_void) -> KernelNode {
+    KernelNode {
+        function: copy,
+        grid: shape.0,
+        block: shape.1,
+        shared_bytes: shape.2,
+        params: list,
+        extra: null_mut(),
+    }
+}
+
+/// Blocks of 256 threads that the device holds at once.
+const ROOM: u32 = 4 * 40;
+
+#[test]
+fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Error> {
+    with_context(|| {
+        let (copy, memory) = (function(COPY, "stream_copy")?, alloc(1024)?);
+        let mut args = [memory, memory, 16];
+        let mut list = params(&mut args);
+        let list = list.as_mut_ptr();
+        let right = node(copy, ([1, 1, 1], [32, 1, 1], 0), list);
+        let right = &raw const right;
+        let graph = new_graph()?;
+        let (mut made, mut other): (Handle, Handle) = (null_mut(), null_mut());
+        // SAFETY: valid handles, places and structures, one pointer for each parameter.
+        unsafe {
+            ok(cuGraphAddKernelNode(&raw mut made, graph, null(), 0, right))?;
+            let exec = ready(graph)?;
+            for &(grid, block, shared_bytes, code) in WRONG {
+                let shape = (grid, block, shared_bytes);
+                let wrong = node(copy, shape, list);
+                let wrong = &raw const wrong;
+                let found = [
+                    cuGraphAddKernelNode(&raw mut other, graph, null(), 0, wrong),
+                    cuGraphKernelNodeSetParams(made, wrong),
+                    cuGraphExecKernelNodeSetParams(exec, made, wrong),
+                ];
+                assert_eq!(found, [code; 3], "{shape:?}");
+            }
+            // A node becomes cooperative by an attribute (CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2).
+            let mut value = [0; 16];
+            value[0] = 1;
+            let (set, get) = (cuGraphKernelNodeSetAttribute, cuGraphKernelNodeGetAttribute);
+            for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
+                let shape = node(copy, ([blocks, 1, 1], [256, 1, 1], 0), list);
+                ok(cuGraphKernelNodeSetParams(made, &raw const shape))?;
+                let found = set(made, 2, &raw const value);
+                assert_eq!(found, code, "{blocks} blocks together");
+                let mut found = [9; 16];
+                ok(get(made, 2, &raw mut found))?;
+                assert_eq!(found[0], u32::from(code == 0));
+            }
+            assert_eq!(set(made, 99, &raw const value), 1, "no such attribute");
+            ok(cuGraphLaunch(exec, null_mut()))?;
+            ok(cuCtxSynchronize())?;
+            ok(cuGraphExecDestroy(exec))?;
+            ok(cuGraphDestroy(graph))
+        }
+    })
+}
+
+#[test]
+fn a_recording_goes_on_without_the_launches_that_are_refused() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (stream, memory) = (stream()?, alloc(1024)?);
+        let mut args = [memory, memory, 16];
+        let mut list = params(&mut args);
+        let list = list.as_mut_ptr();
+        let (mut graph, mut count): (Handle, usize) = (null_mut(), 0);
+        // SAFETY: valid handles and places, one pointer for each parameter.
+        unsafe {
+            ok(cuStreamBeginCapture_v2(stream, 0))?;
+            for &([x, y, z], [a, b, c], bytes, code) in WRONG {
+                let none = null_mut();
+                let found = cuLaunchKernel(copy, x, y, z, a, b, c, bytes, stream, list, none);
+                assert_eq!(found, code, "{x} {y} {z} of {a} {b} {c}, {bytes} bytes");
+            }
+            for (blocks, code) in [(ROOM + 1, 720), (ROOM, 0)] {
+                let found =
+                    cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, stream, list);
+                assert_eq!(found, code, "{blocks} blocks together");
+            }
+            ok(cuStreamEndCapture(stream, &raw mut graph))?;
+            ok(cuGraphGetNodes(graph, null_mut(), &raw mut count))?;
+            assert_eq!(count, 1, "the cooperative launch that fits");
+            ok(cuGraphDestroy(graph))
+        }
+    })
+}

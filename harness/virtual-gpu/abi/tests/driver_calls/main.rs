@@ -1,0 +1,99 @@
+//! The wider driver interface as a program uses it, in virtual time: each family of calls gives
+//! right results, right codes for wrong use, and gives back what it took.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod batches;
+mod codes;
+mod contention;
+mod cooperative;
+#[path = "../driver_support/mod.rs"]
+mod driver_support;
+mod graph_memory;
+mod graphs;
+mod host;
+mod memory;
+mod modules;
+mod order;
+mod streams;
+mod waiting;
+mod words;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::{Machine, Noise};
+
+use driver_support::{Error, OneDevice, alloc, function, launch_on, ok, params, stream};
+
+const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
+const SPIN: &str = include_str!("../../../../../kernels/ptx/spin.ptx");
+
+static DEVICE: OneDevice = Mutex::new(None);
+
+/// A `turing` without noise, in virtual time, that soon says who holds the clock.
+fn quiet_turing() -> (Session, Machine) {
+    let mut machine = Machine::load("turing").expect("built in");
+    machine.noise = Noise::default();
+    let session = Session {
+        stall: std::time::Duration::from_secs(2),
+        ..Session::new(TimeMode::Virtual, 1)
+    };
+    (session, machine)
+}
+
+/// Joins the clock, opens a context, runs the body, and cleans up. All memory has to be back
+/// when the context is gone.
+fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let _turn = driver_support::turn(&DEVICE, quiet_turing);
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    device.expect(0)?;
+    device.join(0)?;
+    let mut context: Handle = null_mut();
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    }
+    let done = body();
+    // SAFETY: the context made above.
+    let destroyed = unsafe { cuCtxDestroy_v2(context) };
+    let left = device.transact(|state, _| {
+        let allocations = state.allocations.live().iter().filter(|a| a.live).count();
+        let streams = state.streams.live().iter().filter(|s| s.live).count();
+        (allocations, streams)
+    });
+    device.leave()?;
+    done?;
+    ok(destroyed)?;
+    assert_eq!(left?, (0, 0), "allocations and streams left behind");
+    Ok(())
+}
+
+fn launch(function: Handle, grid: u32, block: u32, stream: Handle, args: &mut [u64]) -> i32 {
+    launch_on(function, (grid, block, 0), stream, args)
+}
+
+/// Bytes that are free on the device.
+fn free_bytes() -> Result<usize, Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places.
+    unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+    Ok(free)
+}
+
+/// Words from device memory.
+fn words(from: u64, count: usize) -> Result<Vec<u32>, Error> {
+    let mut out = vec![0_u32; count];
+    // SAFETY: a buffer of that size.
+    unsafe { ok(cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, count * 4)) }?;
+    Ok(out)
+}
+
+fn now_ns() -> Result<u64, Error> {
+    Ok(device().map_err(|code| format!("{code:?}"))?.now_ns())
+}

@@ -1,0 +1,407 @@
+//! Pools, mappings, managed and pinned memory, arrays, rectangles, and what is known of pointers.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::layout::{
+    AccessDescriptor, AllocationProperties, ArrayDescriptor, Copy2d, IpcHandle, Location,
+    PoolProperties, Side2d,
+};
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn pools_keep_until_somebody_waits_and_count() -> Result<(), Error> {
+    with_context(|| {
+        let (stream, before) = (stream()?, free_bytes()?);
+        let (mut pool, mut first, mut second): (Handle, u64, u64) = (null_mut(), 0, 0);
+        let mut used = 0_u64;
+        let read = |pool, attribute, into: &mut u64| {
+            // SAFETY: a place for a 64-bit value.
+            unsafe { cuMemPoolGetAttribute(pool, attribute, std::ptr::from_mut(into).cast()) }
+        };
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(cuDeviceGetDefaultMemPool(&raw mut pool, 0))?;
+            ok(cuMemAllocAsync(&raw mut first, 4 * MIB, stream))?;
+            assert_eq!(before - free_bytes()?, 4 * MIB, "bytes count");
+            ok(read(pool, 7, &mut used))?;
+            assert_eq!(used, 4 << 20);
+            ok(cuMemFreeAsync(first, stream))?;
+            assert_eq!(before - free_bytes()?, 4 * MIB, "kept until a wait");
+            ok(cuMemAllocAsync(&raw mut second, 4 * MIB, stream))?;
+            assert_eq!(second, first, "what is kept is used again");
+            ok(cuMemsetD8Async(second, 7, 4 * MIB, stream))?;
+            assert_eq!(words(second, 1)?, [0x0707_0707]);
+            ok(cuMemFreeAsync(second, stream))?;
+            ok(cuStreamSynchronize(stream))?;
+            assert_eq!(free_bytes()?, before, "back after the wait");
+            ok(read(pool, 6, &mut used))?;
+            assert_eq!(used, 4 << 20, "the high watermark stays");
+            // A threshold keeps it beyond the wait, and a trim takes it back.
+            let mut keep = u64::MAX;
+            ok(cuMemPoolSetAttribute(pool, 4, (&raw mut keep).cast()))?;
+            ok(cuMemAllocAsync(&raw mut first, MIB, stream))?;
+            ok(cuMemFreeAsync(first, stream))?;
+            ok(cuCtxSynchronize())?;
+            assert_eq!(before - free_bytes()?, 2 * MIB, "a large page is kept");
+            ok(cuMemPoolTrimTo(pool, 0))?;
+            assert_eq!(free_bytes()?, before);
+            keep = 0;
+            ok(cuMemPoolSetAttribute(pool, 4, (&raw mut keep).cast()))?;
+            // Wrong use.
+            assert_eq!(cuMemAllocAsync(&raw mut first, 1 << 40, stream), 2);
+            assert_eq!(cuMemAllocAsync(&raw mut first, 0, stream), 1);
+            assert_eq!(cuMemFreeAsync(second, stream), 1, "freed already");
+            assert_eq!(cuMemPoolDestroy(pool), 1, "the default pool stays");
+            assert_eq!(cuMemPoolGetAttribute(pool, 4, null_mut()), 1);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pool_of_ones_own_has_its_limit() -> Result<(), Error> {
+    with_context(|| {
+        let (mut pool, mut pointer): (Handle, u64) = (null_mut(), 0);
+        let properties = PoolProperties {
+            kind: 1,
+            handle_types: 0,
+            location: Location::DEVICE,
+            win32_attributes: null_mut(),
+            max_bytes: 4 * MIB,
+            reserved: [0; 56],
+        };
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(cuMemPoolCreate(&raw mut pool, &raw const properties))?;
+            let over = cuMemAllocFromPoolAsync(&raw mut pointer, 6 * MIB, pool, null_mut());
+            assert_eq!(over, 2);
+            ok(cuMemAllocFromPoolAsync(
+                &raw mut pointer,
+                4 * MIB,
+                pool,
+                null_mut(),
+            ))?;
+            ok(cuMemPoolDestroy(pool))?;
+            assert_eq!(cuMemPoolTrimTo(pool, 0), 400);
+            ok(cuMemFree_v2(pointer))
+        }
+    })
+}
+
+fn properties() -> AllocationProperties {
+    AllocationProperties {
+        kind: 1,
+        handle_types: 1,
+        location: Location::DEVICE,
+        win32_metadata: null_mut(),
+        flags: [0; 8],
+    }
+}
+
+#[test]
+fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let before = free_bytes()?;
+        let (mut at, mut handles, mut page) = (0, [0_u64; 2], 0);
+        let properties = properties();
+        let access = AccessDescriptor {
+            location: Location::DEVICE,
+            flags: 3,
+        };
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(cuMemGetAllocationGranularity(
+                &raw mut page,
+                &raw const properties,
+                0,
+            ))?;
+            assert_eq!(page, 2 * MIB);
+            ok(cuMemAddressReserve(&raw mut at, 2 * page, 0, 0, 0))?;
+            for (index, handle) in handles.iter_mut().enumerate() {
+                ok(cuMemCreate(handle, page, &raw const properties, 0))?;
+                ok(cuMemMap(at + (index * page) as u64, page, 0, *handle, 0))?;
+            }
+            assert_eq!(before - free_bytes()?, 2 * page);
+            assert_eq!(cuMemMap(at, page, 0, handles[0], 0), 208, "mapped already");
+            assert_eq!(cuMemsetD8_v2(at, 1, 16), 1, "no access yet");
+            ok(cuMemSetAccess(at, 2 * page, &raw const access, 1))?;
+            // Across the border between the two.
+            let border = at + page as u64 - 16;
+            let data: Vec<u32> = (0..8).collect();
+            ok(cuMemcpyHtoD_v2(border, data.as_ptr().cast(), 32))?;
+            assert_eq!(words(border, 8)?, data);
+            let to = alloc(32)?;
+            ok(launch(copy, 1, 32, null_mut(), &mut [to, border, 2]))?;
+            assert_eq!(words(to, 8)?, data);
+            // A second map of the same pages sees the same bytes.
+            let mut again = 0;
+            ok(cuMemAddressReserve(&raw mut again, page, 0, 0, 0))?;
+            ok(cuMemMap(again, page, 0, handles[1], 0))?;
+            ok(cuMemSetAccess(again, page, &raw const access, 1))?;
+            ok(launch(copy, 1, 32, null_mut(), &mut [border, to, 2]))?;
+            ok(cuMemsetD32_v2(again, 0xFF, 1))?;
+            assert_eq!(words(border, 8)?, [0, 1, 2, 3, 0xFF, 5, 6, 7]);
+            ok(launch(copy, 1, 32, null_mut(), &mut [to, border, 2]))?;
+            assert_eq!(words(to, 8)?[4], 0xFF, "nothing is taken as unchanged");
+            // Pages live as long as a map of them.
+            for handle in handles {
+                ok(cuMemRelease(handle))?;
+                assert_eq!(cuMemRelease(handle), 1);
+            }
+            assert_eq!(cuMemAddressFree(at, 2 * page), 1, "still mapped");
+            assert_eq!(cuMemUnmap(at + 4096, page), 1);
+            ok(cuMemUnmap(at, 2 * page))?;
+            ok(cuMemAddressFree(at, 2 * page))?;
+            assert_eq!(words(again, 1)?, [0xFF]);
+            ok(cuMemUnmap(again, page))?;
+            ok(cuMemAddressFree(again, page))?;
+            ok(cuMemFree_v2(to))?;
+        }
+        assert_eq!(free_bytes()?, before);
+        Ok(())
+    })
+}
+
+#[test]
+fn physical_memory_goes_out_and_comes_back_as_a_descriptor() -> Result<(), Error> {
+    with_context(|| {
+        let (mut handle, mut imported, mut descriptor) = (0, 0, -1);
+        let properties = properties();
+        // SAFETY: valid places and handles; the descriptor is closed once.
+        unsafe {
+            ok(cuMemCreate(
+                &raw mut handle,
+                2 * MIB,
+                &raw const properties,
+                0,
+            ))?;
+            let out = (&raw mut descriptor).cast();
+            ok(cuMemExportToShareableHandle(out, handle, 1, 0))?;
+            let passed = descriptor as usize as *mut c_void;
+            ok(cuMemImportFromShareableHandle(&raw mut imported, passed, 1))?;
+            assert_eq!(imported, handle, "the same memory in the same process");
+            libc::close(descriptor);
+            ok(cuMemRelease(handle))?;
+            ok(cuMemRelease(imported))?;
+            assert_eq!(cuMemRelease(imported), 1);
+            let bad = -1_isize as *mut c_void;
+            assert_eq!(cuMemImportFromShareableHandle(&raw mut imported, bad, 1), 1);
+            for bytes in [0, 1, 3 * MIB] {
+                assert_eq!(
+                    cuMemCreate(&raw mut handle, bytes, &raw const properties, 0),
+                    1
+                );
+            }
+            assert_eq!(
+                cuMemCreate(&raw mut handle, 1 << 40, &raw const properties, 0),
+                2
+            );
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn host_and_kernels_see_the_same_managed_bytes() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let before = free_bytes()?;
+        let (mut from, mut to) = (0_u64, 0_u64);
+        // SAFETY: valid places; managed memory is the host's as well, of the size asked for.
+        unsafe {
+            ok(cuMemAllocManaged(&raw mut from, 4096, 1))?;
+            ok(cuMemAllocManaged(&raw mut to, 4096, 1))?;
+            assert_eq!(before - free_bytes()?, 4 * MIB, "two pages of it");
+            let source = std::slice::from_raw_parts_mut(from as *mut u32, 1024);
+            let target = to as *const u32;
+            assert!(
+                source.iter().all(|word| *word == 0),
+                "fresh memory is clear"
+            );
+            for round in 1..4 {
+                source.fill(round);
+                ok(launch(copy, 2, 128, null_mut(), &mut [to, from, 256]))?;
+                ok(cuCtxSynchronize())?;
+                assert_eq!(
+                    target.add(1023).read_volatile(),
+                    round,
+                    "written by the host alone"
+                );
+            }
+            // One prefetch moves it, the next finds it there.
+            let started = now_ns()?;
+            ok(cuMemPrefetchAsync(from, 4096, 0, null_mut()))?;
+            ok(cuCtxSynchronize())?;
+            let moved = now_ns()? - started;
+            let started = now_ns()?;
+            ok(cuMemPrefetchAsync(from, 4096, 0, null_mut()))?;
+            ok(cuCtxSynchronize())?;
+            assert!(now_ns()? - started < moved, "nothing to move");
+            ok(cuMemAdvise(from, 4096, 1, 0))?;
+            let mut answer = 0;
+            let place = (&raw mut answer).cast();
+            ok(cuMemRangeGetAttribute(place, 4, 1, from, 4096))?;
+            assert_eq!(answer, 1);
+            assert_eq!(cuMemAdvise(from, 1 << 20, 1, 0), 1, "beyond its end");
+            assert_eq!(cuMemPrefetchAsync(from, 4096, 7, null_mut()), 101);
+            // No more of it than there is memory.
+            let mut huge = 0;
+            assert_eq!(cuMemAllocManaged(&raw mut huge, before, 1), 2);
+            assert_eq!(cuMemAllocManaged(&raw mut huge, 16, 9), 1);
+            ok(cuMemFree_v2(from))?;
+            ok(cuMemFree_v2(to))?;
+            assert_eq!(cuMemFree_v2(to), 1);
+        }
+        assert_eq!(free_bytes()?, before);
+        Ok(())
+    })
+}
+
+#[test]
+fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
+    with_context(|| {
+        let copy = function(COPY, "stream_copy")?;
+        let (mut pinned, mut at): (*mut c_void, u64) = (null_mut(), 0);
+        let mut own = vec![3_u32; 1024];
+        let (place, mut flags) = (own.as_mut_ptr().cast::<c_void>(), 0);
+        // SAFETY: valid places; `own` outlives its registration.
+        unsafe {
+            ok(cuMemHostAlloc(&raw mut pinned, 4096, 2))?;
+            ok(cuMemHostGetFlags(&raw mut flags, pinned))?;
+            assert_eq!(flags, 2);
+            ok(cuMemHostRegister_v2(place, 4096, 0))?;
+            assert_eq!(cuMemHostRegister_v2(place, 4096, 0), 712);
+            assert_eq!(cuMemHostRegister_v2(place.add(8), 8, 0), 712);
+            ok(cuMemHostGetDevicePointer_v2(&raw mut at, pinned, 0))?;
+            for round in [3, 4] {
+                own.fill(round);
+                ok(launch(
+                    copy,
+                    2,
+                    128,
+                    null_mut(),
+                    &mut [at, place as u64, 256],
+                ))?;
+                ok(cuCtxSynchronize())?;
+                assert_eq!(pinned.cast::<u32>().add(1023).read(), round);
+            }
+            assert_eq!(cuMemFreeHost(place), 1, "registered, not allocated");
+            ok(cuMemHostUnregister(place))?;
+            assert_eq!(cuMemHostUnregister(place), 713);
+            assert_eq!(cuMemHostUnregister(null_mut()), 1);
+            ok(cuMemFreeHost(pinned))?;
+            assert_eq!(cuMemFreeHost(pinned), 1);
+            // What is no longer registered is no longer mapped.
+            assert_eq!(
+                launch(copy, 1, 32, null_mut(), &mut [place as u64, at, 2]),
+                0
+            );
+            assert_eq!(cuCtxSynchronize(), 700);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn rectangles_land_where_they_should() -> Result<(), Error> {
+    with_context(|| {
+        let (mut at, mut pitch) = (0, 0);
+        let source: Vec<u8> = (0..60).collect();
+        let mut array: Handle = null_mut();
+        let descriptor = ArrayDescriptor {
+            width: 10,
+            height: 6,
+            format: 1,
+            channels: 1,
+        };
+        let side = |kind, host: *const u8, device, array, pitch, x_bytes, y| Side2d {
+            x_bytes,
+            y,
+            kind,
+            host: host.cast_mut().cast(),
+            device,
+            array,
+            pitch,
+        };
+        let null = std::ptr::null::<u8>();
+        let mut back = [0_u8; 12];
+        // SAFETY: valid places; the rectangles lie within their buffers.
+        unsafe {
+            ok(cuMemAllocPitch_v2(&raw mut at, &raw mut pitch, 10, 6, 4))?;
+            assert_eq!(pitch, 512);
+            // All of it to pitched memory; a part of that to an array; a part of that back.
+            let up = Copy2d {
+                from: side(1, source.as_ptr(), 0, null_mut(), 10, 0, 0),
+                to: side(2, null, at, null_mut(), pitch, 0, 0),
+                width_bytes: 10,
+                height: 6,
+            };
+            ok(cuMemcpy2D_v2(&raw const up))?;
+            ok(cuMemsetD2D8_v2(at + 2, pitch, 99, 2, 3))?;
+            ok(cuArrayCreate_v2(&raw mut array, &raw const descriptor))?;
+            let across = Copy2d {
+                from: side(2, null, at, null_mut(), pitch, 1, 1),
+                to: side(3, null, 0, array, 0, 3, 2),
+                width_bytes: 5,
+                height: 4,
+            };
+            ok(cuMemcpy2D_v2(&raw const across))?;
+            let down = Copy2d {
+                from: side(3, null, 0, array, 0, 3, 2),
+                to: side(1, back.as_mut_ptr(), 0, null_mut(), 4, 0, 0),
+                width_bytes: 4,
+                height: 3,
+            };
+            ok(cuMemcpy2D_v2(&raw const down))?;
+            // Rows 1 to 3 of the source from column 1 on, of which columns 2 and 3 were set in
+            // rows 0 to 2.
+            assert_eq!(back, [11, 99, 99, 14, 21, 99, 99, 24, 31, 32, 33, 34]);
+            let mut wide = down;
+            wide.width_bytes = 8;
+            assert_eq!(cuMemcpy2D_v2(&raw const wide), 1, "beyond the array");
+            ok(cuArrayDestroy(array))?;
+            assert_eq!(cuArrayDestroy(array), 400);
+            assert_eq!(cuMemcpy2D_v2(&raw const down), 400);
+            assert_eq!(cuMemcpy2D_v2(std::ptr::null()), 1);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pointer_says_what_it_is() -> Result<(), Error> {
+    with_context(|| {
+        let at = alloc(4096)?;
+        let (mut kind, mut start, mut size) = (0_u32, 0_u64, 0_u64);
+        let mut attributes = [2, 11, 12];
+        let mut places: [*mut c_void; 3] = [
+            (&raw mut kind).cast(),
+            (&raw mut start).cast(),
+            (&raw mut size).cast(),
+        ];
+        let (list, data) = (attributes.as_mut_ptr(), places.as_mut_ptr());
+        let mut handle = IpcHandle([0; 64]);
+        // SAFETY: valid places of the attributes' types.
+        unsafe {
+            ok(cuPointerGetAttributes(3, list, data, at + 100))?;
+            assert_eq!((kind, start, size), (2, at, 4096));
+            ok(cuPointerGetAttributes(3, list, data, 12))?;
+            assert_eq!((kind, start, size), (0, 0, 0), "unknown is no error here");
+            assert_eq!(cuPointerGetAttribute((&raw mut kind).cast(), 2, 12), 1);
+            assert_eq!(cuPointerGetAttribute(null_mut(), 2, at), 1);
+            // A handle of one's own memory is for others.
+            ok(cuIpcGetMemHandle(&raw mut handle, at))?;
+            assert_eq!(cuIpcOpenMemHandle_v2(&raw mut start, handle, 1), 201);
+            handle.0[0] ^= 1;
+            assert_eq!(cuIpcOpenMemHandle_v2(&raw mut start, handle, 1), 1);
+            assert_eq!(cuIpcGetMemHandle(&raw mut handle, 12), 1);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,208 @@
+//! Descriptors of device memory hold it by themselves: when its maker has let it go, when its maker
+//! is dead, until the last of them is closed, however the process ends that has it.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod nvml_support;
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
+use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::session::{ENV, TimeMode};
+use nvml_support::{Error, Tenant, context, eventually, observed, ok, ready, told_to_go_on};
+
+const BYTES: usize = 2 << 20;
+const WORD: u32 = 0xC0FF_EE00;
+
+fn physical() -> Result<u64, Error> {
+    let properties = AllocationProperties {
+        kind: 1,
+        handle_types: 1,
+        location: Location::DEVICE,
+        win32_metadata: null_mut(),
+        flags: [0; 8],
+    };
+    let mut made = 0;
+    // SAFETY: valid places.
+    ok(unsafe { cuMemCreate(&raw mut made, BYTES, &raw const properties, 0) })?;
+    Ok(made)
+}
+
+/// Maps physical memory, does something at its address, and takes it off again.
+fn mapped(physical: u64, body: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
+    let mut at = 0;
+    let access = AccessDescriptor {
+        location: Location::DEVICE,
+        flags: 3,
+    };
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuMemAddressReserve(&raw mut at, BYTES, 0, 0, 0))?;
+        ok(cuMemMap(at, BYTES, 0, physical, 0))?;
+        ok(cuMemSetAccess(at, BYTES, &raw const access, 1))?;
+    }
+    body(at)?;
+    // SAFETY: mapped above.
+    unsafe {
+        ok(cuMemUnmap(at, BYTES))?;
+        ok(cuMemAddressFree(at, BYTES))
+    }
+}
+
+fn export(physical: u64) -> Result<OwnedFd, Error> {
+    let mut descriptor = -1;
+    // SAFETY: a valid place; the descriptor is ours from then on.
+    unsafe {
+        let place = (&raw mut descriptor).cast();
+        ok(cuMemExportToShareableHandle(place, physical, 1, 0))?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+fn import(descriptor: &impl AsRawFd) -> Result<u64, i32> {
+    let (mut made, number) = (0, descriptor.as_raw_fd());
+    let shareable = number as usize as *mut c_void;
+    // SAFETY: a valid place; the descriptor goes in the place of a pointer (cuda.h).
+    match unsafe { cuMemImportFromShareableHandle(&raw mut made, shareable, 1) } {
+        0 => Ok(made),
+        code => Err(code),
+    }
+}
+
+fn taken(before: usize) -> Result<usize, Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places.
+    ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+    Ok(before - free)
+}
+
+fn free() -> Result<usize, Error> {
+    Ok(usize::MAX - taken(usize::MAX)?)
+}
+
+fn folder() -> Result<PathBuf, Error> {
+    Ok(PathBuf::from(std::env::var_os(ENV).ok_or("no device")?))
+}
+
+/// Exports memory, lets go of all but the descriptor, and hands that to a process that knows
+/// nothing of devices.
+fn be_maker() -> Result<(), Error> {
+    context()?;
+    let made = physical()?;
+    mapped(made, |at| {
+        // SAFETY: memory that is mapped there.
+        ok(unsafe { cuMemsetD32_v2(at, WORD, BYTES / 4) })
+    })?;
+    let descriptor = export(made)?;
+    // SAFETY: plain call on an open descriptor: children keep it.
+    let kept = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) };
+    assert_eq!(kept, 0);
+    let mut keeper = Command::new("sleep");
+    let (no_output, no_errors) = (Stdio::null(), Stdio::null());
+    let keeper = keeper.arg("60").stdin(Stdio::null());
+    let keeper = keeper.stdout(no_output).stderr(no_errors).spawn()?;
+    // SAFETY: a valid handle.
+    ok(unsafe { cuMemRelease(made) })?;
+    let said = format!("{} {}", keeper.id(), descriptor.as_raw_fd());
+    std::fs::write(folder()?.join("keeper"), said)?;
+    ready()?;
+    told_to_go_on()
+}
+
+/// The keeper's process and its descriptor, opened anew: what is written there can be read, and
+/// the opening that holds the memory is the keeper's alone.
+fn keeper() -> Result<(i32, File), Error> {
+    let said = std::fs::read_to_string(folder()?.join("keeper"))?;
+    let (pid, descriptor) = said.split_once(' ').ok_or("two numbers")?;
+    let file = File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
+    Ok((pid.parse()?, file))
+}
+
+#[test]
+fn a_descriptor_keeps_memory_until_its_last_holder_closes_it() -> Result<(), Error> {
+    const TEST: &str = "a_descriptor_keeps_memory_until_its_last_holder_closes_it";
+    observed(TEST, TimeMode::Wall, be_maker, || {
+        context()?;
+        let before = free()?;
+        let maker = Tenant::start(TEST)?;
+        let (pid, ticket) = keeper()?;
+        maker.kill()?;
+        // What the dead held is taken back when somebody looks for them.
+        let device = device().map_err(|code| format!("{code:?}"))?;
+        eventually("the maker's own memory is back", || {
+            device.bury_the_dead()?;
+            Ok(taken(before)? == BYTES)
+        })?;
+        for _ in 0..2 {
+            let found = import(&ticket).map_err(|code| format!("code {code}"))?;
+            mapped(found, |at| {
+                let mut back = [0_u32; 64];
+                // SAFETY: a buffer of that size.
+                ok(unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 256) })?;
+                assert_eq!(back, [WORD; 64]);
+                Ok(())
+            })?;
+            assert_eq!(taken(before)?, BYTES, "held twice, taken once");
+            // SAFETY: a valid handle.
+            ok(unsafe { cuMemRelease(found) })?;
+            assert_eq!(taken(before)?, BYTES, "the descriptor still holds it");
+        }
+        // SAFETY: plain call; the process was started for this.
+        let killed = unsafe { libc::kill(pid, libc::SIGKILL) };
+        assert_eq!(killed, 0);
+        eventually("nobody holds it", || Ok(taken(before)? == 0))?;
+        assert_eq!(import(&ticket), Err(1), "there is nothing behind it");
+        assert_eq!(std::fs::read_dir(folder()?.join("exports"))?.count(), 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn ones_own_descriptors_hold_memory_too_each_of_them() -> Result<(), Error> {
+    const TEST: &str = "ones_own_descriptors_hold_memory_too_each_of_them";
+    observed(
+        TEST,
+        TimeMode::Wall,
+        || Ok(()),
+        || {
+            context()?;
+            let before = free()?;
+            let made = physical()?;
+            let (first, second) = (export(made)?, export(made)?);
+            let copy = first.try_clone()?;
+            // SAFETY: a valid handle.
+            ok(unsafe { cuMemRelease(made) })?;
+            drop(first);
+            assert_eq!(taken(before)?, BYTES, "the copy and the second");
+            let back = import(&second).map_err(|code| format!("code {code}"))?;
+            drop(second);
+            drop(copy);
+            assert_eq!(taken(before)?, BYTES, "the handle that came back");
+            // SAFETY: a valid handle.
+            ok(unsafe { cuMemRelease(back) })?;
+            assert_eq!(taken(before)?, 0);
+            // Where memory runs out, nobody has to ask first how much there is.
+            let made = physical()?;
+            let last = export(made)?;
+            // SAFETY: valid handles and places.
+            unsafe {
+                ok(cuMemRelease(made))?;
+                let mut at = 0;
+                assert_eq!(
+                    cuMemAlloc_v2(&raw mut at, before),
+                    2,
+                    "the descriptor has a part"
+                );
+                drop(last);
+                ok(cuMemAlloc_v2(&raw mut at, before))?;
+                ok(cuMemFree_v2(at))
+            }
+        },
+    )
+}

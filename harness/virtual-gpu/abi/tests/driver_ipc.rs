@@ -1,0 +1,288 @@
+//! Memory and events of another process: opened, used, and gone when their owner is gone.
+//!
+//! The other process is this program again, told by its environment what to be. Both run in wall
+//! time on one device.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::{CString, c_void};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command, Stdio};
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::cuda::layout::{
+    AccessDescriptor, AllocationProperties, IpcHandle, Location,
+};
+use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::kernel_log;
+use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::Machine;
+
+type Error = Box<dyn std::error::Error>;
+
+const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+
+/// Tells the program that it is the owner.
+const OWNER: &str = "GPUBENCH_TEST_IPC_OWNER";
+/// What the owner fills its memory with.
+const WORD: u32 = 0xC0FF_EE00;
+
+fn ok(code: i32) -> Result<(), Error> {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(format!("CUresult {code}").into())
+    }
+}
+
+fn context() -> Result<Handle, Error> {
+    let mut context: Handle = null_mut();
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+    }
+    Ok(context)
+}
+
+fn hex(handle: &IpcHandle) -> String {
+    handle.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Result<IpcHandle, Error> {
+    let mut out = IpcHandle([0; 64]);
+    for (index, byte) in out.0.iter_mut().enumerate() {
+        let digits = text.get(2 * index..2 * index + 2).ok_or("too short")?;
+        *byte = u8::from_str_radix(digits, 16)?;
+    }
+    Ok(out)
+}
+
+/// Bytes of physical memory that goes from process to process.
+const PHYSICAL: usize = 2 << 20;
+
+/// Maps physical memory at an address of its own.
+fn map(physical: u64) -> Result<u64, Error> {
+    let mut at = 0;
+    let access = AccessDescriptor {
+        location: Location::DEVICE,
+        flags: 3,
+    };
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuMemAddressReserve(&raw mut at, PHYSICAL, 0, 0, 0))?;
+        ok(cuMemMap(at, PHYSICAL, 0, physical, 0))?;
+        ok(cuMemSetAccess(at, PHYSICAL, &raw const access, 1))?;
+    }
+    Ok(at)
+}
+
+/// Makes physical memory, fills it, and gives the descriptor under which others can have it.
+fn export() -> Result<i32, Error> {
+    let properties = AllocationProperties {
+        kind: 1,
+        handle_types: 1,
+        location: Location::DEVICE,
+        win32_metadata: null_mut(),
+        flags: [0; 8],
+    };
+    let (mut physical, mut descriptor) = (0, -1);
+    // SAFETY: valid places.
+    unsafe {
+        ok(cuMemCreate(
+            &raw mut physical,
+            PHYSICAL,
+            &raw const properties,
+            0,
+        ))?;
+        ok(cuMemsetD32_v2(map(physical)?, !WORD, 1024))?;
+        let place = (&raw mut descriptor).cast();
+        ok(cuMemExportToShareableHandle(place, physical, 1, 0))?;
+    }
+    Ok(descriptor)
+}
+
+/// Holds another process's physical memory under an address of its own.
+fn import(pid: &str, descriptor: &str) -> Result<(u64, u64), Error> {
+    // Programs pass descriptors over sockets; the kernel shows them under a name as well.
+    let file = std::fs::File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
+    let mut physical = 0;
+    // SAFETY: a valid place; the descriptor goes in the place of a pointer (cuda.h).
+    unsafe {
+        let shareable = file.as_raw_fd() as usize as *mut c_void;
+        ok(cuMemImportFromShareableHandle(
+            &raw mut physical,
+            shareable,
+            1,
+        ))?;
+    }
+    Ok((physical, map(physical)?))
+}
+
+fn free_bytes() -> Result<usize, Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places.
+    unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+    Ok(free)
+}
+
+/// Physical memory outlives its maker, and goes with its last holder.
+fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
+    // What the dead held is taken back when somebody looks for them.
+    device()
+        .map_err(|code| format!("{code:?}"))?
+        .bury_the_dead()?;
+    let (mut back, before) = ([0_u32; 1024], free_bytes()?);
+    // SAFETY: a buffer of that size, and memory that is held here.
+    unsafe {
+        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096))?;
+        assert_eq!(back, [!WORD; 1024]);
+        ok(cuMemsetD8_v2(at, 1, PHYSICAL))?;
+        ok(cuMemRelease(physical))?;
+        assert_eq!(free_bytes()?, before, "the map holds it");
+        ok(cuMemUnmap(at, PHYSICAL))?;
+    }
+    assert_eq!(free_bytes()?, before + PHYSICAL, "nobody does");
+    Ok(())
+}
+
+/// The owner: makes memory and an event, says their handles, and stays until its input ends.
+fn be_owner() -> Result<(), Error> {
+    context()?;
+    let (mut at, mut memory) = (0, IpcHandle([0; 64]));
+    let (mut event, mut shared): (Handle, _) = (null_mut(), IpcHandle([0; 64]));
+    // SAFETY: valid places and handles.
+    unsafe {
+        ok(cuMemAlloc_v2(&raw mut at, 4096))?;
+        ok(cuMemsetD32_v2(at, WORD, 1024))?;
+        ok(cuIpcGetMemHandle(&raw mut memory, at))?;
+        // Interprocess and without timing; with timing it is refused.
+        assert_eq!(cuEventCreate(&raw mut event, 4), 1);
+        ok(cuEventCreate(&raw mut event, 4 | 2))?;
+        ok(cuIpcGetEventHandle(&raw mut shared, event))?;
+        ok(cuEventRecord(event, null_mut()))?;
+    }
+    writeln!(
+        std::io::stdout(),
+        "handles {} {} {} {}",
+        hex(&memory),
+        hex(&shared),
+        std::process::id(),
+        export()?
+    )?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let mut back = [0_u32; 2];
+    // SAFETY: a buffer of that size, and an address made above.
+    unsafe {
+        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
+        ok(cuStreamWriteValue32_v2(null_mut(), at + 8, 0xFEED, 0))?;
+    }
+    writeln!(std::io::stdout(), "sees {:x} {:x}", back[0], back[1])?;
+    std::io::stdin().read_line(&mut line)?;
+    Ok(())
+}
+
+fn line_with(lines: &mut impl BufRead, wanted: &str) -> Result<Vec<String>, Error> {
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Err(format!("the owner ended without a line with {wanted}").into());
+        }
+        if let Some((_, rest)) = line.split_once(wanted) {
+            return Ok(rest.split_whitespace().map(str::to_owned).collect());
+        }
+    }
+}
+
+fn start_owner() -> Result<Child, Error> {
+    let program = std::env::current_exe()?;
+    Ok(Command::new(program)
+        .args(["--exact", "memory_of_another_process", "--nocapture"])
+        .env(OWNER, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?)
+}
+
+#[test]
+fn memory_of_another_process() -> Result<(), Error> {
+    if std::env::var_os(OWNER).is_some() {
+        return be_owner();
+    }
+    let dir = tempfile::tempdir()?;
+    Session::new(TimeMode::Wall, 1).create(dir.path(), &Machine::load("turing")?)?;
+    // SAFETY: the only test of this binary; no other thread reads the environment.
+    unsafe { std::env::set_var(ENV, dir.path()) };
+    let mut owner = start_owner()?;
+    let mut said = BufReader::new(owner.stdout.take().ok_or("an output")?);
+    let mut input = owner.stdin.take().ok_or("an input")?;
+    let handles = line_with(&mut said, "handles ")?;
+    let (memory, shared) = (unhex(&handles[0])?, unhex(&handles[1])?);
+
+    context()?;
+    let (physical, mapped) = import(&handles[2], &handles[3])?;
+    let (mut module, mut copy, mut event): (Handle, Handle, Handle) =
+        (null_mut(), null_mut(), null_mut());
+    let (mut at, mut again, mut own) = (0, 0, 0);
+    let mut back = [0_u32; 1024];
+    let text = CString::new(COPY)?;
+    // SAFETY: valid strings, places, buffers and handles.
+    unsafe {
+        ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
+        ok(cuModuleGetFunction(
+            &raw mut copy,
+            module,
+            c"stream_copy".as_ptr(),
+        ))?;
+        ok(cuMemAlloc_v2(&raw mut own, 4096))?;
+        assert_eq!(
+            cuIpcOpenMemHandle_v2(&raw mut at, memory, 0),
+            1,
+            "the flag is demanded"
+        );
+        ok(cuIpcOpenMemHandle_v2(&raw mut at, memory, 1))?;
+        ok(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1))?;
+        assert_eq!(at, again, "one address in one context");
+        ok(cuIpcCloseMemHandle(again))?;
+        ok(cuIpcOpenEventHandle(&raw mut event, shared))?;
+        ok(cuEventSynchronize(event))?;
+        ok(cuStreamWaitEvent(null_mut(), event, 0))?;
+        // A kernel reads what the owner wrote, and the owner reads what is written here.
+        let mut args = [own, at, 256_u64];
+        let mut list: Vec<*mut c_void> = args
+            .iter_mut()
+            .map(|arg| std::ptr::from_mut(arg).cast())
+            .collect();
+        let list = list.as_mut_ptr();
+        let code = cuLaunchKernel(copy, 2, 1, 1, 128, 1, 1, 0, null_mut(), list, null_mut());
+        ok(code)?;
+        ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), own, 4096))?;
+        assert_eq!(back, [WORD; 1024]);
+        ok(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
+        assert_eq!(cuMemFree_v2(at), 1, "not ours to free");
+        // Here a stream waits for a word that the owner will write.
+        ok(cuStreamWaitValue32_v2(null_mut(), at + 8, 0xFEED, 1))?;
+        assert_eq!(cuStreamQuery(null_mut()), 600);
+        input.write_all(b"look\n")?;
+        ok(cuStreamSynchronize(null_mut()))?;
+        assert_eq!(line_with(&mut said, "sees ")?, ["c0ffee00", "beef"]);
+        // The owner ends: copies are refused, and a kernel faults.
+        drop(input);
+        assert!(owner.wait()?.success());
+        assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);
+        assert_eq!(cuMemsetD8_v2(at, 0, 16), 1);
+        assert_eq!(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1), 1, "gone");
+        outlives_its_maker(physical, mapped)?;
+        let code = cuLaunchKernel(copy, 2, 1, 1, 128, 1, 1, 0, null_mut(), list, null_mut());
+        assert_eq!(code, 0, "the launch itself succeeds");
+        assert_eq!(cuCtxSynchronize(), 700);
+        let log = std::fs::read_to_string(kernel_log::path(dir.path()))?;
+        let of_ours = format!("): 31, pid={}, ", std::process::id());
+        assert!(log.lines().count() == 1 && log.contains(&of_ours), "{log}");
+        ok(cuIpcCloseMemHandle(at))?;
+    }
+    Ok(())
+}

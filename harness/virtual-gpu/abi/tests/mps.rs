@@ -1,0 +1,476 @@
+//! MPS as its clients meet it: what a share is, what a limit is, who can be a client, and that a
+//! daemon that is not there is not missed. Virtual time; the figures are those of the machine file.
+
+mod mps_support;
+
+use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
+use gpubench_virtual_gpu_model::machine::Machine;
+
+use mps_support::{Error, Stage, quiet, scene, scenes};
+
+/// Blocks that keep every SM of the machine busy for some millisecond.
+const FULL: &str = "21120";
+/// SMs of the machine.
+const SMS: f64 = 132.0;
+
+fn number(said: &str) -> Result<f64, Error> {
+    Ok(said.split(' ').next().unwrap_or_default().parse()?)
+}
+
+fn near(found: f64, want: f64, what: &str) {
+    assert!(
+        (found / want - 1.0).abs() < 0.01,
+        "{what}: {found} is not {want}"
+    );
+}
+
+#[test]
+fn a_client_is_served_and_listed_until_the_daemon_quits() -> Result<(), Error> {
+    let test = "a_client_is_served_and_listed_until_the_daemon_quits";
+    scene(test, Virtual, &quiet("hopper")?, |stage| {
+        let daemon = stage.daemon("", &[])?;
+        assert_eq!(daemon.ask("get_server_list")?, "", "no client, no server");
+        let script = "open; spin 1; hold; sync; close";
+        let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
+        for client in &mut clients {
+            assert_eq!(client.until_hold()?, ["0", "0"]);
+        }
+        let server = daemon.server()?;
+        let status = daemon.ask(&format!("get_server_status {server}"))?;
+        assert_eq!(status, "ACTIVE\n");
+        let mut listed = daemon.pids(&format!("get_client_list {server}"))?;
+        listed.sort_unstable();
+        let mut pids: Vec<u32> = clients.iter().map(|client| client.pid()).collect();
+        pids.sort_unstable();
+        assert_eq!(listed, pids);
+        let table = daemon.ask("ps")?;
+        assert!(
+            pids.iter().all(|pid| table.contains(&pid.to_string())),
+            "{table}"
+        );
+        assert_eq!(daemon.ask(&format!("ps -p {server}"))?, table);
+        assert_eq!(daemon.ask("ps -p 1")?, "Server not found\n");
+        for client in &mut clients {
+            client.go(stage)?;
+        }
+        for client in clients {
+            assert_eq!(client.finish()?, ["0", "0"]);
+        }
+        assert_eq!(daemon.ask(&format!("get_client_list {server}"))?, "");
+        assert_eq!(daemon.ask("quit")?, "");
+        daemon.finish()?;
+        nothing_is_left(stage)
+    })
+}
+
+#[test]
+fn what_a_daemon_serves_and_whom_can_be_asked() -> Result<(), Error> {
+    let test = "what_a_daemon_serves_and_whom_can_be_asked";
+    let machine = quiet("hopper")?;
+    scene(test, Virtual, &machine, |stage| {
+        let daemon = stage.daemon("", &[])?;
+        let mut clients = stage.clients(&[(&[], "open; hold; close")])?;
+        assert_eq!(clients[0].until_hold()?, ["0"]);
+        let (server, client, gpu) = (daemon.server()?, clients[0].pid(), machine.uuid());
+        let product = &machine.gpu.product;
+        for question in [
+            "device_query --csv",
+            &format!("device_query {server} --csv"),
+        ] {
+            let said = daemon.ask(question)?;
+            let cells = format!("0,0000:01.00.00,{gpu},{product},N/A");
+            assert_eq!(said.lines().last(), Some(&*cells), "{question}");
+        }
+        // Word for word but for the device, as an H100 80GB HBM3 had it (driver 580.159.04,
+        // 2026-11-22), and so are the others.
+        let table = "Device Ordinal  PCI IDs        UUID                                      \
+                     Name                              Attributes\n0               "
+            .to_owned()
+            + &format!("0000:01.00.00  {gpu}  {product:<34}N/A\n");
+        let [default, own] =
+            ["Default", &format!("Server {server}")].map(|of| format!("{of}\n{table}"));
+        assert_eq!(daemon.ask("device_query")?, format!("{default}\n{own}"));
+        assert_eq!(daemon.ask(&format!("device_query {server}"))?, own);
+        for question in [
+            "get_device_client_list",
+            &format!("get_device_client_list {server}"),
+        ] {
+            let told = format!("[0] 01:00.0, {product}\n{client}.1\n");
+            assert_eq!(daemon.ask(question)?, told);
+        }
+        let ps = daemon.ask("ps")?;
+        let (head, row) = ps.split_once('\n').unwrap_or_default();
+        assert_eq!(
+            head,
+            "PID       ID        SERVER         DEVICE                    NAMESPACE      \
+             COMMAND        "
+        );
+        let device: String = gpu.chars().take(22).collect();
+        let begins = format!("{client:<10}1         {server:<15}{device}    ");
+        assert!(row.starts_with(&begins), "{row:?} begins with {begins:?}");
+        for question in ["get_device_client_list 1", "device_query 1"] {
+            let said = daemon.ask(question)?;
+            assert!(said.contains("no MPS server 1"), "{question}: {said}");
+        }
+        assert_eq!(daemon.ask("get_default_client_priority")?, "0\n");
+        daemon.ask("set_default_client_priority 1")?;
+        assert_eq!(daemon.ask("get_default_client_priority")?, "1\n");
+        clients[0].go(stage)?;
+        for client in clients {
+            client.finish()?;
+        }
+        Ok(())
+    })
+}
+
+fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
+    let left = stage.device.shared().read(|state| {
+        let daemons = state.daemons.live().iter().filter(|d| d.live).count();
+        let servers = state.servers.live().iter().filter(|s| s.live).count();
+        let contexts = state.contexts.live().iter().filter(|c| c.live).count();
+        (daemons, servers, contexts)
+    })?;
+    assert_eq!(left, (0, 0, 0), "daemons, servers, contexts");
+    Ok(())
+}
+
+#[test]
+fn a_folder_has_one_daemon_and_a_dead_one_s_is_free() -> Result<(), Error> {
+    let test = "a_folder_has_one_daemon_and_a_dead_one_s_is_free";
+    scene(test, Virtual, &quiet("hopper")?, |stage| {
+        let mut first = stage.daemon("", &[])?;
+        assert!(stage.daemon("", &[]).is_err(), "a second daemon");
+        assert_eq!(first.ask("get_server_list")?, "", "the first one goes on");
+        first.child.0.kill()?;
+        first.child.0.wait()?;
+        let second = stage.daemon("", &[])?;
+        assert_eq!(stage.play(&["open; spin 1; close"])?, [["0", "0", "0"]]);
+        assert!(second.server()? > 0);
+        Ok(())
+    })
+}
+
+#[test]
+fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
+    let test = "wrong_commands_get_a_text_and_settings_what_was_set";
+    scene(test, Virtual, &quiet("hopper")?, |stage| {
+        let env = [
+            ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "80"),
+            ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=6G"),
+        ];
+        let daemon = stage.daemon("", &env)?;
+        for (command, answer) in [
+            ("get_default_active_thread_percentage", "80.0\n"),
+            ("set_default_active_thread_percentage 50", "50.0\n"),
+            ("get_default_active_thread_percentage", "50.0\n"),
+            ("get_default_device_pinned_mem_limit 0", "6G\n"),
+            ("set_default_device_pinned_mem_limit 0 0", ""),
+            ("get_default_device_pinned_mem_limit 0", ""),
+            ("set_default_device_pinned_mem_limit 0 2G", ""),
+            ("set_default_client_priority 1", ""),
+            ("ps", "Server not found\n"),
+            ("nonsense", "Unknown command \"nonsense\"\n"),
+            ("lspart", "Unknown command \"lspart\"\n"),
+            ("start_server -uid 0", ""),
+        ] {
+            assert_eq!(daemon.ask(command)?, answer, "{command}");
+        }
+        let server = daemon.server()?;
+        for (command, answer) in [
+            (format!("get_active_thread_percentage {server}"), "50.0\n"),
+            (
+                format!("set_active_thread_percentage {server} 25"),
+                "25.0\n",
+            ),
+            (format!("get_device_pinned_mem_limit {server} 0"), "2G\n"),
+            (format!("set_device_pinned_mem_limit {server} 0 1G"), ""),
+            (format!("get_device_pinned_mem_limit {server} 0"), "1G\n"),
+            (
+                format!("terminate_client {server} 999999"),
+                "Invalid process 999999!\n1\n",
+            ),
+        ] {
+            assert_eq!(daemon.ask(&command)?, answer, "{command}");
+        }
+        let said = stage.play(&["open; sms; fill"])?;
+        assert_eq!(
+            said,
+            [["0", "33", "512"]],
+            "a quarter of the SMs, 1 GiB less the context"
+        );
+        for command in [
+            "frobnicate",
+            "get_client_list",
+            "get_client_list 1",
+            "set_default_active_thread_percentage 150",
+            "set_default_device_pinned_mem_limit 0 lots",
+            "set_default_client_priority 2",
+            "terminate_client 1 2",
+            "sm_partition add GPU-1 2",
+            "lspart",
+            "quit -t soon",
+        ] {
+            let answer = daemon.ask(command)?;
+            assert_eq!(answer.lines().count(), 1, "{command}: {answer}");
+            assert!(
+                answer.chars().any(char::is_alphabetic),
+                "{command}: {answer}"
+            );
+        }
+        daemon.ask(&format!("shutdown_server {server}"))?;
+        mps_support::eventually("the server ends", || {
+            Ok(daemon.pids("get_server_list")?.is_empty())
+        })
+    })
+}
+
+#[test]
+fn a_percentage_is_that_share_of_the_sms_and_of_their_work() -> Result<(), Error> {
+    let plain = quiet("hopper")?;
+    let (mut more, mut ignored) = (plain.clone(), plain.clone());
+    more.defects.mps_percentage_error = 0.2;
+    ignored.defects.mps_percentage_ignored = true;
+    let test = "a_percentage_is_that_share_of_the_sms_and_of_their_work";
+    scenes(test, Virtual, &[plain, more, ignored], |stage, index| {
+        // 50 % of 132; 60 %, rounded down; all of them.
+        let sms = [66.0, 79.0, 132.0][index];
+        let _daemon = stage.daemon("", &[])?;
+        let env: &[_] = &[("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50")];
+        let script = |from: u32, to: u32| format!("open; sms; at {from}; work {FULL} {to}");
+        let run = |env: &[(&str, &str)], from, to| -> Result<Vec<String>, Error> {
+            let mut clients = stage.clients(&[(env, &script(from, to))])?;
+            clients.remove(0).finish()
+        };
+        let half = run(env, 1_000, 1_600)?;
+        let whole = run(&[], 3_000, 3_600)?;
+        assert_eq!((number(&half[1])?, number(&whole[1])?), (sms, SMS));
+        let share = number(&half[2])? / number(&whole[2])?;
+        near(share, sms / SMS, "share of the work");
+        Ok(())
+    })
+}
+
+#[test]
+fn memory_ends_at_the_limit_as_far_as_the_machine_keeps_to_it() -> Result<(), Error> {
+    let plain = quiet("hopper")?;
+    let mut loose = plain.clone();
+    loose.defects.mps_memory_overshoot = 0.25;
+    let test = "memory_ends_at_the_limit_as_far_as_the_machine_keeps_to_it";
+    scenes(test, Virtual, &[plain, loose], |stage, index| {
+        let _daemon = stage.daemon("", &[])?;
+        let env: &[_] = &[("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=4G")];
+        let mut clients = stage.clients(&[(env, "open; fill; alloc 2; close; open; alloc 2")])?;
+        // 4 GiB, or a quarter more, of which the context takes 512 MiB.
+        let fits = ["3584", "4608"][index];
+        let said = clients.remove(0).finish()?;
+        assert_eq!(said, ["0", fits, "2", "0", "0", "0"]);
+        Ok(())
+    })
+}
+
+#[test]
+fn memory_under_mps_is_as_an_h100_had_it() -> Result<(), Error> {
+    let test = "memory_under_mps_is_as_an_h100_had_it";
+    scene(test, Virtual, &quiet("h100-80")?, |stage| {
+        let daemon = stage.daemon("", &[])?;
+        daemon.ask("set_default_device_pinned_mem_limit 0 4G")?;
+        let mut clients = stage.clients(&[(&[], "open; total; free; hold; close")])?;
+        // Free was 3582 MiB of the limit's 4096 and total 81079 (driver 580.159.04, 2026-11-22).
+        // nvidia-smi gave the context 516 MiB, of which the limit counted 514.
+        assert_eq!(clients[0].until_hold()?, ["0", "81079", "3580"]);
+        let taken = stage.device.shared().read(|state| {
+            let live = state.contexts.live().iter().filter(|context| context.live);
+            let mut all: Vec<u64> = live.map(|context| context.bytes >> 20).collect();
+            all.sort_unstable();
+            all
+        })?;
+        assert_eq!(taken, [66, 516], "the server, the client");
+        for mut client in clients {
+            client.go(stage)?;
+            assert_eq!(client.finish()?, ["0"]);
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn small_kernels_of_clients_overlap_and_those_of_strangers_do_not() -> Result<(), Error> {
+    let test = "small_kernels_of_clients_overlap_and_those_of_strangers_do_not";
+    let machine = quiet("hopper")?;
+    scenes(
+        test,
+        Virtual,
+        &[machine.clone(), machine],
+        |stage, index| {
+            let _daemon = match index {
+                0 => Some(stage.daemon("", &[])?),
+                _ => None,
+            };
+            let script = "open; at 1000; work 64 1100; close";
+            let both = stage.play(&[script, script])?;
+            let alone = stage.play(&["open; at 3000; work 64 3100; close"])?;
+            let alone = number(&alone[0][1])?;
+            let sum = number(&both[0][1])? + number(&both[1][1])?;
+            if index == 0 {
+                near(sum / alone, 2.0, "two clients beside one alone");
+            } else {
+                assert!(sum / alone < 1.05, "strangers: {sum} beside {alone}");
+            }
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_server_takes_as_many_clients_as_it_takes() -> Result<(), Error> {
+    let mut machine = quiet("hopper")?;
+    machine.mps.as_mut().ok_or("no MPS")?.clients = 2;
+    scene(
+        "a_server_takes_as_many_clients_as_it_takes",
+        Virtual,
+        &machine,
+        |stage| {
+            let _daemon = stage.daemon("", &[])?;
+            let said = stage.play(&[
+                "open; at 1000; close",
+                "open; open; at 3000; close",
+                "at 500; open; at 2000; open; spin 1; close",
+            ])?;
+            assert_eq!(
+                said[1],
+                ["0", "0", "0"],
+                "a second context of a client is none more"
+            );
+            assert_eq!(said[2], ["808", "0", "0", "0"]);
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
+    let machine = quiet("hopper")?;
+    scene(
+        "static_partitions_are_exclusive_and_keep_sm_faults",
+        Virtual,
+        &machine,
+        |stage| {
+            let daemon = stage.daemon("-S", &[])?;
+            let gpu = machine.uuid();
+            let add = |chunks: u32| daemon.ask(&format!("sm_partition add {gpu} {chunks}"));
+            assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
+            assert_eq!(add(8)?, format!("Partition {gpu}/2 created\n"));
+            let refused = add(5)?;
+            assert!(
+                refused.contains("INVALID_RESOURCE_CONFIGURATION"),
+                "16 chunks: {refused}"
+            );
+            let (one, two) = (format!("{gpu}/1"), format!("{gpu}/2"));
+            let env = |name| [("CUDA_MPS_SM_PARTITION", name)];
+            let (first, second) = (env(one.as_str()), env(two.as_str()));
+            let mut clients = stage.clients(&[
+                (
+                    &first,
+                    "open; sms; census 132; hold; at 3000; trap; at 4000; close; open; \
+                      at 5000; store; close",
+                ),
+                (
+                    &second,
+                    "open; sms; census 132; hold; at 3500; spin 1; at 4990; begin 40; sync; \
+                       close",
+                ),
+                (&[], "open"),
+            ])?;
+            let said = clients.remove(2).finish()?;
+            assert_eq!(said, ["805"], "a client without a partition");
+            assert_eq!(clients[0].until_hold()?, ["0", "32", "0 31 32"]);
+            assert_eq!(clients[1].until_hold()?, ["0", "64", "32 95 64"]);
+            let table = daemon.ask("lspart")?;
+            let rows: Vec<Vec<&str>> = table
+                .lines()
+                .skip(2)
+                .map(|line| line.split_whitespace().collect())
+                .collect();
+            let row = |cells: [&'static str; 6]| -> Vec<&str> {
+                std::iter::once(gpu.as_str()).chain(cells).collect()
+            };
+            let want = [
+                row(["-", "4", "12", "32", "96", "-"]),
+                row(["1", "-", "4", "-", "32", "Yes"]),
+                row(["2", "-", "8", "-", "64", "Yes"]),
+            ];
+            assert_eq!(rows, want, "{table}");
+            let kept = daemon.ask(&format!("sm_partition rm {gpu} 1"))?;
+            assert!(kept.contains("has clients"), "{kept}");
+            // Both are announced before either goes on, or the first has the clock to itself.
+            for client in &clients {
+                client.announce(stage)?;
+            }
+            for client in &mut clients {
+                client.tell()?;
+            }
+            let second = clients.remove(1).finish()?;
+            let first = clients.remove(0).finish()?;
+            assert_eq!(first, ["719", "0", "0", "700", "0"]);
+            assert_eq!(
+                second,
+                ["0", "0", "700", "0"],
+                "the memory fault reaches it"
+            );
+            let removed = daemon.ask(&format!("sm_partition rm {gpu}/1"))?;
+            assert!(removed.contains("removed"), "{removed}");
+            assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
+    let machine = quiet("hopper")?;
+    let turn = |machine: &Machine| {
+        let scheduler = &machine.scheduler;
+        (
+            scheduler.slice_us,
+            scheduler.slice_us + 2 * scheduler.switch_gap_us,
+        )
+    };
+    let (there_us, away_us) = turn(&machine);
+    scene(
+        "without_a_daemon_clients_silently_take_turns",
+        Virtual,
+        &machine,
+        |stage| {
+            let watch = |from| format!("open; at {from}; gaps 20; close");
+            let fill = |from| format!("open; at {from}; spin 50; close");
+            let alone = stage.play(&[&watch(1000), &fill(1000)])?;
+            let figures: Vec<u64> = alone[0][1]
+                .split(' ')
+                .map(str::parse)
+                .collect::<Result<_, _>>()?;
+            assert!(figures[0] >= 4, "{figures:?}");
+            near(figures[1] as f64, away_us as f64, "time away");
+            near(figures[2] as f64, there_us as f64, "time there");
+            let _daemon = stage.daemon("", &[])?;
+            let joined = stage.play(&[&watch(3000), &fill(3000)])?;
+            assert_eq!(
+                joined[0][1], "0 0 0",
+                "clients of one server do not take turns"
+            );
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_machine_has_the_daemon_and_the_partitions_of_its_driver() -> Result<(), Error> {
+    let (mut none, mut plain) = (quiet("hopper")?, quiet("hopper")?);
+    none.mps = None;
+    plain.mps.as_mut().ok_or("no MPS")?.chunk_sms = 0;
+    let test = "a_machine_has_the_daemon_and_the_partitions_of_its_driver";
+    scenes(test, Virtual, &[none, plain], |stage, index| {
+        assert!(stage.daemon("-S", &[]).is_err());
+        assert_eq!(stage.daemon("", &[]).is_ok(), index == 1);
+        Ok(())
+    })
+}

@@ -1,0 +1,320 @@
+//! What a client measures block by block: the device time of a few pieces of work alone, then of
+//! the same beside a client that leans on the device meanwhile. Every few blocks the noise of the
+//! device is drawn from another seed, as on a device that was started with that seed.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+
+use super::client::{CHAIN, alloc, kernel, launch, ok};
+use super::{Error, churn};
+
+const L2: (&str, &str) = (
+    include_str!("../../../../../kernels/ptx/l2_stream.ptx"),
+    "l2_stream",
+);
+
+/// A block begins so often, and its second phase so long after that. What is queued by then goes on
+/// for a while: it must be over when the next block begins.
+pub const BLOCK_NS: u64 = 80_000_000;
+const BESIDE_NS: u64 = 20_000_000;
+/// Whoever leans begins so long before the second phase.
+const AHEAD_NS: u64 = 1_000_000;
+
+/// Pieces of work in a phase; and in the queue of whoever leans, who must never be without.
+const PIECES: usize = 2;
+
+/// Which blocks a client plays, and with how many of them to a seed.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks {
+    pub count: u64,
+    pub begin_ms: u64,
+    /// How long somebody leans.
+    pub lean_ms: u64,
+    /// 0 keeps the device's own seed.
+    pub per_seed: u64,
+}
+
+impl Blocks {
+    /// `COUNTxPER_SEED@BEGIN_MS+LEAN_MS`
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (blocks, times) = text.split_once('@').ok_or("no @")?;
+        let (count, per_seed) = blocks.split_once('x').ok_or("no x")?;
+        let (begin_ms, lean_ms) = times.split_once('+').ok_or("no +")?;
+        Ok(Self {
+            count: count.parse()?,
+            per_seed: per_seed.parse()?,
+            begin_ms: begin_ms.parse()?,
+            lean_ms: lean_ms.parse()?,
+        })
+    }
+
+    /// When each block begins.
+    fn begins(self) -> impl Iterator<Item = (u64, u64)> {
+        (0..self.count).map(move |block| (block, self.begin_ms * 1_000_000 + block * BLOCK_NS))
+    }
+
+    /// When somebody leans in the block that begins then.
+    const fn leaning(self, begin_ns: u64) -> std::ops::Range<u64> {
+        let from_ns = begin_ns + BESIDE_NS - AHEAD_NS;
+        from_ns..from_ns + self.lean_ms * 1_000_000
+    }
+}
+
+/// Draws all noise from another seed from now on.
+pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
+    Ok(device.transact(|state, _| state.seed = 1_000 + seed)?)
+}
+
+/// Some work for a stream, a millisecond or so.
+struct Work {
+    stream: Handle,
+    piece: Piece,
+}
+
+enum Piece {
+    /// Writes this much device memory: DRAM.
+    Pour { to: u64, words: usize },
+    /// Reads a buffer in L2 again and again.
+    L2 { function: Handle, args: Vec<u64> },
+    /// Copies pinned memory to the device: the link.
+    Push { to: u64, from: usize, bytes: usize },
+    /// Arithmetic on this many blocks: SMs and power.
+    Chain {
+        function: Handle,
+        grid: u32,
+        args: Vec<u64>,
+    },
+}
+
+impl Work {
+    fn new(text: &str, stream: Handle) -> Result<Self, Error> {
+        let piece = Piece::new(text)?;
+        Ok(Self { stream, piece })
+    }
+
+    fn submit(&mut self) -> Result<(), Error> {
+        self.piece.submit(self.stream)
+    }
+}
+
+impl Piece {
+    fn new(text: &str) -> Result<Self, Error> {
+        let memory = |mib| alloc(mib).map_err(|code| format!("CUresult {code}"));
+        let (name, size) = text.split_once(':').ok_or("no size")?;
+        let size: u64 = size.parse()?;
+        Ok(match name {
+            "pour" => Self::Pour {
+                to: memory(size)?,
+                words: (size << 18) as usize,
+            },
+            "l2" => {
+                let (source, hits) = (memory(16)?, memory(1)?);
+                let args = vec![source, 1 << 20, size, 1, hits];
+                Self::L2 {
+                    function: kernel(L2)?,
+                    args,
+                }
+            }
+            "push" => {
+                let (to, bytes) = (memory(size)?, (size << 20) as usize);
+                let mut from: *mut c_void = null_mut();
+                // SAFETY: a valid place.
+                ok(unsafe { cuMemHostAlloc(&raw mut from, bytes, 0) })?;
+                let from = from as usize;
+                Self::Push { to, from, bytes }
+            }
+            "chain" => {
+                let (half, one) = (0.5_f32.to_bits().into(), 1_f32.to_bits().into());
+                let args = vec![memory(64)?, 200, half, one];
+                Self::Chain {
+                    function: kernel(CHAIN)?,
+                    grid: size as u32,
+                    args,
+                }
+            }
+            other => return Err(format!("unknown work {other:?}").into()),
+        })
+    }
+
+    fn submit(&mut self, stream: Handle) -> Result<(), Error> {
+        // SAFETY: memory of these sizes, made above.
+        ok(unsafe {
+            match self {
+                Self::Pour { to, words } => cuMemsetD32Async(*to, 1, *words, stream),
+                Self::L2 { function, args } => launch(*function, 1056, 256, stream, args),
+                Self::Push { to, from, bytes } => {
+                    cuMemcpyHtoDAsync_v2(*to, *from as *const c_void, *bytes, stream)
+                }
+                Self::Chain {
+                    function,
+                    grid,
+                    args,
+                } => launch(*function, *grid, 256, stream, args),
+            }
+        })
+    }
+}
+
+fn event() -> Result<Handle, Error> {
+    let mut event: Handle = null_mut();
+    // SAFETY: a valid place.
+    ok(unsafe { cuEventCreate(&raw mut event, 0) })?;
+    Ok(event)
+}
+
+/// Device time of what is submitted to a stream.
+pub fn device_ns(stream: Handle, submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+    let (first, last, mut milliseconds) = (event()?, event()?, 0.0_f32);
+    // SAFETY: valid handles and a valid place.
+    unsafe {
+        ok(cuEventRecord(first, stream))?;
+        submit()?;
+        ok(cuEventRecord(last, stream))?;
+        ok(cuEventSynchronize(last))?;
+        ok(cuEventElapsedTime(&raw mut milliseconds, first, last))?;
+        ok(cuEventDestroy_v2(first))?;
+        ok(cuEventDestroy_v2(last))?;
+    }
+    Ok(f64::from(milliseconds) * 1e6)
+}
+
+/// Pieces one behind the other, or each when the one before is done: then the first, which comes
+/// upon an engine at some moment of the other's copy, is not counted.
+fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
+    let stream = work.stream;
+    if !one_by_one {
+        return device_ns(stream, || (0..PIECES).try_for_each(|_| work.submit()));
+    }
+    device_ns(stream, || work.submit())?;
+    (0..PIECES)
+        .map(|_| device_ns(stream, || work.submit()))
+        .sum()
+}
+
+/// Reads the name of work, and whether it is done piece by piece: that is said by a `1` at its end.
+fn named(work: &str) -> Result<(String, bool), Error> {
+    let (name, size) = work.split_once(':').ok_or("no size")?;
+    let (name, one_by_one) = name.strip_suffix('1').map_or((name, false), |n| (n, true));
+    Ok((format!("{name}:{size}"), one_by_one))
+}
+
+/// Measures both phases of every block; says their device times in nanoseconds, in order.
+pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let (work, one_by_one) = named(work)?;
+    let mut work = Work::new(&work, null_mut())?;
+    let mut said = Vec::new();
+    for (block, begin_ns) in blocks.begins() {
+        device.sleep_until(begin_ns)?;
+        if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
+            reseed(device, block / blocks.per_seed)?;
+        }
+        for phase_ns_after in [0, BESIDE_NS] {
+            device.sleep_until(begin_ns + phase_ns_after)?;
+            said.push(format!("{:.0}", phase_ns(&mut work, one_by_one)?));
+        }
+        if device.now_ns() > blocks.leaning(begin_ns).end {
+            return Err(format!("block {block} is longer than the leaning: {said:?}").into());
+        }
+    }
+    Ok(said.join(" "))
+}
+
+/// Both phases of every block, by one process that is both tenants: in the second phase the other
+/// stream always has more work queued than the measured one, or two copies before each of its own.
+pub fn within(
+    device: &Device,
+    streams: &[&str],
+    [measured, leaning]: [&str; 2],
+    blocks: Blocks,
+) -> Result<String, Error> {
+    let [own, other] = churn::two_streams(streams)?;
+    let (work, one_by_one) = named(measured)?;
+    let (mut work, mut leant) = (Work::new(&work, own)?, Work::new(leaning, other)?);
+    let mut said = Vec::new();
+    for (block, begin_ns) in blocks.begins() {
+        device.sleep_until(begin_ns)?;
+        if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
+            reseed(device, block / blocks.per_seed)?;
+        }
+        said.push(phase_ns(&mut work, one_by_one)?);
+        let mut beside_ns = 0.0;
+        if one_by_one {
+            for _ in 0..PIECES {
+                (0..PIECES).try_for_each(|_| leant.submit())?;
+                beside_ns += device_ns(own, || work.submit())?;
+            }
+        } else {
+            (0..4 * PIECES).try_for_each(|_| leant.submit())?;
+            beside_ns = phase_ns(&mut work, false)?;
+            // SAFETY: a live stream. It must be at work still (CUDA_ERROR_NOT_READY, cuda.h).
+            let queried = unsafe { cuStreamQuery(other) };
+            if queried != 600 {
+                return Err(format!("block {block}: the other stream says {queried}").into());
+            }
+        }
+        said.push(beside_ns);
+        // SAFETY: plain call.
+        ok(unsafe { cuCtxSynchronize() })?;
+        if device.now_ns() > begin_ns + BLOCK_NS {
+            return Err(format!("block {block} lasts into the next one: {said:?}").into());
+        }
+    }
+    let said: Vec<String> = said.iter().map(|ns| format!("{ns:.0}")).collect();
+    Ok(said.join(" "))
+}
+
+/// Keeps the device busy during the second phase of every block.
+pub fn lean(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let mut leaner = Leaner::new(work)?;
+    for (block, begin_ns) in blocks.begins() {
+        let leaning = blocks.leaning(begin_ns);
+        device.sleep_until(leaning.start)?;
+        leaner.lean(device, leaning.end)?;
+        if device.now_ns() > begin_ns + BLOCK_NS {
+            return Err(format!("block {block}: the leaning lasts into the next one").into());
+        }
+    }
+    Ok("0".to_owned())
+}
+
+/// Keeps the device busy until then.
+pub fn keep(device: &Device, work: &str, until_ms: u64) -> Result<i32, Error> {
+    Leaner::new(work)?.lean(device, until_ms * 1_000_000)?;
+    Ok(0)
+}
+
+/// Some work, of which there always is a piece in the queue.
+struct Leaner {
+    work: Work,
+    marks: Vec<Handle>,
+}
+
+impl Leaner {
+    fn new(work: &str) -> Result<Self, Error> {
+        Ok(Self {
+            work: Work::new(work, null_mut())?,
+            marks: (0..PIECES).map(|_| event()).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn lean(&mut self, device: &Device, until_ns: u64) -> Result<(), Error> {
+        let mut pieces = 0;
+        while pieces < PIECES || device.now_ns() < until_ns {
+            let mark = self.marks[pieces % PIECES];
+            // SAFETY: valid handles.
+            unsafe {
+                ok(cuEventSynchronize(mark))?;
+                self.work.submit()?;
+                ok(cuEventRecord(mark, null_mut()))?;
+            }
+            pieces += 1;
+        }
+        // SAFETY: plain call.
+        ok(unsafe { cuCtxSynchronize() })
+    }
+}

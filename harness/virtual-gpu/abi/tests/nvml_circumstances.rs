@@ -1,0 +1,119 @@
+//! NVML about what stands around a device: whose it is, whether transfers are encrypted, and clocks
+//! that somebody has set, at which the model then runs.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod nvml_support;
+
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::types::ConfComputeSystemState;
+use gpubench_virtual_gpu_driver::cost::cycle_model;
+use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::{Machine, Virtualization};
+use nvml_support::{Error, figure, machine, nvml_device, observed_on, ok};
+
+/// SM clock of the machine, and one that somebody set.
+const GREATEST_MHZ: u32 = 1590;
+const SET_MHZ: u32 = 1005;
+
+/// Everything that NVML tells of them.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    virtualization: u32,
+    /// Environment and feature, or the code: chips before Ampere say nothing (nvml.h).
+    confidential: Result<(u32, u32), i32>,
+    /// Now, application, application by default, greatest.
+    sm_clocks_mhz: [u32; 4],
+    supported_mhz: Vec<u32>,
+}
+
+fn told() -> Result<Told, Error> {
+    let device = nvml_device()?;
+    let mut state = ConfComputeSystemState::default();
+    // SAFETY: a valid place.
+    let code = unsafe { nvmlSystemGetConfComputeState(&raw mut state) };
+    let mut sm_clocks_mhz = [0; 4];
+    let getters = [
+        nvmlDeviceGetClockInfo,
+        nvmlDeviceGetApplicationsClock,
+        nvmlDeviceGetDefaultApplicationsClock,
+        nvmlDeviceGetMaxClockInfo,
+    ];
+    for (getter, mhz) in getters.iter().zip(&mut sm_clocks_mhz) {
+        // SAFETY: a valid place; 1 is NVML_CLOCK_SM.
+        ok(unsafe { getter(device, 1, mhz) })?;
+    }
+    let (mut list, mut count) = ([0; 4], 4);
+    // SAFETY: a list of as many places as is said.
+    let listed = unsafe {
+        nvmlDeviceGetSupportedGraphicsClocks(device, 5001, &raw mut count, list.as_mut_ptr())
+    };
+    ok(listed)?;
+    Ok(Told {
+        virtualization: figure(nvmlDeviceGetVirtualizationMode, device)?,
+        confidential: if code == 0 {
+            Ok((state.environment, state.feature))
+        } else {
+            Err(code)
+        },
+        sm_clocks_mhz,
+        supported_mhz: list[..count as usize].to_vec(),
+    })
+}
+
+fn holds(test: &str, machine: &Machine, want: &Told) -> Result<(), Error> {
+    let session = Session::new(TimeMode::Wall, 1);
+    observed_on(
+        test,
+        &session,
+        machine,
+        || Ok(()),
+        || {
+            assert_eq!(told()?, *want);
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn nothing_stands_around_a_device_by_default() -> Result<(), Error> {
+    let want = Told {
+        virtualization: 0,
+        confidential: Err(3),
+        sm_clocks_mhz: [GREATEST_MHZ; 4],
+        supported_mhz: vec![GREATEST_MHZ],
+    };
+    holds(
+        "nothing_stands_around_a_device_by_default",
+        &machine()?,
+        &want,
+    )
+}
+
+#[test]
+fn what_stands_around_a_device_is_told() -> Result<(), Error> {
+    let mut machine = machine()?;
+    machine.circumstances.virtualization = Virtualization::Vgpu;
+    machine.circumstances.confidential_computing = true;
+    machine.circumstances.application_sm_clock_mhz = Some(SET_MHZ);
+    // The model's own clock is the one that is set.
+    assert_eq!(cycle_model(&machine).clock_mhz, SET_MHZ);
+    let want = Told {
+        virtualization: 2,
+        confidential: Ok((2, 1)),
+        sm_clocks_mhz: [SET_MHZ, SET_MHZ, GREATEST_MHZ, GREATEST_MHZ],
+        supported_mhz: vec![GREATEST_MHZ, SET_MHZ],
+    };
+    holds("what_stands_around_a_device_is_told", &machine, &want)
+}
+
+#[test]
+fn a_clock_that_no_chip_has_is_refused() {
+    let text = include_str!("../../../../profiles/machines/turing.toml").to_owned();
+    let text = text + "\n[circumstances]\napplication_sm_clock_mhz = 1591\n";
+    let said = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    let want = "circumstances.application_sm_clock_mhz is 1591, accepted is 1 to gpu.sm_clock_mhz";
+    assert!(
+        said.as_ref().is_some_and(|said| said.contains(want)),
+        "{said:?}"
+    );
+}

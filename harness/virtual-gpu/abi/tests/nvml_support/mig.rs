@@ -1,0 +1,119 @@
+//! MIG's calls in the form in which tests say them: results instead of places.
+#![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
+
+use std::ptr::{null, null_mut};
+
+use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::mig::InstanceHandle;
+use gpubench_virtual_gpu_abi::nvml::mig::types::{ComputeInstanceInfo, Placement};
+
+use super::{Error, ok};
+
+/// Profile ids of `3g.40gb` and of a compute instance of all its slices.
+pub const THREE: u32 = 9;
+pub const THREE_SLICES: u32 = 2;
+
+/// Success with what was stored, or the code.
+pub fn out<T>(empty: T, call: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
+    let mut place = empty;
+    match call(&raw mut place) {
+        0 => Ok(place),
+        code => Err(code),
+    }
+}
+
+/// Sets the mode, and says what came of it.
+pub fn set_mode(device: DeviceHandle, mode: u32) -> Result<i32, i32> {
+    // SAFETY: a valid place.
+    out(-1, |place| unsafe {
+        nvmlDeviceSetMigMode(device, mode, place)
+    })
+}
+
+/// The mode that is in force, and the one that will be.
+pub fn mode(device: DeviceHandle) -> Result<(u32, u32), i32> {
+    let mut pending = 9;
+    // SAFETY: valid places.
+    let current = out(9, |place| unsafe {
+        nvmlDeviceGetMigMode(device, place, &raw mut pending)
+    })?;
+    Ok((current, pending))
+}
+
+/// Makes a GPU instance, at the first place or at this one.
+pub fn create(
+    device: DeviceHandle,
+    profile: u32,
+    place: Option<(u32, u32)>,
+) -> Result<InstanceHandle, i32> {
+    let place = place.map(|(start, size)| Placement { start, size });
+    // SAFETY: valid places.
+    out(null_mut(), |to| unsafe {
+        match &place {
+            None => nvmlDeviceCreateGpuInstance(device, profile, to),
+            Some(place) => nvmlDeviceCreateGpuInstanceWithPlacement(device, profile, place, to),
+        }
+    })
+}
+
+/// Makes a compute instance, at the first place or at this one.
+pub fn create_compute(
+    gpu: InstanceHandle,
+    profile: u32,
+    place: Option<(u32, u32)>,
+) -> Result<InstanceHandle, i32> {
+    let place = place.map(|(start, size)| Placement { start, size });
+    let at = place.as_ref().map_or(null(), |place| &raw const *place);
+    // SAFETY: valid places.
+    out(null_mut(), |to| unsafe {
+        if at.is_null() {
+            nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)
+        } else {
+            nvmlGpuInstanceCreateComputeInstanceWithPlacement(gpu, profile, at, to)
+        }
+    })
+}
+
+/// What NVML says about a compute instance.
+pub fn describe_compute(compute: InstanceHandle) -> Result<ComputeInstanceInfo, i32> {
+    let empty = ComputeInstanceInfo {
+        device: null_mut(),
+        gpu_instance: null_mut(),
+        id: 99,
+        profile_id: 99,
+        placement: Placement::default(),
+    };
+    // SAFETY: a valid place.
+    out(empty, |place| unsafe {
+        nvmlComputeInstanceGetInfo_v2(compute, place)
+    })
+}
+
+/// A GPU instance of three slices, filled by one compute instance, and its device.
+pub struct Filled {
+    pub gpu: InstanceHandle,
+    pub compute: InstanceHandle,
+    pub device: DeviceHandle,
+}
+
+/// Makes one.
+pub fn filled(device: DeviceHandle) -> Result<Filled, Error> {
+    let gpu = create(device, THREE, None).map_err(|code| format!("instance: {code}"))?;
+    let compute = create_compute(gpu, THREE_SLICES, None).map_err(|code| format!("CI: {code}"))?;
+    let device = describe_compute(compute)
+        .map_err(|code| format!("info: {code}"))?
+        .device;
+    Ok(Filled {
+        gpu,
+        compute,
+        device,
+    })
+}
+
+/// The device in MIG mode.
+pub fn divided() -> Result<DeviceHandle, Error> {
+    let device = super::nvml_device()?;
+    ok(set_mode(device, 1).map_err(|code| format!("mode: {code}"))?)?;
+    Ok(device)
+}

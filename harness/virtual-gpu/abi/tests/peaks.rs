@@ -1,0 +1,60 @@
+//! Every built-in machine reaches what its file states: alone on it, the kernels that the harness
+//! measures with come to DRAM's bandwidth and to the rate of the single-precision pipes, and copies
+//! to that of the link, each way.
+
+mod mps_support;
+
+use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
+use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
+
+use mps_support::{Error, quiet, scenes};
+
+/// Threads of a block, as the harness launches them.
+const THREADS: u32 = 256;
+
+/// What the client is told: blocks that fill every SM, and a buffer that streams from DRAM, eight
+/// times the size of L2 or a sixteenth of the memory (as the kernels' own sizes have it).
+fn script(machine: &Machine) -> String {
+    let blocks = machine.gpu.sm_count * (machine.gpu.max_threads_per_sm / THREADS);
+    let wanted_mib = machine.memory.l2_kib * 8 / 1024;
+    let window_mib = wanted_mib.min(machine.memory.total_mib / 16);
+    format!("open; peaks {blocks} {THREADS} {window_mib}")
+}
+
+#[test]
+fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
+    let machines: Vec<Machine> = BUILT_IN
+        .iter()
+        .map(|(name, _)| quiet(name))
+        .collect::<Result<_, _>>()?;
+    let test = "every_machine_reaches_its_own_peaks";
+    scenes(test, Virtual, &machines, |stage, index| {
+        let machine = &machines[index];
+        let said = stage.play(&[&script(machine)])?;
+        let figures: Vec<f64> = said[0]
+            .last()
+            .ok_or("it says nothing")?
+            .split(' ')
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let clocks_per_ns = f64::from(machine.gpu.sm_clock_mhz) / 1000.0;
+        let lanes = f64::from(machine.gpu.sm_count * machine.gpu.fp32_lanes_per_clock);
+        let stated = [
+            ("copies in DRAM", machine.memory.dram_gb_per_s),
+            ("multiply-adds", 2.0 * lanes * clocks_per_ns),
+            ("copies to the device", machine.pcie.to_device_gb_per_s),
+            ("copies to the host", machine.pcie.to_host_gb_per_s),
+        ];
+        assert_eq!(figures.len(), stated.len(), "{figures:?}");
+        for ((what, most), found) in stated.into_iter().zip(figures) {
+            let share = found / most;
+            // A sample of blocks stands for the others, to within a percent.
+            assert!(
+                (0.9..=1.01).contains(&share),
+                "{}: {what} at {found:.1} of {most:.1} units a nanosecond",
+                machine.name
+            );
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,151 @@
+//! A machine that watches how long kernels run ends those that run for longer: the code, that it
+//! sticks, the Xid and its line, and what attributes tell. Machines that ship watch nobody.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod nvml_support;
+
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_abi::nvml::calls::*;
+use gpubench_virtual_gpu_abi::nvml::types::{EventData, FieldValue};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::kernel_log;
+use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
+use nvml_support::mig::out;
+use nvml_support::{Error, alloc, alone, context, function, launch, nvml_device, ok, quiet};
+
+const HANG: &str = include_str!("../../../../kernels/ptx/fault_hang.ptx");
+const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
+const MS: u64 = 1_000_000;
+const LIMIT_MS: u64 = 5;
+const LATE: i32 = 702;
+
+/// Launches a kernel that spins for so long, waits for it, and says what came of it and when.
+fn spin(device: &Device, budget_ns: u64) -> Result<(i32, u64), Error> {
+    let (flag, stamps) = (alloc(4)?, alloc(16)?);
+    let hang = function(HANG, "fault_hang")?;
+    let began_ns = device.now_ns();
+    launch(hang, 1, 1, &mut [flag, budget_ns, stamps])?;
+    // SAFETY: plain call.
+    let code = unsafe { cuCtxSynchronize() };
+    Ok((code, device.now_ns() - began_ns))
+}
+
+fn exec_timeout() -> Result<i32, Error> {
+    let mut found = 9;
+    // SAFETY: a valid place; 17 is CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT.
+    ok(unsafe { cuDeviceGetAttribute(&raw mut found, 17, 0) })?;
+    Ok(found)
+}
+
+#[test]
+fn a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it() -> Result<(), Error> {
+    let test = "a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it";
+    let mut machine = quiet("hopper")?;
+    machine.circumstances.kernel_run_time_limit_ms = LIMIT_MS;
+    alone(test, &machine, |device| {
+        let (handle, mut set): (_, Handle) = (nvml_device()?, null_mut());
+        // SAFETY: valid places and handles.
+        unsafe {
+            ok(nvmlEventSetCreate(&raw mut set))?;
+            ok(nvmlDeviceRegisterEvents(handle, 8, set))?;
+        }
+        let neighbour = context()?;
+        assert_eq!(exec_timeout()?, 1);
+        let (code, lasted_ns) = spin(device, (LIMIT_MS - 1) * MS)?;
+        assert_eq!(code, 0, "shorter than the limit");
+        assert!(lasted_ns < LIMIT_MS * MS, "{lasted_ns}");
+
+        let doomed = context()?;
+        let (code, lasted_ns) = spin(device, 2 * LIMIT_MS * MS)?;
+        assert_eq!(code, LATE);
+        let over_ns = lasted_ns.saturating_sub(LIMIT_MS * MS);
+        assert!(lasted_ns >= LIMIT_MS * MS && over_ns < MS, "{lasted_ns}");
+        // SAFETY: plain calls, valid places and handles made above.
+        unsafe {
+            let mut pointer = 0;
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), LATE, "it sticks");
+            assert_eq!(cuCtxSynchronize(), LATE);
+            let _ = cuCtxDestroy_v2(doomed);
+            ok(cuCtxSetCurrent(neighbour))?;
+            ok(cuCtxSynchronize())?;
+            let nothing = EventData {
+                device: null_mut(),
+                event_type: 0,
+                event_data: 0,
+                gpu_instance_id: 0,
+                compute_instance_id: 0,
+            };
+            let event = out(nothing, |to| nvmlEventSetWait_v2(set, to, 0));
+            assert_eq!(event.map(|event| event.event_data), Ok(8));
+            let field = FieldValue {
+                field_id: 230,
+                ..FieldValue::default()
+            };
+            let action = out(field, |to| nvmlDeviceGetFieldValues(handle, 1, to));
+            assert_eq!(action.map(|field| (field.result, field.value)), Ok((0, 0)));
+        }
+        assert_eq!(spin(device, MS)?.0, 0, "the neighbour works on");
+        let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
+        let said = "GPU stopped processing: the launch timed out and was terminated\n";
+        let own = format!("): 8, pid={}, name=", std::process::id());
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains(&own) && log.ends_with(said), "{log}");
+        Ok(())
+    })
+}
+
+#[test]
+fn copies_and_what_is_queued_do_not_count() -> Result<(), Error> {
+    let test = "copies_and_what_is_queued_do_not_count";
+    let mut machine = quiet("hopper")?;
+    machine.circumstances.kernel_run_time_limit_ms = LIMIT_MS;
+    machine.pcie.to_device_gb_per_s = 0.01;
+    alone(test, &machine, |device| {
+        context()?;
+        let bytes = 1usize << 20;
+        let (from, to) = (alloc(bytes)?, alloc(bytes)?);
+        let host = vec![7u8; bytes];
+        let began_ns = device.now_ns();
+        // SAFETY: buffers of so many bytes.
+        ok(unsafe { cuMemcpyHtoD_v2(from, host.as_ptr().cast(), bytes) })?;
+        let copied_ns = device.now_ns() - began_ns;
+        assert!(copied_ns > 4 * LIMIT_MS * MS, "{copied_ns}");
+        // Four microseconds or more each.
+        let copy = function(COPY, "stream_copy")?;
+        let began_ns = device.now_ns();
+        for _ in 0..8_000 {
+            launch(copy, 1, 256, &mut [to, from, bytes as u64 / 16])?;
+        }
+        // SAFETY: plain call.
+        ok(unsafe { cuCtxSynchronize() })?;
+        let queued_ns = device.now_ns() - began_ns;
+        assert!(queued_ns > 2 * LIMIT_MS * MS, "{queued_ns}");
+        Ok(())
+    })
+}
+
+#[test]
+fn machines_that_ship_watch_nobody_and_wrong_limits_are_refused() -> Result<(), Error> {
+    for (name, _) in BUILT_IN {
+        let limit_ms = Machine::load(name)?.circumstances.kernel_run_time_limit_ms;
+        assert_eq!(limit_ms, 0, "{name}");
+    }
+    let text = include_str!("../../../../profiles/machines/turing.toml").to_owned();
+    let text = text + "\n[circumstances]\nkernel_run_time_limit_ms = 3600001\n";
+    let said = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    let want = "circumstances.kernel_run_time_limit_ms is 3600001, accepted is 0 to 3600000";
+    assert!(
+        said.as_ref().is_some_and(|said| said.contains(want)),
+        "{said:?}"
+    );
+    let test = "machines_that_ship_watch_nobody_and_wrong_limits_are_refused";
+    alone(test, &quiet("hopper")?, |device| {
+        context()?;
+        assert_eq!(exec_timeout()?, 0);
+        assert_eq!(spin(device, 2 * LIMIT_MS * MS)?.0, 0);
+        Ok(())
+    })
+}

@@ -1,0 +1,94 @@
+//! Wall time: a model second is a second of `CLOCK_MONOTONIC`, and two contexts still take turns.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod driver_support;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::Machine;
+
+use driver_support::{Error, context, function, launch, ok};
+
+const SPIN: &str = include_str!("../../../../kernels/ptx/spin.ptx");
+
+/// Spins for that long in a context of its own and returns how long the host waited.
+fn spin(duration: Duration) -> Result<Duration, Error> {
+    let context = context()?;
+    let function = function(SPIN, "spin")?;
+    let ns = u64::try_from(duration.as_nanos())?;
+    let begun = Instant::now();
+    ok(launch(function, 1, 32, &mut [ns, 2 * ns, 0]))?;
+    // SAFETY: plain calls; the context made above.
+    unsafe {
+        ok(cuCtxSynchronize())?;
+        let waited = begun.elapsed();
+        ok(cuCtxDestroy_v2(context))?;
+        Ok(waited)
+    }
+}
+
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn note(_: *mut c_void) {
+    CALLED.store(true, Ordering::Release);
+}
+
+/// A word that the host stores and a function of the program: neither holds the caller up.
+fn a_stream_waits_for_the_host() -> Result<(), Error> {
+    let (mut context, mut stream): (Handle, Handle) = (null_mut(), null_mut());
+    let mut word = null_mut();
+    // SAFETY: valid places and handles; the word is zeroed and aligned, and stays.
+    unsafe {
+        ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
+        ok(cuStreamCreate(&raw mut stream, 1))?;
+        ok(cuMemHostAlloc(&raw mut word, 4096, 0))?;
+        ok(cuStreamWaitValue32_v2(stream, word as u64, 1, 1))?;
+        ok(cuLaunchHostFunc(stream, Some(note), null_mut()))?;
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(cuStreamQuery(stream), 600);
+        assert!(
+            !CALLED.load(Ordering::Acquire),
+            "the word does not say so yet"
+        );
+        AtomicU32::from_ptr(word.cast()).store(1, Ordering::Release);
+        ok(cuStreamSynchronize(stream))?;
+        assert!(CALLED.load(Ordering::Acquire));
+        ok(cuCtxDestroy_v2(context))
+    }
+}
+
+#[test]
+fn a_kernel_takes_its_time_and_two_contexts_take_turns() -> Result<(), Error> {
+    let dir = tempfile::tempdir()?;
+    Session::new(TimeMode::Wall, 1).create(dir.path(), &Machine::load("turing")?)?;
+    // SAFETY: the only test of this binary, before any thread is started.
+    unsafe { std::env::set_var(ENV, dir.path()) };
+    let alone = spin(Duration::from_millis(30))?;
+    // The bounds are those of a model that sleeps on a busy host: never early, and not for ever.
+    assert!(alone >= Duration::from_millis(30), "{alone:?}");
+    assert!(alone < Duration::from_secs(5), "{alone:?}");
+    let work = || spin(Duration::from_millis(30));
+    let both = std::thread::scope(|scope| {
+        let threads = [scope.spawn(work), scope.spawn(work)];
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err("a worker panicked".into()))
+            })
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    assert!(
+        both.iter()
+            .all(|waited| *waited >= Duration::from_millis(30)),
+        "{both:?}"
+    );
+    a_stream_waits_for_the_host()
+}

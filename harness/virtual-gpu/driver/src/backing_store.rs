@@ -1,0 +1,189 @@
+//! The contents of device memory: a sparse file that every process maps whole.
+//!
+//! Device addresses are offsets in it plus [`BASE`]. What a freed page held stays there until
+//! somebody overwrites it, as on hardware, unless the machine scrubs.
+//!
+//! Hardware maps pages to any address, so that scattered free pages make one allocation. Here an
+//! allocation lies in one piece, for which the file has [`SPANS`] times as many places as there is
+//! memory: who has how much of it is counted, and not where.
+#![expect(
+    unsafe_code,
+    reason = "device memory is a shared mapping that kernels write through raw pointers"
+)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// First device address. Far from anything the host maps, so that mixing the two up faults; and
+/// aligned as the addresses of an H100 80GB HBM3 were, to a large page and no more, so that a
+/// program that takes more for granted shows it here (driver 580.159.04, 2026-11-22).
+pub const BASE: u64 = 0x7000_0020_0000;
+
+/// A mapping of all device memory.
+#[derive(Debug)]
+pub struct Contents {
+    base: *mut u8,
+    bytes: usize,
+    file: File,
+}
+
+// SAFETY: the mapping is plain shared bytes; who may touch which of them is decided by the
+// allocation table, and unordered accesses are the program's own race, as on hardware.
+unsafe impl Send for Contents {}
+// SAFETY: as above.
+unsafe impl Sync for Contents {}
+
+impl Contents {
+    /// Maps the memory file of a device.
+    ///
+    /// # Errors
+    /// When it cannot be opened or mapped.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        // SAFETY: a fresh shared mapping of an open file, checked below. Without reservation:
+        // device memory may exceed the host's.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            base: base.cast(),
+            bytes,
+            file,
+        })
+    }
+
+    /// Whether an address lies where device memory can be, whether anybody has it or not.
+    #[must_use]
+    pub fn holds(&self, address: u64) -> bool {
+        (BASE..BASE + self.bytes as u64).contains(&address)
+    }
+
+    /// Host address of an offset in device memory, if `bytes` from there lie within it.
+    #[must_use]
+    pub fn pointer(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        if end > self.bytes as u64 {
+            return None;
+        }
+        // SAFETY: within the mapping, checked above.
+        Some(unsafe { self.base.add(offset as usize) })
+    }
+
+    /// A copy of a range; none if it does not lie within device memory.
+    #[must_use]
+    pub fn read(&self, offset: u64, bytes: u64) -> Option<Vec<u8>> {
+        let from = self.pointer(offset, bytes)?;
+        let mut out = vec![0; bytes as usize];
+        // SAFETY: `pointer` vouches for so many bytes of the mapping; `out` is new.
+        unsafe { from.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+        Some(out)
+    }
+
+    /// Overwrites a range; none if it does not lie within device memory.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
+        let to = self.pointer(offset, bytes.len() as u64)?;
+        // SAFETY: as in `read`; callers hold no reference into the mapping.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Some(())
+    }
+
+    /// Clears a range by giving its pages back.
+    ///
+    /// # Errors
+    /// When the file system cannot punch holes.
+    pub fn scrub(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        // SAFETY: plain call on an open descriptor.
+        let code = unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                offset as libc::off_t,
+                bytes as libc::off_t,
+            )
+        };
+        if code == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// A part of device memory that the host sees at an address of its own.
+#[derive(Debug)]
+pub struct HostView {
+    base: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: an address and a length; whoever reads or writes there races with kernels, as on
+// hardware.
+unsafe impl Send for HostView {}
+// SAFETY: as above.
+unsafe impl Sync for HostView {}
+
+impl HostView {
+    /// Where the host finds it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.base as u64
+    }
+}
+
+impl Drop for HostView {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `Contents::view` with this size.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+impl Contents {
+    /// Maps a part of device memory once more, for the host. Both must be whole pages.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn view(&self, offset: u64, bytes: u64) -> io::Result<HostView> {
+        if self.pointer(offset, bytes).is_none() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: a fresh shared mapping of an open file within its length, checked below.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                self.file.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = base.cast();
+        Ok(HostView {
+            base,
+            bytes: bytes as usize,
+        })
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this size.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}

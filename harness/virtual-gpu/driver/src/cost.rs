@@ -1,0 +1,407 @@
+//! What a launch costs alone on a machine: its time, and its share of every resource meanwhile.
+//!
+//! A roofline with one roof for each resource (Williams, Waterman, Patterson, CACM 52(4), 2009):
+//! the time is that of the slowest resource, and of the longest chain of dependent instructions.
+//! Its share of any other resource is the work there over what the device could have done in that
+//! time.
+
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::state::{ONE, RESOURCES, Resource};
+use gpubench_virtual_gpu_ptx::{Class, Counts, CycleModel};
+
+/// How a launch is laid out on the device.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Blocks that one SM holds at the same time.
+    pub blocks_per_sm: u64,
+    /// Bytes of device memory that it touches.
+    pub footprint_bytes: u64,
+}
+
+/// The part of the device that a launch may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// First SM.
+    pub sm_first: u32,
+    /// SMs.
+    pub sm_count: u32,
+    /// L2 size.
+    pub l2_bytes: u64,
+    /// Share of DRAM and L2 bandwidth.
+    pub bandwidth: f64,
+}
+
+impl Part {
+    /// All of it.
+    #[must_use]
+    pub fn whole(machine: &Machine) -> Self {
+        Self {
+            sm_first: 0,
+            sm_count: machine.gpu.sm_count,
+            l2_bytes: machine.memory.l2_kib << 10,
+            bandwidth: 1.0,
+        }
+    }
+}
+
+/// What a launch costs alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Time.
+    pub alone_ns: f64,
+    /// Share of each resource, in fixed point.
+    pub demand: [u32; RESOURCES],
+    /// Power above idle, in milliwatts.
+    pub power_mw: u32,
+    /// SMs with a block on them.
+    pub sms: u32,
+}
+
+/// Atomics on one and the same word are carried out one by one, a clock each (NVIDIA, *Kepler GK110
+/// Architecture Whitepaper*, "Atomics": to a common address one operation per clock).
+const WORD_ATOMICS_PER_CLOCK: f64 = 1.0;
+
+/// Even an empty kernel takes the device this long.
+const LEAST_NS: f64 = 1_000.0;
+
+/// Multiply-adds of one product of matrices, 16 by 16 by 16: the only form there is.
+const TENSOR_MULTIPLY_ADDS: u64 = 16 * 16 * 16;
+
+/// Cycles from the end of a product to a usable sum. Planted: of the order that microbenchmarks
+/// find for a product that waits for the one before.
+const TENSOR_TAIL_CYCLES: u32 = 16;
+
+/// The machine's timing of one warp, for the interpreter.
+#[must_use]
+pub fn cycle_model(machine: &Machine) -> CycleModel {
+    let mut model = CycleModel {
+        clock_mhz: machine.sm_clock_mhz(),
+        ..CycleModel::default()
+    };
+    let cycles =
+        |ns: u64| u32::try_from(ns * u64::from(machine.sm_clock_mhz()) / 1000).unwrap_or(u32::MAX);
+    // A dependent load is timed as an L2 hit; what misses costs bandwidth, counted apart.
+    let latency = cycles(machine.memory.l2_latency_ns);
+    model.latency_cycles[Class::LoadGlobal as usize] = latency;
+    model.latency_cycles[Class::Atomic as usize] = latency;
+    let each = u64::from(machine.gpu.tensor_ops_per_clock / machine.gpu.schedulers_per_sm.max(1));
+    let product = u32::try_from(TENSOR_MULTIPLY_ADDS / each.max(1)).unwrap_or(u32::MAX);
+    model.issue_cycles[Class::Tensor as usize] = product;
+    model.latency_cycles[Class::Tensor as usize] = product.saturating_add(TENSOR_TAIL_CYCLES);
+    model.l1_hit_cycles = machine.gpu.l1_latency_cycles;
+    // One read of the timer every half a microsecond keeps spin loops short.
+    model.globaltimer_cycles = cycles(500);
+    model
+}
+
+/// What the counted work costs alone on a part of the machine. Demands are shares of the whole.
+#[must_use]
+pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
+    let gpu = &machine.gpu;
+    let sms = f64::from(gpu.sm_count);
+    let clock_ghz = f64::from(machine.sm_clock_mhz()) / 1000.0;
+    let blocks = shape.blocks.max(1);
+    // The SM with the most blocks decides; an even spread is what the block scheduler aims at.
+    let sm_blocks = blocks.div_ceil(u64::from(part.sm_count.max(1)));
+    let used_sms = blocks.min(u64::from(part.sm_count)) as f64;
+    let loads = sm_loads(machine, counts);
+    let busiest = sm_blocks as f64 / blocks as f64;
+    let mut alone_ns = LEAST_NS;
+    for &(_, work, per_clock) in &loads {
+        alone_ns = alone_ns.max(work * busiest / (per_clock * clock_ghz));
+    }
+    let waves = sm_blocks.div_ceil(shape.blocks_per_sm.max(1));
+    let chain_ns = counts.longest_warp_cycles as f64 / clock_ghz;
+    alone_ns = alone_ns.max(chain_ns * waves as f64);
+
+    let memory = &machine.memory;
+    let moved_bytes =
+        counts.load_sector_bytes + counts.store_sector_bytes + counts.atomic_sector_bytes;
+    let l2_bytes = moved_bytes.saturating_sub(counts.l1_hit_bytes) as f64;
+    let resident = shape.footprint_bytes <= part.l2_bytes;
+    let dram_bytes = if resident { 0.0 } else { l2_bytes };
+    let l2_rate = (memory.l2_gb_per_s * part.bandwidth).min(used_sms * memory.sm_l2_gb_per_s);
+    let dram_rate = (memory.dram_gb_per_s * part.bandwidth).min(used_sms * memory.sm_dram_gb_per_s);
+    alone_ns = alone_ns.max(l2_bytes / l2_rate).max(dram_bytes / dram_rate);
+    let atomic_rate = f64::from(gpu.atomics_per_clock) * clock_ghz * sms;
+    let atomics = counts.device_atomics as f64;
+    alone_ns = alone_ns.max(atomics / (atomic_rate * part.bandwidth));
+    alone_ns = alone_ns.max(counts.hot_word.atomics as f64 / (WORD_ATOMICS_PER_CLOCK * clock_ghz));
+    // Translations in a nanosecond.
+    let (tlb_rate, sm_tlb_rate) = (
+        memory.translations_per_us / 1000.0,
+        memory.sm_translations_per_us / 1000.0,
+    );
+    let translations = counts.translations as f64;
+    alone_ns = alone_ns.max(translations / tlb_rate.min(used_sms * sm_tlb_rate));
+
+    let mut demand = [0; RESOURCES];
+    let mut put = |resource: Resource, share: f64| {
+        demand[resource as usize] = (share.clamp(0.0, 1.0) * ONE as f64).round() as u32;
+    };
+    for &(resource, work, per_clock) in &loads {
+        put(resource, work / (per_clock * clock_ghz * sms * alone_ns));
+    }
+    let slots = u64::from(gpu.sm_count) * shape.blocks_per_sm.max(1);
+    let usable = u64::from(part.sm_count) * shape.blocks_per_sm.max(1);
+    put(Resource::SmSlots, blocks.min(usable) as f64 / slots as f64);
+    put(Resource::L2, l2_bytes / (memory.l2_gb_per_s * alone_ns));
+    put(
+        Resource::Dram,
+        dram_bytes / (memory.dram_gb_per_s * alone_ns),
+    );
+    put(Resource::Atomics, atomics / (atomic_rate * alone_ns));
+    put(Resource::Tlb, translations / (tlb_rate * alone_ns));
+    put(Resource::FrontEnd, gpu.dispatch_ns as f64 / alone_ns);
+    let power_mw = power_mw(machine, &demand);
+    Cost {
+        alone_ns,
+        demand,
+        power_mw,
+        sms: used_sms as u32,
+    }
+}
+
+/// For each pipe of an SM: the work of the whole grid and what one SM does per clock.
+fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
+    let gpu = &machine.gpu;
+    let lanes = |class: Class| counts.lanes_of(class) as f64;
+    let warps: u64 = counts.warp_instructions.iter().sum();
+    // A miss is filled on the same path, but L2 gives an SM far less than L1 does: not counted.
+    let shared_bytes = (counts.shared_bytes + counts.l1_hit_bytes) as f64;
+    [
+        (
+            Resource::Issue,
+            warps as f64,
+            f64::from(gpu.schedulers_per_sm),
+        ),
+        (
+            Resource::Fp32,
+            lanes(Class::Fp32),
+            f64::from(gpu.fp32_lanes_per_clock),
+        ),
+        (
+            Resource::Fp64,
+            lanes(Class::Fp64),
+            f64::from(gpu.fp64_lanes_per_clock),
+        ),
+        (
+            Resource::Int,
+            lanes(Class::Int),
+            f64::from(gpu.int_lanes_per_clock),
+        ),
+        (
+            Resource::Sfu,
+            lanes(Class::Sfu) + lanes(Class::Convert),
+            f64::from(gpu.sfu_lanes_per_clock),
+        ),
+        (
+            Resource::Tensor,
+            (counts.warps_of(Class::Tensor) * TENSOR_MULTIPLY_ADDS) as f64,
+            f64::from(gpu.tensor_ops_per_clock),
+        ),
+        (
+            Resource::Shared,
+            shared_bytes,
+            f64::from(gpu.shared_bytes_per_clock),
+        ),
+    ]
+}
+
+/// Power above idle: half of the range for the busiest pipe, half for DRAM. A planted relation, of
+/// the right shape and no more.
+fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
+    let share = |resource: Resource| f64::from(demand[resource as usize]) / ONE as f64;
+    let pipes = [
+        Resource::Issue,
+        Resource::Fp32,
+        Resource::Fp64,
+        Resource::Int,
+        Resource::Tensor,
+        Resource::L2,
+    ];
+    let busiest = pipes.into_iter().map(share).fold(0.0, f64::max);
+    let range_mw = (machine.power.max_w - machine.power.idle_w).max(0.0) * 1000.0;
+    (range_mw * (0.5 * busiest + 0.5 * share(Resource::Dram))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Shape, cost};
+    use gpubench_virtual_gpu_model::machine::Machine;
+    use gpubench_virtual_gpu_model::state::{ONE, Resource};
+    use gpubench_virtual_gpu_ptx::{Class, Counts, HotWord};
+
+    fn share(demand: &[u32], resource: Resource) -> f64 {
+        f64::from(demand[resource as usize]) / ONE as f64
+    }
+
+    #[test]
+    fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let counts = Counts {
+            load_sector_bytes: 160_000_000,
+            store_sector_bytes: 160_000_000,
+            ..Counts::default()
+        };
+        let shape = Shape {
+            blocks: 160,
+            blocks_per_sm: 4,
+            footprint_bytes: 320 << 20,
+        };
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        // 320 MB at 320 GB/s.
+        assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+        assert!((share(&got.demand, Resource::Dram) - 1.0).abs() < 1e-5);
+        assert!((share(&got.demand, Resource::SmSlots) - 1.0).abs() < 1e-5);
+        Ok(())
+    }
+
+    #[test]
+    fn what_fits_in_l2_does_not_touch_dram() -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let counts = Counts {
+            load_sector_bytes: 1 << 30,
+            ..Counts::default()
+        };
+        let shape = Shape {
+            blocks: 160,
+            blocks_per_sm: 4,
+            footprint_bytes: 1 << 20,
+        };
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!(
+            (got.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
+            "{}",
+            got.alone_ns
+        );
+        assert_eq!(got.demand[Resource::Dram as usize], 0);
+        Ok(())
+    }
+
+    #[test]
+    fn what_l1_serves_takes_its_path_and_not_that_to_l2() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let machine = Machine::load("turing")?;
+        // 40 SMs of 64 bytes a clock at 1.59 GHz move this in a millisecond.
+        let bytes = 40 * 64 * 1_590_000;
+        let shape = Shape {
+            blocks: 40,
+            blocks_per_sm: 4,
+            footprint_bytes: 1 << 20,
+        };
+        let hits = Counts {
+            load_sector_bytes: bytes,
+            l1_hit_bytes: bytes,
+            ..Counts::default()
+        };
+        let shared = Counts {
+            shared_bytes: bytes,
+            ..Counts::default()
+        };
+        for counts in [hits, shared] {
+            let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+            assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+            assert!((share(&got.demand, Resource::Shared) - 1.0).abs() < 1e-5);
+            assert_eq!(got.demand[Resource::L2 as usize], 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn atomics_on_one_word_take_a_clock_each_and_leave_the_units_to_others()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let shape = Shape {
+            blocks: 40,
+            blocks_per_sm: 4,
+            footprint_bytes: 1 << 20,
+        };
+        let atomics = 1_590_000;
+        let cost_of = |hottest| {
+            let hot_word = HotWord {
+                address: 64,
+                atomics: hottest,
+            };
+            let counts = Counts {
+                device_atomics: atomics,
+                hot_word,
+                ..Counts::default()
+            };
+            cost(&machine, &Part::whole(&machine), &counts, &shape)
+        };
+        let (spread, one_word) = (cost_of(1), cost_of(atomics));
+        // A clock each at 1.59 GHz, where all units together take one each in 40 SMs' clocks.
+        assert!(
+            (one_word.alone_ns - 1e6).abs() < 1.0,
+            "{}",
+            one_word.alone_ns
+        );
+        assert!(
+            (spread.alone_ns - 1e6 / 40.0).abs() < 1.0,
+            "{}",
+            spread.alone_ns
+        );
+        assert!((share(&spread.demand, Resource::Atomics) - 1.0).abs() < 1e-5);
+        assert!((share(&one_word.demand, Resource::Atomics) - 1.0 / 40.0).abs() < 1e-5);
+        Ok(())
+    }
+
+    #[test]
+    fn translations_are_bound_by_the_sms_and_by_the_device()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let counts = Counts {
+            translations: 1_600_000,
+            ..Counts::default()
+        };
+        // 1600 a microsecond for the device, 80 for an SM.
+        for (blocks, alone_ns, part) in [(40, 1e6, 1.0), (10, 2e6, 0.5)] {
+            let shape = Shape {
+                blocks,
+                blocks_per_sm: 4,
+                footprint_bytes: 1 << 20,
+            };
+            let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+            assert!((got.alone_ns - alone_ns).abs() < 1.0, "{}", got.alone_ns);
+            assert!((share(&got.demand, Resource::Tlb) - part).abs() < 1e-5);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn only_short_kernels_keep_the_front_end_busy() -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let shape = Shape {
+            blocks: 1,
+            blocks_per_sm: 4,
+            footprint_bytes: 0,
+        };
+        let mut counts = Counts::default();
+        let empty = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((share(&empty.demand, Resource::FrontEnd) - 0.9).abs() < 1e-5);
+        counts.longest_warp_cycles = 1_590_000;
+        let long = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((share(&long.demand, Resource::FrontEnd) - 0.0009).abs() < 1e-5);
+        Ok(())
+    }
+
+    #[test]
+    fn an_abiding_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("turing")?;
+        let mut counts = Counts::default();
+        // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.
+        counts.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
+        let shape = Shape {
+            blocks: 17,
+            blocks_per_sm: 4,
+            footprint_bytes: 0,
+        };
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+        assert!((share(&got.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! A thread's place on the clock: joining, leaving, its local time, sleeping and parking.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::{Device, DeviceError};
+use crate::host_process;
+use gpubench_virtual_gpu_model::noise::{self, Kind};
+use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::simulation;
+use gpubench_virtual_gpu_model::state::{
+    Condition, DRIVER_THREADS, NONE, PARTICIPANTS, Participant, Standing,
+};
+
+/// How far a thread may run ahead of the model.
+const AHEAD_NS: u64 = 1_000_000;
+
+/// The longest that one caller keeps the others out of the driver.
+const LOCKED_NS: u64 = 1_000_000;
+
+/// The thread's own place on the clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Me {
+    pub participant: usize,
+    pub local_ns: u64,
+    pub granted_ns: u64,
+    /// A thread of the driver's own: it may wait for ever, and reports no clock that stands.
+    pub own: bool,
+}
+
+thread_local! {
+    pub(super) static ME: Cell<Option<Me>> = const { Cell::new(None) };
+}
+
+impl Device {
+    /// Announces a participant: the clock stands until it has joined or was abandoned.
+    ///
+    /// # Errors
+    /// When the number is out of range or in use.
+    pub fn expect(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        self.shared.transact(|state, _| {
+            let used = &mut state.participants.used;
+            while (*used as usize) <= index {
+                state.participants.rows[*used as usize] = Participant::default();
+                *used += 1;
+            }
+            let participant = &mut state.participants.rows[index];
+            if participant.standing != Standing::Free {
+                return Err(DeviceError::NotExpected(id));
+            }
+            *participant = Participant {
+                standing: Standing::Expected,
+                process: NONE,
+                ready_ns: state.now_ns,
+                ..Participant::default()
+            };
+            Ok(())
+        })?
+    }
+
+    /// Announces a thread of the driver's own, which will join at the caller's time. Gives its
+    /// number: the first that is free, which is the same in every run, since callers take turns.
+    ///
+    /// # Errors
+    /// When there are too many, or the lock cannot be had.
+    pub fn expect_own(&self) -> Result<u32, DeviceError> {
+        let at = ME.get().map_or(0, |me| me.local_ns);
+        self.shared.transact(|state, _| {
+            let rows = &mut state.participants;
+            let free = |row: &Participant| row.standing == Standing::Free;
+            let index = (DRIVER_THREADS..PARTICIPANTS)
+                .find(|&index| index >= rows.used as usize || free(&rows.rows[index]));
+            let index = index.ok_or(DeviceError::Full("thread of the driver"))?;
+            while (rows.used as usize) <= index {
+                rows.rows[rows.used as usize] = Participant::default();
+                rows.used += 1;
+            }
+            rows.rows[index] = Participant {
+                standing: Standing::Expected,
+                process: NONE,
+                ready_ns: at.max(state.now_ns),
+                ..Participant::default()
+            };
+            Ok(index as u32)
+        })?
+    }
+
+    /// Whether the calling thread can wait: it has joined the clock, or time passes by itself.
+    #[must_use]
+    pub fn can_wait(&self) -> bool {
+        !self.is_virtual_time() || ME.get().is_some()
+    }
+
+    /// Takes an announcement back, because the thread will never come.
+    ///
+    /// # Errors
+    /// When the number is out of range.
+    pub fn abandon(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let granted = self.shared.transact(|state, side| {
+            if state.participants.rows[index].standing == Standing::Expected {
+                state.participants.rows[index] = Participant::default();
+            }
+            pump::pump(state, side, &self.rules)
+        })?;
+        self.pass_on(granted);
+        Ok(())
+    }
+
+    /// Makes the calling thread the announced participant `id`, and waits for its turn.
+    ///
+    /// # Errors
+    /// When the participant was not announced, or the clock stalls.
+    pub fn join(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let process = self.process()?;
+        host_process::pin_to(self.session.core);
+        let tid = host_process::own_tid();
+        let ready_ns = self.shared.transact(|state, _| {
+            let participant = &mut state.participants.rows[index];
+            if participant.standing != Standing::Expected {
+                return Err(DeviceError::NotExpected(id));
+            }
+            participant.standing = Standing::Running;
+            participant.process = process;
+            participant.tid = tid;
+            Ok(participant.ready_ns.max(state.now_ns))
+        })??;
+        ME.set(Some(Me {
+            participant: index,
+            local_ns: ready_ns,
+            granted_ns: ready_ns,
+            own: index >= DRIVER_THREADS,
+        }));
+        self.wait(Condition::Time, 0, 0, ready_ns)
+    }
+
+    /// Leaves the clock at the thread's local time.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn leave(&self) -> Result<(), DeviceError> {
+        let Some(me) = ME.get() else { return Ok(()) };
+        self.notice_stores()?;
+        self.catch_up()?;
+        ME.set(None);
+        let granted = self.shared.transact(|state, side| {
+            state.participants.rows[me.participant] = Participant::default();
+            pump::pump(state, side, &self.rules)
+        })?;
+        self.pass_on(granted);
+        Ok(())
+    }
+
+    /// The time as the calling thread sees it.
+    pub fn now_ns(&self) -> u64 {
+        if !self.is_virtual_time() {
+            return self.session.wall_now_ns();
+        }
+        match ME.get() {
+            Some(mut me) => {
+                me.local_ns += self.machine.host.clock_ns.max(1);
+                ME.set(Some(me));
+                me.local_ns
+            }
+            None => self.shared.read(|state| state.now_ns).unwrap_or(0),
+        }
+    }
+
+    /// The time of the calling thread, or else of the device, without asking for it as a program
+    /// does.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub fn present_ns(&self) -> Result<u64, DeviceError> {
+        match ME.get() {
+            _ if !self.is_virtual_time() => Ok(self.session.wall_now_ns()),
+            Some(me) => Ok(me.local_ns),
+            None => Ok(self.shared.read(|state| state.now_ns)?),
+        }
+    }
+
+    /// Charges the calling thread for host work; no thread may run too far ahead of the others.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn charge(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        if ME.get().is_none() {
+            return Ok(());
+        }
+        self.spend(self.noisy(cost_ns)?)
+    }
+
+    /// What a call costs this time.
+    fn noisy(&self, cost_ns: u64) -> Result<u64, DeviceError> {
+        let sd = self.machine.noise.call;
+        if sd == 0.0 {
+            return Ok(cost_ns);
+        }
+        let call = ME.get().map_or_else(
+            || self.session.wall_now_ns(),
+            |me| me.local_ns ^ ((me.participant as u64) << 48),
+        );
+        let seed = self.shared.read(|state| state.seed)?;
+        Ok(noise::spread_ns(cost_ns, sd, seed, Kind::Call, call))
+    }
+
+    /// Lets so much of the calling thread's time pass.
+    fn spend(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        let Some(mut me) = ME.get() else {
+            return Ok(());
+        };
+        me.local_ns += cost_ns.max(1);
+        ME.set(Some(me));
+        if me.local_ns > me.granted_ns + AHEAD_NS {
+            self.catch_up()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Charges the calling thread for a call of the driver of which a part, as the machine file has
+    /// it, is spent where the driver lets in one caller at a time. Others have their turn between
+    /// the pieces of a long one. In wall time that part passes for real.
+    ///
+    /// # Errors
+    /// When the clock stalls or the lock of the state cannot be had.
+    pub fn charge_locked(&self, cost_ns: u64) -> Result<(), DeviceError> {
+        if self.is_virtual_time() && ME.get().is_none() {
+            return Ok(());
+        }
+        let cost_ns = self.noisy(cost_ns)?;
+        let mut left_ns = (cost_ns as f64 * self.machine.host.lock_share) as u64;
+        let free_ns = cost_ns.saturating_sub(left_ns);
+        if free_ns > 0 {
+            self.spend(free_ns)?;
+        }
+        while left_ns > 0 {
+            let piece_ns = left_ns.min(LOCKED_NS);
+            let (now_ns, end_ns) = self.transact(|state, _| {
+                let end_ns = state.now_ns.max(state.driver_busy_until_ns) + piece_ns;
+                state.driver_busy_until_ns = end_ns;
+                (state.now_ns, end_ns)
+            })?;
+            if self.is_virtual_time() {
+                self.spend(end_ns - now_ns)?;
+            } else {
+                let until_ns = end_ns.saturating_sub(self.session.wall_now_ns());
+                std::thread::sleep(Duration::from_nanos(until_ns));
+            }
+            left_ns -= piece_ns;
+        }
+        Ok(())
+    }
+
+    /// Waits until the model has come up to the thread's local time, so that what it reads next
+    /// has been changed by everything that came before.
+    ///
+    /// # Errors
+    /// When the clock stalls.
+    pub fn catch_up(&self) -> Result<(), DeviceError> {
+        match ME.get() {
+            Some(me) if me.local_ns > me.granted_ns => {
+                self.wait(Condition::Time, 0, 0, me.local_ns)
+            }
+            Some(_) => Ok(()),
+            None if self.is_virtual_time() => Ok(()),
+            None => {
+                let now = self.session.wall_now_ns();
+                self.shared.transact(|state, side| {
+                    simulation::run_until(state, side, &self.rules, now);
+                })?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until an instant on the clock.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn sleep_until(&self, t_ns: u64) -> Result<(), DeviceError> {
+        let me = ME.get().ok_or_else(not_joined)?;
+        self.wait(Condition::Time, 0, 0, t_ns.max(me.local_ns))
+    }
+
+    /// Waits for another participant's [`Device::unpark`]; returns at once if one came before.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn park(&self) -> Result<(), DeviceError> {
+        let me = ME.get().ok_or_else(not_joined)?;
+        self.wait(Condition::Unpark, 0, 0, me.local_ns)
+    }
+
+    /// Lets participant `id` go on from its park, not before the caller's local time.
+    ///
+    /// # Errors
+    /// When the number is out of range.
+    pub fn unpark(&self, id: u32) -> Result<(), DeviceError> {
+        let index = slot_of(id)?;
+        let at = ME.get().map_or(0, |me| me.local_ns);
+        self.shared.transact(|state, _| {
+            let participant = &mut state.participants.rows[index];
+            participant.token = true;
+            participant.ready_ns = participant.ready_ns.max(at);
+        })?;
+        Ok(())
+    }
+}
+
+pub(super) fn slot_of(id: u32) -> Result<usize, DeviceError> {
+    let index = id as usize;
+    if index < PARTICIPANTS {
+        Ok(index)
+    } else {
+        Err(DeviceError::NotExpected(id))
+    }
+}
+
+pub(super) fn not_joined() -> DeviceError {
+    let name = std::thread::current()
+        .name()
+        .unwrap_or("unnamed")
+        .to_owned();
+    DeviceError::NotJoined(name)
+}

@@ -1,0 +1,291 @@
+//! One process's handle on a virtual device: clock, registration, submission and waiting.
+//!
+//! A thread that has joined the clock carries a local time, which runs ahead of the model's by what
+//! its own calls cost. Operations are stamped with it. Whatever reads shared state waits first
+//! until the model has come up to it.
+
+mod clock;
+mod wait;
+pub mod words;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::code::{self, Code};
+use crate::crash::{self, Place};
+use crate::exports;
+use crate::host_process;
+use crate::session::{self, Session, TimeMode};
+use crate::shm::{Shared, Side};
+use clock::ME;
+use gpubench_virtual_gpu_model::lifecycle;
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::pump::{self, Held};
+use gpubench_virtual_gpu_model::simulation::{self, Queues, Rules};
+use gpubench_virtual_gpu_model::state::{Condition, Op, OpKind, Process, RING, State, order};
+
+/// What can go wrong between a thread and the shared device.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The state file or its lock cannot be used.
+    #[error("virtual GPU state: {0}")]
+    State(#[from] io::Error),
+    /// The folder is no virtual GPU.
+    #[error(transparent)]
+    Session(#[from] session::SessionError),
+    /// A thread that has not joined the clock asked to wait on it.
+    #[error("thread {0:?} waits in virtual time without having joined the clock")]
+    NotJoined(String),
+    /// A participant number that is out of range, taken, or was never announced.
+    #[error("participant {0} is not expected on this clock")]
+    NotExpected(u32),
+    /// Nothing that anybody waits for can still happen, or somebody blocks the clock.
+    #[error("{0}")]
+    Stalled(String),
+    /// A table of the state file is full.
+    #[error("virtual GPU: no room for another {0}")]
+    Full(&'static str),
+}
+
+impl From<DeviceError> for Code {
+    /// The program gets a number; whoever runs it gets the reason.
+    fn from(error: DeviceError) -> Self {
+        crate::diagnostics::say(&error.to_string());
+        match error {
+            DeviceError::Stalled(_) => code::LAUNCH_TIMEOUT,
+            DeviceError::NotJoined(_) | DeviceError::NotExpected(_) => code::NOT_PERMITTED,
+            DeviceError::State(_) | DeviceError::Session(_) => code::UNKNOWN,
+            DeviceError::Full(_) => code::OUT_OF_MEMORY,
+        }
+    }
+}
+
+/// A handle on one virtual device.
+pub struct Device {
+    shared: Shared,
+    dir: PathBuf,
+    machine: Machine,
+    rules: Rules,
+    session: Session,
+    process: OnceLock<u32>,
+}
+
+impl Device {
+    /// Opens the device whose folder this is.
+    ///
+    /// # Errors
+    /// When the folder is no virtual GPU of this version.
+    pub fn open(dir: &Path) -> Result<Self, DeviceError> {
+        let (session, machine) = Session::read(dir)?;
+        let shared = Shared::open(&dir.join(session::STATE_FILE))?;
+        let rules = machine.rules();
+        let dir = dir.to_path_buf();
+        Ok(Self {
+            shared,
+            dir,
+            machine,
+            rules,
+            session,
+            process: OnceLock::new(),
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What the device is like.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The constants that its model works with.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// How its time passes and what its noise is seeded with.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Whether time is virtual.
+    #[must_use]
+    pub fn is_virtual_time(&self) -> bool {
+        self.session.time == TimeMode::Virtual
+    }
+
+    /// The shared parts that need no transaction.
+    #[must_use]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// This process's slot, taken at first use.
+    ///
+    /// # Errors
+    /// When no slot is free.
+    pub fn process(&self) -> Result<u32, DeviceError> {
+        if let Some(&slot) = self.process.get() {
+            return Ok(slot);
+        }
+        let pid = std::process::id();
+        // Where nobody waits, nobody looks for the dead: a newcomer must not find their rows and
+        // their memory taken.
+        self.bury_the_dead()?;
+        // The row and the proof that its process lives appear together: between the two, somebody
+        // who buries the dead would take the newcomer for one of them.
+        let slot = self.shared.transact(|state, _| {
+            let Some(slot) = state.processes.claim(|process| process.pid == 0) else {
+                return Err(DeviceError::Full("process"));
+            };
+            let number = slot as u32;
+            self.shared.claim_life(number)?;
+            state.processes.rows[slot] = Process {
+                pid,
+                start_ns: state.now_ns,
+                name: host_process::own_name(),
+                ..Process::default()
+            };
+            Ok(number)
+        })??;
+        Ok(*self.process.get_or_init(|| slot))
+    }
+
+    /// Runs a transaction at the present time: the model first comes up to it.
+    ///
+    /// # Errors
+    /// When the lock cannot be had or the clock stalls.
+    pub fn transact<R>(
+        &self,
+        body: impl FnOnce(&mut State, &Side<'_>) -> R,
+    ) -> Result<R, DeviceError> {
+        self.catch_up()?;
+        Ok(self.shared.transact(body)?)
+    }
+
+    /// Queues an operation; blocks while the stream's ring is full, as a driver does. Returns its
+    /// sequence number plus one: what a wait for it needs.
+    ///
+    /// # Errors
+    /// When the clock stalls or the lock cannot be had.
+    pub fn submit(&self, stream: u32, mut op: Op) -> Result<u64, DeviceError> {
+        let index = stream as usize;
+        loop {
+            let at = ME.get().map_or_else(
+                || {
+                    if self.is_virtual_time() {
+                        0
+                    } else {
+                        self.session.wall_now_ns()
+                    }
+                },
+                |me| me.local_ns,
+            );
+            op.stamp_ns = at + self.machine.host.launch_latency_ns;
+            let done = self.shared.transact(|state, side| {
+                if !self.is_virtual_time() {
+                    simulation::run_until(state, side, &self.rules, at);
+                }
+                op.stamp_ns = op.stamp_ns.max(state.now_ns);
+                let before = order::implicit_waits(state, index);
+                let needed = before.len() as u64 + 1;
+                let slot = &mut state.streams.rows[index];
+                if slot.submitted - slot.completed + needed > RING as u64 {
+                    return Err(needed);
+                }
+                for &(target, target_seq) in &before {
+                    let stamp_ns = op.stamp_ns;
+                    let wait = Op {
+                        kind: OpKind::Wait,
+                        target,
+                        target_seq,
+                        stamp_ns,
+                        ..Op::default()
+                    };
+                    side.put_op(index, slot.submitted, wait);
+                    slot.submitted += 1;
+                }
+                side.put_op(index, slot.submitted, op);
+                slot.submitted += 1;
+                let seq = slot.submitted;
+                order::waited(state, index, &before);
+                if !self.is_virtual_time() {
+                    simulation::settle(state, side, &self.rules);
+                }
+                Ok(seq)
+            })?;
+            match done {
+                Ok(seq) => {
+                    if !self.is_virtual_time() {
+                        self.shared.notify_change();
+                    }
+                    return Ok(seq);
+                }
+                Err(needed) => self.wait_for(Condition::Room, stream, needed)?,
+            }
+        }
+    }
+
+    /// Takes back the memory that only descriptors held which have been closed meanwhile.
+    ///
+    /// # Errors
+    /// When the lock cannot be had, or the kernel does not say who has a descriptor.
+    pub fn drop_closed_exports(&self) -> Result<(), DeviceError> {
+        for export in self
+            .shared
+            .read(|state| exports::closed(&self.dir, state))??
+        {
+            self.shared
+                .transact(|state, _| exports::end(state, export))?;
+            exports::remove(&self.dir, export)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what processes held that are no more, at the standing instant.
+    ///
+    /// # Errors
+    /// When the lock cannot be had.
+    pub fn bury_the_dead(&self) -> Result<(), DeviceError> {
+        self.drop_closed_exports()?;
+        let own = std::process::id();
+        let slots: Vec<(u32, u32)> = self.shared.read(|state| {
+            let rows = state.processes.live().iter().enumerate();
+            rows.filter(|(_, process)| process.pid != 0 && process.pid != own)
+                .map(|(slot, process)| (slot as u32, process.pid))
+                .collect()
+        })?;
+        for (slot, pid) in slots {
+            if self.shared.life_held_elsewhere(slot)? {
+                continue;
+            }
+            let granted = self.shared.transact(|state, side| {
+                // Somebody may have buried it meanwhile and given the slot to another.
+                if state.processes.rows[slot as usize].pid == pid {
+                    lifecycle::reap(state, &self.rules, slot);
+                    // Before the slot has another owner, who may have events of its own.
+                    self.shared.free_events_of(slot);
+                }
+                simulation::settle(state, side as &dyn Queues, &self.rules);
+                pump::pump(state, side, &self.rules)
+            })?;
+            self.pass_on(granted);
+            self.shared.notify_change();
+        }
+        Ok(())
+    }
+
+    fn pass_on(&self, granted: Result<usize, Held>) {
+        if let Ok(index) = granted {
+            crash::pass(Place::Granted);
+            self.shared.wake(index);
+        }
+    }
+}

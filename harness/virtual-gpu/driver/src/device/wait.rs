@@ -1,0 +1,196 @@
+//! Waiting: for a turn on the clock, for a stream, a context, or room in a queue.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::clock::{ME, Me, not_joined};
+use super::{Device, DeviceError};
+use crate::stall;
+use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::simulation;
+use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing};
+
+/// How often a waiter looks whether the others still live.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often a word is looked at that the host may store to, in wall time.
+const STORES: Duration = Duration::from_micros(100);
+
+impl Device {
+    /// Waits until a stream has completed everything up to `seq`.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn wait_stream(&self, stream: u32, seq: u64) -> Result<(), DeviceError> {
+        self.wait_for(Condition::Stream, stream, seq)
+    }
+
+    /// Waits until every stream of a context is idle.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn wait_context(&self, context: u32) -> Result<(), DeviceError> {
+        self.wait_for(Condition::Context, context, 0)
+    }
+
+    /// Waits until so much of what a stream held back has been carried out.
+    ///
+    /// # Errors
+    /// When the thread has not joined, or the clock stalls.
+    pub fn wait_held(&self, stream: u32, taken: u64) -> Result<(), DeviceError> {
+        self.wait_for(Condition::Held, stream, taken)
+    }
+
+    pub(super) fn wait_for(
+        &self,
+        condition: Condition,
+        target: u32,
+        seq: u64,
+    ) -> Result<(), DeviceError> {
+        match ME.get() {
+            Some(me) => self.wait(condition, target, seq, me.local_ns),
+            None if self.is_virtual_time() => self.standing_still(condition, target, seq),
+            None => self.wait_in_wall_time(condition, target, seq),
+        }
+    }
+
+    /// A thread beside the clock may ask for what already holds, but cannot wait for more.
+    fn standing_still(
+        &self,
+        condition: Condition,
+        target: u32,
+        seq: u64,
+    ) -> Result<(), DeviceError> {
+        let probe = Participant {
+            condition,
+            target,
+            seq,
+            ..Participant::default()
+        };
+        if self.shared.read(|state| pump::holds(state, &probe))? {
+            Ok(())
+        } else {
+            Err(not_joined())
+        }
+    }
+
+    /// Waits in virtual time for a condition, not before `ready_ns`.
+    pub(super) fn wait(
+        &self,
+        condition: Condition,
+        target: u32,
+        seq: u64,
+        ready_ns: u64,
+    ) -> Result<(), DeviceError> {
+        let mut me = ME.get().ok_or_else(not_joined)?;
+        self.notice_stores()?;
+        let seen = self.shared.word(me.participant);
+        let granted = self.shared.transact(|state, side| {
+            let participant = &mut state.participants.rows[me.participant];
+            participant.standing = Standing::Waiting;
+            participant.condition = condition;
+            participant.target = target;
+            participant.seq = seq;
+            participant.ready_ns = match condition {
+                // An unpark may already have moved it.
+                Condition::Unpark => participant.ready_ns.max(ready_ns),
+                _ => ready_ns,
+            };
+            let granted = pump::pump(state, side, &self.rules);
+            (granted, state.now_ns)
+        })?;
+        let at = match granted {
+            (Ok(index), now_ns) if index == me.participant => now_ns,
+            (other, _) => {
+                self.pass_on(other);
+                self.sleep_for_turn(&me, seen)?
+            }
+        };
+        me.granted_ns = at;
+        me.local_ns = at;
+        ME.set(Some(me));
+        Ok(())
+    }
+
+    fn sleep_for_turn(&self, me: &Me, mut seen: u32) -> Result<u64, DeviceError> {
+        let participant = me.participant;
+        let mut watch = stall::Watch::new(self.session.stall);
+        loop {
+            self.shared.sleep(participant, seen, LOOK);
+            seen = self.shared.word(participant);
+            let (own, transactions) = self
+                .shared
+                .read(|state| (state.participants.rows[participant], state.transactions))?;
+            match own.standing {
+                Standing::Running => return Ok(own.granted_ns),
+                Standing::Waiting => {}
+                Standing::Free | Standing::Expected => {
+                    return Err(DeviceError::Stalled(format!(
+                        "participant {participant} was taken for dead while it waited"
+                    )));
+                }
+            }
+            if watch.is_late() {
+                self.bury_the_dead()?;
+            }
+            if me.own {
+                continue;
+            }
+            if let Some(report) = watch.check(transactions, || self.shared.read(stall::describe)) {
+                return Err(DeviceError::Stalled(report));
+            }
+        }
+    }
+
+    fn wait_in_wall_time(
+        &self,
+        condition: Condition,
+        target: u32,
+        seq: u64,
+    ) -> Result<(), DeviceError> {
+        let probe = Participant {
+            condition,
+            target,
+            seq,
+            ..Participant::default()
+        };
+        loop {
+            let seen = self.shared.change();
+            self.notice_stores()?;
+            let now = self.session.wall_now_ns();
+            let (met, next) = self.shared.transact(|state, side| {
+                simulation::run_until(state, side, &self.rules, now);
+                (
+                    pump::holds(state, &probe),
+                    simulation::next_event_ns(state, side),
+                )
+            })?;
+            if met {
+                return Ok(());
+            }
+            let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
+            // The stores of the host tell nobody.
+            let most = if condition == Condition::Word {
+                STORES
+            } else {
+                LOOK
+            };
+            self.shared.sleep_on_change(seen, until.min(most));
+            self.look_for_the_dead_now_and_then()?;
+        }
+    }
+
+    /// However busy the device is: the work of the dead must not go on.
+    fn look_for_the_dead_now_and_then(&self) -> Result<(), DeviceError> {
+        static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
+        let (now, last) = (
+            self.session.wall_now_ns(),
+            LOOKED_NS.load(Ordering::Relaxed),
+        );
+        if u128::from(now.saturating_sub(last)) < LOOK.as_nanos() {
+            return Ok(());
+        }
+        LOOKED_NS.store(now, Ordering::Relaxed);
+        self.bury_the_dead()
+    }
+}

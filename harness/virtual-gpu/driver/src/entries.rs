@@ -1,0 +1,295 @@
+//! The objects behind a process's handles: contexts, modules, kernels, streams, events, memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::backing_store::HostView;
+use crate::cost::Part;
+use gpubench_virtual_gpu_ptx as ptx;
+
+/// Where work runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Seat {
+    /// Slot of the context in the shared state. For a green context its own; what it may touch is
+    /// that of the context whose addresses it shares.
+    pub context: u32,
+    /// First SM.
+    pub sm_first: u32,
+    /// SMs.
+    pub sm_count: u32,
+}
+
+/// A context.
+#[derive(Debug, Clone)]
+pub struct ContextEntry {
+    /// Slot in the shared state of the context whose addresses these are.
+    pub slot: u32,
+    /// Where its streams run.
+    pub seat: Seat,
+    /// Stream behind the null handle.
+    pub default_stream: u32,
+    /// Flags it was created with.
+    pub flags: u32,
+    /// Limits that the program set, by number.
+    pub limits: BTreeMap<i32, usize>,
+    /// The part of the device that its kernels may use.
+    pub part: Part,
+}
+
+/// SMs that follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SmRange {
+    /// First SM.
+    pub first: u32,
+    /// SMs.
+    pub count: u32,
+}
+
+/// A green context: some of the SMs for streams of the primary context's address space.
+#[derive(Debug, Clone, Copy)]
+pub struct GreenEntry {
+    /// Where its streams run.
+    pub seat: Seat,
+    /// Handle of the context that it is converted to.
+    pub context: usize,
+}
+
+/// A loaded module.
+#[derive(Debug)]
+pub struct ModuleEntry {
+    /// Context slot.
+    pub context: u32,
+    /// The program, bound to the addresses of its variables.
+    pub program: Arc<ptx::Program>,
+    /// Address and size of each variable.
+    pub symbols: BTreeMap<String, (u64, u64)>,
+    /// Hash of the text.
+    pub hash: u64,
+    /// It belongs to a library, which alone may unload it.
+    pub of_library: bool,
+    /// Its kernels by name, and whether each is loaded.
+    pub loaded: BTreeMap<String, Arc<AtomicBool>>,
+}
+
+/// A kernel of a module.
+#[derive(Debug, Clone)]
+pub struct FunctionEntry {
+    /// Context slot.
+    pub context: u32,
+    /// Handle of its module.
+    pub module: usize,
+    /// Its program.
+    pub program: Arc<ptx::Program>,
+    /// Its name.
+    pub name: String,
+    /// Hash of the module's text.
+    pub hash: u64,
+    /// Dynamic shared memory that the program allowed.
+    pub max_dynamic_shared: u32,
+    /// Percentage of the common store that the program wants as shared memory; -1 for none.
+    pub carve_out: i32,
+    /// Whether it is loaded: asked for by its name, or run.
+    pub loaded: Arc<AtomicBool>,
+}
+
+/// A text that is loaded into each context when a kernel of it is first used there.
+#[derive(Debug)]
+pub struct LibraryEntry {
+    /// The PTX.
+    pub text: String,
+    /// Names of its kernels, in order of the text.
+    pub kernels: Vec<String>,
+    /// Handles of the modules by the handle of the context.
+    pub modules: BTreeMap<usize, usize>,
+}
+
+/// A kernel of a library.
+#[derive(Debug, Clone)]
+pub struct KernelEntry {
+    /// Handle of its library.
+    pub library: usize,
+    /// Its name.
+    pub name: String,
+    /// Dynamic shared memory that the program allowed.
+    pub max_dynamic_shared: u32,
+    /// Handles of its functions by the handle of the context.
+    pub functions: BTreeMap<usize, usize>,
+}
+
+/// A stream.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamEntry {
+    /// Slot in the shared state.
+    pub slot: u32,
+    /// Context slot.
+    pub context: u32,
+    /// Where its work runs.
+    pub seat: Seat,
+    /// Flags it was created with.
+    pub flags: u32,
+    /// Priority it was created with.
+    pub priority: i32,
+}
+
+/// An event.
+#[derive(Debug, Clone, Copy)]
+pub struct EventEntry {
+    /// Index in the shared table of times.
+    pub index: u32,
+    /// Context slot.
+    pub context: u32,
+    /// Whether it keeps no time.
+    pub timing_disabled: bool,
+    /// Other processes may open it.
+    pub interprocess: bool,
+    /// It was opened here and belongs to another process.
+    pub opened: bool,
+    /// Stream and sequence number of its last recording.
+    pub recorded: Option<(u32, u64)>,
+    /// A later recording that its stream still holds back: the stream, and its number there.
+    pub pending: Option<(u32, u64)>,
+}
+
+/// How an allocation came to be, which decides how it may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// `cuMemAlloc` and `cuMemAllocPitch`.
+    Plain,
+    /// `cuMemAllocAsync` or a graph's allocation node, from the pool with this handle.
+    Pool(usize),
+    /// `cuMemAllocManaged`.
+    Managed,
+    /// A variable of a module.
+    Module,
+    /// `cuArrayCreate`: kernels cannot address it.
+    Array,
+    /// `cuMemMap`, of the physical memory with this handle.
+    Mapped(usize),
+    /// `cuIpcOpenMemHandle`, called that often.
+    Opened(u32),
+}
+
+/// Whose memory was opened here, so that its end is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Process slot.
+    pub process: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Where the allocation lies in device memory.
+    pub offset: u64,
+    /// Its number, which tells it from what may lie there later.
+    pub number: u64,
+}
+
+/// One range of device addresses of this process.
+#[derive(Debug, Clone)]
+pub struct AllocationEntry {
+    /// Length.
+    pub bytes: u64,
+    /// Context slot.
+    pub context: u32,
+    /// Changes whenever something is written to it.
+    pub version: u64,
+    /// A sampled launch or a skipped copy should have written it and did not: reading it must fail.
+    pub unwritten: bool,
+    /// Where it lies in device memory.
+    pub offset: u64,
+    /// How it came to be.
+    pub origin: Origin,
+    /// Kernels and copies may read it.
+    pub readable: bool,
+    /// Kernels and copies may write it.
+    pub writable: bool,
+    /// Others than this process's calls may read and write it: the host through a pointer,
+    /// another process, a second mapping. Nothing may be left out or taken as unchanged then.
+    pub open: bool,
+    /// Whose memory it is, if it is another process's.
+    pub owner: Option<Owner>,
+    /// The host's own view of it, at the same address.
+    pub view: Option<Arc<HostView>>,
+}
+
+/// Host memory that the device may use.
+#[derive(Debug, Clone, Copy)]
+pub struct PinnedEntry {
+    /// Length.
+    pub bytes: usize,
+    /// Context slot.
+    pub context: u32,
+    /// Flags it was allocated or registered with.
+    pub flags: u32,
+    /// The program's own memory, which it registered.
+    pub registered: bool,
+}
+
+/// Physical memory without an address (`cuMemCreate`).
+#[derive(Debug, Clone, Copy)]
+pub struct PhysicalEntry {
+    /// Where it lies in device memory.
+    pub offset: u64,
+    /// Length.
+    pub bytes: u64,
+    /// Context slot, with which it goes.
+    pub context: u32,
+    /// How many handles and mappings hold it.
+    pub holders: u32,
+    /// How many of those are handles.
+    pub handles: u32,
+    /// It may be exported as a file descriptor.
+    pub exportable: bool,
+    /// Number of the allocation, by which other processes find it.
+    pub number: u64,
+    /// It came from another process, which may be gone: whoever holds it keeps it.
+    pub imported: bool,
+}
+
+/// Memory that a pool holds and nobody uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it lies in device memory.
+    pub offset: u64,
+    /// Length taken.
+    pub taken: u64,
+    /// Context slot, with which it goes.
+    pub context: u32,
+}
+
+/// A pool for stream-ordered allocation.
+#[derive(Debug, Clone, Default)]
+pub struct PoolEntry {
+    /// The device's own: it cannot be destroyed.
+    pub is_default: bool,
+    /// Most that it may hold, 0 for no limit.
+    pub max_bytes: u64,
+    /// How much it keeps when somebody waits.
+    pub release_threshold: u64,
+    /// The three settings on reuse, which change nothing here.
+    pub reuse: [i32; 3],
+    /// Bytes in use now and at most.
+    pub used: (u64, u64),
+    /// Bytes held now and at most.
+    pub reserved: (u64, u64),
+    /// Free memory that it holds.
+    pub kept: Vec<Kept>,
+}
+
+/// An array.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrayEntry {
+    /// Hidden address of its memory.
+    pub address: u64,
+    /// Context slot.
+    pub context: u32,
+    /// Elements in each dimension, 0 for those it does not have.
+    pub sides: [usize; 3],
+    /// `CUarray_format`.
+    pub format: i32,
+    /// Channels of an element.
+    pub channels: u32,
+    /// Flags.
+    pub flags: u32,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+}

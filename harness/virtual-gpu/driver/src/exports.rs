@@ -1,0 +1,99 @@
+//! Descriptors of device memory that go from process to process: files that say what they are for.
+//!
+//! A descriptor holds its memory by itself, whatever becomes of whoever made it. How many there are
+//! of it, in which processes or on the way between two, only the kernel knows: each export is a
+//! file of its own in the device's folder, locked through the one opening that is given away. The
+//! lock goes with the last descriptor of that opening (`flock(2)`), and whoever finds it gone ends
+//! the export's row in the shared state.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use gpubench_virtual_gpu_model::memory::{self, Export};
+use gpubench_virtual_gpu_model::state::State;
+
+/// Folder of the files, in the device's.
+const FOLDER: &str = "exports";
+/// Exports of one allocation at the same time, at most.
+const MOST: u32 = 1024;
+
+fn path(device_dir: &Path, (number, which): Export) -> PathBuf {
+    device_dir.join(FOLDER).join(format!("{number}-{which}"))
+}
+
+/// Makes the file of another export of an allocation, with these contents, and locks it.
+///
+/// # Errors
+/// When it cannot be made, or there are too many.
+pub fn make(device_dir: &Path, number: u64, contents: &[u8]) -> io::Result<(Export, File)> {
+    match std::fs::create_dir(device_dir.join(FOLDER)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    for which in 1..=MOST {
+        let export = (number, which);
+        let mut options = File::options();
+        let made = options.read(true).write(true).create_new(true);
+        match made.open(path(device_dir, export)) {
+            Ok(file) => {
+                file.write_all_at(contents, 0)?;
+                file.lock()?;
+                return Ok((export, file));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!(
+        "more than {MOST} exports of one allocation"
+    )))
+}
+
+/// Whether anybody still has a descriptor of it.
+fn is_held(device_dir: &Path, export: Export) -> io::Result<bool> {
+    let file = match File::open(path(device_dir, export)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The exports in a state whose last descriptor has been closed.
+///
+/// # Errors
+/// When a file cannot be asked.
+pub fn closed(device_dir: &Path, state: &State) -> io::Result<Vec<Export>> {
+    let rows = state.allocations.live().iter();
+    let exports = rows.filter(|row| row.live && row.export != 0);
+    let mut out = Vec::new();
+    for row in exports {
+        let export = (row.number, row.export);
+        if !is_held(device_dir, export)? {
+            out.push(export);
+        }
+    }
+    Ok(out)
+}
+
+/// Ends an export in a state.
+pub fn end(state: &mut State, (number, which): Export) {
+    memory::end_where(state, |row| row.export == which && row.number == number);
+}
+
+/// Removes the file of an export that has ended. Another process may have done so.
+///
+/// # Errors
+/// When it is there and cannot be removed.
+pub fn remove(device_dir: &Path, export: Export) -> io::Result<()> {
+    match std::fs::remove_file(path(device_dir, export)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

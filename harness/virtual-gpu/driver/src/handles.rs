@@ -1,0 +1,150 @@
+//! Opaque handles: a slot number and a generation, so that a freed handle is noticed.
+
+use std::ffi::c_void;
+
+use crate::code::{self, Code};
+
+/// What a program holds for a context, module, function, stream or event.
+pub type Handle = *mut c_void;
+
+/// A table of objects behind handles of one kind.
+#[derive(Debug)]
+pub struct Slab<T> {
+    kind: u8,
+    slots: Vec<(u32, Option<T>)>,
+}
+
+const INDEX_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 20;
+
+impl<T> Slab<T> {
+    /// An empty table whose handles carry `kind`, so that one of another kind is refused.
+    #[must_use]
+    pub const fn new(kind: u8) -> Self {
+        Self {
+            kind,
+            slots: Vec::new(),
+        }
+    }
+
+    /// Keeps an object and returns its handle.
+    ///
+    /// # Errors
+    /// When the table is full.
+    pub fn insert(&mut self, value: T) -> Result<Handle, Code> {
+        let free = self.slots.iter().position(|(_, slot)| slot.is_none());
+        let index = free.unwrap_or(self.slots.len());
+        if index >= 1 << INDEX_BITS {
+            return Err(code::OUT_OF_MEMORY);
+        }
+        if index == self.slots.len() {
+            self.slots.push((1, None));
+        }
+        self.slots[index].1 = Some(value);
+        Ok(self.handle(index))
+    }
+
+    fn handle(&self, index: usize) -> Handle {
+        let generation = u64::from(self.slots[index].0);
+        let value = (u64::from(self.kind) << (INDEX_BITS + GENERATION_BITS))
+            | (generation << INDEX_BITS)
+            | index as u64;
+        // Shifted, so that a handle is no small number that a program could have meant otherwise
+        // (streams 1 and 2 are names of default streams).
+        (value << 4) as Handle
+    }
+
+    fn index(&self, handle: Handle) -> Option<usize> {
+        let value = handle as u64;
+        if value & 15 != 0 {
+            return None;
+        }
+        let value = value >> 4;
+        let index = (value & ((1 << INDEX_BITS) - 1)) as usize;
+        let generation = (value >> INDEX_BITS) & ((1 << GENERATION_BITS) - 1);
+        let kind = value >> (INDEX_BITS + GENERATION_BITS);
+        let (now, slot) = self.slots.get(index)?;
+        let valid = kind == u64::from(self.kind) && generation == u64::from(*now);
+        (valid && slot.is_some()).then_some(index)
+    }
+
+    /// The object behind a handle.
+    ///
+    /// # Errors
+    /// When the handle was never given out or its object is gone.
+    pub fn get(&self, handle: Handle) -> Result<&T, Code> {
+        let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
+        self.slots[index].1.as_ref().ok_or(code::INVALID_HANDLE)
+    }
+
+    /// The object behind a handle, to change it.
+    ///
+    /// # Errors
+    /// When the handle was never given out or its object is gone.
+    pub fn get_mut(&mut self, handle: Handle) -> Result<&mut T, Code> {
+        let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
+        self.slots[index].1.as_mut().ok_or(code::INVALID_HANDLE)
+    }
+
+    /// Takes the object out; its handle is dead from then on.
+    ///
+    /// # Errors
+    /// When the handle was never given out or its object is gone.
+    pub fn remove(&mut self, handle: Handle) -> Result<T, Code> {
+        let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
+        let slot = &mut self.slots[index];
+        slot.0 = (slot.0 + 1) & ((1 << GENERATION_BITS) - 1);
+        slot.1.take().ok_or(code::INVALID_HANDLE)
+    }
+
+    /// Handles of all objects for which `keep` is false, which are taken out.
+    pub fn remove_where(&mut self, gone: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut out = Vec::new();
+        for slot in &mut self.slots {
+            if slot.1.as_ref().is_some_and(&gone) {
+                slot.0 = (slot.0 + 1) & ((1 << GENERATION_BITS) - 1);
+                out.extend(slot.1.take());
+            }
+        }
+        out
+    }
+
+    /// The handle of the first object for which `wanted` holds.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Handle> {
+        let found = |(_, slot): &(u32, Option<T>)| slot.as_ref().is_some_and(&wanted);
+        self.slots
+            .iter()
+            .position(found)
+            .map(|index| self.handle(index))
+    }
+
+    /// All objects, to change them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|(_, slot)| slot.as_mut())
+    }
+
+    /// All objects.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|(_, slot)| slot.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slab;
+
+    #[test]
+    fn a_freed_handle_and_one_of_another_kind_are_refused() {
+        let mut slab = Slab::new(3);
+        let first = slab.insert('a').unwrap_or(std::ptr::null_mut());
+        assert_eq!(slab.get(first), Ok(&'a'));
+        assert_eq!(slab.remove(first), Ok('a'));
+        assert!(slab.get(first).is_err() && slab.remove(first).is_err());
+        let second = slab.insert('b').unwrap_or(std::ptr::null_mut());
+        assert_ne!(first, second, "the slot is reused, the handle is not");
+        assert!(Slab::<char>::new(4).get(second).is_err());
+        for wild in [0usize, 1, 2, 0x10, usize::MAX] {
+            assert!(slab.get(wild as *mut _).is_err(), "{wild:#x}");
+        }
+    }
+}

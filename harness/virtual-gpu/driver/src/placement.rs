@@ -1,0 +1,327 @@
+//! Where a process's contexts run: the device or instance that its environment shows it, and the
+//! MPS server it is a client of.
+//!
+//! The environment is read once, when the driver is initialised, as the real driver does. A daemon
+//! that cannot be reached is no error: the process then shares by taking turns, silently, which is
+//! what the vendor documents and what whoever measures MPS has to notice.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::code::{self, Code};
+use crate::cost::Part;
+use crate::device::{Device, DeviceError};
+use gpubench_virtual_gpu_model::cgroup;
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::mig;
+use gpubench_virtual_gpu_model::mps::{self, Refusal, Wish};
+use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
+
+/// Name of the socket that a daemon listens on, in its pipe directory.
+pub const CONTROL_SOCKET: &str = "control";
+/// Where clients look for a daemon if nothing else is said (MPS documentation).
+pub const PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+/// Longest wait for a daemon that must start a server first.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The server that this process is a client of, asked for once.
+static SERVER: OnceLock<Result<Option<u32>, Code>> = OnceLock::new();
+
+/// What the namespace in which it is allows it at most, known once it is a client.
+static BOUNDS: OnceLock<Wish> = OnceLock::new();
+
+/// The compute engine that the process's environment shows it; `None` if it shows none.
+#[must_use]
+pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
+    static SHOWN: OnceLock<Option<String>> = OnceLock::new();
+    let shown = SHOWN.get_or_init(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
+    let first = shown
+        .as_ref()
+        .map(|list| list.split(',').next().unwrap_or("").trim());
+    let found = find(state, machine, first)?;
+    Some(if machine.defects.mig_instances_swapped {
+        another(state, found)
+    } else {
+        found
+    })
+}
+
+/// The next compute instance after this one; itself if there is no other.
+fn another(state: &State, engine: u32) -> u32 {
+    let rows = state.engines.live().iter().enumerate().skip(1);
+    let parts: Vec<u32> = rows
+        .filter(|(_, row)| row.live)
+        .map(|(row, _)| row as u32)
+        .collect();
+    let at = parts.iter().position(|&row| row == engine);
+    at.map_or(engine, |at| parts[(at + 1) % parts.len()])
+}
+
+/// The compute engine that the first entry of a list of visible devices names.
+#[must_use]
+pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32> {
+    let engines = || {
+        let rows = state.engines.live().iter().enumerate();
+        rows.filter(|(_, row)| row.live).map(|(row, _)| row as u32)
+    };
+    match first {
+        None | Some("0") => engines().next(),
+        Some(name) if name.starts_with("MIG-GPU-") => engines().find(|&row| {
+            let (ci, gi) = (&state.engines.rows[row as usize], row != WHOLE);
+            let id = state.instances.rows[ci.instance as usize].id;
+            gi && name == format!("MIG-{}/{id}/{}", machine.uuid(), ci.id)
+        }),
+        Some(name) if name.starts_with("MIG-") => {
+            engines().find(|&row| row != WHOLE && mig::uuid(state, machine, row) == name)
+        }
+        // A device may be named by as much of its UUID as tells it apart.
+        Some(name) if name.len() > 4 && machine.uuid().starts_with(name) => engines().next(),
+        Some(_) => None,
+    }
+}
+
+/// The part of the device that an engine's kernels have to themselves.
+#[must_use]
+pub fn part(state: &State, context: &Context) -> Part {
+    let engine = &state.engines.rows[context.engine as usize];
+    let instance = &state.instances.rows[engine.instance as usize];
+    Part {
+        sm_first: context.sm_first,
+        sm_count: match context.sm_count {
+            0 => engine.sm_count,
+            count => count,
+        },
+        l2_bytes: instance.l2_bytes,
+        bandwidth: instance.bandwidth as f64 / gpubench_virtual_gpu_model::state::ONE as f64,
+    }
+}
+
+/// The device as the calling process sees it before it has a context.
+///
+/// # Errors
+/// When it is shown none, or the state cannot be read.
+pub fn seen(device: &Device) -> Result<Context, Code> {
+    let machine = device.machine();
+    let server = server(device)?;
+    let memory_group = cgroup::of_process(device.dir(), std::process::id());
+    let found = device
+        .shared()
+        .read(|state| {
+            let mut context = Context {
+                engine: visible(state, machine)?,
+                memory_group,
+                ..Context::default()
+            };
+            if let Some(server) = server {
+                // One that is refused sees the whole device; creating a context says why.
+                let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
+            }
+            Some(context)
+        })
+        .map_err(DeviceError::State)?;
+    found.ok_or(code::NO_DEVICE)
+}
+
+/// Gives a context its place.
+///
+/// # Errors
+/// When no device is visible, or MPS refuses the client.
+pub fn place(
+    state: &State,
+    machine: &Machine,
+    server: Option<u32>,
+    context: &mut Context,
+) -> Result<(), Code> {
+    context.engine = visible(state, machine).ok_or(code::INVALID_DEVICE)?;
+    let Some(server) = server else {
+        return Ok(());
+    };
+    mps::admit(state, machine, server, &wish(machine), context).map_err(|refusal| match refusal {
+        Refusal::Gone => code::MPS_RPC_FAILURE,
+        Refusal::NotReady => code::MPS_SERVER_NOT_READY,
+        Refusal::Full => code::MPS_MAX_CLIENTS_REACHED,
+        // An inference: the documentation names no code for a client without a partition.
+        Refusal::NoPartition => code::MPS_CONNECTION_FAILED,
+    })
+}
+
+/// The MPS server that the process is a client of; `None` if no daemon answers.
+///
+/// # Errors
+/// When a daemon answers and has no server for it.
+pub fn server(device: &Device) -> Result<Option<u32>, Code> {
+    let machine = device.machine();
+    if machine.mps.is_none() || machine.defects.mps_unreachable {
+        return Ok(None);
+    }
+    *SERVER.get_or_init(|| connect(device))
+}
+
+fn connect(device: &Device) -> Result<Option<u32>, Code> {
+    let dir = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY");
+    let dir = dir.map_or_else(|| PathBuf::from(PIPE_DIRECTORY), PathBuf::from);
+    let Some(answer) = ask(&dir) else {
+        return Ok(None);
+    };
+    // The daemon of another virtual device shares the folder only by mistake: it counts as none.
+    let known = device.shared().read(|state| {
+        let mut daemons = state.daemons.live().iter();
+        // A namespace has a folder in that of its server, which has one in the daemon's.
+        let above: Vec<u64> = dir.ancestors().take(3).map(mps::folder_key).collect();
+        daemons.any(|d| d.live && above.contains(&d.pipe))
+    });
+    if !known.map_err(DeviceError::State)? {
+        return Ok(None);
+    }
+    let charge = device
+        .machine()
+        .mps
+        .as_ref()
+        .map_or(0, |m| m.connect_us * 1000);
+    device.charge(charge)?;
+    let (server, bounds) = read_admitted(&answer).ok_or(code::MPS_CONNECTION_FAILED)?;
+    BOUNDS.get_or_init(|| bounds);
+    Ok(Some(server))
+}
+
+/// What a daemon says to a client: the row of its server, and what its namespace allows it.
+#[must_use]
+pub fn admitted(server: u32, bounds: &Wish) -> String {
+    let told = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
+    let percentage = told(bounds.percentage.map(u64::from));
+    let priority = told(bounds.priority.map(u64::from));
+    let memory = told(bounds.memory_limit);
+    format!("server {server} {percentage} {memory} {priority}\n")
+}
+
+/// What [`admitted`] said; nothing for a refusal.
+fn read_admitted(answer: &str) -> Option<(u32, Wish)> {
+    let mut words = answer.trim().strip_prefix("server ")?.split(' ');
+    let server = words.next()?.parse().ok()?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (percentage, memory_limit, priority) = (number(), number(), number());
+    let small = |value: Option<u64>| value.and_then(|value| u32::try_from(value).ok());
+    let bounds = Wish {
+        percentage: small(percentage),
+        memory_limit,
+        priority: small(priority),
+        partition: None,
+    };
+    Some((server, bounds))
+}
+
+/// Asks the daemon of a pipe directory for a server; `None` if none is there.
+fn ask(dir: &Path) -> Option<String> {
+    let mut stream = UnixStream::connect(dir.join(CONTROL_SOCKET)).ok()?;
+    stream.set_read_timeout(Some(ANSWER)).ok()?;
+    let uid = crate::host_process::own_uid();
+    writeln!(stream, "client {} {uid}", std::process::id()).ok()?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    (!line.is_empty()).then_some(line)
+}
+
+/// What the process's environment asks of MPS.
+fn wish(machine: &Machine) -> Wish {
+    static READ: OnceLock<Wish> = OnceLock::new();
+    let own = *READ.get_or_init(|| {
+        let text = |name: &str| std::env::var(name).unwrap_or_default();
+        wish_of(
+            machine,
+            &text("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+            &text("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+            &text("CUDA_MPS_CLIENT_PRIORITY"),
+            &text("CUDA_MPS_SM_PARTITION"),
+        )
+    });
+    BOUNDS.get().map_or(own, |bounds| own.within(bounds))
+}
+
+/// What these variables ask. A value that cannot be read asks for nothing, as with the real driver.
+fn wish_of(machine: &Machine, percentage: &str, limit: &str, priority: &str, part: &str) -> Wish {
+    let percentage = percentage.trim().parse::<f64>().ok();
+    let partition = part
+        .split_once('/')
+        .filter(|(gpu, _)| *gpu == machine.uuid());
+    Wish {
+        percentage: percentage
+            .filter(|p| (0.0..=100.0).contains(p))
+            .map(|p| p as u32),
+        memory_limit: limit.split(',').find_map(|entry| {
+            let (device, size) = entry.split_once('=')?;
+            (device.trim() == "0").then(|| bytes(size))?
+        }),
+        priority: priority.trim().parse().ok().filter(|p| *p <= 1),
+        partition: partition.and_then(|(_, id)| id.trim().parse().ok()),
+    }
+}
+
+/// A size with a unit, as MPS writes it: `1G`, `512MB`, `512M`.
+#[must_use]
+pub fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().trim_end_matches(['B', 'b']);
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        _ => (text, 0),
+    };
+    digits.trim().parse::<u64>().ok()?.checked_shl(shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, find, wish_of};
+    use gpubench_virtual_gpu_model::machine::Machine;
+    use gpubench_virtual_gpu_model::mps::Wish;
+    use gpubench_virtual_gpu_model::state::State;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let cases = [
+            ("1G", 1 << 30),
+            ("512MB", 512 << 20),
+            ("3k", 3072),
+            ("77", 77),
+        ];
+        for (text, want) in cases {
+            assert_eq!(bytes(text), Some(want), "{text}");
+        }
+        assert_eq!(bytes("lots"), None);
+    }
+
+    #[test]
+    fn wishes_come_from_the_environment_and_nonsense_asks_for_nothing() {
+        let machine = Machine::load("turing").expect("built in");
+        let partition = format!("{}/3", machine.uuid());
+        let wish = wish_of(&machine, "50", "1=1G,0=2G", "1", &partition);
+        let want = Wish {
+            percentage: Some(50),
+            memory_limit: Some(2 << 30),
+            priority: Some(1),
+            partition: Some(3),
+        };
+        assert_eq!(wish, want);
+        assert_eq!(
+            wish_of(&machine, "150", "x", "7", "GPU-x/1"),
+            Wish::default()
+        );
+    }
+
+    #[test]
+    fn a_device_is_visible_under_its_names_and_no_other() {
+        let machine = Machine::load("turing").expect("built in");
+        let mut state = State::new(1, 0);
+        gpubench_virtual_gpu_model::mig::undivided(&mut state, &machine);
+        let uuid = machine.uuid();
+        for name in [None, Some("0"), Some(uuid.as_str()), Some(&uuid[..9])] {
+            assert_eq!(find(&state, &machine, name), Some(0), "{name:?}");
+        }
+        for name in ["", "1", "-1", "GPU-", "GPU-zz", "MIG-123"] {
+            assert_eq!(find(&state, &machine, Some(name)), None, "{name:?}");
+        }
+    }
+}

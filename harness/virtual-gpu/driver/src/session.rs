@@ -1,0 +1,162 @@
+//! A virtual device's folder: made by whoever starts it, opened by every process that uses it.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::shm::Shared;
+use gpubench_virtual_gpu_model::machine::{Machine, MachineError};
+use gpubench_virtual_gpu_model::state::State;
+
+/// Environment variable that names the folder.
+pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
+/// Environment variable of a process that reads no results of large launches, so that they may be
+/// sampled in wall time too: executing them in full would take real time that no GPU takes.
+pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
+/// The shared state.
+pub const STATE_FILE: &str = "state";
+/// The contents of device memory, sparse.
+pub const MEMORY_FILE: &str = "memory";
+const SESSION_FILE: &str = "session.toml";
+/// The machine, as it was loaded.
+pub const MACHINE_FILE: &str = "machine.toml";
+
+/// How time passes on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeMode {
+    /// From event to event, while every participant waits.
+    Virtual,
+    /// With `CLOCK_MONOTONIC`.
+    Wall,
+}
+
+/// How one virtual device was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// How its time passes.
+    pub time: TimeMode,
+    /// Seed of the planted noise.
+    pub seed: u64,
+    /// `CLOCK_MONOTONIC` at which its wall time began.
+    pub wall_epoch_ns: u64,
+    /// Core on which participants run in virtual time.
+    pub core: Option<u32>,
+    /// How long virtual time may stand before that is reported.
+    pub stall: Duration,
+    /// Whether programs may change the device's settings, as root may on a real one.
+    #[serde(default = "yes")]
+    pub privileged: bool,
+}
+
+/// Devices that say nothing about it may be changed: they are the caller's own.
+const fn yes() -> bool {
+    true
+}
+
+/// A folder that is no usable virtual device.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Reading or writing failed.
+    #[error("virtual GPU folder {path}: {source}")]
+    Io {
+        /// Which folder.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The description is not readable.
+    #[error("virtual GPU folder {path}: {message}")]
+    Parse {
+        /// Which folder.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The machine is not usable.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+impl Session {
+    /// A session that begins now.
+    #[must_use]
+    pub fn new(time: TimeMode, seed: u64) -> Self {
+        let core = std::thread::available_parallelism().ok().map(|cores| {
+            // Spread concurrent devices over the cores by process id.
+            std::process::id() % u32::try_from(cores.get()).unwrap_or(1)
+        });
+        Self {
+            time,
+            seed,
+            wall_epoch_ns: monotonic_ns(),
+            core,
+            stall: Duration::from_secs(10),
+            privileged: true,
+        }
+    }
+
+    /// Makes a device in `dir`, which must exist and be empty.
+    ///
+    /// # Errors
+    /// When the folder cannot be written or the state does not fit.
+    pub fn create(&self, dir: &Path, machine: &Machine) -> Result<(), SessionError> {
+        let io = |source| SessionError::Io {
+            path: dir.display().to_string(),
+            source,
+        };
+        let parse = |error: toml::ser::Error| SessionError::Parse {
+            path: dir.display().to_string(),
+            message: error.to_string(),
+        };
+        let text = toml::to_string(machine).map_err(parse)?;
+        std::fs::write(dir.join(MACHINE_FILE), text).map_err(io)?;
+        let text = toml::to_string(self).map_err(parse)?;
+        std::fs::write(dir.join(SESSION_FILE), text).map_err(io)?;
+        gpubench_virtual_gpu_model::cgroup::make(dir, machine).map_err(io)?;
+        let memory = std::fs::File::create_new(dir.join(MEMORY_FILE)).map_err(io)?;
+        let bytes = gpubench_virtual_gpu_model::memory::SPANS * (machine.memory.total_mib << 20);
+        memory.set_len(bytes).map_err(io)?;
+        let mut state = State::new(self.seed, machine.rules().idle_power_mw);
+        gpubench_virtual_gpu_model::mig::undivided(&mut state, machine);
+        Shared::create(&dir.join(STATE_FILE), &state).map_err(io)?;
+        Ok(())
+    }
+
+    /// Reads what was made in `dir`.
+    ///
+    /// # Errors
+    /// When the folder is not a virtual device.
+    pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
+        let read = |file: &str| {
+            std::fs::read_to_string(dir.join(file)).map_err(|source| SessionError::Io {
+                path: dir.display().to_string(),
+                source,
+            })
+        };
+        let session =
+            toml::from_str(&read(SESSION_FILE)?).map_err(|error| SessionError::Parse {
+                path: dir.display().to_string(),
+                message: error.message().to_owned(),
+            })?;
+        let machine = Machine::parse(MACHINE_FILE, &read(MACHINE_FILE)?)?;
+        Ok((session, machine))
+    }
+
+    /// Wall time of the device.
+    #[must_use]
+    pub fn wall_now_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.wall_epoch_ns)
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    // `Instant` is CLOCK_MONOTONIC on Linux but does not show its value; every process must agree
+    // on it, so it is read from the kernel.
+    crate::host_process::monotonic_ns()
+}

@@ -1,0 +1,138 @@
+//! Noticing that virtual time stands, and saying who holds it.
+//!
+//! A participant that blocks on something the model does not know of holds the clock for ever. The
+//! others notice that no transaction happens, and name it: number, process, thread, what the
+//! kernel says it is doing.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing, State};
+
+/// Watches one wait.
+pub struct Watch {
+    limit: Duration,
+    since: Instant,
+    transactions: Option<u64>,
+    looks: u32,
+}
+
+impl Watch {
+    /// Begins to watch; a clock that stands for `limit` is stalled.
+    #[must_use]
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            since: Instant::now(),
+            transactions: None,
+            looks: 0,
+        }
+    }
+
+    /// Whether the wait has lasted so long that somebody may have died.
+    pub fn is_late(&mut self) -> bool {
+        self.looks += 1;
+        self.since.elapsed() >= Duration::from_millis(90)
+    }
+
+    /// Returns a report when no transaction has happened for longer than the limit.
+    pub fn check(
+        &mut self,
+        transactions: u64,
+        describe: impl FnOnce() -> io::Result<String>,
+    ) -> Option<String> {
+        if self.transactions != Some(transactions) {
+            self.transactions = Some(transactions);
+            self.since = Instant::now();
+            return None;
+        }
+        if self.since.elapsed() < self.limit {
+            return None;
+        }
+        let who = describe().unwrap_or_else(|error| format!("state unreadable: {error}"));
+        Some(format!(
+            "virtual time stood still for {:.1} s: {who}",
+            self.limit.as_secs_f64()
+        ))
+    }
+}
+
+/// Who holds the clock, or that nobody does.
+#[must_use]
+pub fn describe(state: &State) -> String {
+    let mut parts = Vec::new();
+    for (id, participant) in state.participants.live().iter().enumerate() {
+        let pid = state
+            .processes
+            .rows
+            .get(participant.process as usize)
+            .map_or(0, |process| process.pid);
+        match participant.standing {
+            Standing::Free => {}
+            Standing::Expected => parts.push(format!("participant {id} is expected and not there")),
+            Standing::Running => parts.push(format!(
+                "participant {id} runs (process {pid}, thread {} {})",
+                participant.tid,
+                thread_state(pid, participant.tid)
+            )),
+            Standing::Waiting => parts.push(format!(
+                "participant {id} waits for {} (process {pid}, thread {} {:?})",
+                awaited(state, participant),
+                participant.tid,
+                thread_name(pid, participant.tid)
+            )),
+        }
+    }
+    if parts.is_empty() {
+        "nobody is on the clock".to_owned()
+    } else {
+        parts.join("; ")
+    }
+}
+
+/// What a participant waits for.
+fn awaited(state: &State, participant: &Participant) -> String {
+    let target = participant.target;
+    match participant.condition {
+        Condition::Time => format!("{} ns", participant.ready_ns),
+        Condition::Stream => format!("operation {} of stream {target}", participant.seq),
+        Condition::Context => format!("all streams of context {target}"),
+        Condition::Room => format!("room in stream {target}"),
+        Condition::Unpark => "an unpark".to_owned(),
+        Condition::Held => format!("what stream {target} holds back"),
+        Condition::Word => {
+            let hold = &state.holds.rows[target as usize];
+            let what = hold.test.describe();
+            format!(
+                "the word at {:#x} {what}, for stream {}",
+                hold.host, hold.stream
+            )
+        }
+    }
+}
+
+fn thread_name(pid: u32, tid: u32) -> String {
+    // A thread that is gone has no name to tell.
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Name, scheduler state and system call of a thread, as far as the kernel tells.
+fn thread_state(pid: u32, tid: u32) -> String {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default()
+    };
+    let stat = read("stat");
+    let run_state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.split(' ').next());
+    let call = read("syscall");
+    let call = call.split(' ').next().unwrap_or_default().trim();
+    format!(
+        "{:?}, state {}, system call {}",
+        thread_name(pid, tid),
+        run_state.unwrap_or("unknown"),
+        if call.is_empty() { "unknown" } else { call }
+    )
+}

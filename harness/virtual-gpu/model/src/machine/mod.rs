@@ -1,0 +1,475 @@
+//! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
+
+mod chip;
+mod circumstances;
+mod mig;
+mod sharing;
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::simulation::Rules;
+pub use chip::{Gpu, Memory};
+pub use circumstances::{Circumstances, Virtualization};
+pub use mig::{Mig, Profile};
+pub use sharing::{Defects, Mps, SliceLevels};
+
+/// The machines that come with the binary: name and text.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "hopper",
+        include_str!("../../../../../profiles/machines/hopper.toml"),
+    ),
+    (
+        "turing",
+        include_str!("../../../../../profiles/machines/turing.toml"),
+    ),
+    (
+        "a100-80",
+        include_str!("../../../../../profiles/machines/a100-80.toml"),
+    ),
+    (
+        "h100-80",
+        include_str!("../../../../../profiles/machines/h100-80.toml"),
+    ),
+    (
+        "h200",
+        include_str!("../../../../../profiles/machines/h200.toml"),
+    ),
+];
+
+/// The machine that `--device virtual` means.
+pub const DEFAULT: &str = "hopper";
+
+/// One virtual machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Version of the file format.
+    pub version: u32,
+    /// Name, as in `--device virtual:NAME`.
+    pub name: String,
+    /// One line for lists.
+    pub summary: String,
+    /// A stand-in for HAMi-core is found on it as if it were installed.
+    #[serde(default)]
+    pub hami: bool,
+    /// Programs may change the device's settings, as root may on a real one.
+    #[serde(default = "yes")]
+    pub privileged: bool,
+    /// The chip.
+    pub gpu: Gpu,
+    /// Device memory and caches.
+    pub memory: Memory,
+    /// The host link.
+    pub pcie: Pcie,
+    /// How contexts take turns.
+    pub scheduler: Scheduler,
+    /// What driver calls cost the caller.
+    pub host: HostCosts,
+    /// Power.
+    pub power: Power,
+    /// Planted noise.
+    pub noise: Noise,
+    /// MPS; absent where the driver has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mps: Option<Mps>,
+    /// MIG; absent where the chip has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
+    /// What stands around the GPU.
+    #[serde(default)]
+    pub circumstances: Circumstances,
+    /// Planted defects.
+    #[serde(default)]
+    pub defects: Defects,
+}
+
+/// Machines that say nothing about it may be changed: they are the caller's own.
+const fn yes() -> bool {
+    true
+}
+
+/// The host link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pcie {
+    /// Generation.
+    pub generation: u32,
+    /// Lanes.
+    pub width: u32,
+    /// Bandwidth towards the device, from pinned memory.
+    pub to_device_gb_per_s: f64,
+    /// Bandwidth towards the host, into pinned memory.
+    pub to_host_gb_per_s: f64,
+    /// Fixed part of every copy.
+    pub copy_latency_us: f64,
+    /// Bandwidth of pageable memory relative to pinned.
+    pub pageable_factor: f64,
+    /// Window through which the host could map device memory; absent: that of a board without
+    /// resizable BAR1.
+    #[serde(default = "plain_bar1", skip_serializing_if = "is_plain_bar1")]
+    pub bar1_mib: u64,
+}
+
+/// The window of a board without resizable BAR1.
+const fn plain_bar1() -> u64 {
+    256
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out a reference"
+)]
+const fn is_plain_bar1(mib: &u64) -> bool {
+    *mib == plain_bar1()
+}
+
+/// How contexts take turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// One turn while somebody else waits.
+    pub slice_us: u64,
+    /// Pause between two turns.
+    pub switch_gap_us: u64,
+    /// Turns of the levels that an administrator can set; absent where the driver sets none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<SliceLevels>,
+    /// Plants perfect isolation: every kernel runs as if it were alone, whoever else runs.
+    #[serde(default)]
+    pub isolated: bool,
+}
+
+/// What driver calls cost the calling thread, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostCosts {
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// Launching a kernel.
+    pub launch_ns: u64,
+    /// From submission until the device begins.
+    pub launch_latency_ns: u64,
+    /// Returning from a wait after the work is done.
+    pub sync_ns: u64,
+    /// Recording an event.
+    pub event_ns: u64,
+    /// Asking whether something is done.
+    pub query_ns: u64,
+    /// Submitting a copy.
+    pub copy_ns: u64,
+    /// Allocating device memory.
+    pub alloc_ns: u64,
+    /// Freeing device memory.
+    pub free_ns: u64,
+    /// Creating or destroying a stream.
+    pub stream_ns: u64,
+    /// Loading a module.
+    pub module_ns: u64,
+    /// Creating a context.
+    pub context_ns: u64,
+    /// Any other call.
+    pub other_ns: u64,
+    /// The part of the time of allocating, freeing, loading modules and making contexts during
+    /// which no other process is in any of them.
+    pub lock_share: f64,
+}
+
+/// Power.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// With nothing running.
+    pub idle_w: f64,
+    /// With everything running at full speed.
+    pub max_w: f64,
+    /// The enforced limit.
+    pub cap_w: f64,
+    /// The lowest limit that an administrator of the real board can set; absent: the enforced one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_w: Option<f64>,
+}
+
+/// Relative standard deviations of planted noise. The default has none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// Of the device's work, drawn anew for every operation.
+    pub request: f64,
+    /// Of the device's work, drawn anew for every epoch.
+    pub epoch: f64,
+    /// Length of an epoch.
+    pub epoch_ms: u64,
+    /// Of the device's work, drawn once.
+    pub session: f64,
+    /// Of what driver calls cost the host (`host`), drawn anew for every call.
+    #[serde(default)]
+    pub call: f64,
+    /// Of turns and of the pauses between them (`scheduler`), drawn anew for each.
+    #[serde(default)]
+    pub turn: f64,
+    /// Of the time that an MPS server takes to recover (`mps.recovery_ms`), drawn anew each time.
+    #[serde(default)]
+    pub recovery: f64,
+}
+
+/// A machine file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No built-in machine and no file of that name.
+    #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("machine file {path}: {source}")]
+    Read {
+        /// Which file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The text is not a machine.
+    #[error("machine file {path}: {message}")]
+    Parse {
+        /// Which file.
+        path: String,
+        /// What the parser said, on one line.
+        message: String,
+    },
+    /// A figure that no machine can have.
+    #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
+    Value {
+        /// Which file.
+        path: String,
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        found: String,
+        /// What would do.
+        accepted: &'static str,
+    },
+}
+
+impl Machine {
+    /// The built-in machine of that name, or the machine in the file at that path.
+    ///
+    /// # Errors
+    /// When there is neither, or the text is not a usable machine.
+    pub fn load(name: &str) -> Result<Self, MachineError> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if !name.contains('/') && path.extension().is_none() {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            return Err(MachineError::Unknown {
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(|source| MachineError::Read {
+            path: name.to_owned(),
+            source,
+        })?;
+        Self::parse(name, &text)
+    }
+
+    /// Reads a machine from its text; `path` is for messages.
+    ///
+    /// # Errors
+    /// When the text is not a usable machine.
+    pub fn parse(path: &str, text: &str) -> Result<Self, MachineError> {
+        let machine: Self = toml::from_str(text).map_err(|error| MachineError::Parse {
+            path: path.to_owned(),
+            message: one_line(&error, text),
+        })?;
+        machine.check(path)?;
+        Ok(machine)
+    }
+
+    fn check(&self, path: &str) -> Result<(), MachineError> {
+        if self.version != 1 {
+            return wrong(path, "version", self.version, "1");
+        }
+        if !self.gpu.product.starts_with("Virtual") {
+            let accepted = "a name that begins with Virtual";
+            return wrong(path, "gpu.product", &self.gpu.product, accepted);
+        }
+        if !self.gpu.driver.contains("virtual") {
+            let accepted = "a version that contains virtual";
+            return wrong(path, "gpu.driver", &self.gpu.driver, accepted);
+        }
+        if self.gpu.sm_count == 0 || self.gpu.sm_count > 1024 {
+            return wrong(path, "gpu.sm_count", self.gpu.sm_count, "1 to 1024");
+        }
+        if self.gpu.l1_per_sm_kib < self.gpu.shared_per_sm_kib {
+            let accepted = "gpu.shared_per_sm_kib or more";
+            return wrong(path, "gpu.l1_per_sm_kib", self.gpu.l1_per_sm_kib, accepted);
+        }
+        if !(0.0..=1.0).contains(&self.host.lock_share) {
+            return wrong(path, "host.lock_share", self.host.lock_share, "0 to 1");
+        }
+        if self.scheduler.slice_us == 0 {
+            return wrong(path, "scheduler.slice_us", 0, "1 or more");
+        }
+        let rates = [
+            ("memory.dram_gb_per_s", self.memory.dram_gb_per_s),
+            ("memory.l2_gb_per_s", self.memory.l2_gb_per_s),
+            ("memory.sm_dram_gb_per_s", self.memory.sm_dram_gb_per_s),
+            ("memory.sm_l2_gb_per_s", self.memory.sm_l2_gb_per_s),
+            (
+                "memory.translations_per_us",
+                self.memory.translations_per_us,
+            ),
+            (
+                "memory.sm_translations_per_us",
+                self.memory.sm_translations_per_us,
+            ),
+            ("pcie.to_device_gb_per_s", self.pcie.to_device_gb_per_s),
+            ("pcie.to_host_gb_per_s", self.pcie.to_host_gb_per_s),
+            ("pcie.pageable_factor", self.pcie.pageable_factor),
+        ];
+        for (key, rate) in rates {
+            if !(rate.is_finite() && rate > 0.0) {
+                return wrong(path, key, rate, "a number greater than 0");
+            }
+        }
+        let noises = [
+            ("noise.request", self.noise.request),
+            ("noise.epoch", self.noise.epoch),
+            ("noise.session", self.noise.session),
+            ("noise.call", self.noise.call),
+            ("noise.turn", self.noise.turn),
+            ("noise.recovery", self.noise.recovery),
+        ];
+        for (key, sd) in noises {
+            if !(0.0..=0.2).contains(&sd) {
+                return wrong(path, key, sd, "0 to 0.2");
+            }
+        }
+        if self.memory.reserved_mib >= self.memory.total_mib {
+            let found = self.memory.reserved_mib;
+            return wrong(
+                path,
+                "memory.reserved_mib",
+                found,
+                "less than memory.total_mib",
+            );
+        }
+        self.check_mig(path)?;
+        self.check_circumstances(path)?;
+        self.check_sharing(path)
+    }
+
+    /// The constants that the model needs.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules {
+            slice_ns: self.scheduler.slice_us * 1_000,
+            switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
+            turn_noise_ppm: ppm(self.noise.turn),
+            isolated: self.scheduler.isolated,
+            run_time_limit_ns: self.circumstances.kernel_run_time_limit_ms * 1_000_000,
+            mig_dram_leak: sharing::fixed(self.defects.mig_dram_leak),
+            mig_l2_leak: sharing::fixed(self.defects.mig_l2_leak),
+            faults: self.fault_rules(),
+            idle_power_mw: milli(self.power.idle_w),
+            power_cap_mw: milli(self.power.cap_w),
+            // NVML's own window is between a sixth of a second and a second (nvml.h).
+            utilisation_window_ns: 1_000_000_000 / 6,
+        }
+    }
+
+    /// Compute capability as two numbers; 0.0 if the file says nonsense.
+    #[must_use]
+    pub fn compute_capability(&self) -> (u32, u32) {
+        let mut parts = self.gpu.compute_capability.split('.').map(str::parse);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+            _ => (0, 0),
+        }
+    }
+
+    /// CUDA version as the driver reports it: 1000 * major + 10 * minor.
+    #[must_use]
+    pub fn cuda_version(&self) -> i32 {
+        let mut parts = self.gpu.cuda.split('.').map(str::parse::<i32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => major * 1000 + minor * 10,
+            _ => 0,
+        }
+    }
+
+    /// Whether the driver is newer than CUDA 13.0, and so knows attributes, fields and profiles
+    /// that were numbered later.
+    #[must_use]
+    pub fn is_after_cuda_13_0(&self) -> bool {
+        self.cuda_version() > 13_000
+    }
+
+    /// The device's UUID as NVML prints it: made of the machine's name, so that it is stable.
+    #[must_use]
+    pub fn uuid(&self) -> String {
+        format!("GPU-{}", uuid_of(self.name.as_bytes()))
+    }
+}
+
+/// The five groups of digits of a UUID made from a name.
+#[must_use]
+pub fn uuid_of(name: &[u8]) -> String {
+    let hash = blake3::hash(name).to_hex();
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hash[0..8],
+        &hash[8..12],
+        &hash[12..16],
+        &hash[16..20],
+        &hash[20..32]
+    )
+}
+
+/// A figure that no machine can have.
+fn wrong(
+    path: &str,
+    key: &'static str,
+    found: impl std::fmt::Display,
+    accepted: &'static str,
+) -> Result<(), MachineError> {
+    Err(MachineError::Value {
+        path: path.to_owned(),
+        key,
+        found: found.to_string(),
+        accepted,
+    })
+}
+
+/// A share in parts of a million: rules are compared, and so hold whole numbers.
+fn ppm(share: f64) -> u32 {
+    (share * 1e6).round() as u32
+}
+
+fn milli(watts: f64) -> u64 {
+    (watts * 1000.0).round().max(0.0) as u64
+}
+
+/// The parser's message with the line it is about, without its drawing of the source.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().replace('\n', " ");
+    match error.span() {
+        Some(span) => {
+            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

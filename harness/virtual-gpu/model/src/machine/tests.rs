@@ -1,0 +1,105 @@
+//! Machine files: every built-in one loads, wrong ones are answered with the line.
+
+use super::{BUILT_IN, DEFAULT, Machine};
+
+#[test]
+fn every_built_in_machine_loads_under_its_own_name() {
+    for (name, _) in BUILT_IN {
+        let machine = Machine::load(name).map_err(|e| e.to_string());
+        assert_eq!(machine.as_ref().map(|m| m.name.as_str()), Ok(*name));
+    }
+    assert!(BUILT_IN.iter().any(|(name, _)| *name == DEFAULT));
+}
+
+#[test]
+fn wrong_files_are_answered_with_the_line() {
+    let text = include_str!("../../../../../profiles/machines/turing.toml");
+    let cases = [
+        (
+            text.replace("sm_count = 40", "sm_cuont = 40"),
+            "line 18: unknown field `sm_cuont`",
+        ),
+        (
+            text.replace("sm_count = 40", "sm_count = 0"),
+            "gpu.sm_count is 0",
+        ),
+        (
+            text.replace("Virtual Turing", "Tesla T4"),
+            "begins with Virtual",
+        ),
+        (
+            text.replace("request = 0.004", "request = 3"),
+            "noise.request is 3",
+        ),
+    ];
+    for (text, expected) in cases {
+        let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+        assert!(
+            message
+                .as_ref()
+                .is_some_and(|m| m.contains(expected) && !m.contains('\n')),
+            "{message:?} should contain {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_machine_names_the_known_ones() {
+    let message = Machine::load("toring").err().map(|e| e.to_string());
+    assert!(message.is_some_and(|m| m.contains("known: hopper, turing")));
+}
+
+#[test]
+fn what_a_machine_plants_is_told_line_by_line() -> Result<(), super::MachineError> {
+    let mut machine = Machine::load("hopper")?;
+    assert_eq!(machine.planted(), Vec::<String>::new());
+    machine.defects.mig_dram_leak = 0.1;
+    machine.defects.mps_contains_faults = true;
+    machine.defects.fault_escape = 0.25;
+    machine.scheduler.isolated = true;
+    let told = machine.planted();
+    let want = [
+        "scheduler.isolated = true",
+        "defects.mig_dram_leak = 0.1",
+        "defects.fault_escape = 0.25",
+        "defects.mps_contains_faults = true",
+    ];
+    assert_eq!(told, want);
+    Ok(())
+}
+
+#[test]
+fn all_noise_is_told_and_out_of_range_is_refused() -> Result<(), super::MachineError> {
+    let mut machine = Machine::load("hopper")?;
+    machine.noise = super::Noise {
+        request: 0.01,
+        epoch: 0.02,
+        epoch_ms: 50,
+        session: 0.0,
+        call: 0.03,
+        turn: 0.04,
+        recovery: 0.05,
+    };
+    let want = [
+        "noise.request = 0.01",
+        "noise.epoch = 0.02 (every 50 ms)",
+        "noise.call = 0.03",
+        "noise.turn = 0.04",
+        "noise.recovery = 0.05",
+    ];
+    assert_eq!(machine.noise_lines(), want);
+    let text = include_str!("../../../../../profiles/machines/hopper.toml");
+    for (key, wrong) in [("call", "0.3"), ("turn", "-0.1"), ("recovery", "2.0")] {
+        let text = text.replace(&format!("\n{key} = 0.0"), &format!("\n{key} = {wrong}"));
+        let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+        let expected = format!("noise.{key} is ");
+        assert!(
+            message.as_ref().is_some_and(|m| m.contains(&expected)),
+            "{message:?} should contain {expected:?}"
+        );
+    }
+    let text = format!("{text}\n[defects]\nfault_escape = 1.5\n");
+    let message = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    assert!(message.is_some_and(|m| m.contains("defects.fault_escape is 1.5, accepted is 0 to 1")));
+    Ok(())
+}

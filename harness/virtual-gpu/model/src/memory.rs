@@ -1,0 +1,490 @@
+//! Who has which part of device memory.
+//!
+//! It is given out in large pages. Small allocations of one context share such a page, which is
+//! taken with the first of them and free again with the last: an H100 80GB HBM3 had 2 MiB less for
+//! a single byte, and all of them back when it was freed (driver 580.159.04, 2026-11-22).
+
+use std::ops::Range;
+
+use crate::cgroup;
+use crate::machine::Machine;
+use crate::state::{Allocation, Context, NONE, State, WHOLE};
+
+/// Times that device memory has a place in the file.
+pub const SPANS: u64 = 4;
+
+/// One export: number of the allocation, and which of its exports, counted from 1.
+pub type Export = (u64, u32);
+
+/// Allocations of this size and more share a large page with no other.
+const LARGE: u64 = 1 << 20;
+/// The GPU's large page.
+const PAGE: u64 = 2 << 20;
+/// Alignment of small allocations.
+const SMALL: u64 = 512;
+
+/// Bytes that an allocation takes of its page, or of the device if it shares none.
+#[must_use]
+pub const fn taken(bytes: u64) -> u64 {
+    let unit = if bytes >= LARGE { PAGE } else { SMALL };
+    bytes.saturating_add(unit - 1) / unit * unit
+}
+
+/// Bytes of the device that these allocations take: pages that small ones share count once.
+fn held<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> u64 {
+    let (mut large, mut shared) = (0, Vec::new());
+    for allocation in allocations.filter(|a| a.live && a.taken > 0) {
+        if is_small(allocation.taken) {
+            shared.push(allocation.offset / PAGE);
+        } else {
+            large += allocation.taken;
+        }
+    }
+    shared.sort_unstable();
+    shared.dedup();
+    large + shared.len() as u64 * PAGE
+}
+
+/// Whether an allocation that takes so much shares its page.
+const fn is_small(taken: u64) -> bool {
+    taken < PAGE
+}
+
+/// Row of the part of the device whose memory a context uses.
+#[must_use]
+pub fn instance_of(state: &State, context: u32) -> u32 {
+    let engine = state.contexts.rows[context as usize].engine;
+    state.engines.rows[engine as usize].instance
+}
+
+/// Bytes of one part of the device that nobody has, the driver's own share aside.
+#[must_use]
+pub fn free_bytes(state: &State, instance: u32) -> u64 {
+    let contexts: u64 = state
+        .contexts
+        .live()
+        .iter()
+        .filter(|c| c.live && state.engines.rows[c.engine as usize].instance == instance)
+        .map(|c| c.bytes)
+        .sum();
+    let allocations = state.allocations.live().iter();
+    let taken = held(allocations.filter(|a| a.instance == instance));
+    let usable = state.instances.rows[instance as usize].memory_bytes;
+    usable.saturating_sub(contexts).saturating_sub(taken)
+}
+
+/// Bytes of the whole device that nobody has, divided or not.
+#[must_use]
+pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
+    let contexts = state.contexts.live().iter().filter(|c| c.live);
+    let allocations = held(state.allocations.live().iter());
+    let taken = contexts.map(|c| c.bytes).sum::<u64>() + allocations;
+    ((machine.memory.total_mib - machine.memory.reserved_mib) << 20).saturating_sub(taken)
+}
+
+/// Bytes that one context has, itself included.
+#[must_use]
+pub fn context_bytes(state: &State, context: u32) -> u64 {
+    let allocations = state.allocations.live().iter();
+    held(allocations.filter(|a| a.context == context)) + state.contexts.rows[context as usize].bytes
+}
+
+/// Bytes that a context can still get: what is free, and what its limit leaves.
+#[must_use]
+pub fn free_for(state: &State, context: u32) -> u64 {
+    let free = free_bytes(state, instance_of(state, context));
+    let row = &state.contexts.rows[context as usize];
+    let free = free.min(group_room(state, row));
+    match row.memory_limit {
+        0 => free,
+        limit => free.min(limit.saturating_sub(context_bytes(state, context))),
+    }
+}
+
+/// Bytes that the limit of a context's control group leaves to its processes; all there are
+/// without one.
+#[must_use]
+pub fn group_room(state: &State, of: &Context) -> u64 {
+    let Some(limits) = cgroup::limits(state, of.memory_group).filter(|row| row.hard_bytes > 0)
+    else {
+        return u64::MAX;
+    };
+    let taken = group_bytes(state, of);
+    limits.enforced_bytes.saturating_sub(taken)
+}
+
+/// Bytes that all contexts of a context's control group have.
+#[must_use]
+pub fn group_bytes(state: &State, of: &Context) -> u64 {
+    let contexts = state.contexts.live().iter().zip(0_u32..);
+    contexts
+        .filter(|(context, _)| context.live && context.memory_group == of.memory_group)
+        .map(|(_, slot)| context_bytes(state, slot))
+        .sum()
+}
+
+/// All the memory that a context is shown of so much: what its control group may have at most, and
+/// what MPS leaves it, where the driver shows that.
+#[must_use]
+pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u64) -> u64 {
+    let hidden = machine.mps.as_ref().is_some_and(|mps| !mps.limit_in_total);
+    let all = match context.memory_limit {
+        limit if limit > 0 && !hidden => all.min(limit),
+        _ => all,
+    };
+    match cgroup::limits(state, context.memory_group).map_or(0, |limits| limits.hard_bytes) {
+        0 => all,
+        limit => all.min(limit),
+    }
+}
+
+/// Bytes that one process has, its contexts included.
+#[must_use]
+pub fn process_bytes(state: &State, process: u32) -> u64 {
+    let contexts = state.contexts.live().iter();
+    let contexts = contexts.filter(|c| c.live && c.process == process);
+    let allocations = state.allocations.live().iter();
+    let allocations = held(allocations.filter(|a| a.process == process));
+    contexts.map(|c| c.bytes).sum::<u64>() + allocations
+}
+
+/// Bytes that one process has on one compute engine, its contexts included.
+#[must_use]
+pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
+    let on_it = |context: u32| state.contexts.rows[context as usize].engine == engine;
+    let contexts: u64 = state
+        .contexts
+        .live()
+        .iter()
+        .filter(|c| c.live && c.process == process && c.engine == engine)
+        .map(|c| c.bytes)
+        .sum();
+    let allocations = state.allocations.live().iter();
+    let allocations = allocations.filter(|a| a.live && a.process == process);
+    contexts + held(allocations.filter(|a| on_it(a.context)))
+}
+
+/// All the memory that a context is shown: its part of the device's, or its limit.
+#[must_use]
+pub fn total_for(state: &State, machine: &Machine, context: u32) -> u64 {
+    let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
+    within_limits(state, machine, &state.contexts.rows[context as usize], all)
+}
+
+/// Gives `bytes` to a context, the first place that fits. `None` when memory is out, which is a
+/// matter of how much is free and not of where.
+pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Option<Allocation> {
+    let taken = taken(bytes);
+    let instance = instance_of(state, context);
+    let beside = is_small(taken).then(|| room_beside(state, process, context, taken));
+    let at = match beside.flatten() {
+        Some(at) => at,
+        None => new_pages(state, context, taken.next_multiple_of(PAGE))?,
+    };
+    let slot = state.allocations.claim(|a| !a.live)?;
+    let allocation = Allocation {
+        live: true,
+        context,
+        process,
+        instance,
+        offset: at,
+        bytes,
+        taken,
+        number: state.allocations_made + 1,
+        borrowed: false,
+        export: 0,
+    };
+    state.allocations_made += 1;
+    state.allocations.rows[slot] = allocation;
+    state.allocations.touch();
+    note_peak(state, process);
+    Some(allocation)
+}
+
+/// Room for a small allocation in a page in which a context has others and nobody else has any.
+fn room_beside(state: &State, process: u32, context: u32, taken: u64) -> Option<u64> {
+    let mut small: Vec<(u64, u64, bool)> = state
+        .allocations
+        .live()
+        .iter()
+        .filter(|a| a.live && is_small(self::taken(a.bytes)))
+        .map(|a| {
+            let own = a.process == process && a.context == context;
+            (a.offset, a.offset + self::taken(a.bytes), own)
+        })
+        .collect();
+    small.sort_unstable();
+    let pages = small.chunk_by(|one, next| one.0 / PAGE == next.0 / PAGE);
+    let mut own = pages.filter(|page| page.iter().all(|(_, _, own)| *own));
+    own.find_map(|page| {
+        let start = page[0].0 / PAGE * PAGE;
+        let mut at = start;
+        for (offset, end, _) in page {
+            if at + taken <= *offset {
+                break;
+            }
+            at = at.max(*end);
+        }
+        (at + taken <= start + PAGE).then_some(at)
+    })
+}
+
+/// Whole pages of a context's part of the device, as far as there are free ones for it.
+fn new_pages(state: &State, context: u32, bytes: u64) -> Option<u64> {
+    if bytes > free_for(state, context) {
+        return None;
+    }
+    let part = state.instances.rows[instance_of(state, context) as usize];
+    let span_bytes = state.instances.rows[WHOLE as usize].memory_bytes;
+    let mut starts = (0..SPANS).map(|span| span * span_bytes + part.memory_offset);
+    starts.find_map(|start| first_fit(state, start..start + part.memory_bytes, bytes))
+}
+
+/// The first of those places at which so many bytes in whole pages are nobody's.
+fn first_fit(state: &State, places: Range<u64>, bytes: u64) -> Option<u64> {
+    let mut live: Vec<(u64, u64)> = state
+        .allocations
+        .live()
+        .iter()
+        .filter(|a| a.live && places.contains(&a.offset))
+        .map(|a| (a.offset, a.taken))
+        .collect();
+    live.sort_unstable();
+    let mut at = places.start.next_multiple_of(PAGE);
+    for (offset, length) in live {
+        if at + bytes <= offset {
+            break;
+        }
+        at = at.max((offset + length).next_multiple_of(PAGE));
+    }
+    (at + bytes <= places.end).then_some(at)
+}
+
+/// Notes the most memory that a process ever had. To be called before any of it is given back.
+pub fn note_peak(state: &mut State, process: u32) {
+    let bytes = process_bytes(state, process);
+    let row = &mut state.processes.rows[process as usize];
+    row.peak_bytes = row.peak_bytes.max(bytes);
+}
+
+/// Takes the allocation at `offset` back from a process.
+pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
+    note_peak(state, process);
+    let mut rows = state.allocations.live().iter();
+    let mine = |a: &Allocation| a.live && a.process == process && a.offset == offset;
+    let at = rows.position(mine)?;
+    let released = state.allocations.rows[at];
+    end(state, at);
+    Some(released)
+}
+
+/// Lets a context hold memory that somebody has taken: it stays for as long as anybody holds it.
+/// `None` when it is gone already, or there is no room.
+pub fn borrow(
+    state: &mut State,
+    process: u32,
+    context: u32,
+    number: u64,
+    bytes: u64,
+) -> Option<Allocation> {
+    let mut rows = state.allocations.live().iter();
+    let found = *rows.find(|a| a.live && a.number == number && a.bytes >= bytes)?;
+    let slot = state.allocations.claim(|a| !a.live)?;
+    let held = Allocation {
+        context,
+        process,
+        taken: 0,
+        borrowed: true,
+        export: 0,
+        ..found
+    };
+    state.allocations.rows[slot] = held;
+    state.allocations.touch();
+    Some(held)
+}
+
+/// Lets a descriptor hold memory that somebody has, whatever becomes of those. False when it is
+/// gone already, or there is no room.
+pub fn hold_export(state: &mut State, (number, export): Export, bytes: u64) -> bool {
+    let held = borrow(state, NONE, NONE, number, bytes).is_some();
+    let mut rows = state.allocations.live_mut().iter_mut();
+    let row = rows.find(|a| a.live && a.number == number && a.process == NONE && a.export == 0);
+    row.is_some_and(|row| {
+        row.export = export;
+        held
+    })
+}
+
+/// Ends every allocation for which that holds.
+pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
+    for at in 0..state.allocations.live().len() {
+        let row = &state.allocations.rows[at];
+        if row.live && gone(row) {
+            end(state, at);
+        }
+    }
+}
+
+/// Ends one allocation. Whoever still holds its memory has it from then on, a context before a
+/// descriptor.
+fn end(state: &mut State, at: usize) {
+    let gone = state.allocations.rows[at];
+    state.allocations.rows[at].live = false;
+    let rows = state.allocations.live_mut().iter_mut();
+    let holders = rows.filter(|a| a.live && a.borrowed && a.number == gone.number);
+    let heir = holders.min_by_key(|a| a.export);
+    if let Some(heir) = heir.filter(|_| !gone.borrowed) {
+        (heir.taken, heir.borrowed) = (gone.taken, false);
+    }
+    state.allocations.touch();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{allocate, borrow, end_where, free_bytes, process_bytes, release};
+    use crate::state::{Allocation, State, WHOLE};
+
+    #[test]
+    fn memory_runs_out_and_comes_back() -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let all = free_bytes(&state, WHOLE);
+        let first = allocate(&mut state, 0, 0, all / 2).ok_or("half fits")?;
+        assert!(allocate(&mut state, 1, 1, all / 2 + (4 << 20)).is_none());
+        let small = allocate(&mut state, 1, 1, 100).ok_or("a little fits")?;
+        assert!(small.offset >= first.offset + first.taken);
+        assert!(
+            release(&mut state, 1, first.offset).is_none(),
+            "not its own"
+        );
+        release(&mut state, 0, first.offset).ok_or("its own")?;
+        release(&mut state, 1, small.offset).ok_or("its own")?;
+        assert_eq!(free_bytes(&state, WHOLE), all);
+        let again = allocate(&mut state, 2, 2, 4096).ok_or("fits")?;
+        assert_eq!(
+            again.offset, first.offset,
+            "the next owner gets the same pages"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn small_allocations_of_a_context_share_a_page() -> Result<(), Box<dyn std::error::Error>> {
+        const MIB: u64 = 1 << 20;
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 64 * MIB;
+        let all = free_bytes(&state, WHOLE);
+        // What an H100 had less for one allocation of so many bytes.
+        for (bytes, less) in [
+            (1, 2 * MIB),
+            (511, 2 * MIB),
+            (MIB, 2 * MIB),
+            (MIB + 1, 2 * MIB),
+            (2 * MIB, 2 * MIB),
+            (2 * MIB + 1, 4 * MIB),
+            (8 * MIB + 1, 10 * MIB),
+        ] {
+            let made = allocate(&mut state, 0, 0, bytes).ok_or("fits")?;
+            assert_eq!(all - free_bytes(&state, WHOLE), less, "for {bytes}");
+            release(&mut state, 0, made.offset).ok_or("its own")?;
+            assert_eq!(free_bytes(&state, WHOLE), all, "for {bytes}");
+        }
+        let one = |state: &mut State, context| allocate(state, context, context, 1);
+        let page: Vec<_> = (0..4096).map(|_| one(&mut state, 0)).collect();
+        assert_eq!(all - free_bytes(&state, WHOLE), 2 * MIB, "as many as fit");
+        one(&mut state, 0).ok_or("fits")?;
+        assert_eq!(all - free_bytes(&state, WHOLE), 4 * MIB, "and one more");
+        let other = one(&mut state, 1).ok_or("fits")?;
+        assert_eq!(process_bytes(&state, 1), 2 * MIB, "another has its own");
+        let gap = page[7].ok_or("fits")?.offset;
+        release(&mut state, 0, gap).ok_or("its own")?;
+        assert_eq!(
+            one(&mut state, 1).map(|a| a.offset),
+            Some(other.offset + 512)
+        );
+        assert_eq!(
+            one(&mut state, 0).map(|a| a.offset),
+            Some(gap),
+            "its own gap"
+        );
+        end_where(&mut state, |a| a.process == 0);
+        assert_eq!(
+            all - free_bytes(&state, WHOLE),
+            2 * MIB,
+            "the other's stays"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_free_page_a_small_one_fits_beside() -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 8 << 20;
+        let small = allocate(&mut state, 0, 0, 512).ok_or("fits")?;
+        let rest = free_bytes(&state, WHOLE);
+        allocate(&mut state, 0, 0, rest).ok_or("fits")?;
+        assert_eq!(free_bytes(&state, WHOLE), 0);
+        let beside = allocate(&mut state, 0, 0, 512).ok_or("fits beside")?;
+        assert_eq!(beside.offset, small.offset + 512);
+        assert!(
+            allocate(&mut state, 1, 1, 512).is_none(),
+            "nobody else's page"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn free_memory_in_pieces_is_as_good_as_in_one() -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let tenth = 100 << 20;
+        let pieces = (0..10).map(|_| allocate(&mut state, 0, 0, tenth));
+        let pieces: Vec<_> = pieces.collect::<Option<_>>().ok_or("ten fit")?;
+        for piece in pieces.iter().step_by(2) {
+            release(&mut state, 0, piece.offset).ok_or("its own")?;
+        }
+        assert!(allocate(&mut state, 1, 1, 6 * tenth).is_none(), "too much");
+        let across = allocate(&mut state, 1, 1, 5 * tenth).ok_or("half is free")?;
+        let apart = |one: &Allocation| {
+            one.offset + one.taken <= across.offset || across.offset + across.taken <= one.offset
+        };
+        assert!(pieces.iter().skip(1).step_by(2).all(apart), "{across:?}");
+        assert!(free_bytes(&state, WHOLE) < tenth);
+        assert!(allocate(&mut state, 2, 2, tenth).is_none(), "all is taken");
+        Ok(())
+    }
+
+    #[test]
+    fn memory_that_is_held_stays_until_its_last_holder_goes()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let mut state = State::new(0, 0);
+        state.instances.rows[0].memory_bytes = 1 << 30;
+        let all = free_bytes(&state, WHOLE);
+        let made = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
+        let taken = all - free_bytes(&state, WHOLE);
+        for holder in [1, 2] {
+            borrow(&mut state, holder, holder, made.number, made.bytes).ok_or("is there")?;
+        }
+        assert_eq!(
+            all - free_bytes(&state, WHOLE),
+            taken,
+            "holding takes nothing"
+        );
+        assert_eq!(process_bytes(&state, 1), 0);
+        release(&mut state, 0, made.offset).ok_or("its own")?;
+        assert_eq!(all - free_bytes(&state, WHOLE), taken, "it stays");
+        assert_eq!(process_bytes(&state, 1), taken, "and is the next holder's");
+        let other = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
+        assert_ne!(other.offset, made.offset, "nobody else gets it");
+        end_where(&mut state, |a| a.process == 1);
+        end_where(&mut state, |a| a.process == 0);
+        assert_eq!(process_bytes(&state, 2), taken);
+        end_where(&mut state, |a| a.process == 2);
+        assert_eq!(free_bytes(&state, WHOLE), all);
+        assert!(
+            borrow(&mut state, 1, 1, made.number, made.bytes).is_none(),
+            "gone"
+        );
+        Ok(())
+    }
+}

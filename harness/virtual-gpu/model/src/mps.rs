@@ -1,0 +1,272 @@
+//! MPS as the shared state knows it: daemons, servers, and who may be a client of which.
+//!
+//! A daemon and its servers are processes that hold a row here; a client finds its daemon by the
+//! pipe directory. The server's context founds the group in which its clients run at the same time.
+//! The rules are those of the vendor's documentation of MPS (release 615).
+
+use crate::compute_mode;
+use crate::machine::Machine;
+use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
+
+/// Why a process cannot be a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such server any more.
+    Gone,
+    /// The server has not recovered from a fault.
+    NotReady,
+    /// The server has as many clients as it takes.
+    Full,
+    /// The daemon has static partitions and the client names none of them.
+    NoPartition,
+}
+
+/// What a client asks for by its environment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Active-thread percentage; can only lower the server's.
+    pub percentage: Option<u32>,
+    /// Memory limit in bytes; can only lower the server's.
+    pub memory_limit: Option<u64>,
+    /// 0 normal, 1 below normal.
+    pub priority: Option<u32>,
+    /// Number of a static partition.
+    pub partition: Option<u32>,
+}
+
+impl Wish {
+    /// The same within what somebody else allows at most.
+    #[must_use]
+    pub fn within(self, bounds: &Self) -> Self {
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let percentage = least(
+            self.percentage.map(u64::from),
+            bounds.percentage.map(u64::from),
+        );
+        Self {
+            percentage: percentage.and_then(|percent| u32::try_from(percent).ok()),
+            memory_limit: least(self.memory_limit, bounds.memory_limit),
+            priority: self.priority.or(bounds.priority),
+            partition: self.partition,
+        }
+    }
+}
+
+/// Hash of a folder, by which the state knows it: of the pipe directory of a daemon, for one.
+#[must_use]
+pub fn folder_key(dir: &std::path::Path) -> u64 {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+/// Enters a daemon. `None` when the table is full.
+pub fn add_daemon(state: &mut State, daemon: MpsDaemon) -> Option<u32> {
+    let row = state.daemons.claim(|d| !d.live)?;
+    state.daemons.rows[row] = MpsDaemon {
+        live: true,
+        ..daemon
+    };
+    Some(row as u32)
+}
+
+/// Enters a server of a daemon, with the context that its clients join. `None` when a table is
+/// full, there is no room for the context, or the compute mode keeps it out.
+pub fn add_server(
+    state: &mut State,
+    machine: &Machine,
+    daemon: u32,
+    process: u32,
+    uid: u32,
+) -> Option<u32> {
+    if !compute_mode::admits(state, process, None) {
+        return None;
+    }
+    let parent = state.daemons.rows[daemon as usize];
+    let instance = state.engines.rows[parent.engine as usize].instance;
+    let bytes = machine.mps_server_bytes();
+    if crate::memory::free_bytes(state, instance) < bytes {
+        return None;
+    }
+    let row = free_row(state)?;
+    let context = state.contexts.claim(|c| !c.live)?;
+    let intervals = state.contexts.rows[context].intervals;
+    state.contexts.rows[context] = Context {
+        live: true,
+        process,
+        group: context as u32,
+        engine: parent.engine,
+        bytes,
+        intervals,
+        ..Context::default()
+    };
+    state.servers.rows[row] = MpsServer {
+        live: true,
+        state: ServerState::Active,
+        daemon,
+        process,
+        uid,
+        context: context as u32,
+        percentage: parent.percentage,
+        memory_limit: parent.memory_limit,
+        ready_ns: 0,
+    };
+    Some(row as u32)
+}
+
+/// A row for a server. Those of dead servers stay theirs as long as a client of theirs is there,
+/// or it would pass for a client of the next.
+fn free_row(state: &mut State) -> Option<usize> {
+    let contexts = || state.contexts.live().iter().filter(|c| c.live);
+    let has_clients = |row: usize| contexts().any(|c| c.server as usize == row);
+    let row = (0..SERVERS).find(|&row| !state.servers.rows[row].live && !has_clients(row))?;
+    state.servers.used = state.servers.used.max(row as u32 + 1);
+    Some(row)
+}
+
+/// The server of a daemon for a user's clients.
+#[must_use]
+pub fn server_for(state: &State, daemon: u32, uid: u32) -> Option<u32> {
+    let servers = state.servers.live().iter();
+    let found = servers
+        .enumerate()
+        .find(|(_, server)| server.live && server.daemon == daemon && server.uid == uid);
+    found.map(|(row, _)| row as u32)
+}
+
+/// Process rows of a server's clients, each once.
+#[must_use]
+pub fn clients(state: &State, server: u32) -> Vec<u32> {
+    let contexts = state.contexts.live().iter();
+    let mut rows: Vec<u32> = contexts
+        .filter(|c| c.live && c.server == server)
+        .map(|c| c.process)
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+/// Makes a context a client of a server: where it runs, with how many SMs, and how much memory.
+///
+/// # Errors
+/// Says why it cannot be one.
+pub fn admit(
+    state: &State,
+    machine: &Machine,
+    server: u32,
+    wish: &Wish,
+    context: &mut Context,
+) -> Result<(), Refusal> {
+    let row = state.servers.rows.get(server as usize);
+    let row = row.filter(|row| row.live).ok_or(Refusal::Gone)?;
+    if row.state == ServerState::Fault || state.now_ns < row.ready_ns {
+        return Err(Refusal::NotReady);
+    }
+    let there = clients(state, server);
+    let limit = machine.mps.as_ref().map_or(0, |mps| mps.clients as usize);
+    if !there.contains(&context.process) && there.len() >= limit {
+        return Err(Refusal::Full);
+    }
+    let daemon = &state.daemons.rows[row.daemon as usize];
+    let engine = &state.engines.rows[daemon.engine as usize];
+    context.engine = daemon.engine;
+    context.server = server;
+    context.group = row.context;
+    (context.sm_first, context.sm_count) = if daemon.static_partitions {
+        let (partition, first, count) = partition(state, row.daemon, wish)?;
+        context.partition = partition;
+        (first, count)
+    } else {
+        let percentage = wish
+            .percentage
+            .map_or(row.percentage, |p| p.min(row.percentage));
+        (0, machine.mps_sms(percentage, engine.sm_count))
+    };
+    if context.sm_count < engine.sm_count {
+        context.sm_share = ONE * u64::from(context.sm_count) / u64::from(machine.gpu.sm_count);
+    }
+    context.memory_limit = memory_limit(machine, row.memory_limit, wish.memory_limit);
+    context.priority = wish.priority.unwrap_or(daemon.priority) as i32;
+    Ok(())
+}
+
+fn partition(state: &State, daemon: u32, wish: &Wish) -> Result<(u32, u32, u32), Refusal> {
+    let mut rows = state.partitions.live().iter().enumerate();
+    let found = rows.find(|(_, p)| p.live && p.daemon == daemon && Some(p.id) == wish.partition);
+    let (row, found) = found.ok_or(Refusal::NoPartition)?;
+    Ok((row as u32, found.sm_first, found.sm_count))
+}
+
+/// The lower of two limits, 0 being none, as far as the machine keeps to it.
+fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
+    let limit = match (server, client.unwrap_or(0)) {
+        (0, limit) | (limit, 0) => limit,
+        (a, b) => a.min(b),
+    };
+    machine.defects.let_through(limit)
+}
+
+/// Ends the rows of a daemon, and of its partitions. Its servers go on with the clients they have.
+pub fn remove_daemon(state: &mut State, daemon: u32) {
+    state.daemons.rows[daemon as usize].live = false;
+    for partition in state.partitions.live_mut() {
+        partition.live &= partition.daemon != daemon;
+    }
+}
+
+/// `CUresult` that the clients of a server get when it dies: MPS_RPC_FAILURE (cuda.h).
+pub const SERVER_DIED: i32 = 806;
+/// `CUresult` of a client that the control daemon ended: MPS_CLIENT_TERMINATED (cuda.h).
+pub const CLIENT_TERMINATED: i32 = 810;
+
+/// Ends a server: its clients' contexts get this error.
+pub fn remove_server(state: &mut State, server: u32, error: i32) {
+    for context in 0..state.contexts.live().len() {
+        let row = &state.contexts.rows[context];
+        if row.live && row.server == server {
+            crate::simulation::fault::end(state, context as u32, error);
+        }
+    }
+    let row = &mut state.servers.rows[server as usize];
+    row.live = false;
+    let own = row.context;
+    crate::lifecycle::drop_context(state, own);
+}
+
+/// Ends the work of one client, as `terminate_client` does.
+pub fn terminate(state: &mut State, server: u32, process: u32) -> bool {
+    let mut found = false;
+    for context in 0..state.contexts.live().len() {
+        let row = state.contexts.rows[context];
+        if row.live && row.server == server && row.process == process {
+            crate::simulation::fault::end(state, context as u32, CLIENT_TERMINATED);
+            found = true;
+        }
+    }
+    found
+}
+
+/// Takes back what a dead process was to MPS: daemon, server, or client.
+pub fn reap(state: &mut State, process: u32) {
+    for daemon in 0..state.daemons.live().len() {
+        let row = &state.daemons.rows[daemon];
+        if row.live && row.process == process {
+            remove_daemon(state, daemon as u32);
+        }
+    }
+    for server in 0..state.servers.live().len() {
+        let row = &state.servers.rows[server];
+        if row.live && row.process == process {
+            remove_server(state, server as u32, SERVER_DIED);
+        }
+    }
+}
+
+/// Whether this context is one of MPS, for the type that process lists show.
+#[must_use]
+pub const fn is_client(context: &Context) -> bool {
+    context.server != NONE
+}
