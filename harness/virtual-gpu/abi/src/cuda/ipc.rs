@@ -27,6 +27,7 @@ use gpubench_virtual_gpu_driver::entries::{EventEntry, Origin, Owner, PhysicalEn
 use gpubench_virtual_gpu_driver::exports;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::memory;
+use gpubench_virtual_gpu_model::state::EVENTS;
 
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,7 +203,7 @@ entries! {
             return Err(code::INVALID_CONTEXT);
         }
         let index = u32::try_from(ticket.owner.offset).map_err(|_| code::INVALID_VALUE)?;
-        if !owner_lives(process, &ticket.owner)? || index as usize >= gpubench_virtual_gpu_model::state::EVENTS {
+        if !owner_lives(process, &ticket.owner)? || index as usize >= EVENTS {
             return Err(code::INVALID_VALUE);
         }
         let entry = EventEntry {

@@ -1,6 +1,7 @@
 //! What the device is: names, numbers, place on the bus, shape of the chip.
 #![expect(unsafe_code, reason = "the caller's buffers are raw pointers")]
 
+use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::library::{Target, device, target};
@@ -29,7 +30,7 @@ entries! {
             (device, Target::Whole) => device.machine().uuid(),
             (device, Target::Engine(row)) => {
                 let machine = device.machine();
-                device.shared().read(|state| gpubench_virtual_gpu_model::mig::uuid(state, machine, row))?
+                device.shared().read(|state| divided::uuid(state, machine, row))?
             }
         };
         // SAFETY: the caller's buffer of that length.
