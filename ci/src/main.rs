@@ -5,10 +5,17 @@
     reason = "this is a command line"
 )]
 
+mod circles;
+mod dummies;
 mod error;
+mod figures;
+mod functions;
+mod imports;
+mod package;
 mod ptx;
 mod scan;
 mod symbols;
+mod text;
 mod tidy;
 mod toolchain;
 mod tree;
@@ -34,6 +41,17 @@ struct Arguments {
 enum Task {
     /// Check the house rules on every tracked file.
     Tidy,
+    /// Print figures of the code: lines, long files, import circles, functions without a caller.
+    Figures {
+        /// Name every file and function behind the figures.
+        #[arg(long)]
+        all: bool,
+        /// Another checkout to measure.
+        #[arg(long)]
+        root: Option<PathBuf>,
+    },
+    /// Add a dummy of each kind by the table of harness/ARCHITECTURE.md, and compile.
+    Dummies,
     /// Check that rustfmt would change no tracked file.
     Fmt,
     /// Check that the compiler in use is the one that Cargo.toml pins.
@@ -79,6 +97,11 @@ fn run(task: Task) -> Result<String, CiError> {
     let root = repository_root();
     match task {
         Task::Tidy => tidy(&Tree::read(&root)?),
+        Task::Figures { all, root: other } => {
+            let tree = Tree::read(other.as_deref().unwrap_or(&root))?;
+            Ok(figures::table(&tree, all))
+        }
+        Task::Dummies => dummies::run(&root),
         Task::Fmt => toolchain::fmt(&root).map(|()| "every file is formatted".to_owned()),
         Task::Msrv { or_newer: true } => toolchain::msrv(&root, Pin::AtLeast),
         Task::Msrv { or_newer: false } => toolchain::msrv(&root, Pin::Exact),

@@ -1,9 +1,9 @@
-//! A scanner of Rust source: words, punctuation and literals with their lines, comments left out.
+//! A scanner of Rust source: words, punctuation, literals and comments with their lines.
 //!
-//! The house rules ask about tokens, never about text, so that a banned call inside a string or a
-//! comment is not taken for a call. Nothing is parsed: the rules match short runs of tokens. Not
-//! a validator either: source that does not compile yields tokens up to where it stops making
-//! sense, and the compiler says the rest.
+//! The house rules match tokens, never text, so that a banned call inside a string or a comment
+//! is not taken for a call. Nothing is parsed: the rules match short runs of tokens. Source that
+//! does not compile yields tokens up to the point where it stops making sense; the compiler
+//! reports the rest.
 
 /// What sort of token it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Kind {
     Literal,
     /// A lifetime or loop label.
     Lifetime,
+    /// A line or block comment, documentation included.
+    Comment,
 }
 
 /// One token of a source file.
@@ -29,8 +31,15 @@ pub struct Token<'a> {
     pub kind: Kind,
 }
 
-/// Splits `source` into tokens.
+/// Splits `source` into tokens and leaves comments out.
 pub fn tokens(source: &str) -> Vec<Token<'_>> {
+    let mut found = with_comments(source);
+    found.retain(|token| token.kind != Kind::Comment);
+    found
+}
+
+/// Splits `source` into tokens, comments included.
+pub fn with_comments(source: &str) -> Vec<Token<'_>> {
     let mut scanner = Scanner {
         source,
         at: 0,
@@ -79,7 +88,8 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn next_token(&mut self) -> Option<Token<'a>> {
-        self.skip_space_and_comments();
+        let rest = self.rest();
+        self.advance(rest.len() - rest.trim_start().len());
         let rest = self.rest();
         let first = rest.chars().next()?;
         let (length, kind) = measure(rest, first);
@@ -101,26 +111,15 @@ impl<'a> Scanner<'a> {
         self.line += passed.matches('\n').count();
         self.at += length;
     }
-
-    fn skip_space_and_comments(&mut self) {
-        loop {
-            let rest = self.rest();
-            let blank = rest.len() - rest.trim_start().len();
-            let length = if blank > 0 {
-                blank
-            } else if rest.starts_with("//") {
-                rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
-                block_comment(rest)
-            } else {
-                return;
-            };
-            self.advance(length);
-        }
-    }
 }
 
 fn measure(rest: &str, first: char) -> (usize, Kind) {
+    if rest.starts_with("//") {
+        return (rest.find('\n').unwrap_or(rest.len()), Kind::Comment);
+    }
+    if rest.starts_with("/*") {
+        return (block_comment(rest), Kind::Comment);
+    }
     if let Some(length) = string(rest) {
         return (length, Kind::Literal);
     }
@@ -258,6 +257,14 @@ mod tests {
     fn lines_count_through_comments_and_strings() {
         let found = tokens("/* \n */ a \"\n\" b");
         assert_eq!((found[0].line, found[2].line), (2, 3));
+    }
+
+    #[test]
+    fn comments_are_kept_on_request() {
+        let found = with_comments("/// a\nfn b() {} /* c */");
+        let comments = found.iter().filter(|token| token.kind == Kind::Comment);
+        let texts: Vec<&str> = comments.map(|token| token.text).collect();
+        assert_eq!(texts, ["/// a", "/* c */"]);
     }
 
     #[test]

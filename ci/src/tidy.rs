@@ -4,13 +4,18 @@
 //! `ci/*.txt` with their reasons, and an exception that nothing needs any more is a finding too,
 //! so that the lists can only shrink.
 
+mod callers;
 mod calls;
+mod circles;
 mod crates;
+mod documents;
 mod flow;
+mod lines;
 mod list;
 mod reach;
 mod size;
 mod text;
+mod words;
 
 use std::fmt;
 
@@ -81,9 +86,19 @@ pub const RULES: &[Rule] = &[
         check: text::registry_hosts,
     },
     Rule {
+        name: "retired-word",
+        demand: "no word of ci/retired-words.txt, in names or in prose",
+        check: words::retired,
+    },
+    Rule {
         name: "file-length",
         demand: "a Rust file has at most 500 lines, or the number in ci/long.txt",
         check: size::file_length,
+    },
+    Rule {
+        name: "package-lines",
+        demand: "the packages of ci/lines.txt grow only with a reason",
+        check: lines::package_lines,
     },
     Rule {
         name: "function-length",
@@ -111,14 +126,34 @@ pub const RULES: &[Rule] = &[
         check: reach::dead_files,
     },
     Rule {
+        name: "statistics",
+        demand: "a public function of the statistics has a product caller or a tag",
+        check: callers::statistics,
+    },
+    Rule {
         name: "flow",
         demand: "rooms of the harness use only rooms to their left",
         check: flow::one_direction,
     },
     Rule {
+        name: "import-circle",
+        demand: "at most three files of a package import each other, or as ci/circles.txt says",
+        check: circles::import_circles,
+    },
+    Rule {
         name: "crates",
         demand: "packages depend only on the packages named for them",
         check: crates::dependencies,
+    },
+    Rule {
+        name: "links",
+        demand: "links of documents and paths of the map lead to files of the tree",
+        check: documents::links,
+    },
+    Rule {
+        name: "invariants",
+        demand: "each invariant of the map names the test or the rule that holds it",
+        check: documents::invariants,
     },
 ];
 

@@ -2,8 +2,9 @@
 
 use toml::{Table, Value};
 
+use crate::package::{manifest, package_name};
 use crate::tidy::Finding;
-use crate::tree::{SourceFile, Tree};
+use crate::tree::Tree;
 
 /// What each package may use of the workspace. A package that is not named here is a finding.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -98,15 +99,6 @@ pub fn dependencies(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The folder (with `/` at its end) and content of a package's manifest, if the file is one.
-pub fn manifest(file: &SourceFile) -> Option<(String, Table)> {
-    let folder = file.path.strip_suffix("Cargo.toml")?;
-    let manifest: Table = file.text.parse().ok()?;
-    manifest
-        .contains_key("package")
-        .then(|| (folder.to_owned(), manifest))
-}
-
 /// Paths that a manifest gives to its targets.
 pub fn target_paths(manifest: &Table) -> Vec<String> {
     let build = manifest
@@ -120,13 +112,6 @@ pub fn target_paths(manifest: &Table) -> Vec<String> {
     let listed = lists.flatten().filter_map(|target| target.get("path"));
     let paths = build.into_iter().chain(library).chain(listed);
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn package_name(manifest: &Table) -> &str {
-    let name = manifest
-        .get("package")
-        .and_then(|package| package.get("name"));
-    name.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Real names of what the package needs to build or run, on any platform.

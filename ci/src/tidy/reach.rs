@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::package::manifest;
 use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::{Finding, crates};
 use crate::tree::{SourceFile, Tree};
@@ -25,7 +26,7 @@ pub fn dead_files(tree: &Tree) -> Vec<Finding> {
 
 /// The root files of every target of every package.
 fn targets(tree: &Tree) -> Vec<String> {
-    let manifests = tree.files().filter_map(crates::manifest);
+    let manifests = tree.files().filter_map(manifest);
     let mut roots = Vec::new();
     for (folder, manifest) in manifests {
         let paths = crates::target_paths(&manifest);

@@ -1,0 +1,246 @@
+//! Checks the table "Where do I put" of the map: adds a dummy of each kind to a copy of the tree,
+//! by exactly the files and lines that the table names, and compiles the copy.
+//!
+//! A dummy is an existing entry under another name: the table says which one to copy. The copy of
+//! the tree lies below `target/` and shares the target folder, so that a second check is quick.
+
+mod names;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::CiError;
+use crate::tree::{Tree, tracked};
+use names::Names;
+use table::{Recipe, recipes};
+
+const MAP: &str = "harness/ARCHITECTURE.md";
+
+/// What the table must have a row for.
+const KINDS: &[&str] = &[
+    "a mechanism",
+    "a workload",
+    "a fault",
+    "a report format",
+    "a sub-axis",
+    "a probe",
+];
+
+/// What every dummy is called.
+const DUMMY: &str = "dummy_entry";
+
+/// Adds the dummies and compiles; the answer lists the files that each one touched.
+pub fn run(root: &Path) -> Result<String, CiError> {
+    let tree = Tree::read(root)?;
+    let (files, touched) = with_dummies(&tree)?;
+    let copy = target_folder(root).join("dummies");
+    write_copy(root, &copy, &files)?;
+    compile(root, &copy)?;
+    let mut report =
+        String::from("| to add | new files | lines added | files touched |\n|---|---|---|---|\n");
+    for one in touched {
+        report += &format!(
+            "| {} | {} | {} | {} |\n",
+            one.kind, one.new_files, one.lines, one.files
+        );
+    }
+    Ok(report)
+}
+
+/// What one dummy took.
+#[derive(Debug, PartialEq, Eq)]
+struct Touched {
+    kind: String,
+    new_files: usize,
+    lines: usize,
+    files: usize,
+}
+
+type Changed = BTreeMap<String, String>;
+
+/// New and changed files, by path, after every row of the table was followed.
+fn with_dummies(tree: &Tree) -> Result<(Changed, Vec<Touched>), CiError> {
+    let wrong = |message: String| CiError::Manifest {
+        path: MAP.to_owned(),
+        message,
+    };
+    let map = tree.get(MAP).ok_or_else(|| wrong("missing".to_owned()))?;
+    let recipes = recipes(&map.text).map_err(wrong)?;
+    for kind in KINDS {
+        if !recipes.iter().any(|recipe| recipe.kind == *kind) {
+            return Err(wrong(format!("the table has no row for {kind}")));
+        }
+    }
+    let mut changed = Changed::new();
+    let mut touched = Vec::new();
+    for recipe in &recipes {
+        let mut files = follow(tree, recipe, &mut changed)
+            .map_err(|message| wrong(format!("{}: {message}", recipe.kind)))?;
+        files.sort();
+        files.dedup();
+        touched.push(Touched {
+            kind: recipe.kind.clone(),
+            new_files: recipe.files.len(),
+            lines: recipe.lines.len(),
+            files: files.len(),
+        });
+    }
+    Ok((changed, touched))
+}
+
+/// Follows one row; returns the files that it touched.
+fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<String>, String> {
+    let (copied, placeholder) = (Names::of(&recipe.copied), Names::of("x"));
+    let dummy = Names::of(&format!(
+        "{DUMMY}_{}",
+        recipe.kind.rsplit(' ').next().unwrap_or("x")
+    ));
+    let mut files = Vec::new();
+    for path in &recipe.files {
+        let from = path.replace("x.", &format!("{}.", copied.snake));
+        let source = tree
+            .get(&from)
+            .ok_or_else(|| format!("{from} does not exist"))?;
+        let to = path.replace("x.", &format!("{}.", dummy.snake));
+        changed.insert(to.clone(), copied.replace(&source.text, &dummy));
+        files.push(to);
+    }
+    for (path, line) in &recipe.lines {
+        let text = match changed.get(path) {
+            Some(text) => text.clone(),
+            None => tree
+                .get(path)
+                .ok_or_else(|| format!("{path} does not exist"))?
+                .text
+                .clone(),
+        };
+        let wanted = placeholder.replace(line, &copied);
+        let text = add_beside(&text, &wanted, &copied, &dummy)
+            .ok_or_else(|| format!("{path} has nothing like `{wanted}`"))?;
+        changed.insert(path.clone(), text);
+        files.push(path.clone());
+    }
+    Ok(files)
+}
+
+/// Adds the dummy's line after the line `wanted`; `Head { name }` means the whole block of that
+/// head that names the entry.
+fn add_beside(text: &str, wanted: &str, copied: &Names, dummy: &Names) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (start, end) = match wanted
+        .strip_suffix(" }")
+        .and_then(|rest| rest.rsplit_once(" { "))
+    {
+        Some((head, _)) => block(&lines, head, copied)?,
+        None => {
+            let at = lines.iter().position(|line| line.trim() == wanted)?;
+            (at, at)
+        }
+    };
+    let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    let added = lines[start..=end]
+        .iter()
+        .map(|line| copied.replace(line, dummy));
+    let added: Vec<String> = added.collect();
+    kept.splice(end + 1..end + 1, added);
+    Some(kept.join("\n") + "\n")
+}
+
+/// First and last line of the block that opens with `head {` and names the entry.
+fn block(lines: &[&str], head: &str, copied: &Names) -> Option<(usize, usize)> {
+    let opening = format!("{head} {{");
+    let starts = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.trim() == opening);
+    let blocks = starts.filter_map(|(start, line)| {
+        let indent = line.len() - line.trim_start().len();
+        let is_end = |line: &&str| {
+            line.len() - line.trim_start().len() == indent && line.trim().starts_with('}')
+        };
+        let length = lines[start + 1..].iter().position(is_end)?;
+        Some((start, start + 1 + length))
+    });
+    let mut naming = blocks.filter(|(start, end)| {
+        let text = lines[*start..=*end].join("\n");
+        copied.replace(&text, &Names::of("other_name")) != text
+    });
+    naming.next()
+}
+
+fn target_folder(root: &Path) -> PathBuf {
+    let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    given.map_or_else(|| root.join("target"), |path| root.join(path))
+}
+
+/// Makes `copy` hold the tracked files with `changed` over them; equal files keep their times.
+fn write_copy(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError> {
+    let mut wanted: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+    for path in tracked(root, "*")? {
+        if let Ok(bytes) = fs::read(root.join(&path)) {
+            wanted.insert(copy.join(path), bytes);
+        }
+    }
+    let dummies = changed
+        .iter()
+        .map(|(path, text)| (copy.join(path), text.clone().into_bytes()));
+    wanted.extend(dummies);
+    remove_others(copy, &wanted).map_err(|source| write_error(copy, source))?;
+    for (path, bytes) in &wanted {
+        if fs::read(path).is_ok_and(|found| found == *bytes) {
+            continue;
+        }
+        let folder = path.parent().unwrap_or(copy);
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
+        written.map_err(|source| write_error(path, source))?;
+    }
+    Ok(())
+}
+
+fn remove_others(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+        } else if !wanted.contains_key(&path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_error(path: &Path, source: std::io::Error) -> CiError {
+    CiError::Write {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// Compiles the copy; an error or a warning is something that the table did not name.
+fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(copy)
+        .args(["check", "--locked", "--quiet", "-p", "gpubench"]);
+    command.env("CARGO_TARGET_DIR", target_folder(root));
+    let done = command.output().map_err(|source| CiError::Start {
+        program: "cargo".to_owned(),
+        source,
+    })?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    if done.status.success() && !said.contains("warning: ") {
+        return Ok(());
+    }
+    Err(CiError::Found(format!(
+        "the table of {MAP} does not name everything that its dummies need:\n{said}"
+    )))
+}
+
+#[cfg(test)]
+mod tests;

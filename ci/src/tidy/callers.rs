@@ -1,0 +1,107 @@
+//! Every public function of the statistics has a product caller, or a tag that names the verb
+//! that will call it.
+
+use std::collections::BTreeSet;
+
+use crate::functions::{Function, Reach, functions, named_in};
+use crate::package::packages;
+use crate::tidy::Finding;
+use crate::tree::{SourceFile, Tree};
+
+const PACKAGE: &str = "gpubench-stats";
+const TAG: &str = "/// Wanted by: ";
+
+/// Public functions that no product code reaches from outside the package.
+pub fn statistics(tree: &Tree) -> Vec<Finding> {
+    let all = packages(tree);
+    let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.name == PACKAGE);
+    let mut reached: BTreeSet<&str> = others.into_iter().flat_map(named_in).collect();
+    let files = own.iter().flat_map(|package| package.files.iter().copied());
+    let mut waiting: Vec<(&SourceFile, Function<'_>)> = Vec::new();
+    for file in files {
+        let (functions, outside) = functions(file);
+        reached.extend(outside);
+        waiting.extend(functions.into_iter().map(|function| (file, function)));
+    }
+    // A function that is reached reaches what its body names.
+    loop {
+        let before = waiting.len();
+        waiting.retain(|(_, function)| {
+            let is_reached = reached.contains(function.name) || function.reach == Reach::Unseen;
+            if is_reached {
+                reached.extend(&function.names);
+            }
+            !is_reached
+        });
+        if waiting.len() == before {
+            break;
+        }
+    }
+    let dead = waiting
+        .into_iter()
+        .filter(|(file, one)| one.reach == Reach::Public && !is_tagged(file, one.line));
+    dead.map(|(file, one)| {
+        let message = format!(
+            "nothing calls {}: delete it, or write \"{TAG}VERB\" above it",
+            one.name
+        );
+        Finding::new(&file.path, one.line, message)
+    })
+    .collect()
+}
+
+/// Whether the documentation above `line` says which verb will call the function.
+fn is_tagged(file: &SourceFile, line: usize) -> bool {
+    let above: Vec<&str> = file.text.lines().take(line - 1).collect();
+    let mut heads = above.iter().rev().map(|line| line.trim());
+    heads
+        .by_ref()
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
+        .any(|line| line.len() > TAG.len() && line.starts_with(TAG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(stats: &str, user: &str) -> Vec<String> {
+        let found = statistics(&Tree::of(&[
+            ("s/Cargo.toml", "[package]\nname = \"gpubench-stats\""),
+            ("s/src/lib.rs", stats),
+            ("u/Cargo.toml", "[package]\nname = \"u\""),
+            ("u/src/lib.rs", user),
+        ]));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn called_and_wanted_functions_stay() {
+        for (stats, user) in [
+            ("pub fn a() {}", "fn f() { s::a() }"),
+            ("pub fn a() { b() } pub fn b() {}", "fn f() { s::a() }"),
+            ("/// A.\n/// Wanted by: diff\n#[inline]\npub fn a() {}", ""),
+            ("fn a() {}", ""),
+            ("#[cfg(test)] mod t { pub fn a() {} }", ""),
+        ] {
+            assert!(findings(stats, user).is_empty(), "{stats}");
+        }
+    }
+
+    #[test]
+    fn functions_without_a_product_caller_are_found() {
+        for (stats, user) in [
+            ("pub fn a() {}", ""),
+            ("pub fn a() {}", "use s::a;"),
+            ("pub fn a() {}", "#[cfg(test)] mod t { fn f() { s::a() } }"),
+            ("/// Wanted by: \npub fn a() {}", ""),
+            ("/// Wanted by: diff\n\nfn b() {}\npub fn a() {}", ""),
+        ] {
+            assert_eq!(findings(stats, user).len(), 1, "{stats}");
+        }
+        let pair = findings("pub fn a() { b() }\npub fn b() {}", "");
+        assert!(
+            pair[1].starts_with("s/src/lib.rs:2: nothing calls b"),
+            "{pair:?}"
+        );
+    }
+}
