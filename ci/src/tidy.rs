@@ -132,7 +132,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "flow",
-        demand: "rooms of the harness use only rooms to their left",
+        demand: "rooms of a package use only rooms to their left",
         check: flow::one_direction,
     },
     Rule {
@@ -149,6 +149,11 @@ pub const RULES: &[Rule] = &[
         name: "links",
         demand: "links of documents and paths of the map lead to files of the tree",
         check: documents::links,
+    },
+    Rule {
+        name: "document-size",
+        demand: "the README has at most 150 lines, the glossary 40 entries",
+        check: documents::sizes,
     },
     Rule {
         name: "invariants",

@@ -46,6 +46,27 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// The first page fits a sitting, and the glossary holds what a user meets and no more.
+pub fn sizes(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, most, counts) in [
+        ("README.md", 150, "" /* every line */),
+        (
+            "harness/GLOSSARY.md",
+            42,
+            "|", /* head and rule of the table, and 40 entries */
+        ),
+    ] {
+        let text = tree.get(path).map_or("", |file| file.text.as_str());
+        let count = text.lines().filter(|line| line.starts_with(counts)).count();
+        if count > most {
+            let message = format!("{count} lines, at most {most}: move what few readers need");
+            found.push(Finding::new(path, 1, message));
+        }
+    }
+    found
+}
+
 /// Every row under `## Invariants` names a test as `file.rs::test`, or a rule as `tidy NAME`.
 pub fn invariants(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.get(MAP) else {
@@ -168,6 +189,17 @@ mod tests {
         }
         assert!(findings(links, "README.md", "`src/b.rs`").is_empty());
         assert_eq!(findings(links, "README.md", "[a](src/a.rs)").len(), 1);
+    }
+
+    #[test]
+    fn the_first_page_and_the_glossary_stay_short() {
+        for (path, line, most) in [
+            ("README.md", "a\n", 150),
+            ("harness/GLOSSARY.md", "| a |\n", 42),
+        ] {
+            assert!(findings(sizes, path, &line.repeat(most)).is_empty());
+            assert_eq!(findings(sizes, path, &line.repeat(most + 1)).len(), 1);
+        }
     }
 
     #[test]

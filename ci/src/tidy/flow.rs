@@ -1,75 +1,87 @@
-//! One direction of flow inside the harness: a room uses the rooms to its left.
+//! One direction of flow inside a package: a room uses the rooms to its left.
 
 use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::Finding;
 use crate::tree::{SourceFile, Tree};
 
-const ROOT: &str = "harness/src/";
+/// A package whose rooms (top modules) have an order.
+struct House {
+    /// Its `src` folder.
+    root: &'static str,
+    /// Rooms in the order in which data passes them. Each uses only what stands before it.
+    rooms: &'static [&'static str],
+    /// Files that see everything: the library's list, the program, the command line.
+    sees_all: &'static [&'static str],
+}
 
-/// What every room may use (errors and catalogues), then the rooms in the order in which data
-/// passes them. Each uses only what stands before it.
-const ROOMS: &[&str] = &[
-    "error",
-    "axis",
-    "catalogue",
-    "profile",
-    "plan",
-    "device",
-    "mechanism",
-    "tenant",
-    "run",
-    "gate",
-    "score",
-    "judge",
-];
-
-/// Files that see everything: the library's list, the program and the command line.
-const SEES_ALL: &[&str] = &["lib", "main", "cli"];
+const HOUSES: &[House] = &[House {
+    root: "harness/src/",
+    // What every room may use (errors and catalogues), then the flow.
+    rooms: &[
+        "error",
+        "axis",
+        "catalogue",
+        "profile",
+        "plan",
+        "device",
+        "mechanism",
+        "tenant",
+        "run",
+        "gate",
+        "score",
+        "judge",
+    ],
+    sees_all: &["lib", "main", "cli"],
+}];
 
 /// A room names only rooms to its left, and every room has its place in the order.
 pub fn one_direction(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.rust() {
-        let Some(inside) = file.path.strip_prefix(ROOT) else {
-            continue;
-        };
-        let room = room_of(inside);
-        if SEES_ALL.contains(&room) {
-            continue;
-        }
-        let Some(own) = place(room) else {
-            let message = format!(
-                "room {room} has no place in the flow: give it one in {}",
-                file!()
-            );
-            found.push(Finding::new(&file.path, 1, message));
-            continue;
-        };
-        for (line, used) in used_rooms(file, inside) {
-            let target = place(used);
-            let reachable = target.is_some_and(|target| target < own);
-            // A name that is no room is an item that the library re-exports or a macro.
-            let is_room = target.is_some() || SEES_ALL.contains(&used);
-            if used != room && is_room && !reachable {
-                let message = format!("{room} may not use {used}: {}", order());
-                found.push(Finding::new(&file.path, line, message));
+        for house in HOUSES {
+            if let Some(inside) = file.path.strip_prefix(house.root) {
+                house.check(file, inside, &mut found);
             }
         }
     }
     found
 }
 
-fn order() -> String {
-    format!("the order is {}", ROOMS.join(", "))
+impl House {
+    fn check(&self, file: &SourceFile, inside: &str, found: &mut Vec<Finding>) {
+        let room = room_of(inside);
+        if self.sees_all.contains(&room) {
+            return;
+        }
+        let Some(own) = self.place(room) else {
+            let message = format!(
+                "room {room} has no place in the flow: give it one in {}",
+                file!()
+            );
+            found.push(Finding::new(&file.path, 1, message));
+            return;
+        };
+        for (line, used) in used_rooms(file, inside) {
+            let target = self.place(used);
+            let reachable = target.is_some_and(|target| target < own);
+            // A name that is no room is an item that the library re-exports or a macro.
+            let is_room = target.is_some() || self.sees_all.contains(&used);
+            if used != room && is_room && !reachable {
+                let order = self.rooms.join(", ");
+                let message = format!("{room} may not use {used}: the order is {order}");
+                found.push(Finding::new(&file.path, line, message));
+            }
+        }
+    }
+
+    fn place(&self, room: &str) -> Option<usize> {
+        self.rooms.iter().position(|known| *known == room)
+    }
 }
 
 fn room_of(inside: &str) -> &str {
     let first = inside.split('/').next().unwrap_or(inside);
     first.strip_suffix(".rs").unwrap_or(first)
-}
-
-fn place(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|known| *known == room)
 }
 
 /// Every name that the file takes from the crate's root, with its line.
