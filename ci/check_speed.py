@@ -118,7 +118,7 @@ def over_threads(program, cores):
 
 
 def side_by_side(command, cores):
-    """The elapsed time of two processes that know nothing of each other: what the machine gives."""
+    """The elapsed time of two independent processes: what the machine gives."""
     begun = time.perf_counter()
     pair = [
         subprocess.Popen(

@@ -35,13 +35,13 @@ def wrong(record, mechanisms=()):
         found.append("no cell")
     for cell in record["cells"]:
         victim = cell["tenants"][0]
-        told = f"{cell['id']}: {cell['outcome']}, {cell.get('reason')}"
+        summary = f"{cell['id']}: {cell['outcome']}, {cell.get('reason')}"
         if cell["outcome"] == "failed":
-            found.append(told)
+            found.append(summary)
         if not victim["rows"] or not cell["requests"]["open"]:
-            found.append(f"no requests in {told}")
+            found.append(f"no requests in {summary}")
         if not victim.get("schedule_hash"):
-            found.append(f"no schedule in {told}")
+            found.append(f"no schedule in {summary}")
     return found
 
 
@@ -92,8 +92,8 @@ def main():
     for line in found:
         print(line)
     rows = sum(cell["tenants"][0]["rows"] for cell in record["cells"])
-    told = f"{len(record['cells'])} cells, {rows} requests of a foreign program"
-    print(f"{told}, {len(mechanisms)} mechanisms, {len(found)} wrong")
+    total = f"{len(record['cells'])} cells, {rows} requests of a foreign program"
+    print(f"{total}, {len(mechanisms)} mechanisms, {len(found)} wrong")
     sys.exit(1 if found or not mechanisms else 0)
 
 

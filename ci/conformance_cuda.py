@@ -136,7 +136,7 @@ print(runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), 4096))
 
 
 def runtime_checks():
-    """The CUDA runtime needs what a virtual GPU does not have, and whoever runs it is told."""
+    """The CUDA runtime needs parts that a virtual GPU lacks; its error says so."""
     from importlib.metadata import files
 
     name = "libcudart.so.12"

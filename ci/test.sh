@@ -11,7 +11,7 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
 packages=(--locked --workspace --exclude gpubench-virtual-gpu-so)
-steps=(fmt clippy oracles tests tidy msrv ptx smoke clients)
+steps=(fmt clippy oracles tests tidy dummies msrv ptx smoke clients)
 
 say() { printf '== %s\n' "$*"; }
 
@@ -25,7 +25,7 @@ finish() {
 }
 trap finish EXIT
 
-# Runs a command for so long at most: what hangs has to fail, and to say where.
+# Runs a command with a time limit: a command that hangs fails, and its name is printed.
 bounded() {
     local limit=$1 status=0
     shift
@@ -46,8 +46,8 @@ step_fmt() { task fmt; }
 
 step_clippy() { cargo clippy "${packages[@]}" --all-targets -- -D warnings; }
 
-# The reference programs that some tests compare with. Once this has run, a test that does not
-# find them fails instead of passing unseen.
+# The reference programs that some tests compare with. After this step a test that does not find
+# them fails instead of passing.
 step_oracles() {
     script ci/install-oracles.sh
     export GPUBENCH_REQUIRE_ORACLES=1
@@ -76,6 +76,9 @@ step_tests() {
 
 step_tidy() { task tidy; }
 
+# Follows the table "Where do I put" of the map in a copy of the tree, and compiles the copy.
+step_dummies() { bounded 30m cargo run --locked --quiet -p gpubench-ci -- dummies; }
+
 # GPUBENCH_EXACT_MSRV=1 demands the pinned compiler; without it a newer one is accepted and named.
 step_msrv() {
     if [ "${GPUBENCH_EXACT_MSRV:-0}" = 1 ]; then task msrv; else task msrv --or-newer; fi
@@ -87,7 +90,7 @@ step_ptx() {
     task ptx --check
 }
 
-# The main job from end to end, as a newcomer runs it, and what it says about itself.
+# The main job from end to end, as a new user runs it, and what its report claims.
 step_smoke() {
     local out="$scratch/smoke"
     # The check of the report is checked first, and costs nothing.
@@ -98,7 +101,7 @@ step_smoke() {
     python3 ci/check_smoke.py "$scratch/smoke.json"
 }
 
-# Programs of others on the virtual GPU, unmodified: they must print what the machine file says.
+# Foreign programs on the virtual GPU, unmodified: they must print the values of the machine file.
 step_clients() {
     script ci/install-clients.sh
     cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
@@ -120,9 +123,8 @@ on_virtual() {
         virtual-gpu exec --machine "$machine" -- "$@"
 }
 
-# A program of somebody else's as the victim, end to end: on NVIDIA's Python bindings, under every
-# mechanism of the catalogue; those of threads are waived. It takes three minutes, most of them
-# waiting.
+# A user's program as the victim, end to end: on NVIDIA's Python bindings, under every mechanism of
+# the catalogue; mechanisms of threads are waived. It takes three minutes, most of them waiting.
 victim() {
     local command="target/clients/bin/python workloads/examples/victim.py"
     local known="$scratch/mechanisms.json"

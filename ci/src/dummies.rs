@@ -233,12 +233,12 @@ fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
         program: "cargo".to_owned(),
         source,
     })?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    if done.status.success() && !said.contains("warning: ") {
+    let output = String::from_utf8_lossy(&done.stderr);
+    if done.status.success() && !output.contains("warning: ") {
         return Ok(());
     }
     Err(CiError::Found(format!(
-        "the table of {MAP} does not name everything that its dummies need:\n{said}"
+        "the table of {MAP} does not name everything that its dummies need:\n{output}"
     )))
 }
 

@@ -82,8 +82,8 @@ enum Task {
 
 fn main() -> ExitCode {
     match run(Arguments::parse().task) {
-        Ok(said) => {
-            println!("{said}");
+        Ok(report) => {
+            println!("{report}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -103,14 +103,14 @@ fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
         .arg(text)
         .output()
         .map_err(|e| format!("cannot start {}: {e}", ptxas.display()))?;
-    let said = String::from_utf8_lossy(&answer.stderr).into_owned()
+    let output = String::from_utf8_lossy(&answer.stderr).into_owned()
         + &String::from_utf8_lossy(&answer.stdout);
     let what = format!("{} for sm_{target}", text.display());
     if !answer.status.success() {
         return Err(format!(
             "{what}: ptxas failed ({}): {}",
             answer.status,
-            said.trim()
+            output.trim()
         ));
     }
     let stem = text
@@ -118,21 +118,21 @@ fn assemble(ptxas: &Path, text: &Path, target: u32) -> Result<(), String> {
         .map(OsStr::to_string_lossy)
         .unwrap_or_default();
     let excused = SPILLING.iter().any(|(kernel, _)| *kernel == stem);
-    match spilled_bytes(&said) {
+    match spilled_bytes(&output) {
         Some(0) if excused => Err(format!("{what}: no spills, so it needs no excuse any more")),
         Some(0) => Ok(()),
         Some(_) if excused => Ok(()),
         Some(bytes) => Err(format!("{what}: {bytes} bytes of spills, none are allowed")),
         None => Err(format!(
             "{what}: ptxas says nothing about spills: {}",
-            said.trim()
+            output.trim()
         )),
     }
 }
 
 /// The sum of spill stores and loads in what `ptxas -v` prints, or `None` where it names none.
-fn spilled_bytes(said: &str) -> Option<u64> {
-    let words: Vec<&str> = said.split_whitespace().collect();
+fn spilled_bytes(output: &str) -> Option<u64> {
+    let words: Vec<&str> = output.split_whitespace().collect();
     let spills = words.windows(4).filter_map(|w| match *w {
         [count, "bytes", "spill", _] => count.parse::<u64>().ok(),
         _ => None,

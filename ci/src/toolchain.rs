@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_newer_compiler_is_said_to_prove_nothing_about_the_pin() {
-        let said = judge("1.95", "rustc 2.0.0", Pin::AtLeast).unwrap();
-        assert!(said.contains("says nothing about 1.95"), "{said}");
+        let output = judge("1.95", "rustc 2.0.0", Pin::AtLeast).unwrap();
+        assert!(output.contains("says nothing about 1.95"), "{output}");
     }
 
     #[test]

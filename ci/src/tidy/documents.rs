@@ -33,9 +33,9 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
             }
             for path in quoted(line).filter(|text| is_path(text)) {
                 let path = path.split("::").next().unwrap_or(path);
-                if !["", folder]
+                if !BASES
                     .iter()
-                    .any(|from| known.contains(join(from, path).as_str()))
+                    .any(|base| known.contains(join(base, path).as_str()))
                 {
                     let message = format!("{path}: no such place (seen from {})", BASES.join(", "));
                     found.push(Finding::new(&file.path, index + 1, message));

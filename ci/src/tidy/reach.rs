@@ -7,7 +7,7 @@ use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::{Finding, crates};
 use crate::tree::{SourceFile, Tree};
 
-/// A file that nothing declares is compiled by nobody and rots.
+/// A file that no module declares is never compiled.
 pub fn dead_files(tree: &Tree) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     let mut waiting = targets(tree);
