@@ -13,6 +13,7 @@ mod flow;
 mod lines;
 mod list;
 mod reach;
+mod rooms;
 mod size;
 mod text;
 mod words;
@@ -134,6 +135,16 @@ pub const RULES: &[Rule] = &[
         name: "flow",
         demand: "rooms of a package use only rooms to their left",
         check: flow::one_direction,
+    },
+    Rule {
+        name: "coordinator",
+        demand: "the coordinator calls no function of the driver layer",
+        check: rooms::coordinator,
+    },
+    Rule {
+        name: "pure",
+        demand: "plan, gate and score do no I/O",
+        check: rooms::pure,
     },
     Rule {
         name: "import-circle",
