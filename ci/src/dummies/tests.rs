@@ -20,7 +20,8 @@ fn follow_all(row: &str) -> Result<(Changed, Vec<Touched>), String> {
         ("a/old_one.rs", "//! `old-one`.\npub struct OldOne;\n"),
         (
             "a/mod.rs",
-            "mod other;\nmod old_one;\n\n&[\n    Entry {\n        name: \"other\",\n    },\n    Entry {\n        name: \"old-one\",\n    },\n]\n",
+            "mod other;\nmod old_one;\n\n&[\n    Entry {\n        name: \"other\",\n    },\n    \
+             Entry {\n        name: \"old-one\",\n    },\n]\n",
         ),
     ]);
     with_dummies(&tree).map_err(|error| error.to_string())
