@@ -22,6 +22,7 @@ mod session;
 mod tenant;
 
 pub use failure::Failure;
+pub(crate) use failure::While;
 use tenant::Tenant;
 
 /// Serves one coordinator; the exit status of the process.
@@ -30,7 +31,7 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
         Ok(clock) => serve_device(clock, reader, writer),
         Err(error) => {
             let mut writer = writer;
-            let failure = Failure::new("finding the clock", error.to_string(), None);
+            let failure = Failure::other("finding the clock", error.to_string());
             // Without a clock there is nothing to do, and without a pipe nobody to tell.
             let _nobody_to_tell = send(&mut writer, &failure.into());
             ExitCode::Internal
@@ -102,10 +103,7 @@ pub(crate) fn serve(
             Ok(reply) => (reply.unwrap_or_else(FromTenant::from), None),
             Err(panic) => {
                 let what = format!("panic: {}", panic_text(&*panic));
-                (
-                    Failure::new(doing, what, None).into(),
-                    Some(ExitCode::Internal),
-                )
+                (Failure::other(doing, what).into(), Some(ExitCode::Internal))
             }
         };
         if send(&mut writer, &reply).is_err() {
@@ -126,7 +124,7 @@ fn receive(reader: &mut impl BufRead) -> Result<Option<ToTenant>, Failure> {
         // A line that the limit cut off is refused for its length.
         Ok(_) => from_line(&line)
             .map(Some)
-            .map_err(|error| Failure::new("reading a message", one_line(&error), None)),
+            .map_err(|error| Failure::other("reading a message", one_line(&error))),
         // A pipe that cannot be read is as good as closed.
         Err(_) => Ok(None),
     }

@@ -7,12 +7,10 @@
 mod reader;
 mod writer;
 
+use gpubench_record::RefusalKind;
+
 pub use reader::{LogContents, read_log};
 pub use writer::LogWriter;
-
-/// How the error of a full disk begins: the coordinator, to whom errors come as text, ends the run
-/// on it, since no later cell would fare better.
-pub const NO_SPACE: &str = "no space for a log";
 
 /// Why a log could not be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +22,7 @@ pub enum LogError {
         rows: u64,
     },
     /// The disk cannot hold it.
-    #[error("{NO_SPACE} of {bytes} bytes at {path}")]
+    #[error("no space for a log of {bytes} bytes at {path}")]
     NoSpace {
         /// Size of the log.
         bytes: u64,
@@ -67,6 +65,17 @@ pub enum LogError {
         /// What is wrong with it.
         source: gpubench_record::sample::RowError,
     },
+}
+
+impl LogError {
+    /// How a tenant tells the coordinator, which ends the run on a full disk.
+    #[must_use]
+    pub const fn kind(&self) -> RefusalKind {
+        match self {
+            Self::NoSpace { .. } => RefusalKind::NoSpace,
+            _ => RefusalKind::Other,
+        }
+    }
 }
 
 /// Most rows in a log: 4 GiB of file.

@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod plan;
 pub mod probe;
 pub mod provenance;
+pub mod refusal;
 pub mod run;
 pub mod sample;
 pub mod service;
@@ -43,6 +44,7 @@ pub use probe::{
     Rushed, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
+pub use refusal::{RefusalKind, Verification};
 pub use run::{Calibration, CalibrationEntry, PeakEntry, RecordLeftOut, RunRecord};
 pub use sample::{Phase, SampleRow, SampleStatus};
 pub use service::{ServiceRow, TenantLimit};

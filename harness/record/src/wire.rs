@@ -8,14 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::{ProbeAsk, ProbeTold};
+use crate::refusal::{RefusalKind, Verification};
 use crate::workload::{LoadSpec, WorkloadSpec};
 
 /// Protocol spoken by this build.
 pub const PROTOCOL: u32 = 1;
-
-/// Begins the result of a verification that could not be done, for want of what follows it, and the
-/// refusal of a calibration to a length that the workload cannot have.
-pub const WAIVED: &str = "waived: ";
 
 /// Longest line either end accepts, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
@@ -200,8 +197,8 @@ pub enum FromTenant {
     },
     /// Kernel verification is done.
     Verified {
-        /// For each workload: `ok`, [`WAIVED`] with what the device lacks, or what was wrong.
-        results: BTreeMap<String, String>,
+        /// What the check of each workload found.
+        results: BTreeMap<String, Verification>,
     },
     /// The SMs on which blocks ran.
     Counted {
@@ -261,13 +258,13 @@ pub enum FromTenant {
         refused_with: Option<i32>,
     },
     /// It could not do what was asked; it stays alive unless the driver makes that pointless.
-    Error {
+    Refused {
         /// What it was doing.
         doing: String,
+        /// Why it could not.
+        kind: RefusalKind,
         /// What went wrong, in one line.
-        what: String,
-        /// `CUresult` where the driver said so.
-        code: Option<i32>,
+        text: String,
     },
 }
 
@@ -316,6 +313,61 @@ mod tests {
     use super::{
         FromTenant, LINE_BYTES_MAX, Participants, ToTenant, WireError, from_line, to_line,
     };
+    use crate::refusal::{RefusalKind, Verification};
+
+    #[test]
+    fn each_kind_of_refusal_reads_back_as_itself() -> Result<(), Box<dyn std::error::Error>> {
+        for (kind, json) in [
+            (RefusalKind::Waived, r#""waived""#),
+            (RefusalKind::NoSpace, r#""no-space""#),
+            (RefusalKind::Driver { code: 2 }, r#"{"driver":{"code":2}}"#),
+            (RefusalKind::WrongResult, r#""wrong-result""#),
+            (RefusalKind::Program, r#""program""#),
+            (RefusalKind::Other, r#""other""#),
+        ] {
+            let refused = FromTenant::Refused {
+                doing: "calibrating".to_owned(),
+                kind,
+                text: "waived: this text decides nothing".to_owned(),
+            };
+            let line = to_line(&refused)?;
+            assert!(line.contains(&format!(r#""kind":{json}"#)), "{line}");
+            assert_eq!(from_line::<FromTenant>(&line)?, refused);
+            let torn = &line[..line.len() - 3];
+            assert!(matches!(
+                from_line::<FromTenant>(torn),
+                Err(WireError::Parse { .. })
+            ));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn each_result_of_a_verification_reads_back_as_itself() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let results = [
+            ("compute", Verification::Correct),
+            (
+                "tensor",
+                Verification::Waived {
+                    reason: "no tensor cores".to_owned(),
+                },
+            ),
+            (
+                "dram-copy",
+                Verification::Failed {
+                    problem: "byte 3 is 0".to_owned(),
+                },
+            ),
+        ];
+        let results = results.map(|(name, found)| (name.to_owned(), found));
+        let verified = FromTenant::Verified {
+            results: results.into(),
+        };
+        let line = to_line(&verified)?;
+        assert_eq!(from_line::<FromTenant>(&line)?, verified);
+        Ok(())
+    }
 
     #[test]
     fn two_messages_in_one_read_stay_two() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::wire::WAIVED;
-use gpubench_record::{DeviceIdentity, ExitCode};
+use gpubench_record::{DeviceIdentity, ExitCode, Verification};
 use gpubench_stats::Confidence;
 use gpubench_stats::power::mde80;
 use gpubench_virtual_gpu::session::TimeMode;
@@ -53,7 +52,7 @@ struct Findings {
     /// Noise that it plants, likewise.
     noise: Vec<String>,
     timer: Vec<(&'static str, Result<Punctuality, String>)>,
-    verified: Vec<(String, String)>,
+    verified: Vec<(String, Verification)>,
     achieved: Vec<Achieved>,
     clocks: Result<Clocks, String>,
     /// Spread of equal measurements, and the blocks of the profile.
@@ -170,7 +169,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     if findings
         .verified
         .iter()
-        .any(|(_, result)| result != "ok" && !result.starts_with(WAIVED))
+        .any(|(_, found)| matches!(found, Verification::Failed { .. }))
     {
         return Err(ExpectedError::NothingRan {
             reason: "kernels give wrong results on this device".to_owned(),
@@ -205,7 +204,7 @@ fn as_json(findings: &Findings) -> Value {
     let verified: Value = findings
         .verified
         .iter()
-        .map(|(name, result)| (name.clone(), json!(result)))
+        .map(|(name, found)| (name.clone(), json!(found.to_string())))
         .collect();
     let achieved: Vec<Value> = findings.achieved.iter().map(achieved_json).collect();
     let effect = match detectable(findings) {
@@ -335,7 +334,7 @@ fn as_text(findings: &Findings) -> String {
         let rows: Vec<[String; 2]> = findings
             .verified
             .iter()
-            .map(|(name, result)| [name.clone(), result.clone()])
+            .map(|(name, found)| [name.clone(), found.to_string()])
             .collect();
         out.push('\n');
         out.push_str(&table(["kernel check", "result"], &rows));

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
+use gpubench_record::RefusalKind;
 use gpubench_reports::StoreError;
 
 use crate::device::nvml::{self, AskError};
 use crate::device::virtual_gpu::VirtualGpuError;
 use crate::error::ExpectedError;
 use crate::mechanism::host::{HostError, JournalError};
-use crate::run::{self, RunError};
+use crate::run::RunError;
 use crate::tenant::TenantError;
 
 /// A virtual GPU did not start.
@@ -103,9 +104,11 @@ pub fn from_store(dir: &Path, error: StoreError) -> ExpectedError {
 #[must_use]
 pub fn from_user_victim(error: TenantError) -> ExpectedError {
     match error {
-        TenantError::Refused { tenant, what, .. } if tenant == run::name_of(0) => {
-            ExpectedError::VictimProgram { problem: what }
-        }
+        TenantError::Refused {
+            kind: RefusalKind::Program,
+            what,
+            ..
+        } => ExpectedError::VictimProgram { problem: what },
         error => ExpectedError::NothingRan {
             reason: error.to_string(),
         },

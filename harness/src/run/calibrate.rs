@@ -5,8 +5,7 @@ pub mod one;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::wire::WAIVED;
-use gpubench_record::{Calibration, FromTenant, Role, ToTenant};
+use gpubench_record::{Calibration, FromTenant, RefusalKind, Role, ToTenant, Verification};
 
 use super::tenant_set::TenantSet;
 use super::{Run, RunError, peaks};
@@ -85,20 +84,18 @@ async fn verify(
         .await?
     {
         FromTenant::Verified { results } => {
-            let (waived, results): (BTreeMap<_, _>, BTreeMap<_, _>) = results
-                .into_iter()
-                .partition(|(_, result)| result.starts_with(WAIVED));
-            let wrong: Vec<String> = results
-                .iter()
-                .filter(|(_, result)| result.as_str() != "ok")
-                .map(|(name, result)| format!("{name}: {result}"))
-                .collect();
-            let lacking = |result: String| result.trim_start_matches(WAIVED).to_owned();
+            let (mut waived, mut wrong) = (BTreeMap::new(), Vec::new());
+            for (name, found) in results {
+                match found {
+                    Verification::Correct => {}
+                    Verification::Waived { reason } => {
+                        waived.insert(name, reason);
+                    }
+                    Verification::Failed { problem } => wrong.push(format!("{name}: {problem}")),
+                }
+            }
             if wrong.is_empty() {
-                let waived = waived.into_iter();
-                Ok(waived
-                    .map(|(name, result)| (name, lacking(result)))
-                    .collect())
+                Ok(waived)
             } else {
                 Err(RunError::Verification(wrong.join("; ")))
             }
@@ -110,7 +107,11 @@ async fn verify(
 /// Why this workload cannot be had at this length, if that is what the tenant says.
 fn waiver(error: &RunError) -> Option<&str> {
     match error {
-        RunError::Tenant(TenantError::Refused { what, .. }) => what.strip_prefix(WAIVED),
+        RunError::Tenant(TenantError::Refused {
+            kind: RefusalKind::Waived,
+            what,
+            ..
+        }) => Some(what),
         _ => None,
     }
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpubench_record::{
-    Calibration, Cell, FromTenant, LoadSpec, Outcome, Proof, Role, RunEvent, TenantResult, ToTenant,
+    Calibration, Cell, FromTenant, LoadSpec, Outcome, Proof, RefusalKind, Role, RunEvent,
+    TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
-use gpubench_workloads::log::NO_SPACE;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -52,7 +52,10 @@ pub async fn run(
     let ready = match prepare(run, tenants, calibration, cell, &mut results).await {
         Ok(()) => None,
         // A full disk is full for every later cell too.
-        Err(RunError::Tenant(TenantError::Refused { what, .. })) if what.starts_with(NO_SPACE) => {
+        Err(RunError::Tenant(TenantError::Refused {
+            kind: RefusalKind::NoSpace,
+            ..
+        })) => {
             return Err(RunError::DiskFull);
         }
         // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.
@@ -114,7 +117,8 @@ pub async fn run(
 /// Writes down that the mechanism lets no further tenant in, if that is what the driver says.
 fn record_refused_client(run: &mut Run, cell: &Cell, error: &TenantError) -> Result<(), RunError> {
     let TenantError::Refused {
-        code: Some(code), ..
+        kind: RefusalKind::Driver { code },
+        ..
     } = error
     else {
         return Ok(());

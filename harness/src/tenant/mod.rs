@@ -13,7 +13,7 @@ mod stderr_capture;
 use std::time::Duration;
 
 use gpubench_record::wire::Participants;
-use gpubench_record::{FromTenant, ToTenant};
+use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 use gpubench_workloads::foreign::{PROGRAM_PID, family};
 
 use link::Link;
@@ -43,10 +43,10 @@ pub enum TenantError {
         tenant: String,
         /// What it was doing.
         doing: String,
+        /// Why it refused; decisions rest on this and not on the text.
+        kind: RefusalKind,
         /// What went wrong.
         what: String,
-        /// `CUresult`, where there is one.
-        code: Option<i32>,
     },
     /// It ended.
     #[error("{tenant} ended: {how}")]
@@ -149,11 +149,11 @@ impl Tenant {
         limit: Duration,
     ) -> Result<FromTenant, TenantError> {
         match tokio::time::timeout(limit, self.link.receive()).await {
-            Ok(Ok(FromTenant::Error { doing, what, code })) => Err(TenantError::Refused {
+            Ok(Ok(FromTenant::Refused { doing, kind, text })) => Err(TenantError::Refused {
                 tenant: self.name.clone(),
                 doing,
-                what,
-                code,
+                kind,
+                what: text,
             }),
             Ok(Ok(answer)) => {
                 match &answer {

@@ -46,7 +46,7 @@ pub(super) fn strike(
 
 /// The driver's number; an error that has none is no answer of the driver.
 fn number(error: &DriverError) -> Result<i32, Failure> {
-    let what = || Failure::new(DOING, error.to_string(), None);
+    let what = || Failure::other(DOING, error.to_string());
     error.code().ok_or_else(what)
 }
 

@@ -1,7 +1,7 @@
 //! What a tenant answers when it could not do what was asked.
 
 use gpubench_kernels::driver::DriverError;
-use gpubench_record::FromTenant;
+use gpubench_record::{FromTenant, RefusalKind};
 
 use crate::clock::ClockError;
 use crate::generator::{DeviceError, PartError};
@@ -11,48 +11,54 @@ use crate::probe::ProbeError;
 
 /// Why a message could not be answered as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{doing}: {what}")]
+#[error("{doing}: {text}")]
 pub struct Failure {
     doing: &'static str,
-    what: String,
-    code: Option<i32>,
+    kind: RefusalKind,
+    text: String,
 }
 
 impl Failure {
-    /// What was being done, what went wrong in one line, and the driver's number if there is one.
+    /// What was being done, why it failed, and what went wrong in one line.
     #[must_use]
-    pub fn new(doing: &'static str, what: impl Into<String>, code: Option<i32>) -> Self {
+    pub fn new(doing: &'static str, kind: RefusalKind, text: impl Into<String>) -> Self {
         Self {
             doing,
-            what: what.into().replace('\n', " "),
-            code,
+            kind,
+            text: text.into().replace('\n', " "),
         }
+    }
+
+    /// A failure of no special kind.
+    #[must_use]
+    pub fn other(doing: &'static str, text: impl Into<String>) -> Self {
+        Self::new(doing, RefusalKind::Other, text)
     }
 }
 
 impl From<Failure> for FromTenant {
-    fn from(Failure { doing, what, code }: Failure) -> Self {
-        Self::Error {
+    fn from(Failure { doing, kind, text }: Failure) -> Self {
+        Self::Refused {
             doing: doing.to_owned(),
-            what,
-            code,
+            kind,
+            text,
         }
     }
 }
 
 /// Gives an error the words for what was being done.
-pub(super) trait While<T> {
+pub(crate) trait While<T> {
     /// The same, as a failure while `doing`.
     fn doing(self, doing: &'static str) -> Result<T, Failure>;
 }
 
 macro_rules! failures {
-    ($( $error:ty => $code:expr; )*) => { $(
+    ($( $error:ty => $kind:expr; )*) => { $(
         impl<T> While<T> for Result<T, $error> {
             fn doing(self, doing: &'static str) -> Result<T, Failure> {
                 self.map_err(|error| {
-                    let code: fn(&$error) -> Option<i32> = $code;
-                    Failure::new(doing, error.to_string(), code(&error))
+                    let kind: fn(&$error) -> RefusalKind = $kind;
+                    Failure::new(doing, kind(&error), error.to_string())
                 })
             }
         }
@@ -60,12 +66,12 @@ macro_rules! failures {
 }
 
 failures! {
-    ClockError => |_| None;
-    DeviceError => |error| error.code;
-    DriverError => DriverError::code;
-    LoadError => LoadError::code;
-    LogError => |_| None;
-    PartError => |_| None;
-    ProbeError => ProbeError::code;
-    gpubench_stats::ScheduleError => |_| None;
+    ClockError => |_| RefusalKind::Other;
+    DeviceError => |error| RefusalKind::of_code(error.code);
+    DriverError => |error| RefusalKind::of_code(error.code());
+    LoadError => LoadError::kind;
+    LogError => LogError::kind;
+    PartError => |_| RefusalKind::Other;
+    ProbeError => |error| RefusalKind::of_code(error.code());
+    gpubench_stats::ScheduleError => |_| RefusalKind::Other;
 }

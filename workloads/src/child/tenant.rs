@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpubench_kernels::driver;
-use gpubench_record::wire::{FaultPart, Inside, Participants, WAIVED};
-use gpubench_record::{FromTenant, LoadSpec, ProbeAsk, ToTenant, WorkloadSpec};
+use gpubench_record::wire::{FaultPart, Inside, Participants};
+use gpubench_record::{
+    FromTenant, LoadSpec, ProbeAsk, RefusalKind, ToTenant, Verification, WorkloadSpec,
+};
 use gpubench_stats::{schedule_hash, schedule_ns};
 
 use super::breaking;
@@ -99,7 +101,7 @@ impl Tenant {
                 every_ns,
                 limit_ns,
             } => self.arrive(ordinal, participants, every_ns, limit_ns),
-            ToTenant::Quit => Err(Failure::new("quitting", "quit is not answered", None)),
+            ToTenant::Quit => Err(Failure::other("quitting", "quit is not answered")),
         }
     }
 
@@ -112,13 +114,12 @@ impl Tenant {
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "opening the device";
         if self.open.is_some() {
-            return Err(Failure::new(DOING, "it is already open", None));
+            return Err(Failure::other(DOING, "it is already open"));
         }
         if participants.issuer == participants.reaper {
-            return Err(Failure::new(
+            return Err(Failure::other(
                 DOING,
                 "issuer and reaper have the same number",
-                None,
             ));
         }
         let (session, facts) = joined(&self.clock, participants, DOING, || {
@@ -152,11 +153,8 @@ impl Tenant {
         let last = after.last.as_ref();
         let text = last.map_or_else(|| "unknown".to_owned(), ToString::to_string);
         let what = format!("closed, but {count} releases failed, the last with: {text}");
-        Err(Failure::new(
-            DOING,
-            what,
-            last.and_then(driver::DriverError::code),
-        ))
+        let kind = RefusalKind::of_code(last.and_then(driver::DriverError::code));
+        Err(Failure::new(DOING, kind, what))
     }
 
     fn calibrate(
@@ -172,10 +170,7 @@ impl Tenant {
         let found = joined(clock, open.participants, DOING, || {
             session.put_away();
             let found = load::calibrate(workload, &session.gpu, clock, share, service_ns);
-            found.map_err(|error| match error.is_waiver() {
-                true => Failure::new(DOING, format!("{WAIVED}{error}"), None),
-                false => Failure::new(DOING, error.to_string(), error.code()),
-            })
+            found.doing(DOING)
         })?;
         let load::Calibrated {
             spec,
@@ -199,13 +194,13 @@ impl Tenant {
         let gpu = &open.session.gpu;
         let check = |name: &String| {
             let checked = load::find(name).and_then(|workload| match workload.lacks(gpu)? {
-                Some(lacking) => Ok(format!("{WAIVED}{lacking}")),
-                None => workload.verify(gpu).map(|()| "ok".to_owned()),
+                Some(reason) => Ok(Verification::Waived { reason }),
+                None => workload.verify(gpu).map(|()| Verification::Correct),
             });
-            (
-                name.clone(),
-                checked.unwrap_or_else(|error| error.to_string()),
-            )
+            let found = checked.unwrap_or_else(|error| Verification::Failed {
+                problem: error.to_string(),
+            });
+            (name.clone(), found)
         };
         let results: BTreeMap<_, _> = joined(&self.clock, open.participants, DOING, || {
             Ok(names.iter().map(check).collect())
@@ -247,7 +242,7 @@ impl Tenant {
         const DOING: &str = "readying a fault";
         let open = usable(&mut self.open, DOING)?;
         let fault = crate::fault::find(name)
-            .ok_or_else(|| Failure::new(DOING, format!("unknown fault {name:?}"), None))?;
+            .ok_or_else(|| Failure::other(DOING, format!("unknown fault {name:?}")))?;
         let gpu = &open.session.gpu;
         let given = match part {
             FaultPart::Helped { given } => given.as_deref(),
@@ -267,7 +262,7 @@ impl Tenant {
     fn strike(&mut self, t0_ns: u64, at_ns: u64, until_ns: u64) -> Result<FromTenant, Failure> {
         let open = usable(&mut self.open, breaking::DOING)?;
         let Some(mut armed) = open.armed.take() else {
-            return Err(Failure::new(breaking::DOING, "no fault was readied", None));
+            return Err(Failure::other(breaking::DOING, "no fault was readied"));
         };
         // What is left of it stands in a context that may be broken; the process is about to end.
         open.stuck = true;
@@ -288,7 +283,7 @@ impl Tenant {
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "asking for the device";
         if self.open.is_some() {
-            return Err(Failure::new(DOING, "it is already open", None));
+            return Err(Failure::other(DOING, "it is already open"));
         }
         let clock = &self.clock;
         joined(clock, participants, DOING, || {
@@ -310,7 +305,7 @@ impl Tenant {
         let idle = matches!(load, LoadSpec::Idle { .. });
         if idle != workload.is_none() {
             let what = "an idle load goes without a workload and every other load with one";
-            return Err(Failure::new(DOING, what, None));
+            return Err(Failure::other(DOING, what));
         }
         let arrivals_ns = arrivals_ns(&load)?;
         let hash = matches!(load, LoadSpec::Victim { .. })
@@ -345,7 +340,7 @@ impl Tenant {
         const DOING: &str = "running a cell";
         let open = usable(&mut self.open, DOING)?;
         let Some(cell) = open.cell.take() else {
-            return Err(Failure::new(DOING, "no cell was prepared", None));
+            return Err(Failure::other(DOING, "no cell was prepared"));
         };
         // Cores are real on the wall clock alone; in virtual time the launcher has placed us.
         let cpu = cell.cpu.filter(|_| !self.clock.is_virtual());
@@ -368,11 +363,15 @@ impl Tenant {
         let outcome = played?;
         open.stuck = outcome.stuck;
         if let Some(failure) = outcome.failure {
-            return Err(Failure::new(DOING, failure.what, failure.code));
+            return Err(Failure::new(
+                DOING,
+                RefusalKind::of_code(failure.code),
+                failure.what,
+            ));
         }
         if outcome.stuck {
             let what = format!("{} requests never ended", outcome.unfinished);
-            return Err(Failure::new(DOING, what, None));
+            return Err(Failure::other(DOING, what));
         }
         Ok(FromTenant::Done {
             rows: outcome.rows,
@@ -418,7 +417,7 @@ fn run(
     let (gpu, prepared, pool) = open
         .session
         .ready()
-        .ok_or_else(|| Failure::new(DOING, "no workload was prepared", None))?;
+        .ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
     play(
         &time,
@@ -481,11 +480,11 @@ fn usable<'o>(open: &'o mut Option<Open>, doing: &'static str) -> Result<&'o mut
     let open = open.as_mut().ok_or_else(|| not_open(doing))?;
     if open.stuck {
         let what = "work of an earlier cell never ended: this tenant must be replaced";
-        return Err(Failure::new(doing, what, None));
+        return Err(Failure::other(doing, what));
     }
     Ok(open)
 }
 
 fn not_open(doing: &'static str) -> Failure {
-    Failure::new(doing, "the device is not open", None)
+    Failure::other(doing, "the device is not open")
 }

@@ -29,7 +29,7 @@ fn serve_messages(messages: &[ToTenant]) -> (Vec<FromTenant>, ExitCode) {
 
 fn error(reply: &FromTenant) -> (&str, &str) {
     match reply {
-        FromTenant::Error { doing, what, .. } => (doing, what),
+        FromTenant::Refused { doing, text, .. } => (doing, text),
         other => panic!("expected an error, got {other:?}"),
     }
 }

@@ -17,10 +17,10 @@ use std::path::Path;
 use gpubench_record::foreign::{
     ACCEPTED, DESCRIPTOR_ENV, FOREIGN, ForeignVictim, FromProgram, Reports, Request, RunOrder,
 };
-use gpubench_record::{FromTenant, LoadSpec, ToTenant, WorkloadSpec};
+use gpubench_record::{FromTenant, LoadSpec, RefusalKind, ToTenant, WorkloadSpec};
 use gpubench_stats::{schedule_hash, schedule_ns};
 
-use crate::child::{self, Failure};
+use crate::child::{self, Failure, While};
 use crate::clock::{Clock, Time};
 use crate::log::LogWriter;
 use program::{Heard, Program};
@@ -128,7 +128,11 @@ impl Foreign {
             ToTenant::Go { t0_ns } => self.go(t0_ns),
             other => {
                 let what = "a program of the user's cannot be asked for that";
-                Err(Failure::new(child::doing(&other), what, None))
+                Err(Failure::new(
+                    child::doing(&other),
+                    RefusalKind::Program,
+                    what,
+                ))
             }
         }
     }
@@ -136,7 +140,7 @@ impl Foreign {
     /// Starts the program and waits until it is ready.
     fn open(&mut self) -> Result<FromTenant, Failure> {
         const DOING: &str = "starting the victim's program";
-        let fail = |what: String| Failure::new(DOING, what, None);
+        let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
         let mut program = Program::start(&self.command, self.reports)
             .map_err(|error| fail(format!("\"{}\": {error}", self.command)))?;
         let until_ns = self.clock.now_ns() + self.limits.ready_ns;
@@ -204,7 +208,7 @@ impl Foreign {
                 }
                 Ok(())
             })
-            .map_err(|what| Failure::new(DOING, what, None))?;
+            .map_err(|what| Failure::new(DOING, RefusalKind::Program, what))?;
             if done.len() >= CALIBRATE_REQUESTS {
                 break;
             }
@@ -213,7 +217,7 @@ impl Foreign {
             let longest_s = CALIBRATE_NS[CALIBRATE_NS.len() - 1] / 1_000_000_000;
             let (have, need) = (done.len(), CALIBRATE_REQUESTS);
             let what = format!("{have} requests ended well in {longest_s} s, {need} are needed");
-            Failure::new(DOING, what, None)
+            Failure::new(DOING, RefusalKind::Program, what)
         })?;
         Ok(FromTenant::Calibrated {
             spec: WorkloadSpec {
@@ -243,7 +247,7 @@ impl Foreign {
     ) -> Result<FromTenant, Failure> {
         const DOING: &str = "preparing a cell";
         let open = usable(&mut self.open, DOING)?;
-        let fail = |what: String| Failure::new(DOING, what, None);
+        let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
         let LoadSpec::Victim {
             open_start_ns,
             open_end_ns,
@@ -265,7 +269,7 @@ impl Foreign {
         let hash = open
             .follows
             .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
-        let log = LogWriter::create(log, capacity_rows).map_err(|error| fail(error.to_string()))?;
+        let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
         open.cell = Some(Cell {
             load,
             arrivals_ns,
@@ -278,7 +282,7 @@ impl Foreign {
 
     fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
         const DOING: &str = "running a cell";
-        let fail = |what: String| Failure::new(DOING, what, None);
+        let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
         let talk = self.talk();
         let open = usable(&mut self.open, DOING)?;
         let Some(Cell {
@@ -339,7 +343,7 @@ fn bad(number: u64, text: &str, why: &str) -> String {
 
 fn usable<'o>(open: &'o mut Option<Open>, doing: &'static str) -> Result<&'o mut Open, Failure> {
     open.as_mut()
-        .ok_or_else(|| Failure::new(doing, "the program does not run", None))
+        .ok_or_else(|| Failure::new(doing, RefusalKind::Program, "the program does not run"))
 }
 
 #[cfg(test)]

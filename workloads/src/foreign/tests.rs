@@ -68,7 +68,7 @@ impl Read for Asked<'_> {
 
 fn error(answer: &FromTenant) -> &str {
     match answer {
-        FromTenant::Error { what, .. } => what,
+        FromTenant::Refused { text, .. } => text,
         other => panic!("expected an error, got {other:?}"),
     }
 }

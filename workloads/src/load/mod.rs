@@ -5,7 +5,7 @@
 
 use gpubench_kernels::driver::{Context, DeviceProps, DriverError, Stream};
 use gpubench_kernels::{Kernel, KernelSet, VerifyError};
-use gpubench_record::{Role, SubAxis, WorkloadSpec};
+use gpubench_record::{RefusalKind, Role, SubAxis, WorkloadSpec};
 
 use crate::generator::DeviceError;
 
@@ -386,10 +386,17 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether it says what this workload can be and not that something went wrong.
+    /// How a tenant tells the coordinator.
     #[must_use]
-    pub fn is_waiver(&self) -> bool {
-        matches!(self, Self::NoSuchLength { .. })
+    pub fn kind(&self) -> RefusalKind {
+        match self {
+            Self::NoSuchLength { .. } => RefusalKind::Waived,
+            Self::Wrong { .. } => RefusalKind::WrongResult,
+            Self::Verify(error) if !matches!(error, VerifyError::Driver(_)) => {
+                RefusalKind::WrongResult
+            }
+            _ => RefusalKind::of_code(self.code()),
+        }
     }
 
     /// The driver's number, where it was the driver.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench_record::wire::Participants;
-use gpubench_record::{DeviceIdentity, FromTenant, LoadSpec, TelemetryRow, ToTenant, WorkloadSpec};
+use gpubench_record::{
+    DeviceIdentity, FromTenant, LoadSpec, TelemetryRow, ToTenant, Verification, WorkloadSpec,
+};
 use gpubench_workloads::log::read_log;
 
 use super::DeviceSession;
@@ -42,7 +44,7 @@ pub struct Examined {
     /// The device, completed from inside a context.
     pub identity: DeviceIdentity,
     /// Each workload with the result of its check; empty if none was asked for.
-    pub verified: Vec<(String, String)>,
+    pub verified: Vec<(String, Verification)>,
     /// Rates of the whole device.
     pub achieved: Vec<Achieved>,
     /// Clocks under full load, or why they are not known.

@@ -19,6 +19,8 @@ pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::RefusalKind;
+
     use super::*;
 
     const ACTS: [HostAct; 8] = [
@@ -55,7 +57,7 @@ mod tests {
             tenant: tenant.clone(),
             doing: "striking".to_owned(),
             what: what.clone(),
-            code: Some(2),
+            kind: RefusalKind::Driver { code: 2 },
         };
         let protocol = TenantError::Protocol { tenant, what };
         for act in ACTS {

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 
-use gpubench_record::{FromTenant, RunEvent, ToTenant};
+use gpubench_record::{FromTenant, RefusalKind, RunEvent, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of};
 use crate::mechanism::{OverLimit, PRIORITY, TenantSeen};
@@ -20,7 +20,8 @@ impl TenantSet {
             let answer = match self.set_open(run, slot, true).await {
                 Ok(()) => None,
                 Err(RunError::Tenant(TenantError::Refused {
-                    code: Some(code), ..
+                    kind: RefusalKind::Driver { code },
+                    ..
                 })) => Some(code),
                 Err(error) => return Err(error),
             };

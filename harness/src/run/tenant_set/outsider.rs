@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gpubench_record::wire::Participants;
-use gpubench_record::{FromTenant, ToTenant};
+use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 
 use super::{CONTEXT, TenantSet, note_end, participants_of, stop};
 use crate::mechanism::TenantEnv;
@@ -35,7 +35,8 @@ impl TenantSet {
         let answer = match ask_auxiliary(run, &mut tenant, &open, DOING, CONTEXT).await {
             Ok(FromTenant::Opened { .. }) => give_back(run, &mut tenant).await,
             Err(RunError::Tenant(TenantError::Refused {
-                code: Some(code), ..
+                kind: RefusalKind::Driver { code },
+                ..
             })) => Ok(Some(code)),
             Err(RunError::Tenant(error)) => Err(error),
             Ok(other) => Err(tenant.unexpected(&other)),

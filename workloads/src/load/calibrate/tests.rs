@@ -1,5 +1,7 @@
 //! Calibration against a device made of arithmetic.
 
+use gpubench_record::RefusalKind;
+
 use super::super::measure::Measured;
 use super::super::tests::small_device;
 use super::super::{CATALOGUE, find};
@@ -167,7 +169,7 @@ fn a_victim_that_cannot_keep_to_its_share_is_refused() {
 fn a_length_below_the_fixed_cost_is_refused_and_says_what_it_found() {
     let refused = found("compute", &mut Model::new(), 0.5, 5_000);
     let refused = refused.expect_err("no shorter than a launch");
-    assert!(refused.is_waiver(), "{refused:?}");
+    assert_eq!(refused.kind(), RefusalKind::Waived, "{refused:?}");
     // The fixed cost, and one iteration on seventeen SMs.
     assert_eq!(
         refused.to_string(),
