@@ -13,7 +13,7 @@ mod loads_support;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use gpubench_record::{MatrixRow, OutcomeKind, Role, RunRecord};
+use gpubench_record::{MatrixRow, OutcomeKind, RefusalKind, Role, RunRecord};
 use gpubench_virtual_gpu::machine::Machine;
 use gpubench_workloads::clock::Seat;
 use gpubench_workloads::load::{self, LENGTHS_NS, LoadError, Workload};
@@ -59,16 +59,16 @@ const COUNTED: [&str; 8] = [
 ];
 
 /// What is asked of a machine: one that crawls is asked for what takes the others too long.
-fn asked(machine: &str) -> Vec<(&'static dyn Workload, u64)> {
+fn asked(machine: &str) -> Vec<(&'static Workload, u64)> {
     const HOST_BOUND: [&str; 5] = ["pcie", "pcie-download", "launch", "launch-sync", "alloc"];
     let crawls = machine.ends_with("crawling.toml");
     let [least_ns, most_ns] = LENGTHS_NS;
-    let victims = load::CATALOGUE.iter().filter(|w| w.role() == Role::Victim);
-    let with_knob = victims.copied().filter(|victim| victim.knob().is_some());
+    let victims = load::CATALOGUE.iter().filter(|w| w.role == Role::Victim);
+    let with_knob = victims.copied().filter(|victim| victim.knob.is_some());
     let pairs = with_knob.flat_map(|victim| [(victim, least_ns), (victim, most_ns)]);
-    let is_asked = |&(victim, length_ns): &(&dyn Workload, u64)| {
+    let is_asked = |&(victim, length_ns): &(&Workload, u64)| {
         let is_long = length_ns == most_ns;
-        match victim.name() {
+        match victim.name {
             "inference" => !is_long && !crawls && machine != "hopper",
             name if is_long && COUNTED.contains(&name) => crawls || machine == "hopper",
             name => (is_long && !HOST_BOUND.contains(&name)) == crawls,
@@ -77,18 +77,18 @@ fn asked(machine: &str) -> Vec<(&'static dyn Workload, u64)> {
     pairs.filter(is_asked).collect()
 }
 
-fn line_of(victim: &dyn Workload, length_ns: u64) -> String {
-    format!("{} {length_ns}", victim.name())
+fn line_of(victim: &Workload, length_ns: u64) -> String {
+    format!("{} {length_ns}", victim.name)
 }
 
 /// What is not as it should be.
-fn judge(machine: &Machine, victim: &dyn Workload, length_ns: u64, line: &Value) -> Option<String> {
+fn judge(machine: &Machine, victim: &Workload, length_ns: u64, line: &Value) -> Option<String> {
     // A round is an allocation and its release (profiles/machines), and nothing else takes time.
     let round_ns = (machine.host.alloc_ns + machine.host.free_ns) as f64;
     let wanted_ns = length_ns as f64;
     let near = |ns: f64| (ns / wanted_ns - 1.0).abs() <= TOLERANCE;
     let rounds = (wanted_ns / round_ns).round().max(1.0);
-    if victim.name() == "alloc" && !near(rounds * round_ns) {
+    if victim.name == "alloc" && !near(rounds * round_ns) {
         let told = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
         let good = line["is_waiver"] == true
             && (told("least_ns") / round_ns - 1.0).abs() < 0.1
@@ -112,7 +112,7 @@ fn again(machine: &str) -> Result<(), Error> {
         match found {
             Ok(found) => line["service_ns"] = json!(found.service_ns),
             Err(error) => {
-                line["is_waiver"] = json!(error.is_waiver());
+                line["is_waiver"] = json!(error.kind() == RefusalKind::Waived);
                 line["error"] = json!(error.to_string());
                 if let LoadError::NoSuchLength {
                     nearest_ns,

@@ -62,23 +62,18 @@ fn every_workload_does_its_job_on_every_machine() -> Result<(), Error> {
         seen.push(lines);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for workload in load::CATALOGUE {
-        let params = |lines: &BTreeMap<String, Value>| lines[workload.name()]["params"].clone();
-        let is_fixed = workload.name() == "context-storm";
+    for workload in load::CATALOGUE.iter() {
+        let params = |lines: &BTreeMap<String, Value>| lines[workload.name]["params"].clone();
+        let is_fixed = workload.name == "context-storm";
         let same = params(&seen[0]) == params(&seen[1]);
-        assert_eq!(
-            same,
-            is_fixed,
-            "{}: sizes follow the device",
-            workload.name()
-        );
+        assert_eq!(same, is_fixed, "{}: sizes follow the device", workload.name);
     }
     Ok(())
 }
 
 /// Holds one line against the machine: what is not as it should be.
-fn judge(machine: &Machine, workload: &dyn Workload, line: &Value) -> Vec<String> {
-    let (name, role) = (workload.name(), workload.role());
+fn judge(machine: &Machine, workload: &Workload, line: &Value) -> Vec<String> {
+    let (name, role) = (workload.name, workload.role);
     let figure = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
     if let Some(reason) = line["waived"].as_str() {
         return vec![format!("is waived: {reason}")];
@@ -90,7 +85,7 @@ fn judge(machine: &Machine, workload: &dyn Workload, line: &Value) -> Vec<String
     };
     let length = figure("service_ns") / service_ns(name) as f64;
     let tolerance = if role == Role::Victim { 0.1 } else { 0.25 };
-    let has_length = workload.knob().is_some();
+    let has_length = workload.knob.is_some();
     let part = peak_per_s(machine, name).map(|peak| work_per_s / peak);
     let doses = [
         ("work", figure("achieved_dose")),
@@ -154,22 +149,22 @@ fn peak_per_s(machine: &Machine, name: &str) -> Option<f64> {
 fn again() -> Result<(), Error> {
     let device = Device::of_environment()?;
     let (gpu, clock) = (&device.gpu, &device.clock);
-    for workload in load::CATALOGUE {
+    for workload in load::CATALOGUE.iter() {
         device.expect(0)?;
         let seat = Seat::take(clock, 0)?;
         let found = alone(*workload, gpu, clock)?;
         seat.leave()?;
         let line = match found {
-            Err(waived) => json!({ "name": workload.name(), "waived": waived }),
+            Err(waived) => json!({ "name": workload.name, "waived": waived }),
             Ok(found) => {
                 let mut line = json!({
-                    "name": workload.name(),
+                    "name": workload.name,
                     "params": found.spec.params,
                     "service_ns": found.service_ns,
                     "rate_per_s": found.rate_per_s,
                     "work_per_request": found.work_per_request,
                 });
-                if workload.role() == Role::Aggressor {
+                if workload.role == Role::Aggressor {
                     let (achieved, busy) = at_dose(*workload, &found, &device)?;
                     line["achieved_dose"] = json!(achieved);
                     line["busy_dose"] = json!(busy);
@@ -185,18 +180,18 @@ fn again() -> Result<(), Error> {
 
 /// Verifies and calibrates; the inner error is the reason of a waiver.
 fn alone(
-    workload: &dyn Workload,
+    workload: &Workload,
     gpu: &Gpu,
     clock: &Clock,
 ) -> Result<Result<Calibrated, String>, Error> {
     if let Some(reason) = workload.lacks(gpu)? {
         return Ok(Err(reason));
     }
-    let name = workload.name();
+    let name = workload.name;
     workload
         .verify(gpu)
         .map_err(|error| format!("verifying {name}: {error}"))?;
-    let share = if workload.role() == Role::Victim {
+    let share = if workload.role == Role::Victim {
         SHARE
     } else {
         1.0
@@ -209,11 +204,7 @@ fn alone(
 
 /// Plays an aggressor at a dose: its work over what it does without a pause, and the part of the
 /// time in which it had work outstanding.
-fn at_dose(
-    workload: &dyn Workload,
-    found: &Calibrated,
-    device: &Device,
-) -> Result<(f64, f64), Error> {
+fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(f64, f64), Error> {
     const DEPTH: u32 = 2;
     let (gpu, clock) = (&device.gpu, &device.clock);
     let end_ns = (30 * found.service_ns)
@@ -251,7 +242,7 @@ fn at_dose(
         prepared: &mut *prepared,
     };
     let outcome = play(&time, &part, &mut requests, &reap, log)?;
-    assert_eq!(outcome.failure, None, "{}", workload.name());
+    assert_eq!(outcome.failure, None, "{}", workload.name);
     device.expect(0)?;
     let seat = Seat::take(clock, 0)?;
     drop(prepared);
@@ -260,7 +251,7 @@ fn at_dose(
     assert!(
         rows.iter().all(|row| row.status == SampleStatus::Ok),
         "{}",
-        workload.name()
+        workload.name
     );
     let mut spans: Vec<(u64, u64)> = rows
         .iter()

@@ -1,9 +1,9 @@
 //! The catalogue of axes: the question of each sub-axis, and the pairs of victim and aggressor that
 //! answer it.
 //!
-//! To add a sub-axis, add one entry; to add a pair, add its line. Plans, `gpubench list axes`,
-//! profile errors and the schema derive from these lists. What a workload does stands in the
-//! workloads' own catalogue; which pairs a run has is the profile's to say.
+//! To add a sub-axis, add one entry. Workloads state their pairs themselves (`Workload::meets`).
+//! Plans, `gpubench list axes`, profile errors and the schema derive from these lists. The profile
+//! selects the pairs of a run.
 
 use std::collections::BTreeSet;
 

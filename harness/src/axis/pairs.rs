@@ -1,17 +1,20 @@
-//! Which victim shows what which aggressor does: one line for each pair.
+//! Pairs of a victim and an aggressor that stress the same resource.
 //!
-//! A victim lives on the resource that the aggressor exhausts. Where one aggressor can be felt in
-//! two ways, it has two victims; the first pair of a sub-axis is its usual one.
+//! Workloads state with whom they are paired (`Workload::meets`); this module orders the pairs. The
+//! first pair of a sub-axis is the one that profiles use by default.
 
 use std::sync::LazyLock;
 
-use gpubench_record::SubAxis;
 use gpubench_record::foreign::FOREIGN;
+use gpubench_record::{Role, SubAxis};
+use gpubench_workloads::load::{self, Workload};
 
-/// A victim and an aggressor that meet on one resource.
+use super::CATALOGUE;
+
+/// A victim and an aggressor on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
-    /// The sub-axis under which it is scored.
+    /// The sub-axis under which it is scored: that of the aggressor.
     pub sub_axis: SubAxis,
     /// Workload of the victim, which depends on the resource.
     pub victim: &'static str,
@@ -19,57 +22,47 @@ pub struct Pair {
     pub aggressor: &'static str,
 }
 
-const fn pair(sub_axis: SubAxis, victim: &'static str, aggressor: &'static str) -> Pair {
+/// Every pair, in the order of the sub-axes; within one, pairs stated by aggressors come first.
+pub static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+    let stated_by = |role: Role| load::CATALOGUE.iter().filter(move |w| w.role == role);
+    let of_aggressors = stated_by(Role::Aggressor).flat_map(|aggressor| {
+        let pair = |&victim: &&'static str| pair(victim, aggressor);
+        aggressor.meets.iter().map(pair)
+    });
+    let of_victims = stated_by(Role::Victim).flat_map(|victim| {
+        let known = victim.meets.iter().filter_map(|name| load::find(name).ok());
+        known.map(|aggressor| pair(victim.name, aggressor))
+    });
+    let mut pairs: Vec<Pair> = of_aggressors.chain(of_victims).collect();
+    let place = |pair: &Pair| {
+        let mut axes = CATALOGUE.iter();
+        axes.position(|entry| entry.sub_axis == pair.sub_axis)
+    };
+    pairs.sort_by_key(place);
+    pairs
+});
+
+fn pair(victim: &'static str, aggressor: &Workload) -> Pair {
     Pair {
-        sub_axis,
+        sub_axis: aggressor.sub_axis,
         victim,
-        aggressor,
+        aggressor: aggressor.name,
     }
 }
 
-/// Every pair, in report order.
-pub const PAIRS: &[Pair] = &[
-    pair(SubAxis::Sm, "compute", "fma-hog"),
-    pair(SubAxis::Sm, "compute", "block-slots"),
-    pair(SubAxis::Sm, "inference", "fma-hog"),
-    pair(SubAxis::Sm, "fp64", "fp64-hog"),
-    pair(SubAxis::Sm, "int", "int-hog"),
-    pair(SubAxis::Sm, "tensor", "tensor-hog"),
-    pair(SubAxis::Sm, "shared", "shared-hog"),
-    pair(SubAxis::Sm, "l1", "l1-hog"),
-    pair(SubAxis::Issue, "issue", "issue-hog"),
-    pair(SubAxis::Launch, "launch", "launch-flood"),
-    pair(SubAxis::Launch, "launch-sync", "launch-flood"),
-    pair(SubAxis::Launch, "inference", "launch-flood"),
-    pair(SubAxis::Driver, "alloc", "alloc-storm"),
-    pair(SubAxis::Driver, "alloc", "context-storm"),
-    pair(SubAxis::Driver, "alloc", "module-storm"),
-    pair(SubAxis::Driver, "alloc", "pin-storm"),
-    pair(SubAxis::Dram, "stream", "dram-copy"),
-    pair(SubAxis::Dram, "stream", "dram-read"),
-    pair(SubAxis::Dram, "stream", "dram-write"),
-    pair(SubAxis::Dram, "inference", "dram-copy"),
-    pair(SubAxis::Dram, "tlb", "tlb-stride"),
-    pair(SubAxis::L2, "l2", "l2-stream"),
-    pair(SubAxis::L2, "l2", "l2-thrash"),
-    pair(SubAxis::L2, "atomic", "atomics"),
-    pair(SubAxis::Pcie, "pcie", "pcie-h2d"),
-    pair(SubAxis::Pcie, "pcie-download", "pcie-d2h"),
-    pair(SubAxis::Pcie, "pcie", "pcie-both"),
-    pair(SubAxis::Capacity, "reserve", "memory-hog"),
-    pair(SubAxis::Power, "compute", "power-virus"),
-];
-
-/// The same with a program of the user's as the victim: what it lives on is not known, so it meets
-/// every aggressor once on each sub-axis. Only a hog of memory is no match for it, since that shows
-/// in reservations that are refused and not in a rate.
+/// The pairs of a user's program: the resources that it uses are unknown, so it is paired once with
+/// every aggressor of each sub-axis. The memory hog is left out: its effect is a refused
+/// reservation, and a user's program reports none.
 pub static FOREIGN_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let mut pairs: Vec<Pair> = Vec::new();
     for known in PAIRS
         .iter()
         .filter(|known| known.sub_axis != SubAxis::Capacity)
     {
-        let with_program = pair(known.sub_axis, FOREIGN, known.aggressor);
+        let with_program = Pair {
+            victim: FOREIGN,
+            ..*known
+        };
         if !pairs.contains(&with_program) {
             pairs.push(with_program);
         }
@@ -81,12 +74,10 @@ pub static FOREIGN_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::CATALOGUE;
-    use super::{FOREIGN_PAIRS, PAIRS};
-    use gpubench_record::SubAxis;
+    use super::*;
 
     #[test]
-    fn a_program_of_the_users_meets_every_aggressor_that_slows() {
+    fn a_users_program_is_paired_with_every_aggressor_that_slows() {
         let meets: BTreeSet<_> = FOREIGN_PAIRS.iter().map(|one| one.aggressor).collect();
         let all = PAIRS.iter().filter(|one| one.sub_axis != SubAxis::Capacity);
         assert_eq!(meets, all.map(|one| one.aggressor).collect());
@@ -98,18 +89,53 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_unique_and_on_axes_that_there_are() {
+    fn every_pair_is_stated_once_and_has_a_victim_and_an_aggressor()
+    -> Result<(), Box<dyn std::error::Error>> {
         let unique: BTreeSet<_> = PAIRS
             .iter()
-            .map(|pair| (pair.sub_axis, pair.victim, pair.aggressor))
+            .map(|pair| (pair.victim, pair.aggressor))
             .collect();
         assert_eq!(unique.len(), PAIRS.len());
-        for pair in PAIRS {
-            let known = CATALOGUE
-                .iter()
-                .any(|entry| entry.sub_axis == pair.sub_axis);
-            assert!(known, "{pair:?}");
-            assert_ne!(pair.victim, pair.aggressor);
+        let stated = load::CATALOGUE.iter().map(|workload| workload.meets.len());
+        assert_eq!(stated.sum::<usize>(), PAIRS.len(), "a name that is unknown");
+        for pair in PAIRS.iter() {
+            assert!(
+                CATALOGUE
+                    .iter()
+                    .any(|entry| entry.sub_axis == pair.sub_axis),
+                "{pair:?}"
+            );
+            assert_eq!(load::find(pair.victim)?.role, Role::Victim, "{pair:?}");
+            assert_eq!(
+                load::find(pair.aggressor)?.role,
+                Role::Aggressor,
+                "{pair:?}"
+            );
         }
+        Ok(())
+    }
+
+    /// Default profiles use these; their order decides the cells of a seed.
+    #[test]
+    fn the_first_pair_of_each_sub_axis_is_the_usual_one() {
+        let usual: Vec<_> = CATALOGUE
+            .iter()
+            .filter_map(|entry| entry.pairs().next())
+            .map(|pair| (pair.victim, pair.aggressor))
+            .collect();
+        assert_eq!(
+            usual,
+            [
+                ("compute", "fma-hog"),
+                ("issue", "issue-hog"),
+                ("launch", "launch-flood"),
+                ("alloc", "alloc-storm"),
+                ("stream", "dram-copy"),
+                ("l2", "l2-stream"),
+                ("pcie", "pcie-h2d"),
+                ("reserve", "memory-hog"),
+                ("compute", "power-virus"),
+            ]
+        );
     }
 }

@@ -45,18 +45,18 @@ pub fn mechanisms() -> Vec<Row> {
 
 /// What a tenant can do.
 pub fn workloads() -> Vec<Row> {
-    let row = |workload: &&dyn gpubench_workloads::load::Workload| Row {
-        name: workload.name().to_owned(),
-        summary: workload.summary().to_owned(),
+    let row = |workload: &&gpubench_workloads::load::Workload| Row {
+        name: workload.name.to_owned(),
+        summary: workload.summary.to_owned(),
         details: vec![
-            ("role", json!(workload.role())),
-            ("axis", json!(workload.sub_axis().axis().as_str())),
-            ("sub_axis", json!(workload.sub_axis().as_str())),
-            ("resource", json!(workload.resource())),
-            ("unit", json!(workload.unit())),
+            ("role", json!(workload.role)),
+            ("axis", json!(workload.sub_axis.axis().as_str())),
+            ("sub_axis", json!(workload.sub_axis.as_str())),
+            ("resource", json!(workload.resource)),
+            ("unit", json!(workload.unit)),
             ("counter", json!(workload.counter())),
             ("lengths", json!(workload.lengths())),
-            ("meets", json!(meets(workload.name()).join(" "))),
+            ("meets", json!(meets(workload.name).join(" "))),
             (
                 "needs",
                 json!(Some(workload.needs()).filter(|needs| !needs.is_empty())),
@@ -278,11 +278,11 @@ mod tests {
 
     #[test]
     fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
-        for pair in axis::PAIRS {
+        for pair in axis::PAIRS.iter() {
             let (victim, aggressor) = (load::find(pair.victim)?, load::find(pair.aggressor)?);
-            assert_eq!(victim.role(), Role::Victim, "{pair:?}");
-            assert_eq!(aggressor.role(), Role::Aggressor, "{pair:?}");
-            assert_eq!(aggressor.sub_axis(), pair.sub_axis, "{pair:?}");
+            assert_eq!(victim.role, Role::Victim, "{pair:?}");
+            assert_eq!(aggressor.role, Role::Aggressor, "{pair:?}");
+            assert_eq!(aggressor.sub_axis, pair.sub_axis, "{pair:?}");
         }
         Ok(())
     }
@@ -349,8 +349,8 @@ mod tests {
 
     #[test]
     fn every_workload_is_in_a_pair() {
-        for workload in load::CATALOGUE {
-            assert!(!super::meets(workload.name()).is_empty(), "{workload:?}");
+        for workload in load::CATALOGUE.iter() {
+            assert!(!super::meets(workload.name).is_empty(), "{workload:?}");
         }
     }
 }

@@ -245,7 +245,7 @@ fn no_aggressor_of_the_catalogue_counts_unless_it_works_beside_the_victim() {
         (|t_ns| t_ns >= 951 * MS, Some("co-residency-closed: ")),
         (|t_ns| t_ns < 951 * MS, Some("co-residency-open: ")),
     ];
-    for pair in crate::axis::PAIRS {
+    for pair in crate::axis::PAIRS.iter() {
         for (number, (kept, missed)) in cases.iter().enumerate() {
             let mut world = World::new(Condition::C, MS);
             world.cell.sub_axis = pair.sub_axis;

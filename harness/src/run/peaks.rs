@@ -44,12 +44,12 @@ pub async fn measure(
             continue;
         };
         // A request that is one call of the driver cannot be made longer.
-        if workload.knob().is_none() {
+        if workload.knob.is_none() {
             continue;
         }
         let reached = |who: String, entry: &CalibrationEntry| Reached {
             who,
-            resource: workload.resource(),
+            resource: workload.resource,
             unit: entry.unit.clone(),
             per_s: entry.native_rate_per_s * entry.work_per_request,
         };
@@ -59,7 +59,7 @@ pub async fn measure(
             Ok(entry) => canaries.push(reached(format!("{name}, {LONGER}x"), &entry)),
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
                 run.events.append(&RunEvent::Warning {
-                    text: format!("no canary of {}: {what}", workload.resource()),
+                    text: format!("no canary of {}: {what}", workload.resource),
                 })?;
             }
             Err(error) => return Err(error),

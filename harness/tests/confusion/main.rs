@@ -175,8 +175,8 @@ fn every_aggressor_of_the_catalogue_has_its_row() {
     let rows: BTreeSet<&str> = SIDE_BY_SIDE.iter().map(|row| row.aggressor).collect();
     let all = load::CATALOGUE
         .iter()
-        .filter(|one| one.role() == Role::Aggressor);
-    assert_eq!(rows, all.map(|one| one.name()).collect());
+        .filter(|one| one.role == Role::Aggressor);
+    assert_eq!(rows, all.map(|one| one.name).collect());
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl Tenant {
             service_ns,
             work_per_request,
         } = found;
-        let unit = workload.unit().to_owned();
+        let unit = workload.unit.to_owned();
         Ok(FromTenant::Calibrated {
             spec,
             rate_per_s,

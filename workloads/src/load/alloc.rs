@@ -3,12 +3,10 @@
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::VICTIM;
-use super::entry::Entry;
 use super::params::spec;
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// An allocation is this part of the device memory.
 const MEMORY_PART: u64 = 1024;
@@ -24,19 +22,24 @@ pub(super) const ROUNDS_KNOB: Knob = Knob {
 pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "alloc",
     summary: "allocates device memory and frees it, again and again",
+    role: Role::Victim,
     sub_axis: SubAxis::Driver,
     resource: "the driver's memory management",
     unit: "allocations",
-    counter: Some(COUNTER),
+    meets: &[],
+    kernel: None,
     knob: Some(ROUNDS_KNOB),
     first_guess: rounds_spec,
     setup,
     verify: verify_rounds,
-    ..VICTIM
-};
+    more: More {
+        counter: Some(COUNTER),
+        ..More::NONE
+    },
+}];
 
 /// Parameters before calibration: a thousandth of the memory at a time, in whole pages.
 pub(super) fn rounds_spec(

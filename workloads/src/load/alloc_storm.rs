@@ -1,15 +1,26 @@
 //! `alloc-storm`: allocations and frees without a pause, so that the driver's locks are never free.
 //! Counter: as in `alloc`.
 
-use gpubench_record::Role;
+use gpubench_record::{Role, SubAxis};
 
-use super::alloc;
-use super::entry::Entry;
+use super::{More, Workload, alloc};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "alloc-storm",
     summary: "allocates and frees device memory without a pause",
     role: Role::Aggressor,
-    ..alloc::ENTRY
-};
+    sub_axis: SubAxis::Driver,
+    resource: "the driver's memory management",
+    unit: "allocations",
+    meets: &["alloc"],
+    kernel: None,
+    knob: Some(alloc::ROUNDS_KNOB),
+    first_guess: alloc::rounds_spec,
+    setup: alloc::setup,
+    verify: alloc::verify_rounds,
+    more: More {
+        counter: Some(alloc::COUNTER),
+        ..More::NONE
+    },
+}];

@@ -6,13 +6,12 @@
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps};
 use gpubench_kernels::kernel::atomic_add::AtomicAdd;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM};
 use super::compute::THREADS;
-use super::entry::{Entry, OneLaunch, verify_kernel};
+use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
-use super::{Gpu, Knob, LoadError, Params, Prepared, Throttle};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
 
 /// The length of a request in additions of each thread.
 const ADDITIONS_KNOB: Knob = Knob {
@@ -24,36 +23,42 @@ const ADDITIONS_KNOB: Knob = Knob {
 /// The words take this part of L2.
 const PART_OF_L2: u64 = 64;
 
-/// `atomic`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "atomic",
-    summary: "atomic additions in L2, from few enough SMs to keep to its share",
-    sub_axis: SubAxis::L2,
-    resource: "atomic units of L2",
-    unit: "additions",
-    kernel: Some(Kernel::AtomicAdd),
-    knob: Some(ADDITIONS_KNOB),
-    throttle: Throttle::Blocks,
-    first_guess: of_share,
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `atomics`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "atomics",
-    summary: "atomic additions in L2 from every SM",
-    sub_axis: SubAxis::L2,
-    resource: "atomic units of L2",
-    unit: "additions",
-    kernel: Some(Kernel::AtomicAdd),
-    knob: Some(ADDITIONS_KNOB),
-    first_guess: of_all,
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "atomic",
+        summary: "atomic additions in L2, from few enough SMs to keep to its share",
+        role: Role::Victim,
+        sub_axis: SubAxis::L2,
+        resource: "atomic units of L2",
+        unit: "additions",
+        meets: &[],
+        kernel: Some(Kernel::AtomicAdd),
+        knob: Some(ADDITIONS_KNOB),
+        first_guess: of_share,
+        setup,
+        verify,
+        more: More {
+            throttle: Throttle::Blocks,
+            ..More::NONE
+        },
+    },
+    Workload {
+        name: "atomics",
+        summary: "atomic additions in L2 from every SM",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::L2,
+        resource: "atomic units of L2",
+        unit: "additions",
+        meets: &["atomic"],
+        kernel: Some(Kernel::AtomicAdd),
+        knob: Some(ADDITIONS_KNOB),
+        first_guess: of_all,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn of_share(
     name: &'static str,

@@ -3,12 +3,11 @@
 use gpubench_kernels::driver::{DeviceProps, DevicePtr};
 use gpubench_kernels::kernel::block_slots::BlockSlots;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::entry::{Entry, OneLaunch, verify_kernel};
+use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::spec;
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// The length of a request is the time for which its blocks stay.
 const STAY_KNOB: Knob = Knob {
@@ -21,19 +20,21 @@ const STAY_KNOB: Knob = Knob {
 const NAP_NS: u32 = 1_000;
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "block-slots",
     summary: "blocks of one warp that sleep in every block slot of every SM",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Sm,
     resource: "block slots",
     unit: "block nanoseconds",
+    meets: &["compute"],
     kernel: Some(Kernel::BlockSlots),
     knob: Some(STAY_KNOB),
     first_guess,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More::NONE,
+}];
 
 fn first_guess(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpec, LoadError> {
     // Slots may outnumber the warps that an SM holds.

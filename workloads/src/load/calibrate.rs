@@ -74,7 +74,7 @@ pub struct Calibrated {
 /// # Errors
 /// When the share is too small, the length cannot be reached, or the driver refuses.
 pub fn calibrate(
-    workload: &dyn Workload,
+    workload: &Workload,
     gpu: &Gpu,
     time: &dyn Time,
     share: f64,
@@ -89,7 +89,7 @@ pub fn calibrate(
 }
 
 fn calibrate_with(
-    workload: &dyn Workload,
+    workload: &Workload,
     bench: &mut dyn Bench,
     props: &DeviceProps,
     share: f64,
@@ -100,14 +100,14 @@ fn calibrate_with(
         let accepted = "a share above 0 and up to 1, and a time above 0".to_owned();
         let param = "target";
         return Err(LoadError::Param {
-            workload: workload.name().to_owned(),
+            workload: workload.name.to_owned(),
             param,
             found,
             accepted,
         });
     }
     let first = workload.first_guess(props, share)?;
-    let (spec, found) = match workload.knob() {
+    let (spec, found) = match workload.knob {
         // One call of the driver, as long as it is.
         None => {
             let found = bench.measure(&first, REQUESTS_FIXED)?;
@@ -131,8 +131,8 @@ fn calibrate_with(
             (spec, found)
         }
     };
-    let requests = workload.knob().map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
-    let rate_per_s = match workload.role() {
+    let requests = workload.knob.map_or(REQUESTS_FIXED, |_| REQUESTS_FINAL);
+    let rate_per_s = match workload.role {
         Role::Aggressor => bench.peak_rate_per_s(&spec, requests)?,
         Role::Victim | Role::Peer | Role::Idle => found.rate_per_s,
     };
@@ -146,7 +146,7 @@ fn calibrate_with(
 }
 
 struct Search<'a> {
-    workload: &'a dyn Workload,
+    workload: &'a Workload,
     knob: Knob,
     bench: &'a mut dyn Bench,
     service_ns: u64,
@@ -206,7 +206,7 @@ impl Search<'_> {
             }
         }
         Err(LoadError::Demand {
-            workload: self.workload.name(),
+            workload: self.workload.name,
             demand: part,
             limit,
         })
@@ -306,7 +306,7 @@ impl Search<'_> {
         }
         // A short request need only be short, and an aggressor needs no length.
         let is_whole = wanted_ns == self.service_ns;
-        if is_whole && self.workload.role() != Role::Aggressor {
+        if is_whole && self.workload.role != Role::Aggressor {
             return Err(self.between_steps(&spec, took_ns)?);
         }
         self.takes_nearest |= is_whole;
@@ -323,7 +323,7 @@ impl Search<'_> {
         let least = self.point(&with(nearest, knob.param, knob.granule))?;
         // The casts saturate; the figures are for a message.
         Ok(LoadError::NoSuchLength {
-            workload: self.workload.name(),
+            workload: self.workload.name,
             wanted_ns: self.service_ns,
             tolerance_pct: (TOLERANCE * 100.0).round() as u32,
             nearest_ns: nearest_ns as u64,
@@ -333,7 +333,7 @@ impl Search<'_> {
     }
 
     fn tolerance(&self) -> f64 {
-        match self.workload.role() {
+        match self.workload.role {
             Role::Aggressor => TOLERANCE_AGGRESSOR,
             Role::Victim | Role::Peer | Role::Idle => TOLERANCE,
         }
@@ -349,7 +349,7 @@ impl Search<'_> {
     }
 
     fn missed(&self, found_ns: u64) -> LoadError {
-        let (workload, wanted_ns) = (self.workload.name(), self.service_ns);
+        let (workload, wanted_ns) = (self.workload.name, self.service_ns);
         LoadError::Length {
             workload,
             attempts: ATTEMPTS_MAX,

@@ -1,68 +1,34 @@
 //! `compute`: single-precision arithmetic on whole SMs, as many as the share holds.
 
 use gpubench_kernels::Kernel;
-use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError};
+use gpubench_kernels::driver::{DeviceBuffer, DriverError};
 use gpubench_kernels::kernel::fp32_chain::Fp32Chain;
 use gpubench_kernels::{Cost, Launcher};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::params::{spec, whole_sms};
-use super::{Gpu, Knob, LoadError, Params, Prepared, Workload};
+use super::params::spec;
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload, chains};
 
 /// Threads of a block: eight warps with eight chains each hide the latency of the pipe, so that one
 /// block keeps all four schedulers of its SM busy.
 pub(super) const THREADS: u32 = 256;
 
 /// See the module.
-#[derive(Debug)]
-pub struct Compute;
-
-impl Workload for Compute {
-    fn name(&self) -> &'static str {
-        "compute"
-    }
-
-    fn summary(&self) -> &'static str {
-        "multiply-adds in single precision, one block on each SM of the share"
-    }
-
-    fn role(&self) -> Role {
-        Role::Victim
-    }
-
-    fn sub_axis(&self) -> SubAxis {
-        SubAxis::Sm
-    }
-
-    fn resource(&self) -> &'static str {
-        "SMs"
-    }
-
-    fn unit(&self) -> &'static str {
-        "operations"
-    }
-
-    fn kernel(&self) -> Option<Kernel> {
-        Some(Kernel::Fp32Chain)
-    }
-
-    fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError> {
-        let blocks = whole_sms(self.name(), props, share)?;
-        Ok(chain_spec(self.name(), blocks))
-    }
-
-    fn knob(&self) -> Option<Knob> {
-        Some(CHAIN_KNOB)
-    }
-
-    fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-        Ok(Box::new(Chain::new(gpu, spec)?))
-    }
-
-    fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
-        verify_chain(self.name(), gpu)
-    }
-}
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
+    name: "compute",
+    summary: "multiply-adds in single precision, one block on each SM of the share",
+    role: Role::Victim,
+    sub_axis: SubAxis::Sm,
+    resource: "SMs",
+    unit: "operations",
+    meets: &[],
+    kernel: Some(Kernel::Fp32Chain),
+    knob: Some(CHAIN_KNOB),
+    first_guess: chains::on_whole_sms,
+    setup: chain,
+    verify: verify_chain,
+    more: More::NONE,
+}];
 
 /// The length of a request in iterations of the chain.
 pub(super) const CHAIN_KNOB: Knob = Knob {
@@ -113,6 +79,11 @@ impl Prepared for Chain {
         let Cost { fp32_flops, .. } = self.launch.cost();
         fp32_flops as f64
     }
+}
+
+/// The setup of a workload that launches the chain.
+pub(super) fn chain(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
+    Ok(Box::new(Chain::new(gpu, spec)?))
 }
 
 /// The kernel is checked bit for bit; a request of the workload must write every sum.

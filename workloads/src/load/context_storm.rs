@@ -4,28 +4,31 @@
 //! A request is one context, which takes as long as it takes.
 
 use gpubench_kernels::driver::{Context, DeviceProps, DriverError, WaitMode};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::params::spec;
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "context-storm",
     summary: "creates contexts and destroys them without a pause",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Driver,
     resource: "the driver's context management",
     unit: "contexts",
-    counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
+    meets: &["alloc"],
+    kernel: None,
     knob: None,
-    needs: "a compute mode that allows more than one context",
     first_guess: one,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More {
+        counter: Some("nvmlDeviceGetMemoryInfo; calls of cuCtxCreate"),
+        needs: "a compute mode that allows more than one context",
+        ..More::NONE
+    },
+}];
 
 fn one(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
     Ok(spec(name, [("contexts", 1)]))

@@ -1,39 +1,31 @@
 //! `dram-read`: a streaming read from every SM. Counter: that of `stream_read`.
 
-use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, DriverError, Grid};
+use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, DriverError, Grid};
 use gpubench_kernels::kernel::stream_read::StreamRead;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::entry::{Entry, verify_kernel};
 use super::l2_reads::NO_SUCH_SUM;
-use super::window_copy::{COPY_KNOB, Cut, THREADS, copy_spec, cut};
-use super::{Gpu, LoadError, Params, Prepared};
+use super::one_launch::verify_kernel;
+use super::window_copy::{COPY_KNOB, Cut, cut, from_every_sm};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "dram-read",
     summary: "reads through DRAM from every SM, over a footprint well above L2",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Dram,
     resource: "DRAM bandwidth, reads",
     unit: "bytes",
+    meets: &["stream"],
     kernel: Some(Kernel::StreamRead),
     knob: Some(COPY_KNOB),
     first_guess: from_every_sm,
     setup,
     verify,
-    ..AGGRESSOR
-};
-
-/// Parameters of a stream in one direction: those of the copy.
-pub(super) fn from_every_sm(
-    name: &'static str,
-    props: &DeviceProps,
-    share: f64,
-) -> Result<WorkloadSpec, LoadError> {
-    copy_spec(name, props, share, props.full_grid(THREADS).blocks.into())
-}
+    more: More::NONE,
+}];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     gpu.kernels.prepare(&[Kernel::StreamRead])?;

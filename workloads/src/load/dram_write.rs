@@ -3,28 +3,29 @@
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::{DevicePtr, Grid};
 use gpubench_kernels::kernel::stream_write::StreamWrite;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::dram_read::{Windowed, from_every_sm};
-use super::entry::{Entry, verify_kernel};
-use super::window_copy::COPY_KNOB;
-use super::{Gpu, LoadError, Prepared};
+use super::dram_read::Windowed;
+use super::one_launch::verify_kernel;
+use super::window_copy::{COPY_KNOB, from_every_sm};
+use super::{Gpu, LoadError, More, Prepared, Workload};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "dram-write",
     summary: "writes through DRAM from every SM, over a footprint well above L2",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Dram,
     resource: "DRAM bandwidth, writes",
     unit: "bytes",
+    meets: &["stream"],
     kernel: Some(Kernel::StreamWrite),
     knob: Some(COPY_KNOB),
     first_guess: from_every_sm,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More::NONE,
+}];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     gpu.kernels.prepare(&[Kernel::StreamWrite])?;

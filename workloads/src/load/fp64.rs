@@ -2,35 +2,45 @@
 
 use gpubench_kernels::kernel::fp64_chain::Fp64Chain;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM, chain};
-use super::entry::{Entry, verify_kernel};
-use super::{Gpu, LoadError, Prepared};
+use super::chains::chain;
+use super::one_launch::verify_kernel;
+use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 
-/// `fp64`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "fp64",
-    summary: "multiply-adds in double precision, one block on each SM of the share",
-    sub_axis: SubAxis::Sm,
-    resource: "FP64 pipe",
-    kernel: Some(Kernel::Fp64Chain),
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `fp64-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "fp64-hog",
-    summary: "multiply-adds in double precision from as many threads as every SM holds",
-    sub_axis: SubAxis::Sm,
-    resource: "FP64 pipe",
-    kernel: Some(Kernel::Fp64Chain),
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "fp64",
+        summary: "multiply-adds in double precision, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "FP64 pipe",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::Fp64Chain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_whole_sms,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+    Workload {
+        name: "fp64-hog",
+        summary: "multiply-adds in double precision from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "FP64 pipe",
+        unit: "operations",
+        meets: &["fp64"],
+        kernel: Some(Kernel::Fp64Chain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_every_sm,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     chain::<f64, _>(gpu, spec, operations, Fp64Chain::bounded)

@@ -14,12 +14,10 @@ use gpubench_kernels::kernel::matvec::{self, Matvec};
 use gpubench_kernels::kernel::rmsnorm::{self, Rmsnorm};
 use gpubench_kernels::kernel::softmax::{self, Softmax};
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::VICTIM;
-use super::entry::Entry;
 use super::params::{spec, whole_sms};
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// The length of a request in slices of weights.
 const SLICES_KNOB: Knob = Knob {
@@ -42,18 +40,21 @@ const COLS_PER_SM: u64 = (TILE * TILE) as u64;
 const EPS: f32 = 1e-12;
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "inference",
     summary: "decode steps of a language model: small dependent launches over weights above L2",
+    role: Role::Victim,
     sub_axis: SubAxis::Sm,
     resource: "SMs, DRAM bandwidth and launch path together",
+    unit: "operations",
+    meets: &["fma-hog", "launch-flood", "dram-copy"],
     kernel: Some(Kernel::Matvec),
     knob: Some(SLICES_KNOB),
     first_guess,
     setup,
     verify,
-    ..VICTIM
-};
+    more: More::NONE,
+}];
 
 fn first_guess(
     name: &'static str,

@@ -2,35 +2,45 @@
 
 use gpubench_kernels::kernel::int_chain::IntChain;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM, chain};
-use super::entry::{Entry, verify_kernel};
-use super::{Gpu, LoadError, Prepared};
+use super::chains::chain;
+use super::one_launch::verify_kernel;
+use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 
-/// `int`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "int",
-    summary: "integer multiply-adds, one block on each SM of the share",
-    sub_axis: SubAxis::Sm,
-    resource: "integer pipe",
-    kernel: Some(Kernel::IntChain),
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `int-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "int-hog",
-    summary: "integer multiply-adds from as many threads as every SM holds",
-    sub_axis: SubAxis::Sm,
-    resource: "integer pipe",
-    kernel: Some(Kernel::IntChain),
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "int",
+        summary: "integer multiply-adds, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "integer pipe",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::IntChain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_whole_sms,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+    Workload {
+        name: "int-hog",
+        summary: "integer multiply-adds from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "integer pipe",
+        unit: "operations",
+        meets: &["int"],
+        kernel: Some(Kernel::IntChain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_every_sm,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     chain::<u32, _>(gpu, spec, operations, IntChain::full_period)

@@ -2,35 +2,45 @@
 
 use gpubench_kernels::kernel::issue_mix::IssueMix;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM, chain};
-use super::entry::{Entry, verify_kernel};
-use super::{Gpu, LoadError, Prepared};
+use super::chains::chain;
+use super::one_launch::verify_kernel;
+use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 
-/// `issue`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "issue",
-    summary: "two kinds of arithmetic in turn, one block on each SM of the share",
-    sub_axis: SubAxis::Issue,
-    resource: "issue slots",
-    kernel: Some(Kernel::IssueMix),
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `issue-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "issue-hog",
-    summary: "two kinds of arithmetic in turn, so that every scheduler issues all the time",
-    sub_axis: SubAxis::Issue,
-    resource: "issue slots",
-    kernel: Some(Kernel::IssueMix),
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "issue",
+        summary: "two kinds of arithmetic in turn, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Issue,
+        resource: "issue slots",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::IssueMix),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_whole_sms,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+    Workload {
+        name: "issue-hog",
+        summary: "two kinds of arithmetic in turn, so that every scheduler issues all the time",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Issue,
+        resource: "issue slots",
+        unit: "operations",
+        meets: &["issue"],
+        kernel: Some(Kernel::IssueMix),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_every_sm,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     chain::<u32, _>(gpu, spec, operations, IssueMix::bounded)

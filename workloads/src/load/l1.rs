@@ -3,35 +3,45 @@
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceBuffer;
 use gpubench_kernels::kernel::l1_stream::L1Stream;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::entry::{Entry, OneLaunch, verify_kernel};
-use super::l2_reads::NO_SUCH_SUM;
-use super::{Gpu, LoadError, Params, Prepared, shared};
+use super::l2_reads::{NO_SUCH_SUM, PASSES_KNOB};
+use super::one_launch::{OneLaunch, verify_kernel};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload, shared};
 
-/// `l1`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "l1",
-    summary: "reads of what stays in L1, one block on each SM of the share",
-    sub_axis: SubAxis::Sm,
-    resource: "L1 bandwidth and capacity",
-    kernel: Some(Kernel::L1Stream),
-    setup,
-    verify,
-    ..shared::VICTIM_ENTRY
-};
-
-/// `l1-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "l1-hog",
-    summary: "reads of what stays in L1 from as many threads as every SM holds",
-    sub_axis: SubAxis::Sm,
-    resource: "L1 bandwidth and capacity",
-    kernel: Some(Kernel::L1Stream),
-    setup,
-    verify,
-    ..shared::AGGRESSOR_ENTRY
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "l1",
+        summary: "reads of what stays in L1, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "L1 bandwidth and capacity",
+        unit: "bytes",
+        meets: &[],
+        kernel: Some(Kernel::L1Stream),
+        knob: Some(PASSES_KNOB),
+        first_guess: shared::on_whole_sms,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+    Workload {
+        name: "l1-hog",
+        summary: "reads of what stays in L1 from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "L1 bandwidth and capacity",
+        unit: "bytes",
+        meets: &["l1"],
+        kernel: Some(Kernel::L1Stream),
+        knob: Some(PASSES_KNOB),
+        first_guess: shared::on_every_sm,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     let params = Params::of(spec);

@@ -1,6 +1,6 @@
 //! Reads of a buffer that stays in L2, again and again.
 
-use gpubench_kernels::driver::{DeviceBuffer, DriverError, Grid};
+use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::VECTOR_BYTES;
 use gpubench_kernels::kernel::l2_stream::L2Stream;
 use gpubench_kernels::{Kernel, Launcher};
@@ -34,6 +34,24 @@ pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> Workload
             ("buffer_bytes", buffer_bytes),
         ],
     )
+}
+
+/// Size of a buffer that takes a part of L2; an error where the device has no L2.
+pub(super) fn buffer_bytes(
+    workload: &'static str,
+    props: &DeviceProps,
+    share: f64,
+    part_of_l2: f64,
+) -> Result<u64, LoadError> {
+    if props.l2_bytes == 0 {
+        return Err(LoadError::TooSmall {
+            workload,
+            needs: "an L2 cache".to_owned(),
+            share,
+            has: "none".to_owned(),
+        });
+    }
+    Ok(props.l2_buffer_bytes(part_of_l2))
 }
 
 /// One launch a request.

@@ -4,73 +4,36 @@ use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, reads_spec, verify_reads};
-use super::{Gpu, Knob, LoadError, Prepared, Workload};
+use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, buffer_bytes, reads_spec, verify_reads};
+use super::{LoadError, More, Workload};
 
 /// Part of L2 that it reads: safely inside, also where the cache is cut in two halves that each
 /// keep a copy of what is read from the other side (as on GA100 and GH100).
 const PART_OF_L2: f64 = 0.4;
 
 /// See the module.
-#[derive(Debug)]
-pub struct L2Stream;
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
+    name: "l2-stream",
+    summary: "reads a buffer that stays in L2 from every SM",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::L2,
+    resource: "L2 bandwidth",
+    unit: "bytes",
+    meets: &["l2"],
+    kernel: Some(Kernel::L2Stream),
+    knob: Some(PASSES_KNOB),
+    first_guess,
+    setup: |gpu, spec| Ok(Box::new(L2Reads::new(gpu, spec)?)),
+    verify: verify_reads,
+    more: More::NONE,
+}];
 
-impl Workload for L2Stream {
-    fn name(&self) -> &'static str {
-        "l2-stream"
-    }
-
-    fn summary(&self) -> &'static str {
-        "reads a buffer that stays in L2 from every SM"
-    }
-
-    fn role(&self) -> Role {
-        Role::Aggressor
-    }
-
-    fn sub_axis(&self) -> SubAxis {
-        SubAxis::L2
-    }
-
-    fn resource(&self) -> &'static str {
-        "L2 bandwidth"
-    }
-
-    fn unit(&self) -> &'static str {
-        "bytes"
-    }
-
-    fn kernel(&self) -> Option<Kernel> {
-        Some(Kernel::L2Stream)
-    }
-
-    fn first_guess(&self, props: &DeviceProps, share: f64) -> Result<WorkloadSpec, LoadError> {
-        if props.l2_bytes == 0 {
-            let (needs, has) = ("an L2 cache".to_owned(), "none".to_owned());
-            return Err(LoadError::TooSmall {
-                workload: self.name(),
-                needs,
-                share,
-                has,
-            });
-        }
-        let blocks = props.full_grid(THREADS).blocks.into();
-        Ok(reads_spec(
-            self.name(),
-            blocks,
-            props.l2_buffer_bytes(PART_OF_L2),
-        ))
-    }
-
-    fn knob(&self) -> Option<Knob> {
-        Some(PASSES_KNOB)
-    }
-
-    fn setup(&self, gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-        Ok(Box::new(L2Reads::new(gpu, spec)?))
-    }
-
-    fn verify(&self, gpu: &Gpu) -> Result<(), LoadError> {
-        verify_reads(self.name(), gpu)
-    }
+fn first_guess(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    let bytes = buffer_bytes(name, props, share, PART_OF_L2)?;
+    let blocks = props.full_grid(THREADS).blocks.into();
+    Ok(reads_spec(name, blocks, bytes))
 }

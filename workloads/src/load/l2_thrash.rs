@@ -3,27 +3,27 @@
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, reads_spec, verify_reads};
-use super::{Gpu, LoadError, Prepared};
+use super::{Gpu, LoadError, More, Prepared, Workload};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2-thrash",
     summary: "reads a buffer as large as L2 from every SM, again and again",
+    role: Role::Aggressor,
     sub_axis: SubAxis::L2,
     resource: "L2 capacity",
     unit: "bytes",
+    meets: &["l2"],
     kernel: Some(Kernel::L2Stream),
     knob: Some(PASSES_KNOB),
     first_guess,
     setup,
     verify: verify_reads,
-    ..AGGRESSOR
-};
+    more: More::NONE,
+}];
 
 fn first_guess(
     name: &'static str,

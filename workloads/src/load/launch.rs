@@ -8,12 +8,11 @@
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::tick::Tick;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::VICTIM;
-use super::entry::{Entry, verify_kernel};
+use super::one_launch::verify_kernel;
 use super::params::spec;
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// The length of a request in launches.
 pub(super) const LAUNCHES_KNOB: Knob = Knob {
@@ -22,28 +21,39 @@ pub(super) const LAUNCHES_KNOB: Knob = Knob {
     max: u32::MAX as u64,
 };
 
-/// `launch`.
-pub(super) static ENTRY: Entry = Entry {
-    name: "launch",
-    summary: "bursts of the smallest kernel, queued one behind the other",
-    sub_axis: SubAxis::Launch,
-    resource: "launch path",
-    unit: "launches",
-    kernel: Some(Kernel::Tick),
-    knob: Some(LAUNCHES_KNOB),
-    first_guess: burst_spec,
-    setup: queued,
-    verify: verify_burst,
-    ..VICTIM
-};
-
-/// `launch-sync`.
-pub(super) static SYNC_ENTRY: Entry = Entry {
-    name: "launch-sync",
-    summary: "bursts of the smallest kernel, each launch waited for before the next",
-    setup: waited_for,
-    ..ENTRY
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "launch",
+        summary: "bursts of the smallest kernel, queued one behind the other",
+        role: Role::Victim,
+        sub_axis: SubAxis::Launch,
+        resource: "launch path",
+        unit: "launches",
+        meets: &[],
+        kernel: Some(Kernel::Tick),
+        knob: Some(LAUNCHES_KNOB),
+        first_guess: burst_spec,
+        setup: queued,
+        verify: verify_burst,
+        more: More::NONE,
+    },
+    Workload {
+        name: "launch-sync",
+        summary: "bursts of the smallest kernel, each launch waited for before the next",
+        role: Role::Victim,
+        sub_axis: SubAxis::Launch,
+        resource: "launch path",
+        unit: "launches",
+        meets: &[],
+        kernel: Some(Kernel::Tick),
+        knob: Some(LAUNCHES_KNOB),
+        first_guess: burst_spec,
+        setup: waited_for,
+        verify: verify_burst,
+        more: More::NONE,
+    },
+];
 
 /// Parameters before calibration.
 pub(super) fn burst_spec(

@@ -1,15 +1,24 @@
 //! `launch-flood`: the smallest kernel without a pause, so that the launch path is never free.
 //! Counter: as in `launch`.
 
-use gpubench_record::Role;
+use gpubench_kernels::Kernel;
+use gpubench_record::{Role, SubAxis};
 
-use super::entry::Entry;
-use super::launch;
+use super::{More, Workload, launch};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "launch-flood",
     summary: "launches of the smallest kernel that leave the launch path no rest",
     role: Role::Aggressor,
-    ..launch::ENTRY
-};
+    sub_axis: SubAxis::Launch,
+    resource: "launch path",
+    unit: "launches",
+    meets: &["launch", "launch-sync"],
+    kernel: Some(Kernel::Tick),
+    knob: Some(launch::LAUNCHES_KNOB),
+    first_guess: launch::burst_spec,
+    setup: launch::queued,
+    verify: launch::verify_burst,
+    more: More::NONE,
+}];

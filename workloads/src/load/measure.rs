@@ -34,7 +34,7 @@ pub(super) trait Bench {
 
 /// The device at hand.
 pub(super) struct OnDevice<'a> {
-    pub(super) workload: &'a dyn Workload,
+    pub(super) workload: &'a Workload,
     pub(super) gpu: &'a Gpu,
     pub(super) time: &'a dyn Time,
 }
@@ -96,7 +96,7 @@ impl OnDevice<'_> {
 
     fn failed(&self, error: DeviceError) -> LoadError {
         LoadError::Failed {
-            workload: self.workload.name(),
+            workload: self.workload.name,
             error,
         }
     }

@@ -6,13 +6,11 @@
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::alloc::COUNTER;
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::params::spec;
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// Pieces in which an empty device is taken: what remains is less than one of them.
 const PIECES: u64 = 64;
@@ -21,19 +19,24 @@ const PIECES: u64 = 64;
 const TOUCHED_WORDS: usize = 1024;
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "memory-hog",
     summary: "takes all the device memory that there is, touches it and gives it back",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Capacity,
     resource: "memory capacity",
     unit: "bytes",
-    counter: Some(COUNTER),
+    meets: &["reserve"],
+    kernel: None,
     knob: None,
     first_guess: pieces,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More {
+        counter: Some(COUNTER),
+        ..More::NONE
+    },
+}];
 
 fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
     let page = TlbStride::PAGE_BYTES;

@@ -5,12 +5,10 @@
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, Module};
 use gpubench_kernels::{Kernel, KernelInfo};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::params::spec;
-use super::{Gpu, Knob, LoadError, Params, Prepared};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 /// The length of a request in modules.
 const MODULES_KNOB: Knob = Knob {
@@ -20,19 +18,24 @@ const MODULES_KNOB: Knob = Knob {
 };
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "module-storm",
     summary: "loads a module and unloads it without a pause",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Driver,
     resource: "the driver's module loading",
     unit: "modules",
-    counter: Some("calls of cuModuleLoadDataEx"),
+    meets: &["alloc"],
+    kernel: None,
     knob: Some(MODULES_KNOB),
     first_guess: few,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More {
+        counter: Some("calls of cuModuleLoadDataEx"),
+        ..More::NONE
+    },
+}];
 
 fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
     Ok(spec(name, [("modules", 1)]))

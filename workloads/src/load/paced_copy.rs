@@ -11,29 +11,22 @@ use gpubench_kernels::driver::{
 };
 use gpubench_kernels::kernel::spin::Spin;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
-use super::chains::VICTIM;
-use super::entry::Entry;
 use super::params::{SIZE_MAX, spec};
-use super::pinned_copy::{COPY_KNOB, PINNED_BYTES_MAX, Way, Ways, verify_ways};
-use super::{Gpu, LoadError, Params, Prepared, Throttle};
+use super::pinned_copy::{PINNED_BYTES_MAX, Way, Ways, verify_ways};
+use super::{Gpu, LoadError, Params, Prepared};
 
 /// Parts of a request. Few, so that a part is long against a launch; more than one, so that a
 /// neighbour's copy that holds the link up is made good within the request.
 const PARTS: u64 = 4;
 
-/// What is the same in all victims on the link.
-pub(super) const LINK_VICTIM: Entry = Entry {
-    sub_axis: SubAxis::Pcie,
-    unit: "bytes",
-    knob: Some(COPY_KNOB),
-    throttle: Throttle::Pauses,
-    first_guess: unpaced,
-    ..VICTIM
-};
-
-fn unpaced(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+/// Parameters before calibration.
+pub(super) fn unpaced(
+    name: &'static str,
+    _: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
     // A first guess of a few dozen microseconds on any link; calibration takes it from there.
     let params = [("bytes", 256 << 10), ("parts", PARTS), ("rate_per_s", 0)];
     Ok(spec(name, params))

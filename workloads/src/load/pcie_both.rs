@@ -2,24 +2,32 @@
 //!
 //! Waived where there is one copy engine, which does one copy after the other.
 
-use gpubench_record::WorkloadSpec;
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::entry::Entry;
-use super::pinned_copy::{COUNTER, LINK_AGGRESSOR, PinnedCopy, Ways, verify_ways};
-use super::{Gpu, LoadError, Prepared};
+use super::pinned_copy::{COUNTER, PinnedCopy, Ways, verify_ways};
+use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-both",
     summary: "copies to and from page-locked host memory at the same time without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Pcie,
     resource: "host link, both ways",
-    counter: Some(COUNTER),
-    needs: "two copy engines",
-    lacks,
+    unit: "bytes",
+    meets: &["pcie"],
+    kernel: None,
+    knob: Some(pinned_copy::COPY_KNOB),
+    first_guess: pinned_copy::any_device,
     setup,
     verify,
-    ..LINK_AGGRESSOR
-};
+    more: More {
+        counter: Some(COUNTER),
+        needs: "two copy engines",
+        lacks,
+        ..More::NONE
+    },
+}];
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let engines = gpu.props.copy_engines;

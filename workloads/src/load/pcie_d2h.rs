@@ -1,22 +1,30 @@
 //! `pcie-d2h`: copies to page-locked host memory that leave the link no rest. Counter: bytes that
 //! the device sends over the link.
 
-use gpubench_record::WorkloadSpec;
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::entry::Entry;
-use super::pinned_copy::{COUNTER_TO_HOST, LINK_AGGRESSOR, PinnedCopy, Way, Ways, verify_ways};
-use super::{Gpu, LoadError, Prepared};
+use super::pinned_copy::{COUNTER_TO_HOST, PinnedCopy, Way, Ways, verify_ways};
+use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-d2h",
     summary: "copies to page-locked host memory without a pause",
+    role: Role::Aggressor,
+    sub_axis: SubAxis::Pcie,
     resource: "host link, to the host",
-    counter: Some(COUNTER_TO_HOST),
+    unit: "bytes",
+    meets: &["pcie-download"],
+    kernel: None,
+    knob: Some(pinned_copy::COPY_KNOB),
+    first_guess: pinned_copy::any_device,
     setup,
     verify,
-    ..LINK_AGGRESSOR
-};
+    more: More {
+        counter: Some(COUNTER_TO_HOST),
+        ..More::NONE
+    },
+}];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     Ok(Box::new(PinnedCopy::new(

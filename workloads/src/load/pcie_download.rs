@@ -1,23 +1,32 @@
 //! `pcie-download`: copies to page-locked host memory, at a pace that keeps to the victim's share.
 //! Counter: bytes that the device sends over the link.
 
-use gpubench_record::WorkloadSpec;
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::entry::Entry;
-use super::paced_copy::{LINK_VICTIM, Paced, verify_paced};
+use super::paced_copy::{Paced, verify_paced};
 use super::pinned_copy::{COUNTER_TO_HOST, Way};
-use super::{Gpu, LoadError, Prepared};
+use super::{Gpu, LoadError, More, Prepared, Throttle, Workload, paced_copy, pinned_copy};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pcie-download",
     summary: "copies to page-locked host memory, at no more than its share of the link",
+    role: Role::Victim,
+    sub_axis: SubAxis::Pcie,
     resource: "host link, to the host",
-    counter: Some(COUNTER_TO_HOST),
+    unit: "bytes",
+    meets: &[],
+    kernel: None,
+    knob: Some(pinned_copy::COPY_KNOB),
+    first_guess: paced_copy::unpaced,
     setup,
     verify,
-    ..LINK_VICTIM
-};
+    more: More {
+        counter: Some(COUNTER_TO_HOST),
+        throttle: Throttle::Pauses,
+        ..More::NONE
+    },
+}];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     Ok(Box::new(Paced::new(gpu, spec, Way::ToHost)?))

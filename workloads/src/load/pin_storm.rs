@@ -2,29 +2,32 @@
 //! host, `VmLck` and `VmPin` of /proc/PID/status.
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, PinnedBuffer};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::alloc::{ROUNDS_KNOB, rounds_spec};
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::params::spec;
 use super::pinned_copy::PINNED_BYTES_MAX;
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pin-storm",
     summary: "page-locks host memory and lets it go without a pause",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Driver,
     resource: "the driver's page-locking",
     unit: "allocations",
-    counter: Some("calls of cuMemHostAlloc; VmPin of /proc/PID/status"),
+    meets: &["alloc"],
+    kernel: None,
     knob: Some(ROUNDS_KNOB),
     first_guess: pinned_spec,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More {
+        counter: Some("calls of cuMemHostAlloc; VmPin of /proc/PID/status"),
+        ..More::NONE
+    },
+}];
 
 /// Locked at a time: this part of the device memory, but no more than the host can spare.
 const MEMORY_PART: u64 = 16_384;

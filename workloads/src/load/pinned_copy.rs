@@ -3,10 +3,8 @@
 use gpubench_kernels::driver::{
     DeviceBuffer, DeviceProps, DriverError, Event, EventKind, PinnedBuffer, Stream,
 };
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::WorkloadSpec;
 
-use super::chains::AGGRESSOR;
-use super::entry::Entry;
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, Params, Prepared};
 
@@ -31,15 +29,6 @@ pub(super) const COUNTER: &str =
 /// Counter of the host link towards the host.
 pub(super) const COUNTER_TO_HOST: &str =
     "pcie__write_bytes.sum; DCGM_FI_PROF_PCIE_TX_BYTES; nvmlDeviceGetPcieThroughput";
-
-/// What is the same in all aggressors on the link.
-pub(super) const LINK_AGGRESSOR: Entry = Entry {
-    sub_axis: SubAxis::Pcie,
-    unit: "bytes",
-    knob: Some(COPY_KNOB),
-    first_guess: any_device,
-    ..AGGRESSOR
-};
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +69,12 @@ pub(super) fn copy_spec(name: &str) -> WorkloadSpec {
     spec(name, [("bytes", 256 << 10)])
 }
 
-fn any_device(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec, LoadError> {
+/// Parameters before calibration.
+pub(super) fn any_device(
+    name: &'static str,
+    _: &DeviceProps,
+    _share: f64,
+) -> Result<WorkloadSpec, LoadError> {
     Ok(copy_spec(name))
 }
 

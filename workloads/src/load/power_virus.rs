@@ -6,31 +6,35 @@
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, Event, EventKind, Stream};
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::AGGRESSOR;
 use super::compute::{Chain, verify_chain};
-use super::entry::Entry;
 use super::window_copy::{WindowCopy, copy_spec, verify_copy};
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload, compute};
 
 /// Bytes that an SM copies while it runs one iteration of the chains: what DRAM moves meanwhile,
 /// about the same for every generation, since pipes and memory have grown together.
 const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "power-virus",
     summary: "arithmetic on every SM and a copy through DRAM at the same time",
+    role: Role::Aggressor,
     sub_axis: SubAxis::Power,
     resource: "power budget",
+    unit: "operations",
+    meets: &["compute"],
     kernel: Some(Kernel::Fp32Chain),
-    counter: Some("nvmlDeviceGetPowerUsage; nvmlDeviceGetTotalEnergyConsumption"),
+    knob: Some(compute::CHAIN_KNOB),
     first_guess: half_and_half,
     setup,
     verify,
-    ..AGGRESSOR
-};
+    more: More {
+        counter: Some("nvmlDeviceGetPowerUsage; nvmlDeviceGetTotalEnergyConsumption"),
+        ..More::NONE
+    },
+}];
 
 fn half_and_half(
     name: &'static str,

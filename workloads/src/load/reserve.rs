@@ -7,26 +7,32 @@
 
 use gpubench_kernels::driver::{DeviceProps, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::LoadError;
-use super::alloc;
 use super::calibrate::DEMAND_OF_SHARE;
-use super::entry::Entry;
 use super::params::spec;
+use super::{LoadError, More, Workload, alloc};
 
 /// See the module.
-pub(super) static ENTRY: Entry = Entry {
+pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "reserve",
     summary: "takes the memory of its share in one piece and gives it back",
+    role: Role::Victim,
     sub_axis: SubAxis::Capacity,
     resource: "memory capacity",
     unit: "reservations",
+    meets: &[],
+    kernel: None,
     knob: None,
-    answers: &[codes::OUT_OF_MEMORY],
     first_guess: of_share,
-    ..alloc::ENTRY
-};
+    setup: alloc::setup,
+    verify: alloc::verify_rounds,
+    more: More {
+        counter: Some(alloc::COUNTER),
+        answers: &[codes::OUT_OF_MEMORY],
+        ..More::NONE
+    },
+}];
 
 fn of_share(
     name: &'static str,

@@ -3,50 +3,53 @@
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps};
 use gpubench_kernels::kernel::shared_stream::SharedStream;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM};
 use super::compute::THREADS;
-use super::entry::{Entry, OneLaunch, verify_kernel};
 use super::l2_reads::{NO_SUCH_SUM, PASSES_KNOB};
+use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
-use super::{Gpu, LoadError, Params, Prepared};
+use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
 /// What a launch may ask for without a word with the driver, on every architecture (CUDA C++
 /// Programming Guide, "Shared memory").
 const PLAIN_BYTES_MAX: u32 = 48 << 10;
 
-/// `shared`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "shared",
-    summary: "reads of shared memory, one block on each SM of the share",
-    sub_axis: SubAxis::Sm,
-    resource: "shared memory bandwidth",
-    unit: "bytes",
-    kernel: Some(Kernel::SharedStream),
-    knob: Some(PASSES_KNOB),
-    first_guess: on_whole_sms,
-    setup,
-    verify,
-    ..VICTIM
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "shared",
+        summary: "reads of shared memory, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "shared memory bandwidth",
+        unit: "bytes",
+        meets: &[],
+        kernel: Some(Kernel::SharedStream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_whole_sms,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+    Workload {
+        name: "shared-hog",
+        summary: "reads of shared memory from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "shared memory bandwidth",
+        unit: "bytes",
+        meets: &["shared"],
+        kernel: Some(Kernel::SharedStream),
+        knob: Some(PASSES_KNOB),
+        first_guess: on_every_sm,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
-/// `shared-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "shared-hog",
-    summary: "reads of shared memory from as many threads as every SM holds",
-    sub_axis: SubAxis::Sm,
-    resource: "shared memory bandwidth",
-    unit: "bytes",
-    kernel: Some(Kernel::SharedStream),
-    knob: Some(PASSES_KNOB),
-    first_guess: on_every_sm,
-    setup,
-    verify,
-    ..AGGRESSOR
-};
-
-fn on_whole_sms(
+pub(super) fn on_whole_sms(
     name: &'static str,
     props: &DeviceProps,
     share: f64,
@@ -54,7 +57,7 @@ fn on_whole_sms(
     Ok(parts_spec(name, props, whole_sms(name, props, share)?, 1))
 }
 
-fn on_every_sm(
+pub(super) fn on_every_sm(
     name: &'static str,
     props: &DeviceProps,
     _share: f64,

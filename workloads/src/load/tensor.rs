@@ -6,11 +6,11 @@
 use gpubench_kernels::driver::DriverError;
 use gpubench_kernels::kernel::tensor_chain::{Half, TensorChain};
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM, chain};
-use super::entry::{Entry, verify_kernel};
-use super::{Gpu, LoadError, Prepared};
+use super::chains::chain;
+use super::one_launch::verify_kernel;
+use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 
 /// The first architecture with tensor cores (CUDA C++ Programming Guide, "Compute capability 7.x").
 const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
@@ -19,33 +19,47 @@ const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
 /// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
 const REFUSALS: [i32; 4] = [209, 218, 222, 801];
 
-/// `tensor`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "tensor",
-    summary: "products of half-precision matrices, one block on each SM of the share",
-    sub_axis: SubAxis::Sm,
-    resource: "tensor cores",
-    kernel: Some(Kernel::TensorChain),
-    needs: "tensor cores, and a driver that takes their instructions",
-    lacks,
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `tensor-hog`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "tensor-hog",
-    summary: "products of half-precision matrices from as many threads as every SM holds",
-    sub_axis: SubAxis::Sm,
-    resource: "tensor cores",
-    kernel: Some(Kernel::TensorChain),
-    needs: "tensor cores, and a driver that takes their instructions",
-    lacks,
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "tensor",
+        summary: "products of half-precision matrices, one block on each SM of the share",
+        role: Role::Victim,
+        sub_axis: SubAxis::Sm,
+        resource: "tensor cores",
+        unit: "operations",
+        meets: &[],
+        kernel: Some(Kernel::TensorChain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_whole_sms,
+        setup,
+        verify,
+        more: More {
+            needs: "tensor cores, and a driver that takes their instructions",
+            lacks,
+            ..More::NONE
+        },
+    },
+    Workload {
+        name: "tensor-hog",
+        summary: "products of half-precision matrices from as many threads as every SM holds",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Sm,
+        resource: "tensor cores",
+        unit: "operations",
+        meets: &["tensor"],
+        kernel: Some(Kernel::TensorChain),
+        knob: Some(compute::CHAIN_KNOB),
+        first_guess: chains::on_every_sm,
+        setup,
+        verify,
+        more: More {
+            needs: "tensor cores, and a driver that takes their instructions",
+            lacks,
+            ..More::NONE
+        },
+    },
+];
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let (major, minor) = gpu.props.compute_capability;

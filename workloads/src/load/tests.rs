@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use gpubench_kernels::driver::DeviceProps;
+use gpubench_record::{Role, SubAxis};
+
 use super::*;
 
 /// A device as small as they come, from a public data sheet (T4).
@@ -43,40 +46,40 @@ fn devices() -> [DeviceProps; 3] {
 
 #[test]
 fn entries_are_unique_and_say_what_they_are() {
-    let names: BTreeSet<_> = CATALOGUE.iter().map(|workload| workload.name()).collect();
+    let names: BTreeSet<_> = CATALOGUE.iter().map(|workload| workload.name).collect();
     assert_eq!(names.len(), CATALOGUE.len());
-    for workload in CATALOGUE {
-        let name = workload.name();
+    for workload in CATALOGUE.iter() {
+        let name = workload.name;
         let fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(fit), "{name}: a name fit for files");
         assert!(
-            workload.summary().len() > 20 && !workload.summary().ends_with('.'),
+            workload.summary.len() > 20 && !workload.summary.ends_with('.'),
             "{name}"
         );
-        for text in [workload.resource(), workload.unit(), workload.counter()] {
+        for text in [workload.resource, workload.unit, workload.counter()] {
             assert!(!text.is_empty(), "{name} leaves something unsaid");
         }
-        assert!(find(name).is_ok_and(|found| found.name() == name));
+        assert!(find(name).is_ok_and(|found| found.name == name));
     }
 }
 
 #[test]
 fn each_sub_axis_has_its_victim_and_its_aggressor() {
-    for workload in CATALOGUE {
-        let other = match workload.role() {
+    for workload in CATALOGUE.iter() {
+        let other = match workload.role {
             Role::Victim => Role::Aggressor,
             Role::Aggressor => Role::Victim,
-            Role::Peer | Role::Idle => panic!("{} is idle", workload.name()),
+            Role::Peer | Role::Idle => panic!("{} is idle", workload.name),
         };
         // Power is drawn by everybody, and any victim may feel that there is less.
-        if workload.sub_axis() == SubAxis::Power {
+        if workload.sub_axis == SubAxis::Power {
             continue;
         }
-        let partner = |w: &&&dyn Workload| w.role() == other && w.sub_axis() == workload.sub_axis();
+        let partner = |w: &&&Workload| w.role == other && w.sub_axis == workload.sub_axis;
         assert!(
             CATALOGUE.iter().any(|w| partner(&w)),
             "{} has no partner",
-            workload.name()
+            workload.name
         );
     }
 }
@@ -86,31 +89,31 @@ fn an_unknown_name_lists_the_known_ones() {
     let message = find("inference2")
         .expect_err("no such workload")
         .to_string();
-    for workload in CATALOGUE {
-        assert!(message.contains(workload.name()), "{message}");
+    for workload in CATALOGUE.iter() {
+        assert!(message.contains(workload.name), "{message}");
     }
 }
 
 #[test]
 fn first_guesses_follow_the_device() -> Result<(), LoadError> {
-    for workload in CATALOGUE {
+    for workload in CATALOGUE.iter() {
         let specs: Vec<_> = devices()
             .iter()
             .map(|props| workload.first_guess(props, 3.0 / 7.0))
             .collect::<Result<_, _>>()?;
         for spec in &specs {
-            assert_eq!(spec.name, workload.name());
-            if let Some(knob) = workload.knob() {
+            assert_eq!(spec.name, workload.name);
+            if let Some(knob) = workload.knob {
                 let value = spec.params.get(knob.param).copied().unwrap_or(0);
                 assert!(value > 0 && value <= knob.max && value.is_multiple_of(knob.granule));
             }
         }
         // The link, the launch path and the driver are no properties of a device.
-        let elsewhere = SubAxis::Pcie == workload.sub_axis()
-            || SubAxis::Launch == workload.sub_axis()
-            || ["context-storm", "module-storm"].contains(&workload.name());
+        let elsewhere = SubAxis::Pcie == workload.sub_axis
+            || SubAxis::Launch == workload.sub_axis
+            || ["context-storm", "module-storm"].contains(&workload.name);
         let follows = specs[0] != specs[1] && specs[1] != specs[2];
-        assert_eq!(follows, !elsewhere, "{}", workload.name());
+        assert_eq!(follows, !elsewhere, "{}", workload.name);
     }
     Ok(())
 }
@@ -119,7 +122,7 @@ fn first_guesses_follow_the_device() -> Result<(), LoadError> {
 fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadError> {
     for props in devices() {
         for share in [3.0 / 7.0, 0.5, 1.0] {
-            for workload in CATALOGUE.iter().filter(|w| w.role() == Role::Victim) {
+            for workload in CATALOGUE.iter().filter(|w| w.role == Role::Victim) {
                 let params = workload.first_guess(&props, share)?.params;
                 let part = |used: u64, of: u64| used as f64 / of as f64;
                 for blocks in ["blocks", "rows"]
@@ -132,7 +135,7 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
                 let uses = [
                     (
                         "buffer_bytes",
-                        if workload.sub_axis() == SubAxis::L2 {
+                        if workload.sub_axis == SubAxis::L2 {
                             l2
                         } else {
                             memory
@@ -144,7 +147,7 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
                 ];
                 for (key, of) in uses {
                     let uses = params.get(key).copied().unwrap_or(0);
-                    let name = workload.name();
+                    let name = workload.name;
                     assert!(part(uses, of) <= share, "{name}: {key} {uses} of {of}");
                 }
             }
@@ -156,20 +159,20 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
 #[test]
 fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadError> {
     for props in devices() {
-        for workload in CATALOGUE {
+        for workload in CATALOGUE.iter() {
             let params = workload.first_guess(&props, 1.0)?.params;
-            if workload.sub_axis() == SubAxis::Dram && workload.resource().starts_with("DRAM") {
+            if workload.sub_axis == SubAxis::Dram && workload.resource.starts_with("DRAM") {
                 assert!(params["buffer_bytes"] >= 4 * props.l2_bytes);
             }
             let on_sms = [SubAxis::Sm, SubAxis::Issue, SubAxis::Dram, SubAxis::L2];
-            if workload.role() == Role::Aggressor && on_sms.contains(&workload.sub_axis()) {
+            if workload.role == Role::Aggressor && on_sms.contains(&workload.sub_axis) {
                 let threads = params["blocks"] * params["threads"];
                 // Slots are taken by as few threads as possible.
-                let most = match workload.name() {
+                let most = match workload.name {
                     "block-slots" => props.blocks_per_sm * props.warp_threads,
                     _ => props.threads_per_sm,
                 };
-                let name = workload.name();
+                let name = workload.name;
                 assert_eq!(threads, u64::from(props.sm_count * most), "{name}");
             }
         }

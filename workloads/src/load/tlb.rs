@@ -6,13 +6,12 @@
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
 use gpubench_kernels::{Cost, Kernel};
-use gpubench_record::{SubAxis, WorkloadSpec};
+use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::chains::{AGGRESSOR, VICTIM};
 use super::compute::THREADS;
-use super::entry::{Entry, OneLaunch, verify_kernel};
+use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{SIZE_MAX, spec, whole_sms};
-use super::{Gpu, Knob, LoadError, Params, Prepared, Throttle};
+use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
 
 /// The length of a request in loads of each thread.
 const STEPS_KNOB: Knob = Knob {
@@ -21,36 +20,42 @@ const STEPS_KNOB: Knob = Knob {
     max: u32::MAX as u64,
 };
 
-/// `tlb`, the victim.
-pub(super) static VICTIM_ENTRY: Entry = Entry {
-    name: "tlb",
-    summary: "loads from one page after the other in its share of memory, from few SMs",
-    sub_axis: SubAxis::Dram,
-    resource: "address translation",
-    unit: "pages",
-    kernel: Some(Kernel::TlbStride),
-    knob: Some(STEPS_KNOB),
-    throttle: Throttle::Blocks,
-    first_guess: of_share,
-    setup,
-    verify,
-    ..VICTIM
-};
-
-/// `tlb-stride`, the aggressor.
-pub(super) static AGGRESSOR_ENTRY: Entry = Entry {
-    name: "tlb-stride",
-    summary: "loads from more pages than any TLB covers, from every SM",
-    sub_axis: SubAxis::Dram,
-    resource: "address translation",
-    unit: "pages",
-    kernel: Some(Kernel::TlbStride),
-    knob: Some(STEPS_KNOB),
-    first_guess: of_all,
-    setup,
-    verify,
-    ..AGGRESSOR
-};
+/// See the module.
+pub(super) const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "tlb",
+        summary: "loads from one page after the other in its share of memory, from few SMs",
+        role: Role::Victim,
+        sub_axis: SubAxis::Dram,
+        resource: "address translation",
+        unit: "pages",
+        meets: &[],
+        kernel: Some(Kernel::TlbStride),
+        knob: Some(STEPS_KNOB),
+        first_guess: of_share,
+        setup,
+        verify,
+        more: More {
+            throttle: Throttle::Blocks,
+            ..More::NONE
+        },
+    },
+    Workload {
+        name: "tlb-stride",
+        summary: "loads from more pages than any TLB covers, from every SM",
+        role: Role::Aggressor,
+        sub_axis: SubAxis::Dram,
+        resource: "address translation",
+        unit: "pages",
+        meets: &["tlb"],
+        kernel: Some(Kernel::TlbStride),
+        knob: Some(STEPS_KNOB),
+        first_guess: of_all,
+        setup,
+        verify,
+        more: More::NONE,
+    },
+];
 
 fn of_share(
     name: &'static str,

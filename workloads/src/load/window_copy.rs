@@ -59,6 +59,15 @@ pub(super) fn copy_spec(
     ))
 }
 
+/// Parameters before calibration of an aggressor: every SM copies.
+pub(super) fn from_every_sm(
+    name: &'static str,
+    props: &DeviceProps,
+    share: f64,
+) -> Result<WorkloadSpec, LoadError> {
+    copy_spec(name, props, share, props.full_grid(THREADS).blocks.into())
+}
+
 /// One or more launches of the copy a request.
 #[derive(Debug)]
 pub(super) struct WindowCopy {

@@ -130,7 +130,7 @@ async fn look(
     if verify {
         let workloads = gpubench_workloads::load::CATALOGUE
             .iter()
-            .map(|workload| workload.name().to_owned())
+            .map(|workload| workload.name.to_owned())
             .collect();
         let answer = probe.ask(&ToTenant::Verify { workloads }).await;
         if let FromTenant::Verified { results } = answer.map_err(|e| nothing(&e))? {

@@ -84,11 +84,11 @@ pub async fn cap(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, R
     for kind in AllocKind::ALL {
         calls.push(match obtained(run, tenants, kind).await {
             // A call that the driver has not gives nothing.
-            Err(RunError::Tenant(TenantError::Refused { kind, .. })) => CapCall {
+            Err(RunError::Tenant(TenantError::Refused { kind: refusal, .. })) => CapCall {
                 call: kind.function().to_owned(),
                 bytes: (0, 0),
                 rounds: ROUNDS,
-                refused_with: kind.code(),
+                refused_with: refusal.code(),
             },
             call => call?,
         });

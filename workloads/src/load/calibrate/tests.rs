@@ -46,7 +46,7 @@ impl Model {
 }
 
 fn work(spec: &WorkloadSpec) -> Result<f64, LoadError> {
-    let knob = find(&spec.name)?.knob();
+    let knob = find(&spec.name)?.knob;
     Ok(knob.map_or(1e6, |knob| spec.params[knob.param] as f64))
 }
 
@@ -81,18 +81,11 @@ fn found(name: &str, model: &mut Model, share: f64, ns: u64) -> Result<Calibrate
 
 #[test]
 fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
-    for workload in CATALOGUE
-        .iter()
-        .filter(|workload| workload.knob().is_some())
-    {
+    for workload in CATALOGUE.iter().filter(|workload| workload.knob.is_some()) {
         for wanted_ns in [MS / 10, MS, 10 * MS] {
-            let calibrated = found(workload.name(), &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
+            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
             let miss = miss(calibrated.service_ns as f64, wanted_ns);
-            assert!(
-                miss <= CLOSE,
-                "{} at {wanted_ns} ns: {miss}",
-                workload.name()
-            );
+            assert!(miss <= CLOSE, "{} at {wanted_ns} ns: {miss}", workload.name);
         }
     }
     Ok(())
