@@ -343,8 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn each_result_of_a_verification_reads_back_as_itself() -> Result<(), Box<dyn std::error::Error>>
-    {
+    fn each_verification_reads_back_as_itself() -> Result<(), Box<dyn std::error::Error>> {
         let results = [
             ("compute", Verification::Correct),
             (

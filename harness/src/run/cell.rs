@@ -52,10 +52,7 @@ pub async fn run(
     let ready = match prepare(run, tenants, calibration, cell, &mut results).await {
         Ok(()) => None,
         // A full disk is full for every later cell too.
-        Err(RunError::Tenant(TenantError::Refused {
-            kind: RefusalKind::NoSpace,
-            ..
-        })) => {
+        Err(RunError::Tenant(error)) if error.kind() == Some(RefusalKind::NoSpace) => {
             return Err(RunError::DiskFull);
         }
         // Whoever cannot get ready fails this cell, and a fresh one is tried for the next.

@@ -78,6 +78,17 @@ pub enum TenantError {
     },
 }
 
+impl TenantError {
+    /// Why the tenant refused; `None` where it ended, stayed silent or broke the protocol.
+    #[must_use]
+    pub const fn kind(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Refused { kind, .. } => Some(*kind),
+            _ => None,
+        }
+    }
+}
+
 impl Tenant {
     /// Its name.
     #[must_use]

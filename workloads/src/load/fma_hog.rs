@@ -9,7 +9,7 @@ use super::{More, Workload, chains, compute};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "fma-hog",
-    summary: "multiply-adds in single precision that fill every SM with as many threads as it takes",
+    summary: "multiply-adds in single precision from as many threads as every SM takes",
     role: Role::Aggressor,
     sub_axis: SubAxis::Sm,
     resource: "SMs",

@@ -12,7 +12,7 @@ use super::{LoadError, More, Throttle, Workload};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2",
-    summary: "reads a buffer that fits in its share of L2, from few enough SMs to keep to its share",
+    summary: "reads a buffer that fits in its share of L2, from few SMs",
     role: Role::Victim,
     sub_axis: SubAxis::L2,
     resource: "L2 bandwidth and capacity",
