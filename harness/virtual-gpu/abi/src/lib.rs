@@ -11,12 +11,10 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
+pub mod arguments;
 pub mod cuda;
-mod launch;
 pub mod nvml;
-pub mod process;
 mod stubs;
-pub mod tables;
 pub mod vt;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::process::device;
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
+use gpubench_virtual_gpu_driver::process::device;
 
 /// Version of the seam.
 const VERSION: i32 = 1;

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::IpcHandle;
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::code::describe;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 

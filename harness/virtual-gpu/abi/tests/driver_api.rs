@@ -8,8 +8,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 

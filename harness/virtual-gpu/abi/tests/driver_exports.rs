@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
-use gpubench_virtual_gpu_abi::process::device;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, TimeMode};
 use nvml_support::{Error, Tenant, context, eventually, observed, ok, ready, told_to_go_on};
 

@@ -14,9 +14,9 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::{
     AccessDescriptor, AllocationProperties, IpcHandle, Location,
 };
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 

@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::PciInfo;
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 

@@ -6,8 +6,8 @@ mod driver_support;
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 

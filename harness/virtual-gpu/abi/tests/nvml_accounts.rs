@@ -7,7 +7,7 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::{AccountingStats, EccErrorCounts, ProcessInfo};
-use gpubench_virtual_gpu_abi::process;
+use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_model::mps;
 use gpubench_virtual_gpu_model::state::{MpsDaemon, WHOLE};
 use nvml_support::mig::{divided, out};

@@ -11,8 +11,8 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_abi::nvml::types::{EventData, NO_INSTANCE};
-use gpubench_virtual_gpu_abi::process;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 use nvml_support::{
     Error, Tenant, context, figure, function, launch, nvml_device, observed, ok, ready,

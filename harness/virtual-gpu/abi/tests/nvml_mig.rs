@@ -13,7 +13,7 @@ use gpubench_virtual_gpu_abi::nvml::mig::types::{
     GpuInstanceProfileInfoV2, GpuInstanceProfileInfoV3, Placement,
 };
 use gpubench_virtual_gpu_abi::nvml::types::{FieldValue, version_of};
-use gpubench_virtual_gpu_abi::process;
+use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,

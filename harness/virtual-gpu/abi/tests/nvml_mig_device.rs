@@ -13,8 +13,8 @@ use gpubench_virtual_gpu_abi::nvml::mig::types::DeviceAttributes;
 use gpubench_virtual_gpu_abi::nvml::types::{
     Bar1Memory, EventData, Memory, ProcessInfo, ProcessUtilizationSample, Utilization,
 };
-use gpubench_virtual_gpu_abi::process;
 use gpubench_virtual_gpu_driver::kernel_log;
+use gpubench_virtual_gpu_driver::process;
 use nvml_support::mig::{divided, filled, mode, out, set_mode};
 use nvml_support::{
     Error, Tenant, alloc, as_root, context, figure, function, launch, nobody, ok, ready, text,

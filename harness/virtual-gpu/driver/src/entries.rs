@@ -1,6 +1,7 @@
 //! The objects behind a process's handles: contexts, modules, kernels, streams, events, memory.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -292,4 +293,31 @@ pub struct ArrayEntry {
     pub flags: u32,
     /// Bytes of an element.
     pub element_bytes: u64,
+}
+
+pub const NOWHERE: c_int = -2;
+
+/// What the program said about managed memory. It changes nothing but the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advice {
+    /// Mostly read.
+    pub read_mostly: bool,
+    /// Where it should be.
+    pub preferred: c_int,
+    /// The host, the device, or both use it.
+    pub accessed_by: [bool; 2],
+    /// Where it was last fetched to.
+    pub fetched_to: c_int,
+}
+
+impl Default for Advice {
+    fn default() -> Self {
+        let accessed_by = [false; 2];
+        Self {
+            read_mostly: false,
+            preferred: NOWHERE,
+            accessed_by,
+            fetched_to: NOWHERE,
+        }
+    }
 }

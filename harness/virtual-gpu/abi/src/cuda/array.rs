@@ -4,24 +4,17 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::ffi::{c_int, c_uint};
-
-use super::copies::read;
-use super::global::entries;
-use super::layout::{Array3dDescriptor, ArrayDescriptor};
-use super::memory::{forget, take};
-use crate::process::process;
+use super::entry::entries;
+use crate::arguments::read;
+use crate::cuda::layout::{Array3dDescriptor, ArrayDescriptor};
 use crate::put;
 use gpubench_virtual_gpu_driver::backing_store::BASE;
+use gpubench_virtual_gpu_driver::calls::array::{FLAGS, WIDEST, channel_bytes};
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::device_memory::{forget, take};
 use gpubench_virtual_gpu_driver::entries::{ArrayEntry, Origin};
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-/// Widest array in each dimension (CUDA C++ Programming Guide, technical specifications).
-const WIDEST: [usize; 3] = [131_072, 65_536, 16_384];
-
-/// Flags that a three-dimensional array may have: layered, cube map, surface, gather (cuda.h).
-const FLAGS: c_uint = 1 | 2 | 4 | 8;
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuArrayCreate_v2(array: *mut Handle, descriptor: *const ArrayDescriptor) {
@@ -74,16 +67,6 @@ entries! {
         forget(process, entry.address)?;
         process.tables().arrays.remove(array)?;
         Ok(())
-    }
-}
-
-/// Bytes of one channel (`CUarray_format`, cuda.h); only the plain formats.
-fn channel_bytes(format: c_int) -> Option<u64> {
-    match format {
-        0x01 | 0x08 => Some(1),
-        0x02 | 0x09 | 0x10 => Some(2),
-        0x03 | 0x0a | 0x20 => Some(4),
-        _ => None,
     }
 }
 

@@ -7,12 +7,12 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::context::{cuCtxCreate_v2, cuCtxGetDevice, cuCtxSynchronize};
-use super::copies::read;
-use super::global::entries;
-use crate::process::{pop_current, process, push_current};
+use super::entry::entries;
+use crate::arguments::read;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::{pop_current, process, push_current};
 
 /// `CUctxCreateParams`.
 #[derive(Debug, Clone, Copy)]

@@ -6,13 +6,13 @@
 
 use std::ffi::c_void;
 
-use super::action::{Action, Pace, perform};
-use super::copy::{Copy, Place};
-use super::global::entries;
-use super::layout::{Copy2d, Copy3d};
-use crate::process::{Process, process};
-use gpubench_virtual_gpu_driver::addresses;
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use super::entry::entries;
+use crate::arguments::read;
+use crate::cuda::layout::{Copy2d, Copy3d};
+use gpubench_virtual_gpu_driver::calls::copies::{
+    anywhere, device, host, in_array, known_contexts, plain, queue,
+};
+use gpubench_virtual_gpu_driver::code::Code;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 entries! {
@@ -146,18 +146,6 @@ entries! {
     }
 }
 
-/// Reads a structure of the caller's.
-///
-/// # Safety
-/// `from` is null or valid for a read of `T`, which any bits are a value of.
-pub(super) unsafe fn read<T: std::marker::Copy>(from: *const T) -> Result<T, Code> {
-    if from.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: not null, valid by the caller's contract.
-    Ok(unsafe { from.read_unaligned() })
-}
-
 /// # Safety
 /// As `read`.
 unsafe fn two_sides(copy: *const Copy2d) -> Result<Copy3d, Code> {
@@ -165,92 +153,6 @@ unsafe fn two_sides(copy: *const Copy2d) -> Result<Copy3d, Code> {
     unsafe { read(copy) }.map(Into::into)
 }
 
-fn plain(
-    to: Result<Place, Code>,
-    from: Result<Place, Code>,
-    bytes: usize,
-    stream: Option<Handle>,
-) -> Result<(), Code> {
-    queue(|_| Ok(Copy::plain(to?, from?, bytes)), stream)
-}
-
 fn shaped(copy: Copy3d, stream: Option<Handle>) -> Result<(), Code> {
     queue(|process| copy.resolve(process), stream)
-}
-
-/// Queues a copy in a stream, or makes it in the default stream and waits.
-fn queue(
-    copy: impl FnOnce(&Process) -> Result<Copy, Code>,
-    stream: Option<Handle>,
-) -> Result<(), Code> {
-    let process = process()?;
-    let (stream, pace) = match stream {
-        None => (std::ptr::null_mut(), Pace::Now),
-        Some(stream) => (stream, Pace::Later),
-    };
-    let stream = process.stream(stream)?;
-    let copy = copy(process)?;
-    perform(process, &stream, Action::Copy(copy), pace)
-}
-
-fn host<T>(pointer: *const T) -> Result<Place, Code> {
-    Ok(Place::Host(pointer as u64))
-}
-
-/// A device address: pinned host memory has one too, its own.
-pub(super) fn device(address: u64) -> Result<Place, Code> {
-    let process = process()?;
-    let pinned = super::pinned::covering(&*process.ready()?, address as usize, 1).is_some();
-    Ok(if pinned {
-        Place::Host(address)
-    } else {
-        Place::Device(address)
-    })
-}
-
-/// An address of either kind, told apart by where it lies. What neither allocation table knows is
-/// the program's own memory, unless it cannot be.
-pub(super) fn anywhere(address: u64) -> Result<Place, Code> {
-    let process = process()?;
-    let tables = process.ready()?;
-    let in_device =
-        process.contents.holds(address) || (addresses::FIRST..addresses::END).contains(&address);
-    if tables.covering(address, 1).is_some() || in_device {
-        return Ok(Place::Device(address));
-    }
-    /// No program maps its first pages (vm.mmap_min_addr of Linux).
-    const NEVER_MAPPED: u64 = 64 << 10;
-    if address < NEVER_MAPPED {
-        return Err(code::INVALID_VALUE);
-    }
-    Ok(Place::Host(address))
-}
-
-/// A place in an array's memory.
-fn in_array(array: Handle, offset: usize, bytes: usize) -> Result<Place, Code> {
-    let tables = process()?.ready()?;
-    let entry = *tables.arrays.get(array)?;
-    let room = tables
-        .allocations
-        .get(&entry.address)
-        .map_or(0, |a| a.bytes);
-    let end = (offset as u64)
-        .checked_add(bytes as u64)
-        .ok_or(code::INVALID_VALUE)?;
-    if end > room {
-        return Err(code::INVALID_VALUE);
-    }
-    Ok(Place::Device(entry.address + offset as u64))
-}
-
-fn known_contexts(contexts: &[Handle]) -> Result<(), Code> {
-    let tables = process()?.ready()?;
-    let unknown = contexts
-        .iter()
-        .any(|context| tables.contexts.get(*context).is_err());
-    if unknown {
-        Err(code::INVALID_CONTEXT)
-    } else {
-        Ok(())
-    }
 }

@@ -6,68 +6,16 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::attributes::attribute_of;
-use super::global::entries;
-use crate::process::{Process, process};
+use super::entry::entries;
 use crate::{put, put_text};
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::cost::Part;
+use gpubench_virtual_gpu_driver::calls::device::{
+    COMPUTE_MODE, DEVICE, L2_CACHE_SIZE, MULTIPROCESSOR_COUNT, compute_mode, known, shown,
+    uuid_bytes,
+};
+use gpubench_virtual_gpu_driver::device_attributes::attribute_of;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS;
-use gpubench_virtual_gpu_driver::placement;
-use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
-use gpubench_virtual_gpu_model::memory;
-use gpubench_virtual_gpu_model::mig;
-use gpubench_virtual_gpu_model::state::WHOLE;
-
-/// The only device, as a `CUdevice`.
-const DEVICE: c_int = 0;
-
-/// Answers only for the device there is.
-fn known(device: c_int) -> Result<&'static Process, Code> {
-    let process = process()?;
-    drop(process.ready()?);
-    if device == DEVICE && placement::seen(&process.device).is_ok() {
-        Ok(process)
-    } else {
-        Err(code::INVALID_DEVICE)
-    }
-}
-
-/// The device as the process sees it: the part that it may use, its memory, and its UUID.
-fn shown(process: &Process) -> Result<Shown, Code> {
-    let machine = process.device.machine();
-    let context = placement::seen(&process.device)?;
-    let shown = process.device.shared().read(|state| {
-        let engine = &state.engines.rows[context.engine as usize];
-        let instance = &state.instances.rows[engine.instance as usize];
-        let divided = context.engine != WHOLE;
-        Shown {
-            part: placement::part(state, &context),
-            bytes: memory::within_limits(state, machine, &context, instance.memory_bytes),
-            uuid: if divided {
-                mig::uuid(state, machine, context.engine)
-            } else {
-                machine.uuid()
-            },
-            name: match (&machine.mig, divided) {
-                (Some(mig), true) => {
-                    let profile = &mig.profile[instance.profile as usize].name;
-                    format!("{} MIG {profile}", machine.gpu.product)
-                }
-                _ => machine.gpu.product.clone(),
-            },
-        }
-    });
-    Ok(shown.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
-}
-
-/// See [`shown`].
-struct Shown {
-    part: Part,
-    bytes: u64,
-    uuid: String,
-    name: String,
-}
+use gpubench_virtual_gpu_driver::process::process;
+use gpubench_virtual_gpu_driver::{code, placement};
 
 entries! {
     fn cuDeviceGetCount(count: *mut c_int) {
@@ -145,25 +93,4 @@ entries! {
         // SAFETY: the caller's place, checked for null.
         unsafe { put(can, 0) }
     }
-}
-
-/// Who may have a context.
-fn compute_mode(process: &Process) -> Result<ComputeMode, Code> {
-    let mode = process.device.shared().read(|state| state.compute_mode);
-    Ok(mode.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
-}
-
-/// `CUdevice_attribute` (cuda.h) of what depends on settings or on the part that the process sees.
-const MULTIPROCESSOR_COUNT: c_int = 16;
-const COMPUTE_MODE: c_int = 20;
-const L2_CACHE_SIZE: c_int = 38;
-
-fn uuid_bytes(uuid: &str) -> [u8; 16] {
-    let mut out = [0; 16];
-    let digits: Vec<u8> = uuid.bytes().skip(4).filter(|b| *b != b'-').collect();
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        let nibble = |c: u8| (c as char).to_digit(16).unwrap_or(0) as u8;
-        *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
-    }
-    out
 }

@@ -7,23 +7,19 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use super::global::{c_text, entries};
-use crate::launch;
-use crate::process::{Process, process};
+use super::entry::entries;
+use crate::arguments::c_text;
 use crate::put;
+use ::gpubench_virtual_gpu_ptx as ptx;
+use gpubench_virtual_gpu_driver::calls::function::{
+    CARVE_OUT, CARVE_OUTS, OCCUPANCY_FLAGS, OF_LOADED, attribute_of, fitting, kernel_of,
+    set_attribute,
+};
+use gpubench_virtual_gpu_driver::calls::library;
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_ptx as ptx;
-
-/// Attributes (`CUfunction_attribute`, cuda.h) that a function has only once it is loaded: threads,
-/// constant memory, dynamic shared memory. Measured on an H100 80GB HBM3, driver 580.159.04,
-/// 2026-11-22.
-const OF_LOADED: [c_int; 3] = [0, 2, 8];
-/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT` (cuda.h).
-const CARVE_OUT: c_int = 9;
-/// What it can be: -1 for the default, else a percentage.
-const CARVE_OUTS: std::ops::RangeInclusive<c_int> = -1..=100;
+use gpubench_virtual_gpu_driver::launch;
+use gpubench_virtual_gpu_driver::process::process;
 
 /// `CUoccupancyB2DSize`: dynamic shared memory for a block of so many threads.
 pub type SharedForBlock = unsafe extern "C" fn(c_int) -> usize;
@@ -153,7 +149,7 @@ entries! {
         threads: c_int,
     ) {
         let process = process()?;
-        let entry = super::library::function(process, function)?;
+        let entry = library::function(process, function)?;
         let kernel = kernel_of(&entry)?;
         let machine = process.device.machine();
         let (Ok(blocks), Ok(threads)) = (u32::try_from(blocks), u32::try_from(threads)) else {
@@ -171,82 +167,6 @@ entries! {
     }
 }
 
-/// The kernel behind a function.
-///
-/// # Errors
-/// When its module has none of that name, which would be a bug.
-pub(super) fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
-    let module = function.program.module();
-    module.kernel(&function.name).ok_or(code::NOT_FOUND)
-}
-
-/// An attribute of a kernel, by its number in `CUfunction_attribute` (cuda.h).
-///
-/// # Errors
-/// When there is no such attribute.
-pub(super) fn attribute_of(
-    process: &Process,
-    function: &FunctionEntry,
-    attribute: c_int,
-) -> Result<c_int, Code> {
-    let kernel = kernel_of(function)?;
-    let gpu = &process.device.machine().gpu;
-    let (major, minor) = process.device.machine().compute_capability();
-    let declared = kernel.max_threads.or(kernel.required_threads);
-    let threads = declared.map_or(gpu.max_threads_per_block, |sides| sides.iter().product());
-    // Of `.target sm_70`, the 70.
-    let target = function
-        .program
-        .module()
-        .target
-        .trim_start_matches(|c: char| !c.is_ascii_digit());
-    let digits = target.chars().take_while(char::is_ascii_digit);
-    let found = match attribute {
-        0 => threads,
-        1 => kernel.static_shared_bytes,
-        CARVE_OUT => return Ok(function.carve_out),
-        2 | 7 | 10..=14 => 0,
-        3 => kernel.local_bytes,
-        4 => kernel.registers,
-        5 => digits
-            .collect::<String>()
-            .parse()
-            .unwrap_or(major * 10 + minor),
-        6 => major * 10 + minor,
-        8 => function
-            .max_dynamic_shared
-            .max(gpu.shared_per_block_kib << 10),
-        _ => return Err(code::INVALID_VALUE),
-    };
-    c_int::try_from(found).map_err(|_| code::INVALID_VALUE)
-}
-
-/// Sets an attribute, of which only dynamic shared memory has an effect.
-///
-/// # Errors
-/// When there is no such attribute, or it cannot have that value.
-pub(super) fn set_attribute(
-    process: &Process,
-    max_dynamic_shared: &mut u32,
-    attribute: c_int,
-    value: c_int,
-) -> Result<(), Code> {
-    match attribute {
-        8 => {
-            let limit = process.device.machine().shared_opt_in_bytes();
-            let bytes = u32::try_from(value).map_err(|_| code::INVALID_VALUE)?;
-            if bytes > limit {
-                return Err(code::INVALID_VALUE);
-            }
-            *max_dynamic_shared = bytes;
-            Ok(())
-        }
-        // A hint.
-        CARVE_OUT if CARVE_OUTS.contains(&value) => Ok(()),
-        _ => Err(code::INVALID_VALUE),
-    }
-}
-
 /// Where a parameter lies in the argument buffer.
 ///
 /// # Errors
@@ -254,7 +174,7 @@ pub(super) fn set_attribute(
 ///
 /// # Safety
 /// The places are null or valid.
-pub(super) unsafe fn param_info(
+pub unsafe fn param_info(
     kernel: &ptx::Kernel,
     index: usize,
     offset: *mut usize,
@@ -271,9 +191,6 @@ pub(super) unsafe fn param_info(
     Ok(())
 }
 
-/// `CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE` (cuda.h) is the only flag, and concerns caches.
-const OCCUPANCY_FLAGS: c_uint = 1;
-
 fn occupancy(
     blocks: *mut c_int,
     function: Handle,
@@ -282,7 +199,7 @@ fn occupancy(
     flags: c_uint,
 ) -> Result<(), Code> {
     let process = process()?;
-    let entry = super::library::function(process, function)?;
+    let entry = library::function(process, function)?;
     let kernel = kernel_of(&entry)?;
     let threads = u32::try_from(threads)
         .ok()
@@ -291,12 +208,6 @@ fn occupancy(
     let fit = fitting(process, kernel, threads, shared_bytes);
     // SAFETY: the caller's place, checked for null.
     unsafe { put(blocks, fit as c_int) }
-}
-
-/// Blocks of a kernel on one SM.
-fn fitting(process: &Process, kernel: &ptx::Kernel, threads: u32, shared_bytes: usize) -> u32 {
-    let shared = u64::from(kernel.static_shared_bytes).saturating_add(shared_bytes as u64);
-    launch::blocks_per_sm(process.device.machine(), kernel, threads, shared)
 }
 
 /// The block size at which most threads fit on an SM; of several, the largest.
@@ -309,7 +220,7 @@ fn best_block(
     flags: c_uint,
 ) -> Result<(), Code> {
     let process = process()?;
-    let entry = super::library::function(process, function)?;
+    let entry = library::function(process, function)?;
     let kernel = kernel_of(&entry)?;
     let gpu = &process.device.machine().gpu;
     let most = attribute_of(process, &entry, 0)?;

@@ -4,33 +4,14 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
 
-use super::versions;
-use crate::process::process;
+use super::entry::entries;
+use crate::arguments::c_text;
+use crate::cuda::versions;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code, describe};
-
-/// Defines exported entry points whose bodies end in a `Result`.
-macro_rules! entries {
-    ($( fn $name:ident( $($arg:ident: $ty:ty),* $(,)? ) $body:block )*) => {
-        $(
-            #[unsafe(no_mangle)]
-            #[allow(
-                non_snake_case,
-                clippy::missing_safety_doc,
-                clippy::too_many_arguments,
-                reason = "names, contracts and arguments are the vendor's"
-            )]
-            pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
-                $crate::guard(stringify!($name), || $body)
-            }
-        )*
-    };
-}
-pub(super) use entries;
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuInit(flags: c_uint) {
@@ -98,20 +79,6 @@ entries! {
     }
 }
 
-/// A C string that lives for ever; the same one for the same text.
-pub(super) fn c_text(text: &str) -> *const c_char {
-    static TEXTS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = texts.get(text) {
-        return found.as_ptr();
-    }
-    let made = CString::new(text).unwrap_or_default();
-    let pointer = made.as_ptr();
-    // Moving a `CString` into the table moves its handle, not its bytes.
-    texts.insert(text.to_owned(), made);
-    pointer
-}
-
 /// What a look-up came to.
 enum Found {
     Entry(*mut c_void),
@@ -147,6 +114,7 @@ impl Found {
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM` (cuda.h), and all flags there are.
 const OWN_STREAM: u64 = 2;
+
 const FLAGS: u64 = 3;
 
 /// The entry point that a program of a CUDA version means by a name, in this very library.

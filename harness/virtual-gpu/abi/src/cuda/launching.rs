@@ -7,44 +7,19 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use super::action::{Action, Kernel, Pace, perform};
-use super::copies::read;
-use super::global::entries;
-use super::layout::LaunchConfig;
-use crate::launch::{self, Shape};
-use crate::process::{Process, process};
+use super::entry::entries;
+use crate::arguments::read;
+use crate::cuda::layout::LaunchConfig;
 use crate::put;
-use crate::tables::Tables;
+use gpubench_virtual_gpu_driver::calls::launches::{Meaning, apply, meaning, of_node, seat_of};
+use gpubench_virtual_gpu_driver::calls::library;
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::{FunctionEntry, Seat};
+use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-/// What a launch attribute means here (`CUlaunchAttributeID`, cuda.h).
-enum Meaning {
-    /// A hint, or a permission that need not be used.
-    Hint,
-    /// All blocks at the same time.
-    Cooperative,
-    /// Blocks in clusters of this shape.
-    Cluster,
-    /// Something that the launch would be wrong without.
-    Missing,
-    /// No attribute.
-    Unknown,
-}
-
-fn meaning(attribute: c_int) -> Meaning {
-    match attribute {
-        // Ignore, access policy, synchronization policy, cluster scheduling, early start,
-        // priority, memory domains, preferred cluster, carve-out, link-centric scheduling.
-        0 | 1 | 3 | 5 | 6 | 8..=11 | 14 | 16 => Meaning::Hint,
-        2 => Meaning::Cooperative,
-        4 => Meaning::Cluster,
-        // Events that a launch triggers, nodes that the device updates, further shared memory.
-        7 | 12 | 13 | 15 | 17 | 18 => Meaning::Missing,
-        _ => Meaning::Unknown,
-    }
-}
+use gpubench_virtual_gpu_driver::issue::perform;
+use gpubench_virtual_gpu_driver::launch::{self, Shape};
+use gpubench_virtual_gpu_driver::operation::{Action, Kernel, Pace};
+use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
     fn cuLaunchKernel(
@@ -150,33 +125,6 @@ entries! {
     }
 }
 
-/// Gives a shape what an attribute says.
-fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), Code> {
-    match meaning(id) {
-        Meaning::Hint => {}
-        Meaning::Cooperative => shape.cooperative = value[0] != 0,
-        Meaning::Cluster if value[..3] == [1, 1, 1] => {}
-        Meaning::Cluster | Meaning::Missing => return Err(code::NOT_SUPPORTED),
-        Meaning::Unknown => return Err(code::INVALID_VALUE),
-    }
-    Ok(())
-}
-
-/// The kernel of a node.
-fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
-    match &tables.nodes.get(node)?.action {
-        Action::Kernel(kernel) => Ok(Kernel::clone(kernel)),
-        _ => Err(code::INVALID_VALUE),
-    }
-}
-
-/// Where kernels of a context run that are in no stream yet.
-fn seat_of(tables: &Tables, context: u32) -> Result<Seat, Code> {
-    let mut contexts = tables.contexts.values();
-    let found = contexts.find(|entry| entry.slot == context);
-    Ok(found.ok_or(code::INVALID_CONTEXT)?.seat)
-}
-
 /// # Safety
 /// As `kernel`.
 unsafe fn queue(
@@ -207,14 +155,14 @@ unsafe fn queue(
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else
 /// `extra` is null or the list that cuda.h describes.
-pub(super) unsafe fn kernel(
+pub unsafe fn kernel(
     process: &Process,
     handle: Handle,
     shape: &Shape,
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<Kernel, Code> {
-    let function = super::library::function(process, handle)?;
+    let function = library::function(process, handle)?;
     // SAFETY: the caller's contract.
     let params = unsafe { gather(&function, params, extra) }?;
     launch::check(process.device.machine(), &function, shape)?;

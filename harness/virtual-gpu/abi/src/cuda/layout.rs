@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::copy::{Copy, Place, Side};
-use crate::process::Process;
+use gpubench_virtual_gpu_driver::calls::copies;
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::copy_shape::{Copy, Place, Side};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::Process;
 
 /// One side of `CUDA_MEMCPY2D_v2`.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,7 @@ impl Copy3d {
         // CUmemorytype (cuda.h): host, device, array, unified.
         let (base, pitch, rows) = match side.kind {
             1 => (Place::Host(side.host as u64), side.pitch, side.height),
-            2 => (super::copies::device(side.device)?, side.pitch, side.height),
+            2 => (copies::device(side.device)?, side.pitch, side.height),
             3 => {
                 let array = *process.ready()?.arrays.get(side.array)?;
                 let [width, height, depth] = array.sides.map(|side| side.max(1));
@@ -123,11 +124,7 @@ impl Copy3d {
                 }
                 (Place::Device(array.address), pitch, height)
             }
-            4 => (
-                super::copies::anywhere(side.device)?,
-                side.pitch,
-                side.height,
-            ),
+            4 => (copies::anywhere(side.device)?, side.pitch, side.height),
             _ => return Err(code::INVALID_VALUE),
         };
         // A pitch or height of 0 is allowed where there is only one row or slice.

@@ -7,14 +7,20 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use super::function::{attribute_of, kernel_of, param_info, set_attribute};
-use super::global::{c_text, entries};
-use super::module::{Options, function_of, load_text, parse, ptx_of, text_of};
-use crate::process::{Process, current_handle, process};
+use super::entry::entries;
+use crate::arguments::{c_text, text_of};
+use crate::cuda::function::param_info;
+use crate::cuda::module::{Options, file_of, global, ptx_of};
 use crate::put;
+use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of, set_attribute};
+use gpubench_virtual_gpu_driver::calls::library::{
+    function_handle, kernel_in, module_in, on_device,
+};
+use gpubench_virtual_gpu_driver::calls::module::{self, parse};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::{FunctionEntry, KernelEntry, LibraryEntry};
+use gpubench_virtual_gpu_driver::entries::LibraryEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
     fn cuLibraryLoadData(
@@ -47,7 +53,7 @@ entries! {
         let options = Options { count, options, values };
         // SAFETY: the caller's string and arrays.
         unsafe {
-            let text = super::module::file_of(path);
+            let text = file_of(path);
             options.report(text.and_then(|text| create(library, text)))
         }
     }
@@ -63,7 +69,7 @@ entries! {
         for module in modules.into_values() {
             // The context may have taken its modules with it.
             if process.tables().modules.get(module as Handle).is_ok() {
-                super::module::unload(process, module as Handle)?;
+                module::unload(process, module as Handle)?;
             }
         }
         Ok(())
@@ -111,7 +117,7 @@ entries! {
         let process = process()?;
         let module = module_in(process, library)?;
         // SAFETY: the caller's string and places.
-        unsafe { super::module::global(process, pointer, bytes, module, name) }
+        unsafe { global(process, pointer, bytes, module, name) }
     }
 
     fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) {
@@ -199,103 +205,4 @@ fn create(library: *mut Handle, text: String) -> Result<(), (Code, String)> {
     let handle = tables.libraries.insert(entry).map_err(plain)?;
     // SAFETY: the caller's place, checked for null above.
     unsafe { put(library, handle) }.map_err(plain)
-}
-
-/// The kernel of that name; the same handle every time.
-fn kernel_in(
-    tables: &mut crate::process::Tables,
-    library: Handle,
-    name: &str,
-) -> Result<Handle, Code> {
-    let known = tables
-        .libraries
-        .get(library)?
-        .kernels
-        .iter()
-        .any(|kernel| kernel == name);
-    if !known {
-        return Err(code::NOT_FOUND);
-    }
-    let library = library as usize;
-    let same = |kernel: &KernelEntry| kernel.library == library && kernel.name == name;
-    if let Some(handle) = tables.kernels.find(same) {
-        return Ok(handle);
-    }
-    let (name, functions) = (name.to_owned(), BTreeMap::new());
-    tables.kernels.insert(KernelEntry {
-        library,
-        name,
-        max_dynamic_shared: 0,
-        functions,
-    })
-}
-
-/// The library's module in the current context, loaded now if it is not there yet.
-fn module_in(process: &Process, library: Handle) -> Result<Handle, Code> {
-    process.ready()?.libraries.get(library)?;
-    process.current()?;
-    let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
-    let text = {
-        let tables = process.ready()?;
-        let entry = tables.libraries.get(library)?;
-        let module = entry.modules.get(&context).map(|&module| module as Handle);
-        if let Some(module) = module.filter(|module| tables.modules.get(*module).is_ok()) {
-            return Ok(module);
-        }
-        entry.text.clone()
-    };
-    let module = load_text(process, &text, true).map_err(|(code, _)| code)?;
-    let mut tables = process.tables();
-    tables
-        .libraries
-        .get_mut(library)?
-        .modules
-        .insert(context, module as usize);
-    Ok(module)
-}
-
-/// The kernel's function in the current context.
-fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code> {
-    let entry = process.ready()?.kernels.get(kernel)?.clone();
-    let module = module_in(process, entry.library as Handle)?;
-    let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
-    let mut tables = process.tables();
-    let known = entry
-        .functions
-        .get(&context)
-        .map(|&function| function as Handle);
-    if let Some(function) = known.filter(|function| tables.functions.get(*function).is_ok()) {
-        return Ok(function);
-    }
-    let mut made = function_of(&tables, module, &entry.name)?;
-    made.max_dynamic_shared = entry.max_dynamic_shared;
-    let handle = tables.functions.insert(made)?;
-    tables
-        .kernels
-        .get_mut(kernel)?
-        .functions
-        .insert(context, handle as usize);
-    Ok(handle)
-}
-
-fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<FunctionEntry, Code> {
-    process.ready()?.kernels.get(kernel)?;
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
-    function(process, kernel)
-}
-
-/// What a launch may be given as a function: one, or a library's kernel.
-///
-/// # Errors
-/// When it is neither.
-pub(super) fn function(process: &Process, handle: Handle) -> Result<FunctionEntry, Code> {
-    let is_kernel = process.ready()?.kernels.get(handle).is_ok();
-    let handle = if is_kernel {
-        function_handle(process, handle)?
-    } else {
-        handle
-    };
-    process.ready()?.functions.get(handle).cloned()
 }

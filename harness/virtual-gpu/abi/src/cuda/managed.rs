@@ -11,45 +11,15 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use super::global::entries;
-use super::layout::Location;
-use crate::process::{Tables, process};
+use super::entry::entries;
+use crate::cuda::layout::Location;
 use crate::put;
+use gpubench_virtual_gpu_driver::calls::managed::{CPU, PAGE, advise, prefetch, within};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::Origin;
+use gpubench_virtual_gpu_driver::device_memory;
+use gpubench_virtual_gpu_driver::entries::{Advice, NOWHERE, Origin};
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_model::state::OpKind;
-
-/// What managed memory comes in.
-const PAGE: u64 = 2 << 20;
-/// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID` (cuda.h).
-const CPU: c_int = -1;
-const NOWHERE: c_int = -2;
-
-/// What the program said about managed memory. It changes nothing but the answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Advice {
-    /// Mostly read.
-    pub read_mostly: bool,
-    /// Where it should be.
-    pub preferred: c_int,
-    /// The host, the device, or both use it.
-    pub accessed_by: [bool; 2],
-    /// Where it was last fetched to.
-    pub fetched_to: c_int,
-}
-
-impl Default for Advice {
-    fn default() -> Self {
-        let accessed_by = [false; 2];
-        Self {
-            read_mostly: false,
-            preferred: NOWHERE,
-            accessed_by,
-            fetched_to: NOWHERE,
-        }
-    }
-}
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
@@ -61,15 +31,15 @@ entries! {
         let context = process.current()?;
         process.device.charge_locked(process.device.machine().host.alloc_ns)?;
         let whole = (bytes as u64).checked_next_multiple_of(PAGE).ok_or(code::OUT_OF_MEMORY)?;
-        let made = super::memory::take(process, context.slot, whole)?;
-        let viewed = super::memory::clear(process, &made).and_then(|()| {
+        let made = device_memory::take(process, context.slot, whole)?;
+        let viewed = device_memory::clear(process, &made).and_then(|()| {
             let view = process.contents.view(made.offset, made.taken);
             Ok(view.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
         });
         let view = match viewed {
             Ok(view) => view,
             Err(code) => {
-                super::memory::give_back(process, made.offset)?;
+                device_memory::give_back(process, made.offset)?;
                 return Err(code);
             }
         };
@@ -161,62 +131,6 @@ fn ordinal(location: Location) -> Result<c_int, Code> {
         2..=4 => Ok(CPU),
         _ => Err(code::INVALID_VALUE),
     }
-}
-
-/// The managed allocation that holds a range.
-fn within(tables: &Tables, pointer: u64, bytes: usize) -> Result<u64, Code> {
-    if bytes == 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    let found = tables.covering(pointer, bytes as u64);
-    let managed = found.filter(|(_, entry)| entry.origin == Origin::Managed);
-    managed.map(|(start, _)| start).ok_or(code::INVALID_VALUE)
-}
-
-fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    let start = within(&tables, pointer, bytes)?;
-    if !(CPU..=0).contains(&device) && advice > 2 {
-        return Err(code::INVALID_DEVICE);
-    }
-    let known = tables.advice.entry(start).or_default();
-    let who = usize::from(device == 0);
-    // CUmem_advise (cuda.h): set and unset in turn.
-    match advice {
-        1 | 2 => known.read_mostly = advice == 1,
-        3 => known.preferred = device,
-        4 => known.preferred = NOWHERE,
-        5 | 6 => known.accessed_by[who] = advice == 5,
-        _ => return Err(code::INVALID_VALUE),
-    }
-    Ok(())
-}
-
-fn prefetch(pointer: u64, bytes: usize, device: c_int, stream: Handle) -> Result<(), Code> {
-    let process = process()?;
-    let entry = process.stream(stream)?;
-    super::graph::capture::forbid(process, &entry)?;
-    if !(CPU..=0).contains(&device) {
-        return Err(code::INVALID_DEVICE);
-    }
-    let moved = {
-        let mut tables = process.ready()?;
-        let start = within(&tables, pointer, bytes)?;
-        let known = tables.advice.entry(start).or_default();
-        std::mem::replace(&mut known.fetched_to, device) != device
-    };
-    process
-        .device
-        .charge(process.device.machine().host.copy_ns)?;
-    if moved {
-        let pcie = &process.device.machine().pcie;
-        let way = match device {
-            CPU => (OpKind::ToHost, pcie.to_host_gb_per_s),
-            _ => (OpKind::ToDevice, pcie.to_device_gb_per_s),
-        };
-        super::copy::link_traffic(process, &entry, way, bytes as u64)?;
-    }
-    Ok(())
 }
 
 /// # Safety

@@ -6,14 +6,15 @@
 
 use std::ffi::c_uint;
 
-use super::global::entries;
-use crate::process::{Process, process};
+use super::entry::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::backing_store::BASE;
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::device_memory::{forget, take};
 use gpubench_virtual_gpu_driver::entries::Origin;
+use gpubench_virtual_gpu_driver::process::process;
+use gpubench_virtual_gpu_driver::{pinned, pool};
 use gpubench_virtual_gpu_model::memory;
-use gpubench_virtual_gpu_model::state::Allocation;
 
 /// Bytes to which the rows of a pitched allocation are aligned.
 const PITCH: usize = 512;
@@ -70,11 +71,11 @@ entries! {
         let device = &process.device;
         // Freeing waits for the work that may still use the memory.
         device.wait_context(context.slot)?;
-        crate::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
         device.charge_locked(device.machine().host.free_ns)?;
         if let Origin::Pool(pool) = entry.origin {
-            super::pool::keep(process, pool, pointer)?;
-            return super::pool::trim_all(process);
+            pool::keep(process, pool, pointer)?;
+            return pool::trim_all(process);
         }
         process.tables().advice.remove(&pointer);
         forget(process, pointer)
@@ -85,7 +86,7 @@ entries! {
         let (start, bytes) = match tables.covering(pointer, 1) {
             Some((start, entry)) => (start, entry.bytes as usize),
             None => {
-                let pinned = super::pinned::covering(&tables, pointer as usize, 1);
+                let pinned = pinned::covering(&tables, pointer as usize, 1);
                 let (start, entry) = pinned.ok_or(code::NOT_FOUND)?;
                 (start as u64, entry.bytes)
             }
@@ -120,61 +121,4 @@ fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
         .enter(address, bytes, context.slot, made.offset, Origin::Plain);
     // SAFETY: the caller's place, checked for null above.
     unsafe { put(pointer, address) }
-}
-
-/// Takes device memory for a context.
-///
-/// # Errors
-/// When there is none left.
-pub(super) fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
-    let device = &process.device;
-    let owner = device.process()?;
-    let attempt = || device.transact(|state, _| memory::allocate(state, owner, context, bytes));
-    let made = match attempt()? {
-        Some(made) => made,
-        None => {
-            // What the dead held is free, once somebody has looked for them.
-            device.bury_the_dead()?;
-            attempt()?.ok_or(code::OUT_OF_MEMORY)?
-        }
-    };
-    if device.machine().memory.scrub {
-        clear(process, &made)?;
-    }
-    Ok(made)
-}
-
-/// Clears device memory that was just taken.
-///
-/// # Errors
-/// When the pages cannot be given back to the file system.
-pub(super) fn clear(process: &Process, made: &Allocation) -> Result<(), Code> {
-    let cleared = process.contents.scrub(made.offset, made.taken);
-    Ok(cleared.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
-}
-
-/// Gives device memory back.
-///
-/// # Errors
-/// When the device cannot be asked.
-pub(super) fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
-    let device = &process.device;
-    let owner = device.process()?;
-    device.transact(|state, _| memory::release(state, owner, offset))?;
-    Ok(())
-}
-
-/// Gives the memory at an address back, and the address with it.
-///
-/// # Errors
-/// When nothing is there.
-pub(super) fn forget(process: &Process, address: u64) -> Result<(), Code> {
-    let offset = process
-        .tables()
-        .allocations
-        .get(&address)
-        .map(|entry| entry.offset);
-    give_back(process, offset.ok_or(code::INVALID_VALUE)?)?;
-    process.tables().allocations.remove(&address);
-    Ok(())
 }

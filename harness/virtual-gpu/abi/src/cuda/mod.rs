@@ -1,17 +1,11 @@
-//! The driver interface, one file for each kind of object.
-//!
-//! `action` is what a stream can be told to do: `copy`, `fill` and `host` carry it out, `graph`
-//! keeps it. The other files are the entry points around one kind of object.
+//! The driver interface: entry points, one file for each kind of object.
 
-pub mod action;
 mod array;
-mod attributes;
-pub mod backlog;
 mod context;
 mod context_forms;
 mod copies;
-mod copy;
 mod device;
+mod entry;
 mod event;
 pub mod fill;
 mod function;
@@ -32,15 +26,8 @@ mod pinned;
 mod pointer;
 mod pool;
 mod stream;
-mod values;
 mod versions;
 mod virtual_memory;
-
-pub use copy::{Copy, move_bytes, noisy};
-pub use ipc::is_usable;
-pub use per_thread::{default_stream_of_thread, null_stream};
-pub use pinned::covering as pinned_covering;
-pub use values::Store;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {

@@ -4,30 +4,30 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::global::entries;
-use super::memory::take;
-use crate::process::{Process, Tables, process};
+use super::entry::entries;
+use crate::arguments::text_of;
 use crate::{put, put_text};
-use gpubench_virtual_gpu_driver::backing_store::BASE;
+use gpubench_virtual_gpu_driver::calls::module::{
+    Refusal, compiled, function_of, is_compiled, is_eager, load_text, plain, unload,
+};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::{FunctionEntry, ModuleEntry, Origin};
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_ptx as ptx;
+use gpubench_virtual_gpu_driver::process::{Process, process};
 
 /// `CUjit_option` (cuda.h): the time it took, and two logs with their sizes.
 const WALL_TIME: c_int = 2;
-const INFO_LOG: c_int = 3;
-const INFO_LOG_BYTES: c_int = 4;
-const ERROR_LOG: c_int = 5;
-const ERROR_LOG_BYTES: c_int = 6;
 
-/// A code and what the compiler has to say about it.
-pub type Refusal = (Code, String);
+const INFO_LOG: c_int = 3;
+
+const INFO_LOG_BYTES: c_int = 4;
+
+const ERROR_LOG: c_int = 5;
+
+const ERROR_LOG_BYTES: c_int = 6;
 
 // Which PTX versions a driver takes is not modelled: the parser refuses what it does not know,
 // which is stricter.
@@ -199,44 +199,6 @@ impl Options {
     }
 }
 
-/// A C string as Rust text.
-///
-/// # Errors
-/// When there is none, or it is no text.
-///
-/// # Safety
-/// `text` is null or a C string.
-pub(super) unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
-    if text.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: a C string by the caller's contract.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str()
-        .map(str::to_owned)
-        .map_err(|_| code::INVALID_VALUE)
-}
-
-fn plain(code: Code) -> Refusal {
-    (code, String::new())
-}
-
-/// Whether kernels are loaded with their modules, and not when they are first asked for or run
-/// (CUDA C++ Programming Guide, "Lazy Loading").
-fn is_eager() -> bool {
-    std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")
-}
-
-/// Whether an image is compiled code: ELF (a cubin), or a fat binary by its magic 0xBA55ED50.
-fn is_compiled(image: &[u8]) -> bool {
-    image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
-}
-
-fn compiled() -> Refusal {
-    let text = "only PTX can run here: this is a compiled binary".to_owned();
-    (code::NO_BINARY_FOR_GPU, text)
-}
-
 /// The PTX that an image is.
 ///
 /// # Errors
@@ -244,7 +206,7 @@ fn compiled() -> Refusal {
 ///
 /// # Safety
 /// `image` is null or a C string (PTX) or another image, which is refused by its first bytes.
-pub(super) unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
+pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     if image.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
@@ -266,7 +228,7 @@ pub(super) unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
 ///
 /// # Safety
 /// `path` is null or a C string.
-pub(super) unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
+pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
     // SAFETY: the caller's contract.
     let path = unsafe { text_of(path) }.map_err(plain)?;
     let bytes =
@@ -279,22 +241,6 @@ pub(super) unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
     Ok(text.split('\0').next().unwrap_or_default().to_owned())
 }
 
-/// Parses PTX.
-///
-/// # Errors
-/// With the parser's message.
-pub(super) fn parse(text: &str) -> Result<ptx::Module, Refusal> {
-    ptx::parse(text).map_err(|error| {
-        // As an H100 80GB HBM3 told such texts apart (driver 580.159.04, 2026-11-22).
-        let code = match error.kind {
-            ptx::Refused::Wrong => code::INVALID_PTX,
-            ptx::Refused::NoPtx => code::INVALID_IMAGE,
-            ptx::Refused::TooNew => code::UNSUPPORTED_PTX_VERSION,
-        };
-        (code, error.to_string())
-    })
-}
-
 fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
     if module.is_null() {
         return Err(plain(code::INVALID_VALUE));
@@ -305,116 +251,6 @@ fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
     unsafe { put(module, handle) }.map_err(plain)
 }
 
-/// Loads PTX into the current context.
-///
-/// # Errors
-/// With the parser's message, if it was that.
-pub(super) fn load_text(
-    process: &Process,
-    text: &str,
-    of_library: bool,
-) -> Result<Handle, Refusal> {
-    let context = process.current().map_err(plain)?;
-    let parsed = Arc::new(parse(text)?);
-    let host = &process.device.machine().host;
-    process
-        .device
-        .charge_locked(host.module_ns)
-        .map_err(|error| plain(error.into()))?;
-    let mut addresses = Vec::new();
-    let mut symbols = BTreeMap::new();
-    for symbol in &parsed.symbols {
-        let address = place(process, context.slot, symbol.bytes.max(1)).map_err(plain)?;
-        addresses.push(address);
-        symbols.insert(symbol.name.clone(), (address, symbol.bytes));
-    }
-    let program = ptx::Program::bind(Arc::clone(&parsed), addresses.clone())
-        .map_err(|error| (code::INVALID_IMAGE, error.to_string()))?;
-    for (index, address) in addresses.iter().enumerate() {
-        let size = parsed.symbols[index].bytes;
-        let target = process.host_address(address - BASE, size).map_err(plain)?;
-        let bytes = program.symbol_bytes(index);
-        // Zeros are pages given back, and not pages of the host's disk.
-        let cleared = process.contents.scrub(address - BASE, size);
-        cleared.map_err(|_| plain(code::OUT_OF_MEMORY))?;
-        fill(target, size as usize, &bytes);
-    }
-    let loaded = parsed.kernels.iter().map(|kernel| {
-        let state = Arc::new(AtomicBool::new(of_library || is_eager()));
-        (kernel.name.clone(), state)
-    });
-    let loaded = loaded.collect();
-    let hash = blake3::hash(text.as_bytes());
-    let mut word = [0; 8];
-    word.copy_from_slice(&hash.as_bytes()[..8]);
-    let entry = ModuleEntry {
-        context: context.slot,
-        program: Arc::new(program),
-        symbols,
-        hash: u64::from_le_bytes(word),
-        of_library,
-        loaded,
-    };
-    process.tables().modules.insert(entry).map_err(plain)
-}
-
-/// Puts a variable's first value in place; what it does not say is zero already.
-fn fill(target: *mut u8, size: usize, bytes: &[u8]) {
-    let last = bytes.iter().rposition(|byte| *byte != 0);
-    let said = last.map_or(0, |last| last + 1).min(size);
-    // SAFETY: the variable's own allocation, as large as its size.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, said) };
-}
-
-/// Device memory for a module's variable.
-fn place(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
-    let made = take(process, context, bytes)?;
-    let address = BASE + made.offset;
-    process
-        .tables()
-        .enter(address, bytes, context, made.offset, Origin::Module);
-    Ok(address)
-}
-
-/// Unloads a module once the work of its context is done.
-///
-/// # Errors
-/// When it is not there.
-pub(super) fn unload(process: &Process, module: Handle) -> Result<(), Code> {
-    let context = process.ready()?.modules.get(module)?.context;
-    process.device.wait_context(context)?;
-    let entry = process.tables().modules.remove(module)?;
-    process
-        .tables()
-        .functions
-        .remove_where(|function| function.module == module as usize);
-    let mut addresses = entry.symbols.values();
-    addresses.try_for_each(|(address, _)| super::memory::forget(process, *address))
-}
-
-/// The kernel of that name in a module.
-///
-/// # Errors
-/// When there is none.
-pub(super) fn function_of(
-    tables: &Tables,
-    module: Handle,
-    name: &str,
-) -> Result<FunctionEntry, Code> {
-    let entry = tables.modules.get(module)?;
-    let loaded = entry.loaded.get(name).ok_or(code::NOT_FOUND)?;
-    Ok(FunctionEntry {
-        context: entry.context,
-        module: module as usize,
-        program: Arc::clone(&entry.program),
-        name: name.to_owned(),
-        hash: entry.hash,
-        max_dynamic_shared: 0,
-        carve_out: -1,
-        loaded: Arc::clone(loaded),
-    })
-}
-
 /// Where a variable of a module lies.
 ///
 /// # Errors
@@ -422,7 +258,7 @@ pub(super) fn function_of(
 ///
 /// # Safety
 /// `name` is null or a C string; the places are null or valid.
-pub(super) unsafe fn global(
+pub unsafe fn global(
     process: &Process,
     pointer: *mut u64,
     bytes: *mut usize,

@@ -4,59 +4,14 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use super::calls::*;
-use super::host::{HostFunction, StreamCallback};
-use super::layout::{Copy2d, Copy3d, InstantiateParams, LaunchConfig, Location};
-use super::mem_ops::MemOp;
-use crate::process::{LEGACY, PER_THREAD, Process, current_handle};
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::{ContextEntry, StreamEntry};
+use crate::cuda::layout::{Copy2d, Copy3d, InstantiateParams, LaunchConfig, Location};
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-thread_local! {
-    /// What the null stream means to the call that is under way.
-    static NULL_STREAM: Cell<usize> = const { Cell::new(LEGACY) };
-}
-
-/// Number of the stream that the null handle means.
-#[must_use]
-pub fn null_stream() -> usize {
-    NULL_STREAM.get()
-}
-
-/// Runs a call for which the null stream is the thread's own.
-fn with_own_stream(call: impl FnOnce() -> i32) -> i32 {
-    NULL_STREAM.set(PER_THREAD);
-    let code = call();
-    NULL_STREAM.set(LEGACY);
-    code
-}
-
-/// The thread's own default stream in a context, made at first use.
-///
-/// # Errors
-/// When there is no room for another stream.
-pub fn default_stream_of_thread(
-    process: &Process,
-    context: &ContextEntry,
-) -> Result<StreamEntry, Code> {
-    let current = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
-    let key = (std::thread::current().id(), current);
-    {
-        let tables = process.ready()?;
-        if let Some(&handle) = tables.per_thread.get(&key) {
-            return tables.streams.get(handle as Handle).copied();
-        }
-    }
-    let entry = super::stream::open(process, context, 0, 0)?;
-    let mut tables = process.tables();
-    let handle = tables.streams.insert(entry)? as usize;
-    tables.per_thread.insert(key, handle);
-    Ok(entry)
-}
+use gpubench_virtual_gpu_driver::memory_op::MemOp;
+use gpubench_virtual_gpu_driver::operation::{HostFunction, StreamCallback};
+use gpubench_virtual_gpu_driver::stream::with_own_stream;
 
 /// Defines entry points that differ from others only in what the null stream means.
 macro_rules! own_stream {
@@ -76,6 +31,7 @@ macro_rules! own_stream {
         )*
     };
 }
+
 own_stream! {
     fn cuEventRecordWithFlags_ptsz(
         event: Handle,

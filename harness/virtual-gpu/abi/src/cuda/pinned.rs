@@ -8,11 +8,12 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::global::entries;
-use crate::process::{Tables, process};
+use super::entry::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PinnedEntry;
+use gpubench_virtual_gpu_driver::pinned::covering;
+use gpubench_virtual_gpu_driver::process::process;
 
 /// `CU_MEMHOSTREGISTER_IOMEMORY` (cuda.h): memory of another device, of which there is none.
 const IO_MEMORY: c_uint = 4;
@@ -32,9 +33,9 @@ entries! {
         // Copies into it that have to be made once more must not come after it is gone.
         // Nor may a stream look at a word in it.
         let waiting = !process.ready()?.backlogs.is_empty();
-        if waiting || crate::launch::is_owed(process, context.slot) {
+        if waiting || gpubench_virtual_gpu_driver::launch::is_owed(process, context.slot) {
             process.device.wait_context(context.slot)?;
-            crate::launch::finish_deferred(process, context.slot)?;
+            gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
         }
         let mut tables = process.ready()?;
         let key = pointer as usize;
@@ -89,7 +90,7 @@ entries! {
         }
         // Results that kernels still owe this memory must not come after it is gone.
         process.device.wait_context(context.slot)?;
-        crate::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
         process.tables().pinned.remove(&key);
         Ok(())
     }
@@ -117,14 +118,6 @@ entries! {
         // SAFETY: the caller's place, checked for null.
         unsafe { put(flags, entry.flags) }
     }
-}
-
-/// The pinned memory that holds a range.
-#[must_use]
-pub fn covering(tables: &Tables, address: usize, bytes: usize) -> Option<(usize, &PinnedEntry)> {
-    let (&start, entry) = tables.pinned.range(..=address).next_back()?;
-    let end = address.checked_add(bytes)?;
-    (end <= start + entry.bytes).then_some((start, entry))
 }
 
 fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {

@@ -6,45 +6,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::global::entries;
-use crate::process::{Tables, process};
+use super::entry::entries;
 use crate::put;
+use gpubench_virtual_gpu_driver::calls::pointer::{Known, known, size_of_attribute};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::Origin;
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-/// An address as far as the driver knows it.
-#[derive(Debug, Clone)]
-struct Known {
-    start: u64,
-    bytes: u64,
-    context: u32,
-    origin: Option<Origin>,
-    version: u64,
-    writable: bool,
-}
-
-fn known(tables: &Tables, pointer: u64) -> Option<Known> {
-    if let Some((start, entry)) = tables.covering(pointer, 1) {
-        return Some(Known {
-            start,
-            bytes: entry.bytes,
-            context: entry.context,
-            origin: Some(entry.origin.clone()),
-            version: start,
-            writable: entry.writable,
-        });
-    }
-    let (start, entry) = super::pinned::covering(tables, pointer as usize, 1)?;
-    Some(Known {
-        start: start as u64,
-        bytes: entry.bytes as u64,
-        context: entry.context,
-        origin: None,
-        version: start as u64,
-        writable: true,
-    })
-}
+use gpubench_virtual_gpu_driver::process::{Tables, process};
 
 entries! {
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
@@ -90,15 +58,6 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         Ok(())
-    }
-}
-
-/// Bytes of an attribute's value (`CUpointer_attribute`, cuda.h).
-fn size_of_attribute(attribute: c_int) -> Result<usize, Code> {
-    match attribute {
-        1 | 3..=5 | 7 | 11 | 12 | 14 | 17..=20 => Ok(8),
-        2 | 6 | 8..=10 | 13 | 15 | 16 | 21 => Ok(4),
-        _ => Err(code::INVALID_VALUE),
     }
 }
 

@@ -6,18 +6,18 @@
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
-use super::copies::read;
-use super::global::entries;
-use super::layout::{AccessDescriptor, AllocationProperties, Location};
-use super::memory::{give_back, take};
-use crate::process::{Process, Tables, process};
+use super::entry::entries;
+use crate::arguments::read;
+use crate::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::device_memory::take;
 use gpubench_virtual_gpu_driver::entries::{Origin, PhysicalEntry};
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-/// What physical memory comes in, both at least and as recommended.
-pub const GRANULARITY: u64 = 2 << 20;
+use gpubench_virtual_gpu_driver::process::process;
+use gpubench_virtual_gpu_driver::virtual_memory::{
+    GRANULARITY, held, is_whole, let_go, whole_maps,
+};
 
 entries! {
     fn cuMemGetAllocationGranularity(
@@ -173,7 +173,7 @@ entries! {
         whole_maps(&*process.ready()?, pointer, bytes as u64)?;
         // Unmapping waits for the work that may still use the addresses.
         process.device.wait_context(context.slot)?;
-        crate::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
         process.device.charge(process.device.machine().host.other_ns)?;
         let maps = whole_maps(&*process.ready()?, pointer, bytes as u64)?;
         for (address, physical) in maps {
@@ -225,10 +225,6 @@ entries! {
     }
 }
 
-fn is_whole(bytes: u64) -> bool {
-    bytes != 0 && bytes.is_multiple_of(GRANULARITY)
-}
-
 fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
     // CU_MEM_ALLOCATION_TYPE_PINNED is 1; of the handle types, the file descriptor is 1 (cuda.h).
     if properties.kind != 1 || properties.location != Location::DEVICE {
@@ -238,52 +234,5 @@ fn check_properties(properties: &AllocationProperties) -> Result<(), Code> {
         0 | 1 => Ok(()),
         2 | 4 | 8 => Err(code::NOT_SUPPORTED),
         _ => Err(code::INVALID_VALUE),
-    }
-}
-
-/// The physical memory behind a handle that the program still holds.
-///
-/// # Errors
-/// When it does not hold it.
-pub(super) fn held(tables: &mut Tables, handle: u64) -> Result<&mut PhysicalEntry, Code> {
-    let found = tables.physical.get_mut(handle as Handle).ok();
-    found
-        .filter(|entry| entry.handles > 0)
-        .ok_or(code::INVALID_VALUE)
-}
-
-/// Takes one holder off physical memory; with the last one it goes.
-fn let_go(process: &Process, physical: usize) -> Result<(), Code> {
-    let gone = {
-        let mut tables = process.tables();
-        let entry = tables.physical.get_mut(physical as Handle)?;
-        entry.holders -= 1;
-        if entry.holders > 0 {
-            return Ok(());
-        }
-        tables.physical.remove(physical as Handle)?
-    };
-    give_back(process, gone.offset)
-}
-
-/// The maps that make up a range exactly, with the physical memory of each.
-fn whole_maps(tables: &Tables, pointer: u64, bytes: u64) -> Result<Vec<(u64, usize)>, Code> {
-    let end = pointer.checked_add(bytes).ok_or(code::INVALID_VALUE)?;
-    let mut out = Vec::new();
-    let mut at = pointer;
-    for (&address, entry) in tables.allocations.range(pointer..end) {
-        let Origin::Mapped(physical) = entry.origin else {
-            return Err(code::INVALID_VALUE);
-        };
-        if address != at {
-            return Err(code::INVALID_VALUE);
-        }
-        out.push((address, physical));
-        at += entry.bytes;
-    }
-    if at == end && !out.is_empty() {
-        Ok(out)
-    } else {
-        Err(code::INVALID_VALUE)
     }
 }

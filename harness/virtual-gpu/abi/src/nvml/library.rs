@@ -10,8 +10,8 @@ use super::handles::Objects;
 use super::history::{History, Record};
 use super::returns::{self, Return};
 use super::{DeviceHandle, entries, mig};
-use crate::process;
 use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::process;
 
 /// The handle of the only device: no address that a program could have by accident.
 const DEVICE: usize = 0x6e76_6d6c_0010;

@@ -3,7 +3,8 @@
 
 use std::ptr::{null, null_mut};
 
-use gpubench_virtual_gpu_abi::cuda::mem_ops::{BatchNode, MemOp};
+use gpubench_virtual_gpu_abi::cuda::mem_ops::BatchNode;
+use gpubench_virtual_gpu_driver::memory_op::MemOp;
 
 use super::waiting::{EQ, GEQ, STEP_NS, pinned, spin, stamps};
 use super::*;

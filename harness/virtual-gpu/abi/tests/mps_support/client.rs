@@ -7,9 +7,9 @@ use std::io::{BufRead, Write};
 use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
-use gpubench_virtual_gpu_abi::process::device;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::device;
 
 use super::blocks::{self, Blocks};
 use super::{Error, churn, peaks, seeds};

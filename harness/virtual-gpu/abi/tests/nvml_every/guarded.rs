@@ -9,7 +9,7 @@ use gpubench_virtual_gpu_abi::nvml::types::{
     ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps, EccSramErrorStatus,
     GetMemoryLimits, Memory, SetMemoryLimits, version_of,
 };
-use gpubench_virtual_gpu_abi::process;
+use gpubench_virtual_gpu_driver::process;
 
 use crate::alone;
 use crate::nvml_support::mig::out;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
-use gpubench_virtual_gpu_abi::process;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 

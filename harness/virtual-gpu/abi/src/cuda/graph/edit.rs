@@ -6,13 +6,16 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::super::action::Action;
-use super::super::global::entries;
-use super::{copy_graph, new_graph, remove_graph};
-use crate::process::process;
+use super::super::entry::entries;
+use crate::arguments::handles;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::graph::edit::{
+    copy_graph, dependents, kind_of, new_graph, remove_graph,
+};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::operation::Action;
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuGraphCreate(graph: *mut Handle, flags: c_uint) {
@@ -202,29 +205,6 @@ entries! {
     }
 }
 
-/// `CUgraphNodeType` (cuda.h).
-fn kind_of(action: &Action) -> c_int {
-    match action {
-        Action::Kernel(_) => 0,
-        Action::Copy(_) => 1,
-        Action::Fill(_) => 2,
-        Action::Host(_) => 3,
-        Action::Graph(_) => 4,
-        Action::Empty => 5,
-        Action::Wait(_) => 6,
-        Action::Record(_) => 7,
-        Action::Allocate(_) => 10,
-        Action::Free(_) => 11,
-        Action::Batch(_) => 12,
-        // No node holds these.
-        Action::Callback(_)
-        | Action::Write(_)
-        | Action::Await(_)
-        | Action::Launch(_)
-        | Action::Close => 12,
-    }
-}
-
 /// Fills arrays of the caller's as cuGraphGetNodes does: the count alone if there is no array.
 ///
 /// # Safety
@@ -309,19 +289,6 @@ unsafe fn check_plain(data: *const c_void, count: usize) -> Result<(), Code> {
     Ok(())
 }
 
-fn dependents(node: Handle) -> Result<Vec<usize>, Code> {
-    let tables = process()?.ready()?;
-    let graph = tables.nodes.get(node)?.graph;
-    let nodes = &tables.graphs.get(graph as Handle)?.nodes;
-    let depends = |other: &&usize| {
-        tables
-            .nodes
-            .get(**other as Handle)
-            .is_ok_and(|o| o.after.contains(&(node as usize)))
-    };
-    Ok(nodes.iter().filter(depends).copied().collect())
-}
-
 /// # Safety
 /// The arrays are null or have `count` entries.
 unsafe fn change(
@@ -356,27 +323,4 @@ unsafe fn change(
         }
     }
     Ok(())
-}
-
-/// The most entries that an array of handles can have: the tables hold no more.
-const MOST: usize = 1 << 20;
-
-/// Handles in an array of the caller's.
-///
-/// # Errors
-/// When there is no array, or it is impossibly long.
-///
-/// # Safety
-/// `from` is null or has `count` entries.
-pub(super) unsafe fn handles(from: *const Handle, count: usize) -> Result<Vec<usize>, Code> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    if from.is_null() || count > MOST {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: the caller's contract.
-    Ok((0..count)
-        .map(|index| unsafe { from.add(index).read_unaligned() } as usize)
-        .collect())
 }

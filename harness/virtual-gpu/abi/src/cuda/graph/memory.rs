@@ -10,23 +10,17 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::super::action::{Action, mark};
-use super::super::copies::read;
-use super::super::global::entries;
-use super::super::layout::{AllocNode, Location, PoolProperties};
-use super::super::pool::{self, Reserved};
-use super::nodes::enter;
-use crate::process::{Process, Tables, process};
+use super::super::entry::entries;
+use crate::arguments::read;
+use crate::cuda::graph::nodes::enter;
+use crate::cuda::layout::{AllocNode, Location, PoolProperties};
 use crate::put;
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::{Origin, PoolEntry, StreamEntry};
+use gpubench_virtual_gpu_driver::code;
+use gpubench_virtual_gpu_driver::graph::memory::{RESERVED_HIGH, USED_HIGH, figure, pool_on};
 use gpubench_virtual_gpu_driver::handles::Handle;
-
-/// `CUgraphMem_attribute` (cuda.h).
-const USED: c_int = 0;
-const USED_HIGH: c_int = 1;
-const RESERVED: c_int = 2;
-const RESERVED_HIGH: c_int = 3;
+use gpubench_virtual_gpu_driver::operation::Action;
+use gpubench_virtual_gpu_driver::pool;
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuGraphAddMemAllocNode(
@@ -131,61 +125,4 @@ entries! {
         }
         Ok(())
     }
-}
-
-fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
-    match attribute {
-        USED => Ok(&pool.used.0),
-        USED_HIGH => Ok(&pool.used.1),
-        RESERVED => Ok(&pool.reserved.0),
-        RESERVED_HIGH => Ok(&pool.reserved.1),
-        _ => Err(code::INVALID_VALUE),
-    }
-}
-
-fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
-    let mut tables = process.ready()?;
-    if device != 0 {
-        return Err(code::INVALID_DEVICE);
-    }
-    pool_of(&mut tables)
-}
-
-/// What the driver keeps for graphs, made at first use.
-fn pool_of(tables: &mut Tables) -> Result<usize, Code> {
-    if let Some(pool) = tables.graph_pool {
-        return Ok(pool);
-    }
-    let made = PoolEntry {
-        is_default: true,
-        release_threshold: u64::MAX,
-        ..PoolEntry::default()
-    };
-    let pool = tables.pools.insert(made)? as usize;
-    tables.graph_pool = Some(pool);
-    Ok(pool)
-}
-
-/// Puts memory behind a reserved address.
-///
-/// # Errors
-/// When it has some already, or memory is out.
-pub(in super::super) fn place_reserved(
-    process: &Process,
-    stream: &StreamEntry,
-    Reserved { address, bytes }: Reserved,
-) -> Result<(), Code> {
-    let pool = {
-        let mut tables = process.ready()?;
-        if tables.is_mapped(address, bytes) {
-            return Err(code::INVALID_VALUE);
-        }
-        pool_of(&mut tables)?
-    };
-    let offset = pool::offset_from(process, stream, pool, bytes)?;
-    let origin = Origin::Pool(pool);
-    process
-        .tables()
-        .enter(address, bytes, stream.context, offset, origin);
-    mark(process, stream).map(|_| ())
 }

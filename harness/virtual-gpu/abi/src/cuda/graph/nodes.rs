@@ -6,20 +6,20 @@
 
 use std::ffi::c_uint;
 
-use super::super::action::{Action, Kernel};
-use super::super::copies::read;
-use super::super::fill::Fill;
-use super::super::global::entries;
-use super::super::host::HostCall;
-use super::super::launching::kernel;
-use super::super::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
-use super::edit::handles;
-use super::{add, copy_graph};
-use crate::launch::Shape;
-use crate::process::process;
+use super::super::entry::entries;
+use crate::arguments::{self, handles, read};
+use crate::cuda::launching::kernel;
+use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::fill_shape::Fill;
+use gpubench_virtual_gpu_driver::graph::edit::{
+    self, add, copy_graph, dot, event_action, known_context, replace_node,
+};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::launch::Shape;
+use gpubench_virtual_gpu_driver::operation::{Action, HostCall, Kernel};
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuGraphAddEmptyNode(
@@ -64,7 +64,7 @@ entries! {
     ) {
         // SAFETY: the caller's array, structure and place.
         unsafe {
-            let action = known(context).and_then(|()| copy_action(params));
+            let action = known_context(context).and_then(|()| copy_action(params));
             enter(node, graph, (after, count), action)
         }
     }
@@ -79,7 +79,7 @@ entries! {
     ) {
         // SAFETY: the caller's array, structure and place.
         unsafe {
-            let action = known(context).and_then(|()| fill_action(params));
+            let action = known_context(context).and_then(|()| fill_action(params));
             enter(node, graph, (after, count), action)
         }
     }
@@ -135,7 +135,7 @@ entries! {
         // SAFETY: the caller's array and place.
         let entered = unsafe { enter(node, graph, (after, count), Ok(Action::Graph(copied))) };
         if entered.is_err() {
-            super::remove_graph(&mut *process.ready()?, copied)?;
+            edit::remove_graph(&mut *process.ready()?, copied)?;
         }
         entered
     }
@@ -150,41 +150,41 @@ entries! {
 
     fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
         // SAFETY: the caller's structure.
-        replace(node, unsafe { kernel_action(params) })
+        replace_node(node, unsafe { kernel_action(params) })
     }
 
     fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode2) {
         // SAFETY: the caller's structure.
-        replace(node, unsafe { kernel_action2(params) })
+        replace_node(node, unsafe { kernel_action2(params) })
     }
 
     fn cuGraphMemcpyNodeSetParams(node: Handle, params: *const Copy3d) {
         // SAFETY: the caller's structure.
-        replace(node, unsafe { copy_action(params) })
+        replace_node(node, unsafe { copy_action(params) })
     }
 
     fn cuGraphMemsetNodeSetParams(node: Handle, params: *const MemsetNode) {
         // SAFETY: the caller's structure.
-        replace(node, unsafe { fill_action(params) })
+        replace_node(node, unsafe { fill_action(params) })
     }
 
     fn cuGraphHostNodeSetParams(node: Handle, params: *const HostNode) {
         // SAFETY: the caller's structure.
-        replace(node, unsafe { host_action(params) })
+        replace_node(node, unsafe { host_action(params) })
     }
 
     fn cuGraphEventRecordNodeSetEvent(node: Handle, event: Handle) {
-        replace(node, event_action(event, Action::Record))
+        replace_node(node, event_action(event, Action::Record))
     }
 
     fn cuGraphEventWaitNodeSetEvent(node: Handle, event: Handle) {
-        replace(node, event_action(event, Action::Wait))
+        replace_node(node, event_action(event, Action::Wait))
     }
 
     fn cuGraphDebugDotPrint(graph: Handle, path: *const std::ffi::c_char, flags: c_uint) {
         let _ = flags;
         // SAFETY: the caller's string.
-        let path = unsafe { super::super::module::text_of(path) }?;
+        let path = unsafe { arguments::text_of(path) }?;
         let text = dot(graph)?;
         std::fs::write(path, text).map_err(|_| code::OPERATING_SYSTEM)
     }
@@ -197,7 +197,7 @@ entries! {
 ///
 /// # Safety
 /// The array is null or has as many entries as given; `node` is null or valid.
-pub(in super::super) unsafe fn enter(
+pub unsafe fn enter(
     node: *mut Handle,
     graph: Handle,
     (after, count): (*const Handle, usize),
@@ -214,49 +214,16 @@ pub(in super::super) unsafe fn enter(
     unsafe { put(node, made as Handle) }
 }
 
-/// Gives a node something else to do, of the same kind.
-///
-/// # Errors
-/// When the action is none or of another kind, or the node is not there.
-pub(in super::super) fn replace(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    let same = std::mem::discriminant(&tables.nodes.get(node)?.action);
-    // The lock is not needed to make the action, but the node has to be there first.
-    let action = action?;
-    if std::mem::discriminant(&action) != same {
-        return Err(code::INVALID_VALUE);
-    }
-    tables.nodes.get_mut(node)?.action = action;
-    Ok(())
-}
-
-/// Whether a context is there; null means the present one.
-///
-/// # Errors
-/// When it is not.
-pub(in super::super) fn known(context: Handle) -> Result<(), Code> {
-    // Newer callers leave the context to the driver.
-    if context.is_null() {
-        return process()?.current().map(|_| ());
-    }
-    process()?
-        .ready()?
-        .contexts
-        .get(context)
-        .map(|_| ())
-        .map_err(|_| code::INVALID_CONTEXT)
-}
-
 /// # Safety
 /// `params` is null or valid, with the arrays that a launch wants.
-pub(super) unsafe fn kernel_action(params: *const KernelNode) -> Result<Action, Code> {
+pub unsafe fn kernel_action(params: *const KernelNode) -> Result<Action, Code> {
     // SAFETY: the caller's contract.
     unsafe { read(params).and_then(|params| kernel_of(params, params.function)) }
 }
 
 /// # Safety
 /// As `kernel_action`.
-pub(super) unsafe fn kernel_action2(params: *const KernelNode2) -> Result<Action, Code> {
+pub unsafe fn kernel_action2(params: *const KernelNode2) -> Result<Action, Code> {
     // SAFETY: the caller's contract.
     unsafe {
         let params = read(params)?;
@@ -289,7 +256,7 @@ unsafe fn kernel_of(params: KernelNode, function: Handle) -> Result<Action, Code
 
 /// # Safety
 /// `params` is null or valid.
-pub(super) unsafe fn copy_action(params: *const Copy3d) -> Result<Action, Code> {
+pub unsafe fn copy_action(params: *const Copy3d) -> Result<Action, Code> {
     // SAFETY: the caller's contract.
     let params = unsafe { read(params) }?;
     params.resolve(process()?).map(Action::Copy)
@@ -297,7 +264,7 @@ pub(super) unsafe fn copy_action(params: *const Copy3d) -> Result<Action, Code> 
 
 /// # Safety
 /// `params` is null or valid.
-pub(super) unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
+pub unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
     // SAFETY: the caller's contract.
     let params = unsafe { read(params) }?;
     if ![1, 2, 4].contains(&params.element_bytes) {
@@ -315,7 +282,7 @@ pub(super) unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Co
 
 /// # Safety
 /// `params` is null or valid.
-pub(super) unsafe fn host_action(params: *const HostNode) -> Result<Action, Code> {
+pub unsafe fn host_action(params: *const HostNode) -> Result<Action, Code> {
     // SAFETY: the caller's contract.
     let params = unsafe { read(params) }?;
     let function = params.function.ok_or(code::INVALID_VALUE)?;
@@ -323,35 +290,4 @@ pub(super) unsafe fn host_action(params: *const HostNode) -> Result<Action, Code
         function,
         data: params.data as usize,
     }))
-}
-
-pub(super) fn event_action(
-    event: Handle,
-    action: impl FnOnce(usize) -> Action,
-) -> Result<Action, Code> {
-    process()?.ready()?.events.get(event)?;
-    Ok(action(event as usize))
-}
-
-/// The graph as graphviz reads it.
-fn dot(graph: Handle) -> Result<String, Code> {
-    let tables = process()?.ready()?;
-    let mut text = String::from("digraph graph_0 {\n");
-    for node in &tables.graphs.get(graph)?.nodes {
-        let entry = tables.nodes.get(*node as Handle)?;
-        let label = match &entry.action {
-            Action::Kernel(kernel) => kernel.function.name.clone(),
-            other => format!("{other:?}")
-                .split(['(', ' ', '{'])
-                .next()
-                .unwrap_or("")
-                .to_owned(),
-        };
-        text.push_str(&format!("  n{node} [label=\"{label}\"];\n"));
-        for before in &entry.after {
-            text.push_str(&format!("  n{before} -> n{node};\n"));
-        }
-    }
-    text.push_str("}\n");
-    Ok(text)
 }

@@ -6,19 +6,18 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::super::action::Action;
-use super::super::global::entries;
-use super::super::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
-use super::super::mem_ops::is_alike;
-use super::Step;
-use super::exec::flatten;
-use super::nodes::{
-    copy_action, event_action, fill_action, host_action, kernel_action, kernel_action2,
+use super::super::entry::entries;
+use crate::cuda::graph::nodes::{
+    copy_action, fill_action, host_action, kernel_action, kernel_action2,
 };
-use crate::process::process;
+use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
 use crate::put;
-use gpubench_virtual_gpu_driver::code::{self, Code};
+use gpubench_virtual_gpu_driver::code;
+use gpubench_virtual_gpu_driver::graph::edit::event_action;
+use gpubench_virtual_gpu_driver::graph::update::{replace_step, step_of, update};
 use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::operation::Action;
+use gpubench_virtual_gpu_driver::process::process;
 
 /// `CUgraphExecUpdateResultInfo`.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +34,12 @@ const TOPOLOGY_CHANGED: c_int = 2;
 entries! {
     fn cuGraphExecKernelNodeSetParams(exec: Handle, node: Handle, params: *const KernelNode) {
         // SAFETY: the caller's structure.
-        replace(exec, node, unsafe { kernel_action(params) })
+        replace_step(exec, node, unsafe { kernel_action(params) })
     }
 
     fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: *const KernelNode2) {
         // SAFETY: the caller's structure.
-        replace(exec, node, unsafe { kernel_action2(params) })
+        replace_step(exec, node, unsafe { kernel_action2(params) })
     }
 
     fn cuGraphExecMemcpyNodeSetParams(
@@ -51,7 +50,7 @@ entries! {
     ) {
         let _ = context;
         // SAFETY: the caller's structure.
-        replace(exec, node, unsafe { copy_action(params) })
+        replace_step(exec, node, unsafe { copy_action(params) })
     }
 
     fn cuGraphExecMemsetNodeSetParams(
@@ -62,20 +61,20 @@ entries! {
     ) {
         let _ = context;
         // SAFETY: the caller's structure.
-        replace(exec, node, unsafe { fill_action(params) })
+        replace_step(exec, node, unsafe { fill_action(params) })
     }
 
     fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: *const HostNode) {
         // SAFETY: the caller's structure.
-        replace(exec, node, unsafe { host_action(params) })
+        replace_step(exec, node, unsafe { host_action(params) })
     }
 
     fn cuGraphExecEventRecordNodeSetEvent(exec: Handle, node: Handle, event: Handle) {
-        replace(exec, node, event_action(event, Action::Record))
+        replace_step(exec, node, event_action(event, Action::Record))
     }
 
     fn cuGraphExecEventWaitNodeSetEvent(exec: Handle, node: Handle, event: Handle) {
-        replace(exec, node, event_action(event, Action::Wait))
+        replace_step(exec, node, event_action(event, Action::Wait))
     }
 
     fn cuGraphNodeSetEnabled(exec: Handle, node: Handle, enabled: c_uint) {
@@ -129,55 +128,4 @@ entries! {
         unsafe { put(info, found) }?;
         updated
     }
-}
-
-fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
-    let found = steps.iter_mut().find(|step| step.node == node as usize);
-    found.ok_or(code::INVALID_VALUE)
-}
-
-/// Gives a step something else to do, of the same kind.
-///
-/// # Errors
-/// When the action is none or of another kind, or the step is not there.
-pub(in super::super) fn replace(
-    exec: Handle,
-    node: Handle,
-    action: Result<Action, Code>,
-) -> Result<(), Code> {
-    let action = action?;
-    let mut tables = process()?.ready()?;
-    let step = step_of(&mut tables.execs.get_mut(exec)?.steps, node)?;
-    if !is_kind(&step.action, &action) {
-        return Err(code::INVALID_VALUE);
-    }
-    step.action = action;
-    Ok(())
-}
-
-/// Whether a step may do the one instead of the other.
-fn is_kind(old: &Action, new: &Action) -> bool {
-    match (old, new) {
-        (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
-        _ => std::mem::discriminant(old) == std::mem::discriminant(new),
-    }
-}
-
-/// Takes over what a graph of the same shape does.
-fn update(exec: Handle, graph: Handle) -> Result<(), Code> {
-    let mut tables = process()?.ready()?;
-    let mut steps = Vec::new();
-    tables.execs.get(exec)?;
-    flatten(&tables, graph as usize, &[], &mut steps)?;
-    let own = &mut tables.execs.get_mut(exec)?.steps;
-    let alike =
-        |(old, new): (&Step, &Step)| is_kind(&old.action, &new.action) && old.after == new.after;
-    if own.len() != steps.len() || !own.iter().zip(&steps).all(alike) {
-        return Err(code::GRAPH_EXEC_UPDATE_FAILURE);
-    }
-    // Steps keep the handles of the nodes that the program knows them by.
-    for (old, new) in own.iter_mut().zip(steps) {
-        old.action = new.action;
-    }
-    Ok(())
 }

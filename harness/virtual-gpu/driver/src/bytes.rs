@@ -1,0 +1,197 @@
+//! Moves bytes of device and host memory: copies, fills, single words.
+//!
+//! Effects on bytes come when a call is made; the time passes in the model.
+#![expect(
+    unsafe_code,
+    reason = "memory of the device and of the program is reached by raw pointers"
+)]
+
+use crate::code::{self, Code};
+use crate::copy_shape::{Copy, Place, Side};
+use crate::fill_shape::Fill;
+use crate::operation::Action;
+use crate::process::Process;
+use crate::tables::{Piece, Tables};
+
+/// A word with its place, to be written once more behind launches that write around it.
+#[derive(Debug, Clone, Copy)]
+pub struct Store {
+    /// Where the host finds it: a mapping of device memory, which stays, or pinned memory.
+    pub(crate) host: usize,
+    pub(crate) bytes: usize,
+    pub(crate) value: u64,
+}
+
+impl Store {
+    /// Writes the word.
+    pub fn make(&self) {
+        let value = self.value.to_le_bytes();
+        // SAFETY: a word of this process's memory, as `place` found it. Of pinned memory, which
+        // can be freed, nothing is written a second time.
+        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), self.host as *mut u8, self.bytes) };
+    }
+}
+
+/// What is made good at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Writes what a skipped fill should have written to a part of an allocation. Gives whether
+/// anything was left to write; none where the last write to it was no fill of all of it.
+///
+/// # Errors
+/// When the tables contradict each other, which is a bug.
+pub fn make_good(
+    process: &Process,
+    start: u64,
+    (from, to): (u64, u64),
+) -> Result<Option<bool>, Code> {
+    let (fill, offset, bytes, due) = {
+        let mut tables = process.tables();
+        let Some(entry) = tables.allocations.get(&start) else {
+            return Ok(None);
+        };
+        let (version, offset, bytes) = (entry.version, entry.offset, entry.bytes);
+        let Some(skipped) = tables.fills.get_mut(&start) else {
+            return Ok(None);
+        };
+        if skipped.version != version {
+            return Ok(None);
+        }
+        let chunks = from / CHUNK_BYTES..to.min(bytes).div_ceil(CHUNK_BYTES);
+        let due: Vec<u64> = chunks.filter(|chunk| skipped.good.insert(*chunk)).collect();
+        (skipped.fill, offset, bytes, due)
+    };
+    for chunk in &due {
+        let at = chunk * CHUNK_BYTES;
+        let length = CHUNK_BYTES.min(bytes - at);
+        write_pattern(process.host_address(offset + at, length)?, length, &fill);
+    }
+    Ok(Some(!due.is_empty()))
+}
+
+pub(crate) fn write_row(process: &Process, fill: &Fill, at: u64, bytes: u64) -> Result<(), Code> {
+    let pieces = process.tables().pieces(at, bytes, true);
+    let Some(pieces) = pieces else {
+        // `targets` found it in pinned memory.
+        write_pattern(at as *mut u8, bytes, fill);
+        return Ok(());
+    };
+    for piece in pieces {
+        write_pattern(
+            process.host_address(piece.offset, piece.bytes)?,
+            piece.bytes,
+            fill,
+        );
+    }
+    Ok(())
+}
+
+/// Writes the pattern. Pieces begin and end at pages, so that none cuts an element.
+fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
+    let pattern = fill.value.to_le_bytes();
+    let element = fill.element as usize;
+    if pattern[..element].iter().all(|byte| *byte == pattern[0]) {
+        let whole = bytes as usize / element * element;
+        // SAFETY: as below.
+        unsafe { to.write_bytes(pattern[0], whole) };
+        return;
+    }
+    for index in 0..bytes as usize / element {
+        // SAFETY: `index` elements fit in the range that the table of allocations vouches for.
+        unsafe {
+            let place = to.add(index * element);
+            std::ptr::copy_nonoverlapping(pattern.as_ptr(), place, element);
+        }
+    }
+}
+
+/// Moves the bytes of a copy, row by row.
+///
+/// # Errors
+/// When a range is gone.
+pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
+    let tables = process.tables();
+    for slice in 0..copy.depth {
+        for row in 0..copy.height {
+            let at = |side: &Side| (slice * side.rows + row) * side.pitch;
+            let to = segments(
+                process,
+                &tables,
+                copy.to.place,
+                at(&copy.to),
+                copy.width,
+                true,
+            )?;
+            let from = segments(
+                process,
+                &tables,
+                copy.from.place,
+                at(&copy.from),
+                copy.width,
+                false,
+            )?;
+            join(&to, &from);
+        }
+    }
+    Ok(())
+}
+
+/// Host addresses and lengths of a row.
+fn segments(
+    process: &Process,
+    tables: &Tables,
+    place: Place,
+    at: u64,
+    bytes: u64,
+    write: bool,
+) -> Result<Vec<(*mut u8, usize)>, Code> {
+    match place {
+        Place::Host(address) => Ok(vec![((address + at) as *mut u8, bytes as usize)]),
+        Place::Device(address) => {
+            let pieces = tables
+                .pieces(address + at, bytes, write)
+                .ok_or(code::INVALID_VALUE)?;
+            let host = |piece: Piece| {
+                let pointer = process.host_address(piece.offset, piece.bytes)?;
+                Ok((pointer, piece.bytes as usize))
+            };
+            pieces.into_iter().map(host).collect()
+        }
+    }
+}
+
+/// Copies between two lists of segments of the same total length.
+fn join(to: &[(*mut u8, usize)], from: &[(*mut u8, usize)]) {
+    let (mut target, mut done_to, mut done_from) = (0, 0, 0);
+    for &(source, length) in from {
+        while done_from < length && target < to.len() {
+            let (place, room) = to[target];
+            let bytes = (length - done_from).min(room - done_to);
+            // SAFETY: within both segments, which the caller vouches for (host memory) or the
+            // table of allocations does (device memory); `copy` allows overlap.
+            unsafe { std::ptr::copy(source.add(done_from), place.add(done_to), bytes) };
+            done_from += bytes;
+            done_to += bytes;
+            if done_to == room {
+                (target, done_to) = (target + 1, 0);
+            }
+        }
+        done_from = 0;
+    }
+}
+
+/// Whether an action copies between the device and memory that the device cannot use itself: such a
+/// copy is over when its call returns.
+pub fn is_pageable(process: &Process, action: &Action) -> bool {
+    let Action::Copy(copy) = action else {
+        return false;
+    };
+    let mut places = [copy.to.place, copy.from.place].into_iter();
+    places.any(|place| matches!(place, Place::Host(address) if !is_pinned(process, address)))
+}
+
+pub(crate) fn is_pinned(process: &Process, address: u64) -> bool {
+    let tables = process.tables();
+    let below = tables.pinned.range(..=address as usize).next_back();
+    below.is_some_and(|(start, entry)| (address as usize) < start + entry.bytes)
+}

@@ -1,0 +1,47 @@
+//! Calls that fill memory.
+
+use crate::code::Code;
+use crate::fill_shape::Fill;
+use crate::handles::Handle;
+use crate::issue::perform;
+use crate::operation::{Action, Pace};
+use crate::process::process;
+
+pub fn row(pointer: u64, value: u32, element: u64, count: usize) -> Fill {
+    let width = count as u64;
+    Fill {
+        pointer,
+        pitch: 0,
+        value,
+        element,
+        width,
+        height: 1,
+    }
+}
+
+pub fn rows(
+    (pointer, pitch): (u64, usize),
+    (value, element): (u32, u64),
+    (width, height): (usize, usize),
+) -> Fill {
+    let (pitch, width, height) = (pitch as u64, width as u64, height as u64);
+    Fill {
+        pointer,
+        pitch,
+        value,
+        element,
+        width,
+        height,
+    }
+}
+
+pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
+    let process = process()?;
+    let pace = if stream.is_some() {
+        Pace::Later
+    } else {
+        Pace::Now
+    };
+    let stream = process.stream(stream.unwrap_or(std::ptr::null_mut()))?;
+    perform(process, &stream, Action::Fill(fill), pace)
+}

@@ -1,0 +1,149 @@
+//! Green contexts: SMs set aside for some streams of one process.
+//!
+//! A green context lives in the primary context's address space and its kernels run beside those of
+//! the process's other green contexts, each on its own SMs. Nothing else is divided: memory,
+//! bandwidth and the end by a fault are the whole process's.
+
+use std::collections::BTreeMap;
+
+use crate::calls::context::retain;
+use crate::code::{self, Code};
+use crate::entries::{ContextEntry, GreenEntry, Seat, SmRange};
+use crate::handles::Handle;
+use crate::placement;
+use crate::process::Process;
+use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
+
+/// What SMs can be divided into: the least partition, and the multiple that partitions have
+/// (CUDA driver API, "Green Contexts": 2 on compute capability 7, of which 4 at least on 8, and
+/// 8 from 9 on unless co-scheduling is given up).
+pub const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
+    match (major, ignore_coscheduling) {
+        (0..=7, _) => (2, 2),
+        (8, _) => (4, 2),
+        (_, true) => (2, 2),
+        (_, false) => (8, 8),
+    }
+}
+
+/// Sizes of the groups and what is left, when SMs are divided into groups of at least `least`.
+///
+/// # Errors
+/// When not even one group fits.
+pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {
+    if least > all.count {
+        return Err(code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let size = least.max(steps.min_partition);
+    // All there are make one group, whatever the steps.
+    let size = match size.next_multiple_of(steps.alignment) {
+        more if more > all.count && all.count >= steps.min_partition => all.count,
+        size => size,
+    };
+    let fit = (all.count / size.max(1)).min(steps.most_of(size));
+    if fit == 0 {
+        return Err(code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let made = fit.min(groups);
+    Ok(Split {
+        size,
+        fit,
+        rest: SmRange {
+            first: all.first + made * size,
+            count: all.count - made * size,
+        },
+    })
+}
+
+/// In what steps SMs are divided.
+pub struct Steps {
+    min_partition: u32,
+    alignment: u32,
+    /// Groups of one step at most.
+    most: u32,
+}
+
+impl Steps {
+    pub fn of(major: u32, ignore_coscheduling: bool, smallest_groups: Option<u32>) -> Self {
+        let (min_partition, alignment) = granularity(major, ignore_coscheduling);
+        let most = smallest_groups.filter(|_| !ignore_coscheduling);
+        Self {
+            min_partition,
+            alignment,
+            most: most.unwrap_or(u32::MAX),
+        }
+    }
+
+    fn most_of(&self, size: u32) -> u32 {
+        if size <= self.alignment {
+            self.most
+        } else {
+            u32::MAX
+        }
+    }
+}
+
+pub struct Split {
+    pub size: u32,
+    pub fit: u32,
+    pub rest: SmRange,
+}
+
+/// The SMs that a whole context of the process may use.
+pub fn all_sms(process: &Process) -> Result<SmRange, Code> {
+    let seen = placement::seen(&process.device)?;
+    let part = process
+        .device
+        .shared()
+        .read(|state| placement::part(state, &seen))
+        .map_err(crate::device::DeviceError::State)?;
+    Ok(SmRange {
+        first: part.sm_first,
+        count: part.sm_count,
+    })
+}
+
+/// Enters a green context in the shared state: a context beside the primary one, in its group and
+/// its address space, with a default stream.
+fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u32, u32)> {
+    let slot = state.contexts.claim(|c| !c.live)?;
+    let stream = state.streams.claim(|s| !s.live)?;
+    state.contexts.rows[slot] = Context {
+        bytes: 0,
+        active_ns: 0,
+        intervals: state.contexts.rows[slot].intervals,
+        sm_first: range.first,
+        sm_count: range.count,
+        sm_share: ONE * u64::from(range.count) / u64::from(sms),
+        ..state.contexts.rows[primary as usize]
+    };
+    let row = &mut state.streams.rows[stream];
+    *row = Stream::renewed(row, slot as u32, Order::Legacy);
+    Some((slot as u32, stream as u32))
+}
+
+pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
+    let planted = process.device.machine().defects.green_contexts_whole;
+    let range = if planted { all_sms(process)? } else { range };
+    let primary = retain(process, 0)?;
+    let entry = process.ready()?.contexts.get(primary)?.clone();
+    let device = &process.device;
+    device.charge(device.machine().host.other_ns)?;
+    let sms = device.machine().gpu.sm_count;
+    let made = device.transact(|state, _| enter(state, entry.slot, sms, range))?;
+    let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
+    let seat = Seat {
+        context: slot,
+        sm_first: range.first,
+        sm_count: range.count,
+    };
+    let mut tables = process.tables();
+    let context = tables.contexts.insert(ContextEntry {
+        seat,
+        default_stream,
+        limits: BTreeMap::new(),
+        ..entry
+    })?;
+    let context = context as usize;
+    tables.greens.insert(GreenEntry { seat, context })
+}

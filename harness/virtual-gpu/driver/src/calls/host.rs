@@ -1,0 +1,13 @@
+//! Calls that queue functions of the program.
+
+use crate::code::Code;
+use crate::handles::Handle;
+use crate::issue::perform;
+use crate::operation::{Action, HostCall, Pace};
+use crate::process::process;
+
+pub fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
+    let process = process()?;
+    let stream = process.stream(stream)?;
+    perform(process, &stream, Action::Host(call), Pace::Later)
+}

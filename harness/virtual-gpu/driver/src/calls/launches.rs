@@ -1,0 +1,64 @@
+//! Launch attributes and the kernels of graph nodes.
+
+use std::ffi::{c_int, c_uint};
+
+use crate::code::{self, Code};
+use crate::entries::Seat;
+use crate::handles::Handle;
+use crate::launch::Shape;
+use crate::operation::{Action, Kernel};
+use crate::tables::Tables;
+
+/// What a launch attribute means here (`CUlaunchAttributeID`, cuda.h).
+pub enum Meaning {
+    /// A hint, or a permission that need not be used.
+    Hint,
+    /// All blocks at the same time.
+    Cooperative,
+    /// Blocks in clusters of this shape.
+    Cluster,
+    /// Something that the launch would be wrong without.
+    Missing,
+    /// No attribute.
+    Unknown,
+}
+
+pub fn meaning(attribute: c_int) -> Meaning {
+    match attribute {
+        // Ignore, access policy, synchronization policy, cluster scheduling, early start,
+        // priority, memory domains, preferred cluster, carve-out, link-centric scheduling.
+        0 | 1 | 3 | 5 | 6 | 8..=11 | 14 | 16 => Meaning::Hint,
+        2 => Meaning::Cooperative,
+        4 => Meaning::Cluster,
+        // Events that a launch triggers, nodes that the device updates, further shared memory.
+        7 | 12 | 13 | 15 | 17 | 18 => Meaning::Missing,
+        _ => Meaning::Unknown,
+    }
+}
+
+/// Gives a shape what an attribute says.
+pub fn apply(shape: &mut Shape, id: c_int, value: &[c_uint; 16]) -> Result<(), Code> {
+    match meaning(id) {
+        Meaning::Hint => {}
+        Meaning::Cooperative => shape.cooperative = value[0] != 0,
+        Meaning::Cluster if value[..3] == [1, 1, 1] => {}
+        Meaning::Cluster | Meaning::Missing => return Err(code::NOT_SUPPORTED),
+        Meaning::Unknown => return Err(code::INVALID_VALUE),
+    }
+    Ok(())
+}
+
+/// The kernel of a node.
+pub fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
+    match &tables.nodes.get(node)?.action {
+        Action::Kernel(kernel) => Ok(Kernel::clone(kernel)),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Where kernels of a context run that are in no stream yet.
+pub fn seat_of(tables: &Tables, context: u32) -> Result<Seat, Code> {
+    let mut contexts = tables.contexts.values();
+    let found = contexts.find(|entry| entry.slot == context);
+    Ok(found.ok_or(code::INVALID_CONTEXT)?.seat)
+}

@@ -1,0 +1,109 @@
+//! Libraries: texts that belong to no context, and are loaded into each when first used there.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+use crate::calls::module::{function_of, load_text};
+use crate::code::{self, Code};
+use crate::entries::{FunctionEntry, KernelEntry};
+use crate::handles::Handle;
+use crate::process::{Process, current_handle};
+
+/// The kernel of that name; the same handle every time.
+pub fn kernel_in(
+    tables: &mut crate::process::Tables,
+    library: Handle,
+    name: &str,
+) -> Result<Handle, Code> {
+    let known = tables
+        .libraries
+        .get(library)?
+        .kernels
+        .iter()
+        .any(|kernel| kernel == name);
+    if !known {
+        return Err(code::NOT_FOUND);
+    }
+    let library = library as usize;
+    let same = |kernel: &KernelEntry| kernel.library == library && kernel.name == name;
+    if let Some(handle) = tables.kernels.find(same) {
+        return Ok(handle);
+    }
+    let (name, functions) = (name.to_owned(), BTreeMap::new());
+    tables.kernels.insert(KernelEntry {
+        library,
+        name,
+        max_dynamic_shared: 0,
+        functions,
+    })
+}
+
+/// The library's module in the current context, loaded now if it is not there yet.
+pub fn module_in(process: &Process, library: Handle) -> Result<Handle, Code> {
+    process.ready()?.libraries.get(library)?;
+    process.current()?;
+    let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
+    let text = {
+        let tables = process.ready()?;
+        let entry = tables.libraries.get(library)?;
+        let module = entry.modules.get(&context).map(|&module| module as Handle);
+        if let Some(module) = module.filter(|module| tables.modules.get(*module).is_ok()) {
+            return Ok(module);
+        }
+        entry.text.clone()
+    };
+    let module = load_text(process, &text, true).map_err(|(code, _)| code)?;
+    let mut tables = process.tables();
+    tables
+        .libraries
+        .get_mut(library)?
+        .modules
+        .insert(context, module as usize);
+    Ok(module)
+}
+
+/// The kernel's function in the current context.
+pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code> {
+    let entry = process.ready()?.kernels.get(kernel)?.clone();
+    let module = module_in(process, entry.library as Handle)?;
+    let context = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
+    let mut tables = process.tables();
+    let known = entry
+        .functions
+        .get(&context)
+        .map(|&function| function as Handle);
+    if let Some(function) = known.filter(|function| tables.functions.get(*function).is_ok()) {
+        return Ok(function);
+    }
+    let mut made = function_of(&tables, module, &entry.name)?;
+    made.max_dynamic_shared = entry.max_dynamic_shared;
+    let handle = tables.functions.insert(made)?;
+    tables
+        .kernels
+        .get_mut(kernel)?
+        .functions
+        .insert(context, handle as usize);
+    Ok(handle)
+}
+
+pub fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<FunctionEntry, Code> {
+    process.ready()?.kernels.get(kernel)?;
+    if device != 0 {
+        return Err(code::INVALID_DEVICE);
+    }
+    function(process, kernel)
+}
+
+/// What a launch may be given as a function: one, or a library's kernel.
+///
+/// # Errors
+/// When it is neither.
+pub fn function(process: &Process, handle: Handle) -> Result<FunctionEntry, Code> {
+    let is_kernel = process.ready()?.kernels.get(handle).is_ok();
+    let handle = if is_kernel {
+        function_handle(process, handle)?
+    } else {
+        handle
+    };
+    process.ready()?.functions.get(handle).cloned()
+}

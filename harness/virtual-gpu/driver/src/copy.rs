@@ -1,0 +1,209 @@
+//! Carrying out a copy: one shape for all of them, from a few bytes to a box.
+//!
+//! The bytes move when the call is made, the time passes on the model's copy engine. A program
+//! that changes a buffer while a copy of it is under way races, here as on hardware.
+
+use crate::bytes::{is_pinned, move_bytes};
+use crate::code::{self, Code};
+use crate::copy_shape::{Copy, Place};
+use crate::entries::StreamEntry;
+use crate::operation::Pace;
+use crate::process::Process;
+use crate::submit::{charge, device_traffic, link_traffic};
+use crate::tables::{Piece, Tables};
+use crate::{ipc, launch, stream};
+use gpubench_virtual_gpu_model::state::OpKind;
+
+/// In virtual time a copy of this size that repeats the last one to the same place moves no bytes:
+/// a load generator would spend its time in memcpy. Its target counts as unwritten from then on,
+/// and reading it fails.
+const REPEATED_COPY_BYTES: u64 = 1 << 20;
+
+/// The pieces of device memory that a side touches, gaps between rows included.
+fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Code> {
+    let side = if write { &copy.to } else { &copy.from };
+    let Place::Device(address) = side.place else {
+        return Ok(Vec::new());
+    };
+    let span = copy.span(side).ok_or(code::INVALID_VALUE)?;
+    ipc::check_opened(process, address)?;
+    let tables = process.ready()?;
+    tables
+        .pieces(address, span, write)
+        .ok_or(code::INVALID_VALUE)
+}
+
+/// Carries out a copy.
+///
+/// # Errors
+/// For ranges that are not the program's, and for reading what was never written.
+pub fn run(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    if copy.total() == Some(0) {
+        return Ok(());
+    }
+    let copy = copy.check()?;
+    match (copy.to.place, copy.from.place) {
+        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, pace),
+        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, pace),
+        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, pace),
+        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, pace),
+    }
+}
+
+fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    let targets = touched(process, copy, true)?;
+    for piece in &targets {
+        launch::finish_deferred_writes(process, piece.start)?;
+    }
+    let repeated = is_repeated(process, copy, &targets);
+    let under_way = launch::UnderWay::begin(process);
+    if !repeated {
+        move_bytes(process, copy)?;
+    }
+    let mut tables = process.tables();
+    for piece in &targets {
+        tables.wrote(piece.start, repeated);
+    }
+    drop(tables);
+    drop(under_way);
+    let rate = process.device.machine().pcie.to_device_gb_per_s;
+    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, pace)?;
+    process.wrote_pieces(&targets, (stream.slot, seq))
+}
+
+/// Whether a large copy has just been made, so that making it again can be left out.
+fn is_repeated(process: &Process, copy: &Copy, targets: &[Piece]) -> bool {
+    let (Place::Device(to), Place::Host(from)) = (copy.to.place, copy.from.place) else {
+        return false;
+    };
+    let mut tables = process.tables();
+    if copy.height * copy.depth != 1 {
+        tables.copies.remove(&to);
+        return false;
+    }
+    let last = tables.copies.insert(to, (from, copy.width));
+    process.device.is_virtual_time()
+        && copy.width >= REPEATED_COPY_BYTES
+        && last == Some((from, copy.width))
+        && targets.iter().all(|piece| !is_open(&tables, piece.start))
+}
+
+fn is_open(tables: &Tables, start: u64) -> bool {
+    tables
+        .allocations
+        .get(&start)
+        .is_none_or(|entry| entry.open)
+}
+
+fn to_host(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+    let sources = touched(process, copy, false)?;
+    let rate = process.device.machine().pcie.to_host_gb_per_s;
+    let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, pace)?;
+    launch::finish_deferred(process, stream.context)?;
+    if let Some(address) = unwritten_among(process, &sources) {
+        return Err(refuse_unwritten(address));
+    }
+    move_bytes(process, copy)?;
+    if let (Place::Host(address), false) = (copy.to.place, waited) {
+        let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
+        let part = address as usize..(address + span) as usize;
+        process.wrote_pinned(part.clone(), (stream.slot, seq));
+        launch::repeat_later(process, stream, seq, copy, &sources, &[], Some(part));
+    }
+    Ok(())
+}
+
+fn within_device(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(), Code> {
+    let targets = touched(process, copy, true)?;
+    let sources = touched(process, copy, false)?;
+    let unwritten = unwritten_among(process, &sources);
+    let under_way = launch::UnderWay::begin(process);
+    if let Some(address) = unwritten {
+        let tables = process.tables();
+        if targets.iter().any(|piece| is_open(&tables, piece.start)) {
+            return Err(refuse_unwritten(address));
+        }
+    } else {
+        move_bytes(process, copy)?;
+    }
+    let mut tables = process.tables();
+    for piece in &targets {
+        tables.wrote(piece.start, unwritten.is_some());
+    }
+    drop(tables);
+    drop(under_way);
+    charge(process, pace, process.device.machine().host.copy_ns)?;
+    // Each byte is read and written.
+    let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
+    let seq = device_traffic(process, stream, bytes)?;
+    launch::repeat_later(process, stream, seq, copy, &sources, &targets, None);
+    process.wrote_pieces(&targets, (stream.slot, seq))
+}
+
+/// Host memory to host memory: the driver does it itself, when the stream gets there.
+fn within_host(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(), Code> {
+    charge(process, pace, process.device.machine().host.copy_ns)?;
+    stream::wait_for_all(process, stream)?;
+    move_bytes(process, copy)
+}
+
+/// The first piece whose contents a sampled launch or a skipped copy only pretended to write.
+fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
+    let tables = process.tables();
+    let unwritten = |piece: &&Piece| {
+        tables
+            .allocations
+            .get(&piece.start)
+            .is_some_and(|entry| entry.unwritten)
+    };
+    pieces.iter().find(unwritten).map(|piece| piece.start)
+}
+
+/// Says which read found nothing to read, and refuses it.
+fn refuse_unwritten(address: u64) -> Code {
+    crate::diagnostics::say(&format!(
+        "read of {address:#x}: the last launch or copy into that allocation was only sampled, \
+         so there is nothing to read (see the README of the virtual GPU)"
+    ));
+    code::NOT_SUPPORTED
+}
+
+/// Puts a copy on its engine. Gives its sequence number, and whether it has been waited for.
+fn transfer(
+    process: &Process,
+    stream: &StreamEntry,
+    (kind, gb_per_s): (OpKind, f64),
+    copy: &Copy,
+    pace: Pace,
+) -> Result<(u64, bool), Code> {
+    let device = &process.device;
+    let bytes = copy.total().ok_or(code::INVALID_VALUE)?;
+    let pinned = [copy.to.place, copy.from.place]
+        .iter()
+        .any(|place| matches!(place, Place::Host(address) if is_pinned(process, *address)));
+    let factor = if pinned {
+        1.0
+    } else {
+        device.machine().pcie.pageable_factor
+    };
+    charge(process, pace, device.machine().host.copy_ns)?;
+    let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
+    // A copy of pageable memory returns only when its staging buffer is free again.
+    let waits = pace == Pace::Now || (pace == Pace::Later && !pinned);
+    if waits {
+        device.wait_stream(stream.slot, seq)?;
+        device.charge(device.machine().host.sync_ns)?;
+        process.check_sticky(stream.context)?;
+    }
+    Ok((seq, waits))
+}

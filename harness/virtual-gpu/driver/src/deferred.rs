@@ -1,0 +1,42 @@
+//! Operations that a stream cannot begin yet, as data.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::words::HoldId;
+use crate::entries::StreamEntry;
+use crate::operation::Action;
+use gpubench_virtual_gpu_model::state::Order;
+
+/// A stream and how much of what it held back: a place to wait for.
+pub(crate) type Place = (u32, u64);
+
+/// What one stream holds back.
+#[derive(Debug)]
+pub struct Backlog {
+    /// The stream.
+    pub stream: StreamEntry,
+    pub(crate) order: Order,
+    pub(crate) items: VecDeque<Item>,
+    /// Number of the last work that was held.
+    pub(crate) last: u64,
+    /// The context is gone.
+    pub(crate) given_up: Arc<AtomicBool>,
+}
+
+impl Backlog {
+    /// Lets nothing of it be carried out any more.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+}
+
+/// Held work.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) action: Action,
+    pub(crate) number: u64,
+    pub(crate) after: Vec<Place>,
+    pub(crate) hold: Option<HoldId>,
+}

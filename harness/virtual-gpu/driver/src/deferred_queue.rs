@@ -1,0 +1,305 @@
+//! What a stream cannot begin yet, because it waits for something that the device does not know of:
+//! a word in memory, a function of the program, or another stream's backlog.
+//!
+//! Effects on bytes come when work is carried out, so such work is kept as it is, and so is all
+//! that comes after it in the stream. A thread of the driver's own, a participant of the clock,
+//! carries it out when its time has come, and ends when nothing is left. Work of the legacy stream
+//! and of blocking streams that would wait for held work is held, too, and so is what waits for an
+//! event whose recording is held.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::bytes::is_pageable;
+use crate::code::{self, Code};
+use crate::deferred::{Backlog, Item, Place};
+use crate::entries::StreamEntry;
+use crate::event;
+use crate::execute::run;
+use crate::handles::Handle;
+use crate::operation::{Action, Pace};
+use crate::process::{Process, process};
+use crate::stream::{self, NON_BLOCKING};
+use crate::stream_memory_ops::{self, notice};
+use crate::submit::{charge, mark};
+use crate::tables::Tables;
+use gpubench_virtual_gpu_model::state::Order;
+
+/// Has a stream do something now, or when it can.
+///
+/// # Errors
+/// As the work itself; what goes wrong later breaks the context.
+pub fn pass(
+    process: &Process,
+    stream: &StreamEntry,
+    action: Action,
+    pace: Pace,
+) -> Result<(), Code> {
+    notice(process, None)?;
+    let (behind, after) = places_before(process, stream, &action)?;
+    if !behind && after.is_empty() && !waits_for_host(process, &action)? {
+        return carry_out(process, stream, &action, pace);
+    }
+    if !process.device.can_wait() {
+        crate::diagnostics::say(
+            "work would be held back for a thread that has not joined the clock",
+        );
+        return Err(code::NOT_SUPPORTED);
+    }
+    let waits = pace == Pace::Now || is_pageable(process, &action);
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let number = hold(process, stream, action, after)?;
+    if waits {
+        process.device.wait_held(stream.slot, number)?;
+        stream::wait_for_all(process, stream)?;
+        process.check_sticky(stream.context)?;
+    }
+    Ok(())
+}
+
+/// Waits until no stream holds anything back.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn drain(process: &Process) -> Result<(), Code> {
+    let places: Vec<Place> = {
+        let tables = process.tables();
+        let places = tables.backlogs.iter().map(|(slot, b)| (*slot, b.last));
+        places.collect()
+    };
+    for (slot, number) in places {
+        process.device.wait_held(slot, number)?;
+    }
+    Ok(())
+}
+
+fn carry_out(
+    process: &Process,
+    stream: &StreamEntry,
+    action: &Action,
+    pace: Pace,
+) -> Result<(), Code> {
+    run(process, stream, action, pace)?;
+    notice(process, Some(stream.slot))
+}
+
+/// Whether the stream holds something back already, and what others hold back that the work would
+/// have to wait for.
+fn places_before(
+    process: &Process,
+    stream: &StreamEntry,
+    action: &Action,
+) -> Result<(bool, Vec<Place>), Code> {
+    let tables = process.ready()?;
+    let mut after = Vec::new();
+    if let Action::Wait(event) = action {
+        let pending = tables.events.get(*event as Handle)?.pending;
+        after.extend(pending.filter(|(slot, _)| *slot != stream.slot));
+    }
+    if tables.backlogs.is_empty() {
+        return Ok((false, after));
+    }
+    let own = order_of(&tables, stream);
+    for (slot, backlog) in &tables.backlogs {
+        let ordered = matches!(
+            (own, backlog.order),
+            (Order::Legacy, Order::Blocking) | (Order::Blocking, Order::Legacy)
+        );
+        if ordered && backlog.stream.seat.context == stream.seat.context {
+            after.push((*slot, backlog.last));
+        }
+    }
+    Ok((tables.backlogs.contains_key(&stream.slot), after))
+}
+
+fn order_of(tables: &Tables, stream: &StreamEntry) -> Order {
+    let mut contexts = tables.contexts.values();
+    if contexts.any(|context| context.default_stream == stream.slot) {
+        Order::Legacy
+    } else if stream.flags & NON_BLOCKING == 0 {
+        Order::Blocking
+    } else {
+        Order::Free
+    }
+}
+
+/// Whether work needs a thread that waits.
+fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
+    Ok(match action {
+        Action::Host(_) | Action::Callback(_) => true,
+        Action::Await(word) => !stream_memory_ops::passes(process, word)?,
+        Action::Launch(graph) => {
+            let mut steps = graph.steps.iter();
+            steps.any(|step| {
+                step.enabled && matches!(step.action, Action::Host(_) | Action::Batch(_))
+            })
+        }
+        _ => false,
+    })
+}
+
+/// Holds work back, and starts the thread that will carry it out if there is none. Gives the
+/// work's number.
+fn hold(
+    process: &Process,
+    stream: &StreamEntry,
+    action: Action,
+    after: Vec<Place>,
+) -> Result<u64, Code> {
+    let device = &process.device;
+    let hold = match &action {
+        Action::Await(word) if !stream_memory_ops::passes(process, word)? => {
+            Some(stream_memory_ops::arm(process, stream, word)?)
+        }
+        _ => None,
+    };
+    let given = device.shared().transact(|state, _| {
+        let row = &mut state.streams.rows[stream.slot as usize];
+        row.given += 1;
+        row.given
+    });
+    let number = given.map_err(crate::device::DeviceError::State)?;
+    let mut tables = process.tables();
+    if let Action::Record(event) = action {
+        tables.events.get_mut(event as Handle)?.pending = Some((stream.slot, number));
+    }
+    let item = Item {
+        action,
+        number,
+        after,
+        hold,
+    };
+    if let Some(backlog) = tables.backlogs.get_mut(&stream.slot) {
+        backlog.items.push_back(item);
+        backlog.last = number;
+        return Ok(number);
+    }
+    let given_up = Arc::new(AtomicBool::new(false));
+    let backlog = Backlog {
+        stream: *stream,
+        order: order_of(&tables, stream),
+        items: VecDeque::from([item]),
+        last: number,
+        given_up: Arc::clone(&given_up),
+    };
+    tables.backlogs.insert(stream.slot, backlog);
+    drop(tables);
+    start(process, stream, given_up)?;
+    Ok(number)
+}
+
+/// Starts the thread of a backlog.
+fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> Result<(), Code> {
+    let stream = *stream;
+    let device = &process.device;
+    let id = match device.is_virtual_time() {
+        true => Some(device.expect_own()?),
+        false => None,
+    };
+    let named = std::thread::Builder::new().name(format!("cuda-stream-{}", stream.slot));
+    let started = named.spawn(move || {
+        // What fails here has been said by whatever failed, and has broken the context.
+        let _ = serve(&stream, id, &given_up);
+    });
+    if started.is_ok() {
+        return Ok(());
+    }
+    if let Some(id) = id {
+        device.abandon(id)?;
+    }
+    process.tables().backlogs.remove(&stream.slot);
+    Err(code::OUT_OF_MEMORY)
+}
+
+/// What the thread does: all that is held back, in order.
+fn serve(stream: &StreamEntry, id: Option<u32>, given_up: &Arc<AtomicBool>) -> Result<(), Code> {
+    let process = process()?;
+    let device = &process.device;
+    if let Some(id) = id {
+        device.join(id)?;
+    }
+    while let Some(item) = next(process, stream, given_up) {
+        let done = step(process, stream, &item, given_up);
+        if given_up.load(Ordering::Acquire) {
+            break;
+        }
+        if let Err(code) = done {
+            broke(process, stream, &item.action, code)?;
+        }
+        settle(process, stream, &item)?;
+    }
+    device.leave()?;
+    Ok(())
+}
+
+/// The next held work; where there is none the backlog ends.
+fn next(process: &Process, stream: &StreamEntry, given_up: &Arc<AtomicBool>) -> Option<Item> {
+    let mut tables = process.tables();
+    let backlog = tables.backlogs.get_mut(&stream.slot)?;
+    if !Arc::ptr_eq(&backlog.given_up, given_up) {
+        return None;
+    }
+    let item = backlog.items.pop_front();
+    if item.is_none() {
+        tables.backlogs.remove(&stream.slot);
+    }
+    item
+}
+
+/// Waits until held work can begin, and carries it out.
+fn step(
+    process: &Process,
+    stream: &StreamEntry,
+    item: &Item,
+    given_up: &AtomicBool,
+) -> Result<(), Code> {
+    for &(slot, number) in &item.after {
+        process.device.wait_held(slot, number)?;
+    }
+    if let Action::Await(word) = &item.action {
+        // The device looks at the word when it has come to this place.
+        let seq = mark(process, stream)?;
+        process.device.wait_stream(stream.slot, seq)?;
+        if item.hold.is_some() || !stream_memory_ops::passes(process, word)? {
+            return stream_memory_ops::wait(process, stream, word, item.hold);
+        }
+    }
+    if given_up.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    if !matches!(item.action, Action::Callback(_) | Action::Close) {
+        process.check_sticky(stream.context)?;
+    }
+    carry_out(process, stream, &item.action, Pace::Graph)
+}
+
+/// Counts work as carried out, for those who wait for it.
+fn settle(process: &Process, stream: &StreamEntry, item: &Item) -> Result<(), Code> {
+    if let Action::Record(event) = item.action {
+        event::settle(process, event as Handle, (stream.slot, item.number));
+    }
+    let taken = |row: &mut gpubench_virtual_gpu_model::state::Stream| {
+        row.taken = row.taken.max(item.number)
+    };
+    process
+        .device
+        .transact(|state, _| taken(&mut state.streams.rows[stream.slot as usize]))?;
+    process.device.shared().notify_change();
+    Ok(())
+}
+
+/// Held work went wrong: its context gets the error, as from a fault on the device. An event that
+/// was destroyed meanwhile is nobody's loss.
+fn broke(process: &Process, stream: &StreamEntry, action: &Action, code: Code) -> Result<(), Code> {
+    if matches!(action, Action::Record(_) | Action::Wait(_)) && code == code::INVALID_HANDLE {
+        return Ok(());
+    }
+    process.device.transact(|state, _| {
+        let row = &mut state.contexts.rows[stream.context as usize];
+        if row.sticky == 0 {
+            row.sticky = code.0;
+        }
+    })?;
+    Ok(())
+}

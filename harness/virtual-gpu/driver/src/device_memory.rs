@@ -1,0 +1,63 @@
+//! Device memory of a context: taking it and giving it back.
+
+use crate::code::{self, Code};
+use crate::process::Process;
+use gpubench_virtual_gpu_model::memory;
+use gpubench_virtual_gpu_model::state::Allocation;
+
+/// Takes device memory for a context.
+///
+/// # Errors
+/// When there is none left.
+pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
+    let device = &process.device;
+    let owner = device.process()?;
+    let attempt = || device.transact(|state, _| memory::allocate(state, owner, context, bytes));
+    let made = match attempt()? {
+        Some(made) => made,
+        None => {
+            // What the dead held is free, once somebody has looked for them.
+            device.bury_the_dead()?;
+            attempt()?.ok_or(code::OUT_OF_MEMORY)?
+        }
+    };
+    if device.machine().memory.scrub {
+        clear(process, &made)?;
+    }
+    Ok(made)
+}
+
+/// Clears device memory that was just taken.
+///
+/// # Errors
+/// When the pages cannot be given back to the file system.
+pub fn clear(process: &Process, made: &Allocation) -> Result<(), Code> {
+    let cleared = process.contents.scrub(made.offset, made.taken);
+    Ok(cleared.map_err(crate::device::DeviceError::State)?)
+}
+
+/// Gives device memory back.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
+    let device = &process.device;
+    let owner = device.process()?;
+    device.transact(|state, _| memory::release(state, owner, offset))?;
+    Ok(())
+}
+
+/// Gives the memory at an address back, and the address with it.
+///
+/// # Errors
+/// When nothing is there.
+pub fn forget(process: &Process, address: u64) -> Result<(), Code> {
+    let offset = process
+        .tables()
+        .allocations
+        .get(&address)
+        .map(|entry| entry.offset);
+    give_back(process, offset.ok_or(code::INVALID_VALUE)?)?;
+    process.tables().allocations.remove(&address);
+    Ok(())
+}

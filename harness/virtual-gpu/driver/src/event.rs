@@ -1,0 +1,99 @@
+//! Events: marks in streams, with the time at which the device passed them.
+
+use crate::code::{self, Code};
+use crate::entries::{EventEntry, StreamEntry};
+use crate::handles::Handle;
+use crate::ipc;
+use crate::operation::Pace;
+use crate::process::Process;
+use crate::submit::{charge, wait_for};
+use gpubench_virtual_gpu_model::state::{Op, OpKind};
+
+/// Stream and sequence number of an event's last recording, by whichever process.
+pub fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u32, u64)>, Code> {
+    if event.interprocess {
+        ipc::event_recorded(process, event.index)
+    } else {
+        Ok(event.recorded)
+    }
+}
+
+/// Whether the event's last recording has completed.
+pub fn is_done(process: &Process, event: &EventEntry) -> Result<bool, Code> {
+    if event.pending.is_some() {
+        return Ok(false);
+    }
+    let Some((stream, seq)) = last_recorded(process, event)? else {
+        return Ok(true);
+    };
+    let done = process.device.transact(|state, _| {
+        let slot = &state.streams.rows[stream as usize];
+        !slot.live || slot.completed >= seq
+    })?;
+    Ok(done)
+}
+
+/// An event that stands for work of its own rather than for a place in a graph.
+pub fn own(process: &Process, event: Handle) -> Result<EventEntry, Code> {
+    let tables = process.ready()?;
+    let entry = *tables.events.get(event)?;
+    if tables.captured_events.contains_key(&(event as usize)) {
+        return Err(code::CAPTURED_EVENT);
+    }
+    Ok(entry)
+}
+
+/// Records an event in a stream.
+///
+/// # Errors
+/// When the event is gone or belongs to another context.
+pub fn record(
+    process: &Process,
+    stream: &StreamEntry,
+    event: usize,
+    pace: Pace,
+) -> Result<(), Code> {
+    let event = event as Handle;
+    let entry = *process.ready()?.events.get(event)?;
+    if entry.context != stream.context {
+        return Err(code::INVALID_HANDLE);
+    }
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let op = Op {
+        kind: OpKind::Record,
+        target: entry.index,
+        ..Op::default()
+    };
+    let seq = process.device.submit(stream.slot, op)?;
+    let mut tables = process.tables();
+    tables.captured_events.remove(&(event as usize));
+    tables.events.get_mut(event)?.recorded = Some((stream.slot, seq));
+    drop(tables);
+    if entry.interprocess {
+        ipc::set_event_recorded(process, entry.index, Some((stream.slot, seq)))?;
+    }
+    Ok(())
+}
+
+/// A held recording has been carried out: unless a later one is held, none is.
+pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
+    if let Ok(entry) = process.tables().events.get_mut(event)
+        && entry.pending == Some(held)
+    {
+        entry.pending = None;
+    }
+}
+
+/// Lets a stream wait for an event.
+///
+/// # Errors
+/// When the event is gone.
+pub fn wait(process: &Process, stream: &StreamEntry, event: usize, pace: Pace) -> Result<(), Code> {
+    let entry = *process.ready()?.events.get(event as Handle)?;
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let recorded = last_recorded(process, &entry)?;
+    if let Some((target, target_seq)) = recorded.filter(|(slot, _)| *slot != stream.slot) {
+        wait_for(process, stream.slot, target, target_seq)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Carries out the operations of streams: one `match` over all of them.
+//!
+//! The launch of a graph is here, too, because its steps are operations again.
+
+use crate::code::Code;
+use crate::entries::StreamEntry;
+use crate::graph::entries::ExecEntry;
+use crate::graph::memory;
+use crate::launch::{self, Request};
+use crate::operation::{Action, Pace};
+use crate::process::Process;
+use crate::submit::{mark, submitted, wait_for};
+use crate::{copy, event, fill, host_call, pool, stream, stream_memory_ops};
+
+/// Has a stream do something.
+///
+/// # Errors
+/// As the work itself.
+pub fn run(
+    process: &Process,
+    stream: &StreamEntry,
+    action: &Action,
+    pace: Pace,
+) -> Result<(), Code> {
+    match action {
+        // A graph that holds another one has it in parts.
+        Action::Empty | Action::Graph(_) => mark(process, stream).map(|_| ()),
+        Action::Kernel(kernel) => {
+            let request = Request {
+                function: &kernel.function,
+                stream: *stream,
+                shape: kernel.shape,
+                params: kernel.params.clone(),
+            };
+            launch::launch(process, &request, pace)
+        }
+        Action::Copy(copy) => copy::run(process, stream, copy, pace),
+        Action::Fill(fill) => fill::run(process, stream, fill, pace),
+        Action::Host(call) => host_call::run(process, stream, call),
+        Action::Callback(call) => host_call::call_back(process, stream, call),
+        Action::Record(event) => event::record(process, stream, *event, pace),
+        Action::Wait(event) => event::wait(process, stream, *event, pace),
+        Action::Allocate(reserved) => memory::place_reserved(process, stream, *reserved),
+        Action::Free(address) => pool::free(process, stream, *address, pace),
+        Action::Batch(ops) => stream_memory_ops::run_batch(process, stream, ops),
+        Action::Write(word) => stream_memory_ops::write(process, stream, word, pace),
+        Action::Await(word) => stream_memory_ops::follow(process, stream, word, pace),
+        Action::Launch(graph) => launch_graph(process, graph, stream),
+        Action::Close => stream::finish(process, stream.slot),
+    }
+}
+
+/// Queues every step of a graph.
+///
+/// # Errors
+/// As the steps.
+pub fn launch_graph(
+    process: &Process,
+    entry: &ExecEntry,
+    stream: &StreamEntry,
+) -> Result<(), Code> {
+    let lane_of = |lane: usize| match lane {
+        0 => *stream,
+        _ => StreamEntry {
+            slot: entry.lanes[lane - 1],
+            ..*stream
+        },
+    };
+    if !entry.lanes.is_empty() {
+        // The lanes wait for what the stream waits for, which a mark in it stands for.
+        run(process, stream, &Action::Empty, Pace::Graph)?;
+    }
+    let begin = submitted(stream.slot)?;
+    for lane in &entry.lanes {
+        wait_for(process, *lane, stream.slot, begin)?;
+    }
+    let mut done: Vec<u64> = Vec::new();
+    for step in &entry.steps {
+        let own = lane_of(step.lane);
+        for &earlier in &step.after {
+            let other = lane_of(entry.steps[earlier].lane).slot;
+            if other != own.slot {
+                wait_for(process, own.slot, other, done[earlier])?;
+            }
+        }
+        let action = if step.enabled {
+            &step.action
+        } else {
+            &Action::Empty
+        };
+        run(process, &own, action, Pace::Graph)?;
+        stream_memory_ops::notice(process, Some(own.slot))?;
+        done.push(submitted(own.slot)?);
+    }
+    for lane in &entry.lanes {
+        wait_for(process, stream.slot, *lane, submitted(*lane)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! Recording streams into a graph: what would have been queued becomes nodes.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+use crate::code::{self, Code};
+use crate::entries::StreamEntry;
+use crate::graph::edit::{add, new_graph, remove_graph};
+use crate::graph::entries::Capture;
+use crate::handles::Handle;
+use crate::operation::{Action, Pace};
+use crate::process::{Process, Tables, process};
+use crate::stream::LEGACY;
+use crate::stream::{NON_BLOCKING, null_stream};
+
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL` and `_RELAXED` (cuda.h).
+pub const GLOBAL: c_int = 0;
+
+pub const RELAXED: c_int = 2;
+
+/// `CU_STREAM_CAPTURE_STATUS_NONE`, `_ACTIVE` and `_INVALIDATED` (cuda.h).
+const NONE: c_int = 0;
+
+pub const ACTIVE: c_int = 1;
+
+const INVALIDATED: c_int = 2;
+
+thread_local! {
+    /// The thread's mode, which it may exchange.
+    static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
+}
+
+pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> Result<(), Code> {
+    if !(GLOBAL..=RELAXED).contains(&mode) {
+        return Err(code::INVALID_VALUE);
+    }
+    let process = process()?;
+    let entry = process.stream(stream)?;
+    // The legacy stream waits for everybody, so it cannot be recorded.
+    let legacy = stream as usize == LEGACY || (stream.is_null() && null_stream() == LEGACY);
+    if legacy {
+        return Err(code::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let mut tables = process.ready()?;
+    if tables.captures.contains_key(&entry.slot) {
+        return Err(code::INVALID_VALUE);
+    }
+    let given = into.is_some();
+    let (graph, tips) = match into {
+        None => (new_graph(&mut tables, false)?, Vec::new()),
+        Some((graph, tips)) => {
+            tables.graphs.get(graph as Handle)?;
+            check_tips(&tables, graph, &tips)?;
+            (graph, tips)
+        }
+    };
+    let number = tables.fresh_number();
+    let shown = Vec::new();
+    let thread = std::thread::current().id();
+    let made = Capture {
+        number,
+        graph,
+        tips,
+        shown,
+        mode,
+        origin: true,
+        given,
+        broken: false,
+        thread,
+    };
+    tables.captures.insert(entry.slot, made);
+    Ok(())
+}
+
+pub fn check_tips(tables: &Tables, graph: usize, tips: &[usize]) -> Result<(), Code> {
+    for node in tips {
+        if tables.nodes.get(*node as Handle)?.graph != graph {
+            return Err(code::INVALID_VALUE);
+        }
+    }
+    Ok(())
+}
+
+/// Ends a recording in the stream in which it began. Gives the graph.
+pub fn end(tables: &mut Tables, stream: &StreamEntry) -> Result<usize, Code> {
+    let Some(capture) = tables.captures.get(&stream.slot).cloned() else {
+        return Err(code::INVALID_VALUE);
+    };
+    if !capture.origin {
+        return Err(code::STREAM_CAPTURE_UNMATCHED);
+    }
+    if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
+        return Err(code::STREAM_CAPTURE_WRONG_THREAD);
+    }
+    let others = tables
+        .captures
+        .values()
+        .filter(|other| other.number == capture.number);
+    let tips: Vec<usize> = others
+        .flat_map(|other| other.tips.iter().copied())
+        .collect();
+    let joined = tips
+        .iter()
+        .all(|tip| comes_before(tables, *tip, &capture.tips));
+    tables
+        .captures
+        .retain(|_, other| other.number != capture.number);
+    tables
+        .captured_events
+        .retain(|_, (number, _)| *number != capture.number);
+    let outcome = match (capture.broken, joined) {
+        (true, _) => Err(code::STREAM_CAPTURE_INVALIDATED),
+        (_, false) => Err(code::STREAM_CAPTURE_UNJOINED),
+        _ => Ok(capture.graph),
+    };
+    if outcome.is_err() && !capture.given {
+        remove_graph(tables, capture.graph)?;
+    }
+    outcome
+}
+
+/// Whether a node is among others, or before one of them.
+fn comes_before(tables: &Tables, node: usize, others: &[usize]) -> bool {
+    let mut seen: Vec<usize> = Vec::new();
+    let mut open = others.to_vec();
+    while let Some(at) = open.pop() {
+        if at == node {
+            return true;
+        }
+        if !seen.contains(&at) {
+            seen.push(at);
+            open.extend(
+                tables
+                    .nodes
+                    .get(at as Handle)
+                    .into_iter()
+                    .flat_map(|n| &n.after),
+            );
+        }
+    }
+    false
+}
+
+pub fn status_of(capture: Option<&Capture>) -> c_int {
+    match capture {
+        None => NONE,
+        Some(capture) if capture.broken => INVALIDATED,
+        Some(_) => ACTIVE,
+    }
+}
+
+pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
+    for node in more {
+        if !to.contains(node) {
+            to.push(*node);
+        }
+    }
+}
+
+/// Keeps the action as a node if the stream is being recorded; gives it back if it is not.
+///
+/// # Errors
+/// When the recording broke, or this cannot be recorded.
+pub fn recorded(
+    process: &Process,
+    stream: &StreamEntry,
+    action: Action,
+    pace: Pace,
+) -> Result<Option<Action>, Code> {
+    let mut tables = process.ready()?;
+    refuse_implicit(&mut tables, stream)?;
+    let Some(capture) = tables.captures.get_mut(&stream.slot) else {
+        return Ok(Some(action));
+    };
+    if capture.broken {
+        return Err(code::STREAM_CAPTURE_INVALIDATED);
+    }
+    if pace == Pace::Now {
+        capture.broken = true;
+        return Err(code::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let (graph, tips) = (capture.graph, capture.tips.clone());
+    let node = add(&mut tables, graph, tips, action)?;
+    if let Some(capture) = tables.captures.get_mut(&stream.slot) {
+        capture.tips = vec![node];
+    }
+    Ok(None)
+}
+
+/// Refuses what cannot be done to a stream that is being recorded, and breaks the recording.
+///
+/// # Errors
+/// When the stream is being recorded.
+pub fn forbid(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+    let mut tables = process.ready()?;
+    refuse_implicit(&mut tables, stream)?;
+    let capture = tables.captures.get(&stream.slot);
+    let Some(number) = capture.map(|capture| capture.number) else {
+        return Ok(());
+    };
+    spoil(&mut tables, number);
+    Err(code::STREAM_CAPTURE_UNSUPPORTED)
+}
+
+/// Breaks a recording in all its streams.
+fn spoil(tables: &mut Tables, number: u64) {
+    let captures = tables.captures.values_mut();
+    for capture in captures.filter(|capture| capture.number == number) {
+        capture.broken = true;
+    }
+}
+
+/// The legacy stream may not be used while a blocking stream of its context is being recorded: it
+/// would wait for what has not been queued (CUDA C++ Programming Guide, "Prohibited and Unhandled
+/// Operations"). The attempt breaks the recording.
+fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code> {
+    let is_legacy = |tables: &Tables| {
+        let mut contexts = tables.contexts.values();
+        contexts.any(|context| context.default_stream == stream.slot)
+    };
+    if tables.captures.is_empty() || !is_legacy(tables) {
+        return Ok(());
+    }
+    let recorded = tables.streams.values().find_map(|other| {
+        let blocking = other.flags & NON_BLOCKING == 0 && other.context == stream.context;
+        let capture = tables.captures.get(&other.slot).filter(|_| blocking)?;
+        Some(capture.number)
+    });
+    let Some(number) = recorded else {
+        return Ok(());
+    };
+    spoil(tables, number);
+    Err(code::STREAM_CAPTURE_IMPLICIT)
+}
+
+/// Lets an event stand for the present place of a recording. Says whether there is one.
+///
+/// # Errors
+/// When the recording broke.
+pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
+    let mut tables = process.ready()?;
+    let Some(capture) = tables.captures.get(&stream.slot) else {
+        return Ok(false);
+    };
+    if capture.broken {
+        return Err(code::STREAM_CAPTURE_INVALIDATED);
+    }
+    let place = (capture.number, capture.tips.clone());
+    tables.captured_events.insert(event as usize, place);
+    Ok(true)
+}
+
+/// Lets a stream wait for an event that stands for a place in a recording, and be recorded with
+/// it. Says whether the event does.
+///
+/// # Errors
+/// When the stream belongs to another recording, or waits for work outside of its own.
+pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
+    let mut tables = process.ready()?;
+    let marked = tables.captured_events.get(&(event as usize)).cloned();
+    let Some((number, tips)) = marked else {
+        let capturing = tables.captures.contains_key(&stream.slot);
+        // A recording that waited for work outside of it could not be run again.
+        return if capturing {
+            Err(code::STREAM_CAPTURE_ISOLATION)
+        } else {
+            Ok(false)
+        };
+    };
+    let origin = tables
+        .captures
+        .values()
+        .find(|capture| capture.number == number)
+        .cloned();
+    let origin = origin.ok_or(code::INVALID_VALUE)?;
+    match tables.captures.get_mut(&stream.slot) {
+        Some(capture) if capture.number != number => Err(code::STREAM_CAPTURE_MERGE),
+        Some(capture) => {
+            add_missing(&mut capture.tips, &tips);
+            Ok(true)
+        }
+        None => {
+            let joined = Capture {
+                tips,
+                shown: Vec::new(),
+                origin: false,
+                ..origin
+            };
+            tables.captures.insert(stream.slot, joined);
+            Ok(true)
+        }
+    }
+}
+
+/// Sets the thread's mode. Gives the one before.
+pub fn exchange_mode(mode: c_int) -> c_int {
+    MODE.replace(mode)
+}

@@ -1,0 +1,80 @@
+//! Graphs, their nodes and recordings, as data.
+
+use std::thread::ThreadId;
+
+use crate::operation::Action;
+
+/// A graph.
+#[derive(Debug, Clone, Default)]
+pub struct GraphEntry {
+    /// Handles of its nodes, in the order in which they came.
+    pub nodes: Vec<usize>,
+    /// Its number.
+    pub number: u64,
+    /// It is part of another graph's node, with which it goes.
+    pub inner: bool,
+}
+
+/// A node of a graph.
+#[derive(Debug, Clone)]
+pub struct NodeEntry {
+    /// Handle of its graph.
+    pub graph: usize,
+    /// What it does.
+    pub action: Action,
+    /// Handles of the nodes that come before it.
+    pub after: Vec<usize>,
+}
+
+/// One step of a graph that is ready to launch.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Handle of the node that it was made from.
+    pub node: usize,
+    /// What it does.
+    pub action: Action,
+    /// Places of the steps that come before it.
+    pub after: Vec<usize>,
+    /// Which of the graph's streams it runs in.
+    pub lane: usize,
+    /// Disabled steps do nothing.
+    pub enabled: bool,
+}
+
+/// A graph made ready to launch.
+#[derive(Debug, Clone)]
+pub struct ExecEntry {
+    /// Context slot.
+    pub context: u32,
+    /// Its number.
+    pub number: u64,
+    /// Flags it was made with.
+    pub flags: u64,
+    /// What it does, in an order that respects all dependencies.
+    pub steps: Vec<Step>,
+    /// Streams for what can run beside the stream it is launched in.
+    pub lanes: Vec<u32>,
+}
+
+/// A stream that is being recorded into a graph.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Number of the recording, the same for all streams in it.
+    pub number: u64,
+    /// Handle of the graph.
+    pub graph: usize,
+    /// The nodes that the next one comes after.
+    pub tips: Vec<usize>,
+    /// The tips as they were last shown to the program, which keeps a pointer to them.
+    pub shown: Vec<usize>,
+    /// `CUstreamCaptureMode`.
+    pub mode: i32,
+    /// It began in this stream.
+    pub origin: bool,
+    /// The graph was there before.
+    pub given: bool,
+    /// Something happened that cannot be recorded.
+    pub broken: bool,
+    /// The thread that began it.
+    pub thread: ThreadId,
+}

@@ -1,0 +1,80 @@
+//! Memory of graphs: nodes that allocate and free, and what the driver keeps for them.
+//!
+//! A node has its address from the start and memory behind it while the graph that allocated it
+//! runs, until something frees it. What is freed stays with the process for the next graph, and so
+//! in its account, until `cuDeviceGraphMemTrim`: a pool that gives nothing back by itself.
+
+use std::ffi::c_int;
+
+use super::super::pool;
+use crate::code::{self, Code};
+use crate::entries::{Origin, PoolEntry, StreamEntry};
+use crate::operation::Reserved;
+use crate::process::{Process, Tables};
+use crate::submit::mark;
+
+/// `CUgraphMem_attribute` (cuda.h).
+const USED: c_int = 0;
+
+pub const USED_HIGH: c_int = 1;
+
+const RESERVED: c_int = 2;
+
+pub const RESERVED_HIGH: c_int = 3;
+
+pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
+    match attribute {
+        USED => Ok(&pool.used.0),
+        USED_HIGH => Ok(&pool.used.1),
+        RESERVED => Ok(&pool.reserved.0),
+        RESERVED_HIGH => Ok(&pool.reserved.1),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+pub fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
+    let mut tables = process.ready()?;
+    if device != 0 {
+        return Err(code::INVALID_DEVICE);
+    }
+    pool_of(&mut tables)
+}
+
+/// What the driver keeps for graphs, made at first use.
+fn pool_of(tables: &mut Tables) -> Result<usize, Code> {
+    if let Some(pool) = tables.graph_pool {
+        return Ok(pool);
+    }
+    let made = PoolEntry {
+        is_default: true,
+        release_threshold: u64::MAX,
+        ..PoolEntry::default()
+    };
+    let pool = tables.pools.insert(made)? as usize;
+    tables.graph_pool = Some(pool);
+    Ok(pool)
+}
+
+/// Puts memory behind a reserved address.
+///
+/// # Errors
+/// When it has some already, or memory is out.
+pub fn place_reserved(
+    process: &Process,
+    stream: &StreamEntry,
+    Reserved { address, bytes }: Reserved,
+) -> Result<(), Code> {
+    let pool = {
+        let mut tables = process.ready()?;
+        if tables.is_mapped(address, bytes) {
+            return Err(code::INVALID_VALUE);
+        }
+        pool_of(&mut tables)?
+    };
+    let offset = pool::offset_from(process, stream, pool, bytes)?;
+    let origin = Origin::Pool(pool);
+    process
+        .tables()
+        .enter(address, bytes, stream.context, offset, origin);
+    mark(process, stream).map(|_| ())
+}

@@ -1,0 +1,56 @@
+//! Changing what a graph does that is ready to launch.
+
+use crate::code::{self, Code};
+use crate::graph::entries::Step;
+use crate::graph::instantiate::flatten;
+use crate::handles::Handle;
+use crate::memory_op::is_alike;
+use crate::operation::Action;
+use crate::process::process;
+
+pub fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
+    let found = steps.iter_mut().find(|step| step.node == node as usize);
+    found.ok_or(code::INVALID_VALUE)
+}
+
+/// Gives a step something else to do, of the same kind.
+///
+/// # Errors
+/// When the action is none or of another kind, or the step is not there.
+pub fn replace_step(exec: Handle, node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
+    let action = action?;
+    let mut tables = process()?.ready()?;
+    let step = step_of(&mut tables.execs.get_mut(exec)?.steps, node)?;
+    if !is_kind(&step.action, &action) {
+        return Err(code::INVALID_VALUE);
+    }
+    step.action = action;
+    Ok(())
+}
+
+/// Whether a step may do the one instead of the other.
+fn is_kind(old: &Action, new: &Action) -> bool {
+    match (old, new) {
+        (Action::Batch(old), Action::Batch(new)) => is_alike(old, new),
+        _ => std::mem::discriminant(old) == std::mem::discriminant(new),
+    }
+}
+
+/// Takes over what a graph of the same shape does.
+pub fn update(exec: Handle, graph: Handle) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    let mut steps = Vec::new();
+    tables.execs.get(exec)?;
+    flatten(&tables, graph as usize, &[], &mut steps)?;
+    let own = &mut tables.execs.get_mut(exec)?.steps;
+    let alike =
+        |(old, new): (&Step, &Step)| is_kind(&old.action, &new.action) && old.after == new.after;
+    if own.len() != steps.len() || !own.iter().zip(&steps).all(alike) {
+        return Err(code::GRAPH_EXEC_UPDATE_FAILURE);
+    }
+    // Steps keep the handles of the nodes that the program knows them by.
+    for (old, new) in own.iter_mut().zip(steps) {
+        old.action = new.action;
+    }
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! Memory and events of other processes: handles to give away, and what can be opened with them.
+//!
+//! A handle says whose memory it is and where in device memory that lies. Of memory that was opened
+//! by `cuIpcOpenMemHandle` the owner is asked for at every use: when it has freed the memory or is
+//! gone, a copy is refused and a kernel faults. Physical memory that was imported stays for as long
+//! as anybody holds it, whatever its maker does (`cuMemImportFromShareableHandle`); a descriptor
+//! holds it, too (`exports`).
+#![expect(
+    unsafe_code,
+    reason = "memory of the device and of the program is reached by raw pointers"
+)]
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use crate::code::{self, Code};
+use crate::device::DeviceError;
+use crate::entries::{Origin, Owner, PhysicalEntry};
+use crate::exports;
+use crate::process::Process;
+use crate::virtual_memory::GRANULARITY;
+use gpubench_virtual_gpu_model::memory;
+
+/// What a handle names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Memory = 1,
+    Event = 2,
+    Physical = 3,
+}
+
+const MAGIC: u64 = 0x4750_4256_4950_4331;
+
+/// What stands in the 64 bytes of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    pub kind: u64,
+    /// Tells this device from any other.
+    pub device: u64,
+    pub owner: Owner,
+    pub bytes: u64,
+}
+
+impl Ticket {
+    pub fn new(process: &Process, kind: Kind, place: u64, bytes: u64) -> Result<Self, Code> {
+        let slot = process.device.process()?;
+        let number = match kind {
+            Kind::Event => Some(0),
+            Kind::Memory | Kind::Physical => number_of(process, slot, place)?,
+        };
+        let owner = Owner {
+            process: slot,
+            pid: std::process::id(),
+            offset: place,
+            number: number.ok_or(code::INVALID_VALUE)?,
+        };
+        let device = process.device.session().wall_epoch_ns;
+        Ok(Self {
+            kind: kind as u64,
+            device,
+            owner,
+            bytes,
+        })
+    }
+
+    pub fn pack(&self) -> [u8; 64] {
+        let words = [
+            MAGIC,
+            self.kind,
+            self.device,
+            self.owner.process.into(),
+            self.owner.pid.into(),
+            self.owner.offset,
+            self.bytes,
+            self.owner.number,
+        ];
+        let mut out = [0; 64];
+        for (place, word) in out.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&u64::to_le_bytes(word));
+        }
+        out
+    }
+
+    pub fn unpack(process: &Process, kind: Kind, bytes: &[u8; 64]) -> Result<Self, Code> {
+        let mut words = [0; 8];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().map_err(|_| code::INVALID_VALUE)?);
+        }
+        let [magic, found, device, slot, pid, offset, bytes, number] = words;
+        let narrow = |word: u64| u32::try_from(word).map_err(|_| code::INVALID_VALUE);
+        let ours = device == process.device.session().wall_epoch_ns;
+        if magic != MAGIC || found != kind as u64 || !ours {
+            return Err(code::INVALID_VALUE);
+        }
+        let owner = Owner {
+            process: narrow(slot)?,
+            pid: narrow(pid)?,
+            offset,
+            number,
+        };
+        Ok(Self {
+            kind: found,
+            device,
+            owner,
+            bytes,
+        })
+    }
+}
+
+/// Maps another process's memory; once for each context, however often it is opened.
+pub fn open(process: &Process, context: u32, ticket: &Ticket) -> Result<u64, Code> {
+    let mut tables = process.ready()?;
+    let owner = Some(ticket.owner);
+    let mine =
+        |entry: &crate::entries::AllocationEntry| entry.owner == owner && entry.context == context;
+    for (&address, entry) in &mut tables.allocations {
+        if mine(entry)
+            && let Origin::Opened(opens) = &mut entry.origin
+        {
+            *opens += 1;
+            return Ok(address);
+        }
+    }
+    let whole = ticket.bytes.next_multiple_of(GRANULARITY);
+    let address = tables
+        .addresses
+        .take(whole, GRANULARITY, 0)
+        .ok_or(code::OUT_OF_MEMORY)?;
+    tables.enter(
+        address,
+        ticket.bytes,
+        context,
+        ticket.owner.offset,
+        Origin::Opened(1),
+    );
+    if let Some(entry) = tables.allocations.get_mut(&address) {
+        entry.open = true;
+        entry.owner = owner;
+    }
+    Ok(address)
+}
+
+/// Makes physical memory known here that was exported elsewhere, or here.
+pub fn import(process: &Process, context: u32, ticket: &Ticket) -> Result<usize, Code> {
+    process.device.catch_up()?;
+    if ticket.owner.pid == std::process::id() {
+        let mut tables = process.ready()?;
+        let same = |entry: &PhysicalEntry| entry.number == ticket.owner.number;
+        // Where only the descriptor holds it by now, it comes back like another process's.
+        if let Some(handle) = tables.physical.find(same) {
+            let entry = tables.physical.get_mut(handle)?;
+            entry.handles += 1;
+            entry.holders += 1;
+            return Ok(handle as usize);
+        }
+    }
+    drop(process.ready()?);
+    let (slot, number, bytes) = (process.device.process()?, ticket.owner.number, ticket.bytes);
+    let held = process
+        .device
+        .transact(|state, _| memory::borrow(state, slot, context, number, bytes))?;
+    let held = held.ok_or(code::INVALID_VALUE)?;
+    let made = process.ready()?.physical.insert(PhysicalEntry {
+        offset: held.offset,
+        bytes,
+        context,
+        holders: 1,
+        handles: 1,
+        exportable: true,
+        number,
+        imported: true,
+    })?;
+    Ok(made as usize)
+}
+
+/// A file that holds a ticket and, while it is open anywhere, the memory: what goes from process to
+/// process.
+pub fn export(process: &Process, ticket: &Ticket) -> Result<File, Code> {
+    let (device, number) = (&process.device, ticket.owner.number);
+    let made = exports::make(device.dir(), number, &ticket.pack());
+    let (export, file) = made.map_err(|error| {
+        crate::diagnostics::say(&format!("export of device memory: {error}"));
+        code::OPERATING_SYSTEM
+    })?;
+    let bytes = ticket.bytes;
+    if device.transact(|state, _| memory::hold_export(state, export, bytes))? {
+        return Ok(file);
+    }
+    drop(file);
+    exports::remove(device.dir(), export).map_err(DeviceError::State)?;
+    Err(code::OUT_OF_MEMORY)
+}
+
+/// What is written in such a file. The descriptor stays the caller's.
+pub fn read_ticket(descriptor: c_int) -> Result<[u8; 64], Code> {
+    let mut out = [0_u8; 64];
+    // SAFETY: reads at most as many bytes as `out` has; a bad descriptor is an error like another.
+    let got = unsafe { libc::pread(descriptor, out.as_mut_ptr().cast(), out.len(), 0) };
+    if got == out.len() as isize {
+        Ok(out)
+    } else {
+        Err(code::INVALID_VALUE)
+    }
+}
+
+/// Number of the process's own allocation at a place in device memory.
+fn number_of(process: &Process, slot: u32, offset: u64) -> Result<Option<u64>, Code> {
+    let read = process.device.shared().read(|state| {
+        let mut rows = state.allocations.live().iter();
+        let own = rows.find(|a| a.live && a.process == slot && a.offset == offset);
+        own.map(|a| a.number)
+    });
+    Ok(read.map_err(DeviceError::State)?)
+}
+
+/// Whether the process that gave a handle away is still there.
+pub fn owner_lives(process: &Process, owner: &Owner) -> Result<bool, Code> {
+    if owner.process as usize >= gpubench_virtual_gpu_model::state::PROCESSES {
+        return Ok(false);
+    }
+    let shared = process.device.shared();
+    let same = shared
+        .read(|state| state.processes.rows[owner.process as usize].pid == owner.pid)
+        .map_err(DeviceError::State)?;
+    Ok(same
+        && shared
+            .life_held_elsewhere(owner.process)
+            .map_err(DeviceError::State)?)
+}
+
+/// Whether the memory that a handle names is still there.
+pub fn is_there(process: &Process, owner: &Owner, bytes: u64) -> Result<bool, Code> {
+    let read = process.device.shared().read(|state| {
+        state.allocations.live().iter().any(|a| {
+            let same = a.live && a.process == owner.process && a.number == owner.number;
+            same && a.offset == owner.offset && a.bytes >= bytes
+        })
+    });
+    Ok(read.map_err(DeviceError::State)? && owner_lives(process, owner)?)
+}
+
+/// Whether memory lies in the GPU instance of a context: CUDA IPC goes from one compute instance to
+/// another of the same GPU instance, and no further (MIG user guide, "CUDA IPC").
+pub fn is_in_reach(process: &Process, context: u32, owner: &Owner) -> Result<bool, Code> {
+    let read = process.device.shared().read(|state| {
+        let mut rows = state.allocations.live().iter();
+        let found = rows.find(|a| a.live && a.process == owner.process && a.number == owner.number);
+        found.is_some_and(|a| a.instance == memory::instance_of(state, context))
+    });
+    Ok(read.map_err(DeviceError::State)?)
+}
+
+/// Whether memory of another process may still be used here. Of one's own it may.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn is_usable(process: &Process, owner: Option<Owner>, bytes: u64) -> Result<bool, Code> {
+    owner.map_or(Ok(true), |owner| is_there(process, &owner, bytes))
+}
+
+/// Refuses an address in memory whose owner is gone.
+///
+/// # Errors
+/// When it is.
+pub fn check_opened(process: &Process, address: u64) -> Result<(), Code> {
+    let owned = {
+        let tables = process.ready()?;
+        tables
+            .covering(address, 1)
+            .and_then(|(_, entry)| Some((entry.owner?, entry.bytes)))
+    };
+    match owned {
+        Some((owner, bytes)) if !is_there(process, &owner, bytes)? => Err(code::INVALID_VALUE),
+        _ => Ok(()),
+    }
+}
+
+/// The file in which processes tell each other what their events wait for.
+fn events_file(process: &Process) -> Result<&'static File, Code> {
+    static FILE: OnceLock<Option<File>> = OnceLock::new();
+    let path = process.device.dir().join("events");
+    let opened = FILE.get_or_init(|| {
+        let mut options = File::options();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .ok()
+    });
+    opened.as_ref().ok_or(code::OPERATING_SYSTEM)
+}
+
+/// Bytes of one event in that file: stream slot plus one, sequence number.
+const EVENT_BYTES: u64 = 16;
+
+/// Stream and sequence number of the last recording of a shared event.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn event_recorded(process: &Process, index: u32) -> Result<Option<(u32, u64)>, Code> {
+    let mut out = [0; EVENT_BYTES as usize];
+    let file = events_file(process)?;
+    file.read_exact_at(&mut out, u64::from(index) * EVENT_BYTES)
+        .map_err(|_| code::OPERATING_SYSTEM)?;
+    let word = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&out[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let stream = u32::try_from(word(0))
+        .ok()
+        .filter(|&s| s as usize <= gpubench_virtual_gpu_model::state::STREAMS);
+    Ok(stream.and_then(|plus_one| Some((plus_one.checked_sub(1)?, word(8)))))
+}
+
+/// Notes the last recording of a shared event.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn set_event_recorded(
+    process: &Process,
+    index: u32,
+    recorded: Option<(u32, u64)>,
+) -> Result<(), Code> {
+    let (stream, seq) = recorded.map_or((0, 0), |(stream, seq)| (u64::from(stream) + 1, seq));
+    let mut out = [0; EVENT_BYTES as usize];
+    out[..8].copy_from_slice(&stream.to_le_bytes());
+    out[8..].copy_from_slice(&seq.to_le_bytes());
+    let file = events_file(process)?;
+    file.write_all_at(&out, u64::from(index) * EVENT_BYTES)
+        .map_err(|_| code::OPERATING_SYSTEM)
+}

@@ -1,0 +1,155 @@
+//! The host memory behind the device addresses that a launch may touch.
+#![expect(
+    unsafe_code,
+    reason = "device and pinned memory are raw mappings that kernels access"
+)]
+
+use crate::code::{self, Code};
+use crate::entries::Origin;
+use crate::ipc::is_usable;
+use crate::process::Process;
+use gpubench_virtual_gpu_ptx::DeviceMemory;
+
+/// The ranges of a launch, and which allocation each belongs to.
+pub struct Ranges<'a> {
+    /// For the interpreter.
+    pub memory: DeviceMemory<'a>,
+    /// Address of the allocation behind each range; none for pinned host memory.
+    pub starts: Vec<Option<u64>>,
+    /// Where each range begins.
+    pub at: Vec<u64>,
+    /// Length of each range.
+    pub bytes: Vec<u64>,
+    /// Whether others than this process's calls may read and write it meanwhile.
+    pub open: Vec<bool>,
+}
+
+/// One range to be.
+struct Range {
+    at: u64,
+    bytes: u64,
+    host: *mut u8,
+    readable: bool,
+    writable: bool,
+    start: Option<u64>,
+    open: bool,
+    /// Where caches take it to lie.
+    near: u64,
+}
+
+impl Ranges<'_> {
+    fn add(&mut self, range: &Range) -> Result<(), Code> {
+        let Range {
+            at,
+            bytes,
+            host,
+            readable,
+            writable,
+            near,
+            ..
+        } = *range;
+        // SAFETY: device memory stays mapped for the process's life, and pinned memory until it
+        // is freed, which takes it off the table first; nothing else writes it during a launch
+        // but the program's own races.
+        let mapped = unsafe { self.memory.map_raw(at, bytes, host, readable, writable) };
+        let index = mapped.map_err(|error| {
+            crate::diagnostics::say(&error.to_string());
+            code::UNKNOWN
+        })?;
+        self.memory.place_near(index, near);
+        self.starts.push(range.start);
+        self.at.push(at);
+        self.bytes.push(bytes);
+        self.open.push(range.open);
+        Ok(())
+    }
+
+    /// Whether an argument points to memory that others than this process's calls read or write.
+    pub fn points_at_open(&self, params: &[u8]) -> bool {
+        params.chunks_exact(8).any(|bytes| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(bytes);
+            let value = u64::from_le_bytes(raw);
+            let places = self.at.iter().zip(&self.bytes).zip(&self.open);
+            let mut open = places.filter(|(_, open)| **open);
+            open.any(|((&at, &bytes), _)| value >= at && value - at < bytes)
+        })
+    }
+}
+
+/// Where caches take the pointees of a launch to lie: each on large pages of its own, far from the
+/// others and from every real address. What a launch costs then does not depend on where its memory
+/// happens to be, which a program could not tell on a device either: pages lie anywhere in DRAM.
+fn near(pointees: &[u64], address: u64) -> u64 {
+    const APART: u64 = 1 << 48;
+    let ordinal = pointees.iter().position(|&start| start == address);
+    ordinal.map_or(address, |at| (at as u64 + 1) * APART)
+}
+
+/// Everything that kernels of a context may touch; `pointees` are what the launch's arguments point
+/// to, in their order.
+///
+/// # Errors
+/// When the tables contradict each other, which is a bug.
+pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Ranges<'static>, Code> {
+    let mut out = Ranges {
+        memory: DeviceMemory::new(),
+        starts: Vec::new(),
+        at: Vec::new(),
+        bytes: Vec::new(),
+        open: Vec::new(),
+    };
+    let gone = gone(process, context)?;
+    let tables = process.tables();
+    for (&address, entry) in &tables.allocations {
+        let mine = entry.context == context && entry.origin != Origin::Array;
+        if !mine || !entry.readable || gone.contains(&address) {
+            continue;
+        }
+        out.add(&Range {
+            at: address,
+            bytes: entry.bytes,
+            host: process.host_address(entry.offset, entry.bytes)?,
+            readable: true,
+            writable: entry.writable,
+            start: Some(address),
+            open: entry.open,
+            near: near(pointees, address),
+        })?;
+    }
+    for (&address, entry) in &tables.pinned {
+        out.add(&Range {
+            at: address as u64,
+            bytes: entry.bytes as u64,
+            host: address as *mut u8,
+            readable: true,
+            writable: true,
+            start: None,
+            open: true,
+            near: address as u64,
+        })?;
+    }
+    Ok(out)
+}
+
+/// Addresses of what was opened here and whose owner has freed it or is gone: nothing is mapped
+/// there any more.
+fn gone(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
+    let owned: Vec<_> = {
+        let tables = process.tables();
+        let opened = tables
+            .allocations
+            .iter()
+            .filter(|(_, entry)| entry.context == context);
+        opened
+            .filter_map(|(at, entry)| Some((*at, entry.owner?, entry.bytes)))
+            .collect()
+    };
+    let mut out = Vec::new();
+    for (address, owner, bytes) in owned {
+        if !is_usable(process, Some(owner), bytes)? {
+            out.push(address);
+        }
+    }
+    Ok(out)
+}

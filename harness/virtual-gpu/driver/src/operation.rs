@@ -1,0 +1,119 @@
+//! What a stream can be told to do, as plain data.
+//!
+//! The same value is carried out at once, kept in a graph, or deferred until it can begin.
+
+use std::ffi::{c_int, c_void};
+
+use crate::copy_shape::Copy;
+use crate::entries::FunctionEntry;
+use crate::fill_shape::Fill;
+use crate::graph::entries::ExecEntry;
+use crate::handles::Handle;
+use crate::launch::Shape;
+use crate::memory_op::MemOp;
+use gpubench_virtual_gpu_model::state::hold::Test;
+
+/// How the caller goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// The call returns when the work is done.
+    Now,
+    /// The call returns when the work is queued.
+    Later,
+    /// A graph queues it: the host pays for the graph, not for each node.
+    Graph,
+}
+
+/// A kernel with its shape and arguments.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// The kernel.
+    pub function: FunctionEntry,
+    /// Its handle.
+    pub handle: usize,
+    /// Its shape.
+    pub shape: Shape,
+    /// The arguments, laid out.
+    pub params: Vec<u8>,
+}
+
+/// Work for a stream.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Nothing: a place to depend on.
+    Empty,
+    /// A kernel.
+    Kernel(Box<Kernel>),
+    /// A copy.
+    Copy(Copy),
+    /// A fill.
+    Fill(Fill),
+    /// A function of the program.
+    Host(HostCall),
+    /// A function that is told how the context stands.
+    Callback(Callback),
+    /// Recording the event with this handle.
+    Record(usize),
+    /// Waiting for the event with this handle.
+    Wait(usize),
+    /// Memory for a reserved address.
+    Allocate(Reserved),
+    /// Giving back the memory at an address.
+    Free(u64),
+    /// All of another graph, by its handle.
+    Graph(usize),
+    /// A batch of operations on words, of a graph.
+    Batch(Vec<MemOp>),
+    /// Writing a word.
+    Write(Word),
+    /// Waiting for a word.
+    Await(Word),
+    /// A graph that was made ready.
+    Launch(Box<ExecEntry>),
+    /// The end of the stream, when all before it is done.
+    Close,
+}
+
+/// A word, with what is written to it or what it is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    /// Its address.
+    pub pointer: u64,
+    /// Length, value and, for waits, the kind of comparison.
+    pub test: Test,
+}
+
+/// Memory for an address that a graph has reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reserved {
+    /// The address.
+    pub address: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// `CUhostFn`.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+/// `CUstreamCallback`.
+pub type StreamCallback = unsafe extern "C" fn(Handle, c_int, *mut c_void);
+
+/// A function of the program with what it is called with. The addresses are the program's affair.
+#[derive(Debug, Clone, Copy)]
+pub struct HostCall {
+    /// The function.
+    pub function: HostFunction,
+    /// Its argument.
+    pub data: usize,
+}
+
+/// A function that is told the stream and how it stands with its context, too.
+#[derive(Debug, Clone, Copy)]
+pub struct Callback {
+    /// The function.
+    pub function: StreamCallback,
+    /// The stream's handle.
+    pub stream: usize,
+    /// Its argument.
+    pub data: usize,
+}

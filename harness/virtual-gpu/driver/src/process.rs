@@ -1,0 +1,235 @@
+//! What one process holds: the device it uses and the objects behind its handles.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::backing_store::Contents;
+use crate::code::{self, Code};
+use crate::cost::Part;
+use crate::device::Device;
+use crate::entries::Seat;
+pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
+use crate::handles::Handle;
+use crate::launch::Ledger;
+use crate::pinned;
+use crate::session;
+use crate::tables::Piece;
+pub use crate::tables::Tables;
+
+/// One process on one device.
+pub struct Process {
+    /// The device.
+    pub device: Arc<Device>,
+    /// Its memory.
+    pub contents: Contents,
+    tables: Mutex<Tables>,
+    ledger: Mutex<Ledger>,
+}
+
+thread_local! {
+    /// The thread's stack of current contexts.
+    static CURRENT: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+fn open_device() -> Result<Arc<Device>, String> {
+    let dir = std::env::var_os(session::ENV)
+        .ok_or_else(|| format!("{} is not set: no virtual GPU was started", session::ENV))?;
+    Device::open(Path::new(&dir))
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
+}
+
+/// The device that the environment names.
+///
+/// # Errors
+/// When it names none; the reason has been said.
+pub fn device() -> Result<Arc<Device>, Code> {
+    static DEVICE: OnceLock<Result<Arc<Device>, String>> = OnceLock::new();
+    let opened = DEVICE.get_or_init(|| {
+        let opened = open_device();
+        if let Err(reason) = &opened {
+            crate::diagnostics::say(reason);
+        }
+        opened
+    });
+    opened.clone().map_err(|_| code::NO_DEVICE)
+}
+
+/// The process on its device.
+///
+/// # Errors
+/// When there is no device.
+pub fn process() -> Result<&'static Process, Code> {
+    static PROCESS: OnceLock<Result<Process, Code>> = OnceLock::new();
+    PROCESS
+        .get_or_init(|| {
+            let device = device()?;
+            let path = device.dir().join(session::MEMORY_FILE);
+            let contents = Contents::open(&path).map_err(|error| {
+                crate::diagnostics::say(&format!("device memory {}: {error}", path.display()));
+                code::NO_DEVICE
+            })?;
+            let ledger = Mutex::new(Ledger::of(device.dir()));
+            Ok(Process {
+                device,
+                contents,
+                tables: Mutex::new(Tables::default()),
+                ledger,
+            })
+        })
+        .as_ref()
+        .map_err(|&code| code)
+}
+
+impl Process {
+    /// The tables. Never hold them across a wait: other participants would block behind the
+    /// model's back.
+    pub fn tables(&self) -> MutexGuard<'_, Tables> {
+        // A panic while the tables were held is a bug that was already reported by `guard`; the
+        // tables themselves are consistent between statements.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What launches were found to cost on this device.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Consistent between statements, as the tables are.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables of an initialised process.
+    ///
+    /// # Errors
+    /// Before `cuInit`.
+    pub fn ready(&self) -> Result<MutexGuard<'_, Tables>, Code> {
+        let tables = self.tables();
+        if tables.initialised {
+            Ok(tables)
+        } else {
+            Err(code::NOT_INITIALIZED)
+        }
+    }
+
+    /// The context current to the calling thread.
+    ///
+    /// # Errors
+    /// When there is none, or when it broke: a sticky error comes back from every call.
+    pub fn current(&self) -> Result<ContextEntry, Code> {
+        let context = self.current_even_if_broken()?;
+        self.check_sticky(context.slot)?;
+        Ok(context)
+    }
+
+    /// The context current to the calling thread, whatever became of it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn current_even_if_broken(&self) -> Result<ContextEntry, Code> {
+        let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
+        let tables = self.ready()?;
+        tables
+            .contexts
+            .get(handle)
+            .cloned()
+            .map_err(|_| code::CONTEXT_IS_DESTROYED)
+    }
+
+    /// The part of the device that kernels of a context may use in a seat.
+    ///
+    /// # Errors
+    /// When there is no such context.
+    pub fn part(&self, slot: u32, seat: &Seat) -> Result<Part, Code> {
+        let tables = self.tables();
+        let found = tables
+            .contexts
+            .values()
+            .find(|context| context.slot == slot);
+        let whole = found.ok_or(code::INVALID_CONTEXT)?.part;
+        Ok(Part {
+            sm_first: seat.sm_first,
+            sm_count: seat.sm_count,
+            ..whole
+        })
+    }
+
+    /// The error that sticks to a context.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn check_sticky(&self, context: u32) -> Result<(), Code> {
+        let sticky = self
+            .device
+            .shared()
+            .read(|state| state.contexts.rows[context as usize].sticky)
+            .map_err(|error| Code::from(crate::device::DeviceError::State(error)))?;
+        if sticky == 0 {
+            Ok(())
+        } else {
+            Err(Code(sticky))
+        }
+    }
+
+    /// Notes that an operation, a stream and its place there, writes to pieces of device memory.
+    ///
+    /// # Errors
+    /// When they do not lie in device memory, which would be a bug in the tables.
+    pub fn wrote_pieces(&self, pieces: &[Piece], by: (u32, u64)) -> Result<(), Code> {
+        let mut tables = self.tables();
+        for piece in pieces {
+            let Some(entry) = tables.allocations.get(&piece.start) else {
+                continue;
+            };
+            let base = self.host_address(entry.offset, entry.bytes)? as usize;
+            let first = base + (piece.offset - entry.offset) as usize;
+            let part = first..first + piece.bytes as usize;
+            tables.writers.note(base, part, by);
+        }
+        Ok(())
+    }
+
+    /// Notes that an operation writes to a part of pinned host memory; of other host memory, which
+    /// the device does not see, nothing is noted.
+    pub fn wrote_pinned(&self, part: std::ops::Range<usize>, by: (u32, u64)) {
+        let mut tables = self.tables();
+        if let Some((base, _)) = pinned::covering(&tables, part.start, part.len()) {
+            tables.writers.note(base, part, by);
+        }
+    }
+
+    /// Host address of a place in device memory.
+    ///
+    /// # Errors
+    /// When it does not lie in device memory, which would be a bug in the tables.
+    pub fn host_address(&self, offset: u64, bytes: u64) -> Result<*mut u8, Code> {
+        self.contents.pointer(offset, bytes).ok_or(code::UNKNOWN)
+    }
+}
+
+/// The handle of the thread's current context.
+#[must_use]
+pub fn current_handle() -> Option<Handle> {
+    CURRENT
+        .with_borrow(|stack| stack.last().copied())
+        .filter(|handle| !handle.is_null())
+}
+
+/// Replaces the top of the thread's stack of contexts.
+pub fn set_current(handle: Handle) {
+    CURRENT.with_borrow_mut(|stack| {
+        stack.pop();
+        if !handle.is_null() {
+            stack.push(handle);
+        }
+    });
+}
+
+/// Puts a context on the thread's stack.
+pub fn push_current(handle: Handle) {
+    CURRENT.with_borrow_mut(|stack| stack.push(handle));
+}
+
+/// Takes the top off the thread's stack.
+#[must_use]
+pub fn pop_current() -> Option<Handle> {
+    CURRENT.with_borrow_mut(Vec::pop)
+}

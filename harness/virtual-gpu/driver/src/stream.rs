@@ -1,0 +1,211 @@
+//! Streams: opening, closing, looking up, and waiting for what was submitted to them.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint};
+
+use crate::code::{self, Code};
+use crate::entries::{ContextEntry, StreamEntry};
+use crate::handles::Handle;
+use crate::process::{Process, current_handle, process};
+use crate::submit::{mark, submitted};
+use gpubench_virtual_gpu_model::lifecycle;
+use gpubench_virtual_gpu_model::state::{Order, Stream, order};
+
+thread_local! {
+    /// What the null stream means to the call that is under way.
+    static NULL_STREAM: Cell<usize> = const { Cell::new(LEGACY) };
+}
+
+/// Number of the stream that the null handle means.
+#[must_use]
+pub fn null_stream() -> usize {
+    NULL_STREAM.get()
+}
+
+/// Runs a call for which the null stream is the thread's own.
+pub fn with_own_stream(call: impl FnOnce() -> i32) -> i32 {
+    NULL_STREAM.set(PER_THREAD);
+    let code = call();
+    NULL_STREAM.set(LEGACY);
+    code
+}
+
+/// The thread's own default stream in a context, made at first use.
+///
+/// # Errors
+/// When there is no room for another stream.
+pub fn default_stream_of_thread(
+    process: &Process,
+    context: &ContextEntry,
+) -> Result<StreamEntry, Code> {
+    let current = current_handle().ok_or(code::INVALID_CONTEXT)? as usize;
+    let key = (std::thread::current().id(), current);
+    {
+        let tables = process.ready()?;
+        if let Some(&handle) = tables.per_thread.get(&key) {
+            return tables.streams.get(handle as Handle).copied();
+        }
+    }
+    let entry = open(process, context, 0, 0)?;
+    let mut tables = process.tables();
+    let handle = tables.streams.insert(entry)? as usize;
+    tables.per_thread.insert(key, handle);
+    Ok(entry)
+}
+
+/// Waits until the device has come to this place of the stream, and for the results until there.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+    let seq = mark(process, stream)?;
+    process.device.wait_stream(stream.slot, seq)?;
+    crate::launch::finish_deferred(process, stream.context)
+}
+
+/// The greatest priority there is; lower numbers go first.
+pub const GREATEST_PRIORITY: c_int = -5;
+
+/// `CU_STREAM_NON_BLOCKING` (cuda.h).
+pub const NON_BLOCKING: c_uint = 1;
+
+/// Makes a stream of a context in the shared state.
+///
+/// # Errors
+/// When there is no room for another one.
+pub fn open(
+    process: &Process,
+    context: &ContextEntry,
+    flags: c_uint,
+    priority: c_int,
+) -> Result<StreamEntry, Code> {
+    let device = &process.device;
+    device.charge(device.machine().host.stream_ns)?;
+    let priority = priority.clamp(GREATEST_PRIORITY, 0);
+    let slot = device.transact(|state, _| {
+        let slot = state.streams.claim(|s| !s.live)?;
+        let order = match flags & NON_BLOCKING {
+            0 => Order::Blocking,
+            _ => Order::Free,
+        };
+        let row = &mut state.streams.rows[slot];
+        *row = Stream::renewed(row, context.seat.context, order);
+        row.priority = priority;
+        Some(slot as u32)
+    })?;
+    let slot = slot.ok_or(code::OUT_OF_MEMORY)?;
+    Ok(StreamEntry {
+        slot,
+        context: context.slot,
+        seat: context.seat,
+        flags,
+        priority,
+    })
+}
+
+/// Ends a stream in which everything has run.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn close(process: &Process, slot: u32) -> Result<(), Code> {
+    process
+        .device
+        .transact(|state, _| lifecycle::close_stream(&mut state.streams.rows[slot as usize]))?;
+    Ok(())
+}
+
+/// Ends a stream when everything in it has run. Destruction waits for nothing, but what is queued
+/// still runs (cuStreamDestroy); the slot can go only when it has.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
+    let device = &process.device;
+    device.wait_stream(slot, submitted(slot)?)?;
+    device.charge(device.machine().host.stream_ns)?;
+    close(process, slot)
+}
+
+/// The handle of the context that a stream belongs to.
+pub fn context_of(stream: Handle) -> Result<Handle, Code> {
+    let process = process()?;
+    let entry = process.stream(stream)?;
+    if (stream as usize) <= 2 {
+        return current_handle().ok_or(code::INVALID_CONTEXT);
+    }
+    let tables = process.ready()?;
+    tables
+        .contexts
+        .find(|context| context.slot == entry.context)
+        .ok_or(code::CONTEXT_IS_DESTROYED)
+}
+
+/// Waits for everything in a stream, and for its results.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
+    wait_until_idle(process, stream.slot)?;
+    crate::launch::finish_deferred(process, stream.context)
+}
+
+/// Waits for what was submitted to a stream, and to those that its handle stands for.
+pub fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
+    let covered = || {
+        let shared = process.device.shared();
+        let read = shared.read(|state| {
+            let slots = order::covered(state, slot as usize);
+            let given =
+                |(slot, seq): (u32, u64)| (slot, seq, state.streams.rows[slot as usize].given);
+            slots.into_iter().map(given).collect::<Vec<_>>()
+        });
+        read.map_err(crate::device::DeviceError::State)
+    };
+    for (slot, _, given) in covered()? {
+        process.device.wait_held(slot, given)?;
+    }
+    for (slot, seq, _) in covered()? {
+        process.device.wait_stream(slot, seq)?;
+    }
+    Ok(())
+}
+
+/// `CU_STREAM_LEGACY` (cuda.h).
+pub const LEGACY: usize = 1;
+/// `CU_STREAM_PER_THREAD` (cuda.h).
+pub const PER_THREAD: usize = 2;
+
+impl Process {
+    /// The stream behind a handle, the default stream for the null handle and its two names.
+    ///
+    /// # Errors
+    /// When the handle is dead or its context broke.
+    pub fn stream(&self, handle: Handle) -> Result<StreamEntry, Code> {
+        let context = self.current_even_if_broken();
+        let number = if handle.is_null() {
+            null_stream()
+        } else {
+            handle as usize
+        };
+        let entry = match number {
+            LEGACY => {
+                let context = context?;
+                StreamEntry {
+                    slot: context.default_stream,
+                    context: context.slot,
+                    seat: context.seat,
+                    flags: 0,
+                    priority: 0,
+                }
+            }
+            PER_THREAD => {
+                let context = context?;
+                self.check_sticky(context.slot)?;
+                default_stream_of_thread(self, &context)?
+            }
+            _ => *self.ready()?.streams.get(handle)?,
+        };
+        self.check_sticky(entry.context)?;
+        Ok(entry)
+    }
+}

@@ -1,0 +1,221 @@
+//! Single words that a stream writes, or waits for.
+//!
+//! A write changes the word when the call is made, like every effect on bytes; its time is that of
+//! a mark in the stream. A wait whose word does not pass holds back what follows in its stream
+//! (`backlog`) until an operation or the host changes the word. One whose word passes already waits
+//! for the last operation that wrote there: of kernels not the words are known that they write, but
+//! from where to where. What a kernel stamps with the time is written when that is known: a wait
+//! for it looks again when the kernel is over. The stamps of other processes are not looked for.
+
+use crate::bytes::Store;
+use crate::code::{self, Code};
+use crate::device::words::{HoldId, Woken, read};
+use crate::entries::StreamEntry;
+use crate::memory_op::{Form, Meaning, MemOp};
+use crate::operation::{Pace, Word};
+use crate::process::Process;
+use crate::stream::come_to;
+use crate::submit::{self, charge, mark, wait_for};
+use crate::{ipc, launch, pinned};
+use gpubench_virtual_gpu_model::state::{Hold, NEVER};
+
+/// Looks whether somebody waits for a word that passes now, by the last work of a stream or by the
+/// host.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
+    let device = &process.device;
+    if !device.shared().words_wanted() {
+        return Ok(());
+    }
+    let by = match by {
+        Some(slot) => Some((slot, submit::submitted(slot)?)),
+        None => None,
+    };
+    let owed = crate::launch::owed(process);
+    device.notice(by, &owed, &|offset, bytes| {
+        process.host_address(offset, bytes).ok()
+    })?;
+    Ok(())
+}
+
+/// Where a word is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    host: *mut u8,
+    /// Host address of the allocation that it lies in.
+    base: usize,
+    /// Address of its allocation and place in device memory; none for pinned host memory.
+    device: Option<(u64, u64)>,
+}
+
+impl Place {
+    /// Host addresses of the word.
+    fn part(&self, word: &Word) -> std::ops::Range<usize> {
+        let first = self.host as usize;
+        first..first + word.test.bytes as usize
+    }
+}
+
+/// Where a word of the program is.
+fn place(process: &Process, word: &Word) -> Result<Place, Code> {
+    let (pointer, bytes) = (word.pointer, u64::from(word.test.bytes));
+    if !pointer.is_multiple_of(bytes) {
+        return Err(code::INVALID_VALUE);
+    }
+    ipc::check_opened(process, pointer)?;
+    let tables = process.ready()?;
+    if let Some(piece) = tables
+        .pieces(pointer, bytes, true)
+        .and_then(|p| p.first().copied())
+    {
+        let host = process.host_address(piece.offset, bytes)?;
+        let offset = tables.allocations.get(&piece.start).map(|a| a.offset);
+        let base = process.host_address(offset.unwrap_or(piece.offset), bytes)? as usize;
+        let device = Some((piece.start, piece.offset));
+        return Ok(Place { host, base, device });
+    }
+    let pinned = pinned::covering(&tables, pointer as usize, bytes as usize);
+    let (base, _) = pinned.ok_or(code::INVALID_VALUE)?;
+    Ok(Place {
+        host: pointer as *mut u8,
+        base,
+        device: None,
+    })
+}
+
+/// Whether a word lies in memory of the program, and where its length demands.
+///
+/// # Errors
+/// When it does not.
+pub fn check(process: &Process, word: &Word) -> Result<(), Code> {
+    place(process, word).map(|_| ())
+}
+
+/// Writes a word.
+///
+/// # Errors
+/// When its memory is gone.
+pub fn write(process: &Process, stream: &StreamEntry, word: &Word, pace: Pace) -> Result<(), Code> {
+    let at = place(process, word)?;
+    let store = Store {
+        host: at.host as usize,
+        bytes: word.test.bytes as usize,
+        value: word.test.value,
+    };
+    let under_way = launch::UnderWay::begin(process);
+    store.make();
+    if let Some((start, _)) = at.device {
+        let mut tables = process.tables();
+        let unwritten = tables
+            .allocations
+            .get(&start)
+            .is_some_and(|entry| entry.unwritten);
+        tables.wrote(start, unwritten);
+    }
+    drop(under_way);
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let seq = mark(process, stream)?;
+    if let Some((start, _)) = at.device {
+        launch::store_later(process, stream, seq, start, store);
+    }
+    let part = at.part(word);
+    let mut tables = process.tables();
+    tables.writers.note(at.base, part, (stream.slot, seq));
+    Ok(())
+}
+
+/// Whether a word passes now.
+///
+/// # Errors
+/// When its memory is gone.
+pub fn passes(process: &Process, word: &Word) -> Result<bool, Code> {
+    let found = read(place(process, word)?.host, word.test.bytes);
+    Ok(word.test.accepts(found))
+}
+
+/// Enters a wait of a stream for a word that does not pass yet.
+///
+/// # Errors
+/// When its memory is gone, or there is no room for another wait.
+pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<HoldId, Code> {
+    let Place { host, device, .. } = place(process, word)?;
+    let mut hold = Hold {
+        stream: stream.slot,
+        offset: device.map_or(NEVER, |(_, offset)| offset),
+        host: host as u64,
+        test: word.test,
+        ..Hold::default()
+    };
+    hold.look_after(&launch::owed(process));
+    Ok(process.device.arm(hold)?)
+}
+
+/// Waits until a word passes, or its stream or context is no more. The wait for it may have been
+/// entered before.
+///
+/// # Errors
+/// When its memory is gone, or the clock stalls.
+pub fn wait(
+    process: &Process,
+    stream: &StreamEntry,
+    word: &Word,
+    mut armed: Option<HoldId>,
+) -> Result<(), Code> {
+    loop {
+        let hold = match armed.take() {
+            Some(hold) => hold,
+            None => arm(process, stream, word)?,
+        };
+        if process.device.wait_for_word(hold)? == Woken::Over {
+            return Ok(());
+        }
+        launch::finish_deferred(process, stream.context)?;
+        if passes(process, word)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Lets a stream go on behind the write that made its word pass.
+///
+/// # Errors
+/// When its memory is gone.
+pub fn follow(
+    process: &Process,
+    stream: &StreamEntry,
+    word: &Word,
+    pace: Pace,
+) -> Result<(), Code> {
+    let at = place(process, word)?;
+    charge(process, pace, process.device.machine().host.event_ns)?;
+    let writer = process.tables().writers.last(at.base, &at.part(word));
+    let Some((target, target_seq)) = writer.filter(|(slot, _)| *slot != stream.slot) else {
+        return mark(process, stream).map(|_| ());
+    };
+    wait_for(process, stream.slot, target, target_seq)
+}
+
+/// Carries out a graph's batch, on a thread that can wait: the launch of a graph that has one is
+/// held back.
+///
+/// # Errors
+/// As the operations, and when the context broke while one of them waited.
+pub fn run_batch(process: &Process, stream: &StreamEntry, ops: &[MemOp]) -> Result<(), Code> {
+    for op in ops {
+        match op.meaning(Form::Second)? {
+            Meaning::Barrier => drop(mark(process, stream)?),
+            Meaning::Write(word) => write(process, stream, &word, Pace::Graph)?,
+            Meaning::Await(word) => {
+                come_to(process, stream)?;
+                if !passes(process, &word)? {
+                    wait(process, stream, &word, None)?;
+                    process.check_sticky(stream.context)?;
+                }
+                follow(process, stream, &word, Pace::Graph)?;
+            }
+        }
+    }
+    Ok(())
+}

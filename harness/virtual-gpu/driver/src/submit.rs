@@ -1,0 +1,113 @@
+//! Putting work on the device: charges for host work, marks, waits between streams, transfers.
+
+use crate::code::Code;
+use crate::device::DeviceError;
+use crate::entries::StreamEntry;
+use crate::operation::Pace;
+use crate::process::{Process, process};
+use gpubench_virtual_gpu_model::noise;
+use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
+
+/// Puts a mark in a stream. Gives its sequence number: what a wait for all before it needs.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
+    let op = Op {
+        kind: OpKind::Marker,
+        ..Op::default()
+    };
+    Ok(process.device.submit(stream.slot, op)?)
+}
+
+/// Lets a stream wait until another one has come to a place.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
+    let op = Op {
+        kind: OpKind::Wait,
+        target,
+        target_seq,
+        ..Op::default()
+    };
+    process.device.submit(stream, op)?;
+    Ok(())
+}
+
+/// Charges the calling thread for host work, unless a graph has been charged for it already.
+///
+/// # Errors
+/// When the clock stalls.
+pub fn charge(process: &Process, pace: Pace, cost_ns: u64) -> Result<(), Code> {
+    if pace != Pace::Graph {
+        process.device.charge(cost_ns)?;
+    }
+    Ok(())
+}
+
+/// How much was ever submitted to a stream: what a wait for all of it waits for.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn submitted(slot: u32) -> Result<u64, Code> {
+    let read = process()?
+        .device
+        .shared()
+        .read(|s| s.streams.rows[slot as usize].submitted);
+    Ok(read.map_err(crate::device::DeviceError::State)?)
+}
+
+/// Work that moves bytes over the host link, one way at a rate.
+///
+/// # Errors
+/// When it cannot be queued.
+pub fn link_traffic(
+    process: &Process,
+    stream: &StreamEntry,
+    (kind, gb_per_s): (OpKind, f64),
+    bytes: u64,
+) -> Result<u64, Code> {
+    let latency_ns = process.device.machine().pcie.copy_latency_us * 1e3;
+    let alone_ns = latency_ns + bytes as f64 / gb_per_s;
+    let op = Op {
+        kind,
+        alone_ns: noisy(process, stream.slot, alone_ns)?,
+        bytes,
+        ..Op::default()
+    };
+    Ok(process.device.submit(stream.slot, op)?)
+}
+
+/// Work that moves bytes within device memory at full bandwidth.
+///
+/// # Errors
+/// When it cannot be queued.
+pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
+    let machine = process.device.machine();
+    let alone_ns = 1_000.0 + bytes as f64 / machine.memory.dram_gb_per_s;
+    let mut op = Op {
+        kind: OpKind::Kernel,
+        alone_ns: noisy(process, stream.slot, alone_ns)?,
+        power_mw: ((machine.power.max_w - machine.power.idle_w) * 500.0) as u32,
+        ..Op::default()
+    };
+    op.demand[Resource::Dram as usize] = ONE as u32;
+    op.demand[Resource::L2 as usize] = ONE as u32 / 2;
+    Ok(process.device.submit(stream.slot, op)?)
+}
+
+/// A duration with the planted noise.
+///
+/// # Errors
+/// When the device cannot be asked.
+pub fn noisy(process: &Process, stream: u32, alone_ns: f64) -> Result<u64, Code> {
+    let device = &process.device;
+    let at = device.present_ns()?;
+    let seq = submitted(stream)?;
+    let key = (u64::from(stream) << 40) ^ seq;
+    let seed = device.shared().read(|state| state.seed);
+    let seed = seed.map_err(|error| Code::from(DeviceError::State(error)))?;
+    let factor = noise::factor(&device.machine().noise, seed, at, key);
+    Ok((alone_ns * factor).round().max(1.0) as u64)
+}

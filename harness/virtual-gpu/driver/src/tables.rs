@@ -1,0 +1,320 @@
+//! Everything behind the handles of one process, and its ranges of device addresses.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::thread::ThreadId;
+
+use crate::addresses::Addresses;
+use crate::deferred::Backlog;
+use crate::entries::{
+    AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
+    LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
+};
+use crate::fill_shape::Fill;
+use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
+use crate::handles::{Handle, Slab};
+use crate::last_writers::Writers;
+
+/// Everything behind handles.
+#[derive(Debug)]
+pub struct Tables {
+    /// Whether `cuInit` was called.
+    pub initialised: bool,
+    /// Contexts.
+    pub contexts: Slab<ContextEntry>,
+    /// Descriptors of SMs that green contexts are made from.
+    pub descriptors: Slab<SmRange>,
+    /// Green contexts.
+    pub greens: Slab<GreenEntry>,
+    /// Modules.
+    pub modules: Slab<ModuleEntry>,
+    /// Kernels of modules.
+    pub functions: Slab<FunctionEntry>,
+    /// Libraries.
+    pub libraries: Slab<LibraryEntry>,
+    /// Kernels of libraries.
+    pub kernels: Slab<KernelEntry>,
+    /// Streams.
+    pub streams: Slab<StreamEntry>,
+    /// Each thread's own default stream, by the handle of the context.
+    pub per_thread: HashMap<(ThreadId, usize), usize>,
+    /// Events.
+    pub events: Slab<EventEntry>,
+    /// The primary context, how often it is retained, and its flags.
+    pub primary: Option<(usize, u32)>,
+    /// Flags for the primary context.
+    pub primary_flags: u32,
+    /// Allocations by device address.
+    pub allocations: BTreeMap<u64, AllocationEntry>,
+    /// Pinned host memory by address.
+    pub pinned: BTreeMap<usize, PinnedEntry>,
+    /// The last large copy to each destination: source and length.
+    pub copies: HashMap<u64, (u64, u64)>,
+    /// Fills that were skipped, by the allocation that they should have filled.
+    pub fills: HashMap<u64, SkippedFill>,
+    /// What launches cost and wrote, by everything that decides it.
+    pub launches: crate::launch::Memory,
+    /// Next version of an allocation.
+    pub next_version: u64,
+    /// Reserved addresses.
+    pub addresses: Addresses,
+    /// Physical memory.
+    pub physical: Slab<PhysicalEntry>,
+    /// Memory pools.
+    pub pools: Slab<PoolEntry>,
+    /// The device's default pool and its present one.
+    pub device_pools: Option<(usize, usize)>,
+    /// What is kept for graphs.
+    pub graph_pool: Option<usize>,
+    /// Arrays.
+    pub arrays: Slab<ArrayEntry>,
+    /// Advice and the last prefetch of managed memory, by address.
+    pub advice: BTreeMap<u64, crate::entries::Advice>,
+    /// Graphs.
+    pub graphs: Slab<GraphEntry>,
+    /// Nodes of graphs.
+    pub nodes: Slab<NodeEntry>,
+    /// Graphs made ready to launch.
+    pub execs: Slab<ExecEntry>,
+    /// Streams that are recorded into a graph, by slot.
+    pub captures: BTreeMap<u32, Capture>,
+    /// Events recorded during a capture: the capture's number and the nodes they stand for.
+    pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
+    /// What streams hold back, by slot.
+    pub backlogs: BTreeMap<u32, Backlog>,
+    /// Which operations wrote what last.
+    pub writers: Writers,
+    /// Next number of a capture or of an object that is numbered.
+    pub next_number: u64,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            initialised: false,
+            contexts: Slab::new(1),
+            modules: Slab::new(2),
+            functions: Slab::new(3),
+            streams: Slab::new(4),
+            events: Slab::new(5),
+            libraries: Slab::new(6),
+            kernels: Slab::new(7),
+            physical: Slab::new(8),
+            pools: Slab::new(9),
+            arrays: Slab::new(10),
+            graphs: Slab::new(11),
+            nodes: Slab::new(12),
+            execs: Slab::new(13),
+            descriptors: Slab::new(14),
+            greens: Slab::new(15),
+            per_thread: HashMap::new(),
+            primary: None,
+            primary_flags: 0,
+            allocations: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            copies: HashMap::new(),
+            fills: HashMap::new(),
+            launches: crate::launch::Memory::default(),
+            next_version: 1,
+            addresses: Addresses::default(),
+            device_pools: None,
+            graph_pool: None,
+            advice: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            captured_events: HashMap::new(),
+            backlogs: BTreeMap::new(),
+            writers: Writers::default(),
+            next_number: 1,
+        }
+    }
+}
+
+/// A fill of a whole allocation that was not written when it was made.
+#[derive(Debug, Clone)]
+pub struct SkippedFill {
+    /// The fill.
+    pub fill: Fill,
+    /// Version of the allocation that it made: at any other, something else was written since.
+    pub version: u64,
+    /// Chunks of it that were made good since.
+    pub good: BTreeSet<u64>,
+}
+
+/// A part of a range that lies in one allocation.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece {
+    /// Address of the allocation.
+    pub start: u64,
+    /// Where the part lies in device memory.
+    pub offset: u64,
+    /// Length of the part.
+    pub bytes: u64,
+}
+
+impl Tables {
+    /// The allocation that covers a range, by its address.
+    #[must_use]
+    pub fn covering(&self, address: u64, bytes: u64) -> Option<(u64, &AllocationEntry)> {
+        let (&start, entry) = self.allocations.range(..=address).next_back()?;
+        let end = address.checked_add(bytes)?;
+        (end <= start + entry.bytes).then_some((start, entry))
+    }
+
+    /// The parts of a range that copies may touch, in order; none if any of it may not be
+    /// touched. Memory mapped piece by piece at neighbouring addresses is one range.
+    #[must_use]
+    pub fn pieces(&self, address: u64, bytes: u64, write: bool) -> Option<Vec<Piece>> {
+        let end = address.checked_add(bytes)?;
+        let mut out = Vec::new();
+        let mut at = address;
+        while at < end {
+            let (start, entry) = self.covering(at, 1)?;
+            if !(if write {
+                entry.writable
+            } else {
+                entry.readable
+            }) {
+                return None;
+            }
+            let length = (start + entry.bytes).min(end) - at;
+            let offset = entry.offset + (at - start);
+            out.push(Piece {
+                start,
+                offset,
+                bytes: length,
+            });
+            at += length;
+        }
+        Some(out)
+    }
+
+    /// Whether a range that is about to be entered would overlap one that is there.
+    #[must_use]
+    pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
+        let end = address.saturating_add(bytes);
+        let below = self.allocations.range(..end).next_back();
+        below.is_some_and(|(start, entry)| start + entry.bytes > address)
+    }
+
+    /// A version that no allocation has had.
+    pub fn fresh_version(&mut self) -> u64 {
+        self.next_version += 1;
+        self.next_version - 1
+    }
+
+    /// A number that nothing else has.
+    pub fn fresh_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Notes that an allocation was written to.
+    pub fn wrote(&mut self, start: u64, unwritten: bool) {
+        let version = self.fresh_version();
+        if let Some(entry) = self.allocations.get_mut(&start) {
+            entry.version = version;
+            entry.unwritten = unwritten;
+        }
+    }
+
+    /// Notes a fill that was skipped, if it would have filled the whole allocation.
+    pub fn skipped(&mut self, piece: &Piece, fill: &Fill) {
+        let allocations = &self.allocations;
+        self.fills.retain(|at, _| allocations.contains_key(at));
+        let Some(entry) = allocations.get(&piece.start) else {
+            return;
+        };
+        if (piece.offset, piece.bytes) == (entry.offset, entry.bytes) && fill.height == 1 {
+            let skipped = SkippedFill {
+                fill: *fill,
+                version: entry.version,
+                good: BTreeSet::new(),
+            };
+            self.fills.insert(piece.start, skipped);
+        }
+    }
+
+    /// Enters ordinary device memory under its own address.
+    pub fn enter(&mut self, address: u64, bytes: u64, context: u32, offset: u64, origin: Origin) {
+        let version = self.fresh_version();
+        let entry = AllocationEntry {
+            bytes,
+            context,
+            version,
+            unwritten: false,
+            offset,
+            origin,
+            readable: true,
+            writable: true,
+            open: false,
+            owner: None,
+            view: None,
+        };
+        self.allocations.insert(address, entry);
+    }
+
+    /// Forgets what belonged to a context that is gone. Its streams and events go with it; their
+    /// entries come back so that the caller can free what they hold in the shared state.
+    pub fn forget_context(&mut self, slot: u32) -> Vec<EventEntry> {
+        self.modules.remove_where(|m| m.context == slot);
+        self.functions.remove_where(|f| f.context == slot);
+        self.arrays.remove_where(|a| a.context == slot);
+        self.execs.remove_where(|e| e.context == slot);
+        // Streams that wrote something may be gone now: what they wrote stands.
+        self.writers.clear();
+        self.backlogs.retain(|_, backlog| {
+            let stays = backlog.stream.context != slot;
+            if !stays {
+                backlog.give_up();
+            }
+            stays
+        });
+        let gone = self.streams.remove_where(|s| s.context == slot);
+        for stream in gone {
+            self.captures.remove(&stream.slot);
+        }
+        let live = |handle: &usize| self.streams.get(*handle as Handle).is_ok();
+        self.per_thread.retain(|_, handle| live(handle));
+        self.drop_pools(slot);
+        self.drop_mappings(slot);
+        self.allocations.retain(|_, a| a.context != slot);
+        self.launches.forget_context(slot);
+        self.copies.clear();
+        self.events.remove_where(|e| e.context == slot)
+    }
+
+    /// Takes a context's memory off the pools.
+    fn drop_pools(&mut self, context: u32) {
+        for entry in self.allocations.values().filter(|a| a.context == context) {
+            if let Origin::Pool(pool) = entry.origin
+                && let Ok(pool) = self.pools.get_mut(pool as Handle)
+            {
+                let taken = gpubench_virtual_gpu_model::memory::taken(entry.bytes);
+                pool.used.0 -= taken;
+                pool.reserved.0 -= taken;
+            }
+        }
+        for pool in self.pools.values_mut() {
+            let gone = pool.kept.iter().filter(|kept| kept.context == context);
+            pool.reserved.0 -= gone.map(|kept| kept.taken).sum::<u64>();
+            pool.kept.retain(|kept| kept.context != context);
+        }
+    }
+
+    /// Takes a context's mappings off the physical memory they hold, and its physical memory off
+    /// the addresses where other contexts mapped it.
+    fn drop_mappings(&mut self, context: u32) {
+        for entry in self.allocations.values().filter(|a| a.context == context) {
+            if let Origin::Mapped(handle) = entry.origin
+                && let Ok(physical) = self.physical.get_mut(handle as Handle)
+            {
+                physical.holders -= 1;
+            }
+        }
+        self.physical.remove_where(|p| p.context == context);
+        let physical = &self.physical;
+        self.allocations.retain(|_, a| match a.origin {
+            Origin::Mapped(handle) => physical.get(handle as Handle).is_ok(),
+            _ => true,
+        });
+    }
+}
