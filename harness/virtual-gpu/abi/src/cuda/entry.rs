@@ -1,4 +1,5 @@
 //! The form of an entry point.
+#![expect(unsafe_code, reason = "exported names are unsafe by their nature")]
 
 /// Defines exported entry points whose bodies end in a `Result`.
 macro_rules! entries {

@@ -13,9 +13,7 @@ use std::ffi::{c_int, c_uint};
 use super::entry::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::context::release;
-use gpubench_virtual_gpu_driver::calls::green::{
-    Steps, all_sms, create, granularity, split,
-};
+use gpubench_virtual_gpu_driver::calls::green::{Steps, all_sms, create, granularity, split};
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;

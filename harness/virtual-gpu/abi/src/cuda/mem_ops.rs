@@ -155,3 +155,14 @@ unsafe fn node_action(params: *const BatchNode) -> Result<Action, Code> {
     check_all(&ops, Form::Second)?;
     Ok(Action::Batch(ops))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::BatchNode;
+
+    #[test]
+    fn the_structure_is_that_of_the_header() {
+        assert_eq!(size_of::<BatchNode>(), 32);
+        assert_eq!(std::mem::offset_of!(BatchNode, ops), 16);
+    }
+}
