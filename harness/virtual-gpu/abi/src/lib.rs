@@ -22,6 +22,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::diagnostics::say;
 
+/// Defines exported entry points whose bodies end in a `Result`.
+macro_rules! entries {
+    ($( fn $name:ident( $($arg:ident: $ty:ty),* $(,)? ) $body:block )*) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(
+                non_snake_case,
+                clippy::missing_safety_doc,
+                clippy::too_many_arguments,
+                reason = "names, contracts and arguments are the vendor's"
+            )]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+                $crate::guard(stringify!($name), || $body)
+            }
+        )*
+    };
+}
+pub(crate) use entries;
+
 /// Runs the body of an entry point and turns what comes of it into a number.
 pub fn guard(name: &'static str, body: impl FnOnce() -> Result<(), Code>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -4,9 +4,9 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::layout::{Array3dDescriptor, ArrayDescriptor};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::backing_store::BASE;
 use gpubench_virtual_gpu_driver::calls::array::{FLAGS, WIDEST, channel_bytes};

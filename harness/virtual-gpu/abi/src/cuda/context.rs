@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::entry::entries;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::context::{
     ALL_FLAGS, MAP_HOST, check_flags, create, destroy, invalid_context, no_limit, release, retain,

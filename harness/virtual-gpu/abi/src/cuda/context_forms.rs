@@ -7,8 +7,8 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::context::{cuCtxCreate_v2, cuCtxGetDevice, cuCtxSynchronize};
-use super::entry::entries;
 use crate::arguments::read;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;

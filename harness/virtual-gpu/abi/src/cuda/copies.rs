@@ -6,9 +6,9 @@
 
 use std::ffi::c_void;
 
-use super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::layout::{Copy2d, Copy3d};
+use crate::entries;
 use gpubench_virtual_gpu_driver::calls::copies::{
     anywhere, device, host, in_array, known_contexts, plain, queue,
 };

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::entry::entries;
+use crate::entries;
 use crate::{put, put_text};
 use gpubench_virtual_gpu_driver::calls::device::{
     COMPUTE_MODE, DEVICE, L2_CACHE_SIZE, MULTIPROCESSOR_COUNT, compute_mode, known, shown,

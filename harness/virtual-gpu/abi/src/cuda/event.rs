@@ -6,7 +6,7 @@
 
 use std::ffi::c_uint;
 
-use super::entry::entries;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::events::queue;
 use gpubench_virtual_gpu_driver::code::{self, Code};

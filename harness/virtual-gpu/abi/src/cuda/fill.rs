@@ -2,7 +2,7 @@
 
 use std::ffi::c_uint;
 
-use super::entry::entries;
+use crate::entries;
 use gpubench_virtual_gpu_driver::calls::fills::{queue, row, rows};
 use gpubench_virtual_gpu_driver::handles::Handle;
 

@@ -7,8 +7,8 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use super::entry::entries;
 use crate::arguments::c_text;
+use crate::entries;
 use crate::put;
 use ::gpubench_virtual_gpu_ptx as ptx;
 use gpubench_virtual_gpu_driver::calls::function::{

@@ -6,9 +6,9 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-use super::entry::entries;
 use crate::arguments::c_text;
 use crate::cuda::versions;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code, describe};
 use gpubench_virtual_gpu_driver::process::process;

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::entry::entries;
+use crate::entries;
 use gpubench_virtual_gpu_driver::calls::host::queue;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::capture;

@@ -13,8 +13,8 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::IntoRawFd;
 
-use super::entry::entries;
 use crate::cuda::layout::IpcHandle;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::entries::{EventEntry, Origin};

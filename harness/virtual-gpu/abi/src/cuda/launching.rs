@@ -7,9 +7,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::launches::{Meaning, apply, meaning, of_node, seat_of};
 use gpubench_virtual_gpu_driver::calls::library;

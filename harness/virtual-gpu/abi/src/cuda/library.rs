@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use super::entry::entries;
 use crate::arguments::{c_text, text_of};
 use crate::cuda::function::param_info;
 use crate::cuda::module::{Options, file_of, global, ptx_of};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of, set_attribute};
 use gpubench_virtual_gpu_driver::calls::library::{

@@ -11,8 +11,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use super::entry::entries;
 use crate::cuda::layout::Location;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::managed::{CPU, PAGE, advise, prefetch, within};
 use gpubench_virtual_gpu_driver::code::{self, Code};

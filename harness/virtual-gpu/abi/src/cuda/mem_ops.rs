@@ -9,9 +9,9 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::graph::nodes;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::memory_ops::{check_all, queue, queue_one};
 use gpubench_virtual_gpu_driver::code::{self, Code};

@@ -5,7 +5,6 @@ mod context;
 mod context_forms;
 mod copies;
 mod device;
-mod entry;
 mod event;
 pub mod fill;
 mod function;

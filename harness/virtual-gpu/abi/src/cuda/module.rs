@@ -8,8 +8,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::entry::entries;
 use crate::arguments::text_of;
+use crate::entries;
 use crate::{put, put_text};
 use gpubench_virtual_gpu_driver::calls::module::{
     Refusal, compiled, function_of, is_compiled, is_eager, load_text, plain, unload,

@@ -8,7 +8,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::entry::entries;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PinnedEntry;

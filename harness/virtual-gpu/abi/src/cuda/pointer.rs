@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::entry::entries;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::pointer::{Known, known, size_of_attribute};
 use gpubench_virtual_gpu_driver::code::{self, Code};

@@ -10,8 +10,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::entry::entries;
 use crate::cuda::layout::{AccessDescriptor, Location, PoolProperties};
+use crate::entries;
 use crate::{arguments, put};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PoolEntry;

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
-use super::entry::entries;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::capture;

@@ -6,9 +6,9 @@
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
-use super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::device_memory::take;

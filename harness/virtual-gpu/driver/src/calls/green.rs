@@ -147,3 +147,57 @@ pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     let context = context as usize;
     tables.greens.insert(GreenEntry { seat, context })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SmRange, Split, Steps, split};
+
+    fn of(sms: u32, groups: u32, least: u32, steps: &Steps) -> Option<Split> {
+        let whole = SmRange {
+            first: 0,
+            count: sms,
+        };
+        split(whole, groups, least, steps).ok()
+    }
+
+    #[test]
+    fn sms_are_divided_in_the_chip_s_steps() {
+        let sizes = |split: Option<Split>| split.map(|s| (s.size, s.rest.count));
+        let loose = of(132, 2, 66, &Steps::of(9, true, None));
+        assert_eq!(sizes(loose), Some((66, 0)));
+        let turing = of(40, 2, 19, &Steps::of(7, false, None));
+        assert_eq!(sizes(turing), Some((20, 0)));
+        let rest = of(132, 2, 60, &Steps::of(9, false, None)).map(|s| s.rest);
+        let last = SmRange {
+            first: 128,
+            count: 4,
+        };
+        assert_eq!(rest, Some(last), "64, 64 and 4 left, never 66 and 66");
+    }
+
+    /// What an H100 80GB HBM3 of 132 SMs answered (driver 580.159.04, 2026-11-22): the least size
+    /// of a group, and the groups' number and size and what was left.
+    #[test]
+    fn an_h100_is_divided_as_one_was() {
+        let steps = Steps::of(9, false, Some(15));
+        for (least, groups, size, left) in [
+            (1, 15, 8, 12),
+            (8, 15, 8, 12),
+            (16, 8, 16, 4),
+            (56, 2, 56, 20),
+            (57, 2, 64, 4),
+            (64, 2, 64, 4),
+            (66, 1, 72, 60),
+            (132, 1, 132, 0),
+        ] {
+            let found = of(132, 20, least, &steps).map(|s| (s.fit, s.size, s.rest.count));
+            assert_eq!(found, Some((groups, size, left)), "of at least {least}");
+        }
+        let loose = of(132, 20, 9, &Steps::of(9, true, Some(15)));
+        let loose = loose.map(|s| (s.fit, s.size, s.rest.count));
+        assert_eq!(loose, Some((13, 10, 2)));
+        assert!(of(132, 1, 133, &steps).is_none(), "more than there are");
+        assert!(of(7, 1, 7, &steps).is_none(), "less than a step");
+        assert!(of(0, 1, 0, &steps).is_none(), "none at all");
+    }
+}

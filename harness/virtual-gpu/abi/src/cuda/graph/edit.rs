@@ -6,8 +6,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::super::entry::entries;
 use crate::arguments::handles;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::edit::{

@@ -10,9 +10,9 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
-use super::super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::layout::InstantiateParams;
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::calls::graphs::free_leftovers;
 use gpubench_virtual_gpu_driver::code::{self, Code};

@@ -10,10 +10,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::super::entry::entries;
 use crate::arguments::read;
 use crate::cuda::graph::nodes::enter;
 use crate::cuda::layout::{AllocNode, Location, PoolProperties};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::memory::{RESERVED_HIGH, USED_HIGH, figure, pool_on};

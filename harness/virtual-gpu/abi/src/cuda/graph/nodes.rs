@@ -6,10 +6,10 @@
 
 use std::ffi::c_uint;
 
-use super::super::entry::entries;
 use crate::arguments::{self, handles, read};
 use crate::cuda::launching::kernel;
 use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::fill_shape::Fill;

@@ -6,11 +6,11 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::super::entry::entries;
 use crate::cuda::graph::nodes::{
     copy_action, fill_action, host_action, kernel_action, kernel_action2,
 };
 use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
+use crate::entries;
 use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::edit::event_action;
