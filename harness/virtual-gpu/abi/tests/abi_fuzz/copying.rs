@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::{Copy2d, Side2d};
-use gpubench_virtual_gpu_abi::cuda::mem_ops::MemOp;
+use gpubench_virtual_gpu_driver::memory_op::MemOp;
 
 use super::{ARRAY, Fuzz, call};
 
