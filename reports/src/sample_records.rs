@@ -174,7 +174,7 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
         },
         thresholds: Thresholds::default(),
         mechanisms: vec![PlannedMechanism {
-            turns_away: false,
+            properties: gpubench_record::MechanismProperties::of_format_1_0("time-slicing"),
             name: "time-slicing".to_owned(),
             variant: "time-slicing[slice=default]".to_owned(),
             host_changes: Vec::new(),

@@ -35,7 +35,7 @@ pub use event::RunEvent;
 pub use exit_code::ExitCode;
 pub use fault::{Fate, FaultResult, FaultSeen, NewClient, Struck, VictimFate};
 pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
-pub use mechanism::{MechanismRow, Proof};
+pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, FaultTrial, Plan, Skip, Thresholds};
 pub use probe::{

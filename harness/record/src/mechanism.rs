@@ -1,9 +1,113 @@
-//! What became of each mechanism in a run, and the evidence that it was in force.
+//! What a mechanism is on every host, what became of it in a run, and the evidence that it was in
+//! force.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
+
+/// What a mechanism is on every host, as far as plans and scores need it. It is written into the
+/// plan, so that a record is read without today's catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MechanismProperties {
+    /// How its tenants have the device.
+    pub sharing: Sharing,
+    /// What a tenant is to the operating system.
+    pub tenants: TenantForm,
+    /// Whether an MPS daemon serves the tenants.
+    pub mps_daemon: bool,
+    /// Whether a library that is preloaded into each tenant counts what the tenant takes.
+    pub accounting_library: bool,
+    /// What the SM number that a block reads (`%smid`) tells.
+    pub sm_numbers: SmNumbers,
+    /// Time after a tenant's first launch until the mechanism's limits act steadily.
+    pub settles_ns: u64,
+}
+
+/// How the tenants of a mechanism have the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// One tenant has all of it: the reference that every mechanism is compared with.
+    Reference,
+    /// The first tenant has it, and every other is refused.
+    OneTenant,
+    /// Tenants take turns.
+    InTime,
+    /// Work of several tenants runs at the same time.
+    InSpace,
+}
+
+/// What a tenant is to the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TenantForm {
+    /// Each is a process.
+    Processes,
+    /// All are threads of one process, which ends as a whole.
+    Threads,
+}
+
+/// What the SM number that a block reads tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmNumbers {
+    /// Equal numbers of two tenants are the same SM.
+    OfDevice,
+    /// Each tenant's part of the hardware counts its SMs from zero.
+    OfPart,
+}
+
+impl MechanismProperties {
+    /// Whether this is the reference that every mechanism is compared with.
+    #[must_use]
+    pub const fn is_reference(&self) -> bool {
+        matches!(self.sharing, Sharing::Reference)
+    }
+
+    /// Whether one tenant is let in and every other is refused, so that no cell has a neighbour.
+    #[must_use]
+    pub const fn admits_one_tenant(&self) -> bool {
+        matches!(self.sharing, Sharing::OneTenant)
+    }
+
+    /// Whether its tenants are threads of one process.
+    #[must_use]
+    pub const fn has_threads(&self) -> bool {
+        matches!(self.tenants, TenantForm::Threads)
+    }
+
+    /// The properties of a mechanism of format 1.0, whose records did not write them. The table is
+    /// frozen: it describes the mechanisms of that time.
+    #[must_use]
+    pub fn of_format_1_0(name: &str) -> Self {
+        use Sharing::{InSpace, InTime, OneTenant, Reference};
+        let (sharing, mps_daemon) = match name {
+            "exclusive" => (Reference, false),
+            "exclusive-process" => (OneTenant, false),
+            "mps" | "mps-quota" | "mps-static" | "mps-memory" | "mig-mps" => (InSpace, true),
+            "mig" | "green-context" | "stream-priority" => (InSpace, false),
+            _ => (InTime, false),
+        };
+        let tenants = match name {
+            "green-context" | "stream-priority" => TenantForm::Threads,
+            _ => TenantForm::Processes,
+        };
+        let sm_numbers = if name == "mig" {
+            SmNumbers::OfPart
+        } else {
+            SmNumbers::OfDevice
+        };
+        Self {
+            sharing,
+            tenants,
+            mps_daemon,
+            accounting_library: name == "hami",
+            sm_numbers,
+            settles_ns: if name == "hami" { 360_000_000 } else { 0 },
+        }
+    }
+}
 
 /// One mechanism variant in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role, SubAxis};
 use crate::foreign::ForeignVictim;
+use crate::mechanism::MechanismProperties;
 use crate::workload::Bursts;
 
 /// The resolved plan of a run: what the profile asked for on the host at hand.
@@ -100,28 +101,45 @@ const fn slo_share_unsaid() -> f64 {
 
 /// One mechanism with its options, as the plan will run it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "PlannedAsRead")]
 pub struct PlannedMechanism {
     /// Name in the catalogue of mechanisms.
     pub name: String,
     /// Canonical variant, for example `time-slicing[slice=default]`.
     pub variant: String,
-    /// What it would change on the host, one line each; empty if nothing.
+    /// What it changes on the host, one line each; empty if nothing.
     pub host_changes: Vec<String>,
     /// Variant of its unprotected form, its own where that is the same thing; absent where the
     /// unprotected form cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprotected: Option<String>,
-    /// It lets one tenant in and refuses every other, so that its cells have the victim alone.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub turns_away: bool,
+    /// What it is on every host.
+    pub properties: MechanismProperties,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
+/// The same as it is read: format 1.0 did not write the properties.
+#[derive(Deserialize, JsonSchema)]
+struct PlannedAsRead {
+    name: String,
+    variant: String,
+    host_changes: Vec<String>,
+    #[serde(default)]
+    unprotected: Option<String>,
+    #[serde(default)]
+    properties: Option<MechanismProperties>,
+}
+
+impl From<PlannedAsRead> for PlannedMechanism {
+    fn from(read: PlannedAsRead) -> Self {
+        let of_name = || MechanismProperties::of_format_1_0(&read.name);
+        Self {
+            properties: read.properties.unwrap_or_else(of_name),
+            name: read.name,
+            variant: read.variant,
+            host_changes: read.host_changes,
+            unprotected: read.unprotected,
+        }
+    }
 }
 
 /// Length of the parts of a cell.

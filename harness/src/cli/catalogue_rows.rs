@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
 use crate::judge::measured_faults::{self, MEASURED};
-use crate::mechanism;
+use crate::mechanism::{self, Mechanism};
 use crate::plan;
 use crate::profile::built_in;
 
@@ -22,7 +22,8 @@ pub struct Row {
 
 /// Ways to share a GPU.
 pub fn mechanisms() -> Vec<Row> {
-    let row = |entry: &catalogue::MechanismEntry| {
+    let row = |mechanism: &&dyn Mechanism| {
+        let entry = mechanism.entry();
         let options = entry.options.iter().map(|option| {
             json!({
                 "key": option.key,
@@ -40,7 +41,7 @@ pub fn mechanisms() -> Vec<Row> {
             ],
         }
     };
-    catalogue::CATALOGUE.iter().map(row).collect()
+    mechanism::CATALOGUE.iter().map(row).collect()
 }
 
 /// What a tenant can do.
@@ -92,18 +93,16 @@ fn meets(name: &str) -> Vec<&'static str> {
 pub fn faults() -> Vec<Row> {
     use gpubench_workloads::fault::{Answer, CATALOGUE, HostAct};
     let row = |fault: &Fault| {
-        let (under, not_under): (Vec<_>, Vec<_>) = catalogue::names()
-            .into_iter()
-            .map(|name| {
-                (
-                    name,
-                    no_fault_under(name).or_else(|| not_this_under(fault, name)),
-                )
-            })
-            .partition(|(_, why_not)| why_not.is_none());
-        let under: Vec<&str> = under.into_iter().map(|(name, _)| name).collect();
-        let told = |(name, why): (&str, Option<&str>)| json!({ "key": name, "reason": why });
-        let not_under: Vec<Value> = not_under.into_iter().map(told).collect();
+        let (mut under, mut not_under) = (Vec::new(), Vec::new());
+        for mechanism in mechanism::CATALOGUE {
+            let properties = mechanism.entry().properties();
+            let not_this =
+                (!plan::meets(&properties, fault.needs)).then_some(plan::NOTHING_TO_BREAK);
+            match plan::no_victim(&properties).or(not_this) {
+                Some(why) => not_under.push(json!({ "key": mechanism.name(), "reason": why })),
+                None => under.push(mechanism.name()),
+            }
+        }
         Row {
             name: fault.name.to_owned(),
             summary: fault.summary.to_owned(),
@@ -140,31 +139,14 @@ pub fn faults() -> Vec<Row> {
 /// Key of the mechanisms under which a fault is not held. Tables say it below, once for all.
 pub const NOT_UNDER: &str = "not_under";
 
-/// Why no fault is held under a mechanism, if none is.
-fn no_fault_under(name: &str) -> Option<&'static str> {
-    let mechanism = mechanism::find(name)?;
-    if name == catalogue::EXCLUSIVE {
-        Some(plan::ALONE)
-    } else if mechanism.turns_away() {
-        Some(plan::TURNS_AWAY)
-    } else if mechanism.inside(2).is_empty() {
-        None
-    } else {
-        Some(plan::ONE_PROCESS)
-    }
-}
-
-/// Why this one is not.
-fn not_this_under(fault: &Fault, name: &str) -> Option<&'static str> {
-    (!plan::applies(fault.applies, name)).then_some(plan::NOTHING_TO_BREAK)
-}
-
-/// Mechanisms under which no fault is held, with the reason.
+/// Mechanisms under which no fault is injected, with the reason.
 pub fn without_faults() -> Vec<(&'static str, &'static str)> {
-    let names = catalogue::names().into_iter();
-    names
-        .filter_map(|name| Some((name, no_fault_under(name)?)))
-        .collect()
+    let all = mechanism::CATALOGUE.iter();
+    all.filter_map(|mechanism| {
+        let why = plan::no_victim(&mechanism.entry().properties())?;
+        Some((mechanism.name(), why))
+    })
+    .collect()
 }
 
 /// What belongs among the faults and is not held, with the reason.
@@ -274,7 +256,7 @@ mod tests {
     use serde_json::json;
 
     use super::NOT_UNDER;
-    use crate::{axis, catalogue, plan};
+    use crate::{axis, catalogue, mechanism, plan};
 
     #[test]
     fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
@@ -289,6 +271,10 @@ mod tests {
 
     #[test]
     fn every_fault_says_what_should_come_of_it_and_where() {
+        let why = |name: &str| {
+            let properties = mechanism::find(name)?.entry().properties();
+            plan::no_victim(&properties)
+        };
         let told = |name: &str, key: &str| {
             let row = super::faults().into_iter().find(|row| row.name == name);
             let details = row.map_or_else(Vec::new, |row| row.details);
@@ -325,10 +311,10 @@ mod tests {
                 "trap",
                 NOT_UNDER,
                 json!([
-                    { "key": "exclusive", "reason": plan::ALONE },
-                    { "key": "exclusive-process", "reason": plan::TURNS_AWAY },
-                    { "key": "green-context", "reason": plan::ONE_PROCESS },
-                    { "key": "stream-priority", "reason": plan::ONE_PROCESS },
+                    { "key": "exclusive", "reason": why("exclusive") },
+                    { "key": "exclusive-process", "reason": why("exclusive-process") },
+                    { "key": "green-context", "reason": why("green-context") },
+                    { "key": "stream-priority", "reason": why("stream-priority") },
                 ]),
             ),
         ] {

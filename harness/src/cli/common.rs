@@ -38,7 +38,7 @@ pub struct ProfileFlags {
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(catalogue::names()),
+        value_parser = PossibleValuesParser::new(catalogue::names().iter().copied()),
     )]
     pub mechanism: Vec<String>,
     /// Only these axes or sub-axes (repeat, or separate by commas)

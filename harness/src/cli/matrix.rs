@@ -16,10 +16,10 @@ use crate::judge::{
     DeviceSession, calibration, capabilities, conclude, expected, host_facts, journal, kernel_log,
     provenance, ptx_hash, verdict,
 };
+use crate::plan;
 use crate::profile::{Profile, TRIALS_MAX};
 use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
 use crate::tenant::Spawner;
-use crate::{mechanism, plan};
 
 /// What the statuses 3 and 4 say of a mechanism.
 const WHO_DECIDES: &str = "\n\nA mechanism that cannot be set up, or whose proof does not hold, \
@@ -116,14 +116,8 @@ impl Args {
             RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
             RunClock::Wall => 0,
         };
-        let in_one_process = mechanism::CATALOGUE
-            .iter()
-            .filter(|mechanism| !mechanism.inside(2).is_empty())
-            .map(|mechanism| mechanism.name().to_owned())
-            .collect();
         Some(plan::FaultWish {
             names,
-            in_one_process,
             trials: self.fault_trials.unwrap_or(profile.faults.trials),
             is_virtual_time: session.clock().is_virtual(),
             plants_illegal_instruction: planted > 0,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
-use crate::catalogue::EXCLUSIVE;
+use crate::catalogue::REFERENCE;
 use crate::error::ExpectedError;
 use crate::judge::{
     DeviceSession, RehearsalOutcome, Rehearsed, capabilities, host_facts, ptx_hash, rehearse,
@@ -197,13 +197,13 @@ fn mechanisms(plan: &Plan) -> String {
     if !plan
         .mechanisms
         .iter()
-        .any(|mechanism| mechanism.name == EXCLUSIVE)
+        .any(|mechanism| mechanism.name == REFERENCE)
     {
-        let native = count(EXCLUSIVE).to_string();
+        let native = count(REFERENCE).to_string();
         rows.insert(
             0,
             [
-                format!("({EXCLUSIVE}, as reference)"),
+                format!("({REFERENCE}, as reference)"),
                 native,
                 "none".to_owned(),
             ],

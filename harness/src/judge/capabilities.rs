@@ -1,33 +1,25 @@
 //! What each mechanism of the catalogue can do on this host.
 
-use crate::catalogue::{self, EXCLUSIVE, MechanismEntry};
-use crate::mechanism::{self, Asked, HostFacts};
+use crate::mechanism::{self, HostFacts, Mechanism, MechanismContext, unprotected_form};
 use crate::plan::{Availability, Capabilities, Capability, VariantRef};
 use crate::profile::Profile;
 
 /// What each mechanism of the catalogue can do on a host.
 #[must_use]
 pub fn capabilities(facts: &HostFacts, profile: &Profile) -> Capabilities {
-    let asked = Asked { profile, facts };
-    let mut mechanisms: Vec<Capability> = catalogue::CATALOGUE
-        .iter()
-        .map(|entry| capability(entry, &asked))
-        .collect();
-    for at in 0..mechanisms.len() {
-        let form = unprotected(&mechanisms[at], &mechanisms, &asked);
-        mechanisms[at].unprotected = form;
+    let cx = MechanismContext { profile, facts };
+    let all = mechanism::CATALOGUE.iter();
+    Capabilities {
+        mechanisms: all.map(|mechanism| capability(*mechanism, &cx)).collect(),
     }
-    Capabilities { mechanisms }
 }
 
-fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
-    let Some(mechanism) = mechanism::find(entry.name) else {
-        // A test holds the two catalogues against each other.
-        return missing(entry);
-    };
-    let stage = mechanism.stage(asked);
+fn capability(mechanism: &dyn Mechanism, cx: &MechanismContext<'_>) -> Capability {
+    let entry = mechanism.entry();
+    let properties = entry.properties();
+    let configuration = mechanism.configuration(cx);
     // A program of the user's is a process, and cannot be made a thread of another.
-    let outside = asked.profile.foreign.victim().is_some() && !mechanism.inside(2).is_empty();
+    let outside = cx.profile.foreign.victim().is_some() && properties.has_threads();
     let availability = if outside {
         Availability::Waived {
             reason: "its tenants are threads of one process, and the victim is a program"
@@ -35,75 +27,19 @@ fn capability(entry: &MechanismEntry, asked: &Asked<'_>) -> Capability {
             remedy: None,
         }
     } else {
-        mechanism.availability(asked)
+        mechanism.availability(cx)
     };
+    let stage = configuration.stage;
     Capability {
-        variant: VariantRef::new(entry.name, mechanism.variant(asked)),
+        variant: VariantRef::new(entry.name, configuration.variant),
         group: entry.group.to_owned(),
         availability,
-        host_changes: mechanism.host_changes(asked),
-        needs_native: native_runs(asked.facts),
-        separate: stage.is_some_and(|stage| !stage.plain_too),
-        turns_away: mechanism.turns_away(),
-        unprotected: None,
+        host_changes: configuration.host_changes,
+        needs_native: mechanism::native_runs(cx.facts),
+        separate: stage.is_some_and(|stage| !stage.allows_native),
+        properties,
+        unprotected: unprotected_form(&properties, cx),
     }
-}
-
-/// Whether the whole device can be had: not while MIG cuts it up, nor while its compute mode keeps
-/// everybody out.
-fn native_runs(facts: &HostFacts) -> bool {
-    facts.mig != Some(true) && facts.compute_mode.as_deref() != Some("PROHIBITED")
-}
-
-fn missing(entry: &MechanismEntry) -> Capability {
-    Capability {
-        variant: VariantRef::new(entry.name, entry.name),
-        group: entry.group.to_owned(),
-        availability: Availability::Waived {
-            reason: "it has no implementation".to_owned(),
-            remedy: None,
-        },
-        host_changes: Vec::new(),
-        needs_native: false,
-        separate: false,
-        turns_away: false,
-        unprotected: None,
-    }
-}
-
-/// The form in which the same tenants share the device without any protection: unlimited MPS for
-/// what shares in space, because turns never show whether an aggressor bites there; turns of the
-/// driver's own length for the rest, and where MPS cannot run.
-fn unprotected(of: &Capability, all: &[Capability], asked: &Asked<'_>) -> Option<VariantRef> {
-    const IN_SPACE: [&str; 8] = [
-        "mps",
-        "mps-quota",
-        "mps-static",
-        "mps-memory",
-        "mig",
-        "mig-mps",
-        "green-context",
-        "stream-priority",
-    ];
-    if of.variant.mechanism == EXCLUSIVE || of.turns_away || !native_runs(asked.facts) {
-        return None;
-    }
-    let runs = |name: &str| {
-        all.iter().find(|known| {
-            known.variant.mechanism == name && known.availability == Availability::Available
-        })
-    };
-    let in_space = IN_SPACE.contains(&of.variant.mechanism.as_str());
-    if in_space && let Some(mps) = runs("mps") {
-        return Some(mps.variant.clone());
-    }
-    if asked.facts.compute_mode.as_deref() != Some("DEFAULT") && asked.facts.compute_mode.is_some()
-    {
-        return None;
-    }
-    const TIME_SLICING: &str = "time-slicing";
-    let by_default = format!("{TIME_SLICING}[slice=default]");
-    Some(VariantRef::new(TIME_SLICING, by_default))
 }
 
 #[cfg(test)]

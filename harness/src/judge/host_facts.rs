@@ -12,7 +12,7 @@ use crate::device::{DeviceSelector, Nvml, nvml};
 use crate::error::ExpectedError;
 use crate::mechanism::facts::hami_needs_wall_clock;
 use crate::mechanism::labels::Label;
-use crate::mechanism::{HostFacts, Said};
+use crate::mechanism::{self, HostFacts, HostInputs};
 use crate::profile::{Profile, Wanted};
 
 /// What the command line says about the host.
@@ -56,7 +56,7 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
     let virtual_folders = device
         .iter()
         .filter_map(|device| Some(device.parent()?.to_path_buf()));
-    let said = Said {
+    let inputs = HostInputs {
         hami_lib: options.hami_lib.clone(),
         program: profile.foreign.victim().map(|victim| victim.command),
         allow_reconfigure: options.allow_reconfigure,
@@ -64,7 +64,7 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
         virtual_folders: virtual_folders.collect(),
         control_groups: device.as_ref().map(|device| device.join(TREE)),
     };
-    HostFacts::gather(nvml, &said)
+    HostFacts::gather(nvml, &inputs)
 }
 
 /// Whether the driver lets this process change device settings: a real driver requires
@@ -89,10 +89,13 @@ pub fn time_mode(
     options: &HostOptions,
     profile: &Profile,
 ) -> TimeMode {
-    let wants_hami = match &profile.mechanisms {
-        Wanted::All => true,
-        Wanted::Names(names) => names.iter().any(|name| name == "hami"),
-    };
+    let wants_library = mechanism::CATALOGUE.iter().any(|mechanism| {
+        let wanted = match &profile.mechanisms {
+            Wanted::All => true,
+            Wanted::Names(names) => names.iter().any(|name| name == mechanism.name()),
+        };
+        wanted && mechanism.entry().accounting_library
+    });
     let brings_library = || {
         let stands_in = match device {
             Some(DeviceSelector::Virtual(name)) => {
@@ -103,7 +106,7 @@ pub fn time_mode(
         };
         hami_needs_wall_clock(options.hami_lib.as_deref(), stands_in)
     };
-    if profile.foreign.victim().is_some() || wants_hami && brings_library() {
+    if profile.foreign.victim().is_some() || wants_library && brings_library() {
         TimeMode::Wall
     } else {
         TimeMode::Virtual

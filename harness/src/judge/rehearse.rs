@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{DeviceSession, HostOptions, capabilities, expected, host_facts, journal, ptx_hash};
 use crate::error::ExpectedError;
 use crate::mechanism::host::{Guard, HostError, RealHost};
-use crate::mechanism::{self, Asked};
+use crate::mechanism::{self, MechanismContext};
 use crate::plan;
 use crate::profile::Profile;
 
@@ -68,7 +68,7 @@ pub fn rehearse(
     let facts = host_facts::of_session(session, options, profile);
     let capabilities = capabilities(&facts, profile);
     let plan = plan::plan(profile, &capabilities, &ptx_hash())?;
-    let asked = Asked {
+    let cx = MechanismContext {
         profile,
         facts: &facts,
     };
@@ -76,7 +76,7 @@ pub fn rehearse(
     let mut rehearsed = Vec::new();
     for planned in &plan.mechanisms {
         rehearsed.push(rehearse_one(
-            &asked,
+            &cx,
             &planned.name,
             &planned.variant,
             &mut guard,
@@ -92,7 +92,7 @@ pub fn rehearse(
 }
 
 fn rehearse_one(
-    asked: &Asked<'_>,
+    cx: &MechanismContext<'_>,
     name: &str,
     variant: &str,
     guard: &mut Guard,
@@ -107,10 +107,10 @@ fn rehearse_one(
         let what = format!("mechanism {name} is planned and cannot be set up");
         return Err(ExpectedError::Internal { what });
     };
-    if mechanism.stage(asked).is_none() {
+    if mechanism.configuration(cx).stage.is_none() {
         return Ok(rehearsed(RehearsalOutcome::NothingToSetUp, None, None));
     }
-    let entered = mechanism.enter(asked, guard);
+    let entered = mechanism.enter(cx, guard);
     guard.restore().map_err(expected::from_host)?;
     Ok(match entered {
         Ok(_) => rehearsed(RehearsalOutcome::SetUpAndUndone, None, None),

@@ -3,37 +3,79 @@
 //! Nothing is set up. The proof is that NVML lists no other process on the device. While MIG mode
 //! is on nobody has the whole device, whatever instances there are, and there is no reference.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::{Asked, Mechanism, Seen, device_is_cut, observed, prohibited};
+use super::host::{Guard, HostError};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, prohibited};
+use super::{
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, TenantEnv, Tenants,
+};
 use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Exclusive;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "exclusive",
+    summary: "one tenant has the whole GPU: the reference that every mechanism is compared with",
+    group: "plain",
+    reconfigures: false,
+    options: &[],
+    sharing: Sharing::Reference,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for Exclusive {
-    fn name(&self) -> &'static str {
-        crate::catalogue::EXCLUSIVE
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let waived = device_is_cut(asked.facts).or_else(|| prohibited(asked.facts));
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let waived = device_is_cut(cx.facts).or_else(|| prohibited(cx.facts));
         waived.unwrap_or(Availability::Available)
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        prove(seen).into_iter().collect()
+    fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
+        Configuration {
+            variant: ENTRY.name.to_owned(),
+            host_changes: Vec::new(),
+            stage: None,
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
+    }
+
+    fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
+        Ok(InForce::default())
+    }
+
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        prove(observed).into_iter().collect()
     }
 }
 
-fn prove(seen: &Seen) -> Option<Proof> {
-    seen.condition.is_native().then(|| alone(seen))
+fn prove(observed: &Observation) -> Option<Proof> {
+    observed.condition.is_native().then(|| alone(observed))
 }
 
 /// Whether NVML lists nobody but the victim.
-pub(super) fn alone(seen: &Seen) -> Proof {
-    let (holds, evidence) = match (&seen.listed, seen.foreign()) {
+pub(super) fn alone(observed: &Observation) -> Proof {
+    let (holds, evidence) = match (&observed.listed, observed.other_processes()) {
         (None, _) => (
             false,
             "NVML does not list the device's processes".to_owned(),
@@ -49,24 +91,30 @@ pub(super) fn alone(seen: &Seen) -> Proof {
                 listed.len()
             ),
         ),
-        (Some(_), Some(foreign)) if foreign.is_empty() => {
-            let idle = if seen.services.is_empty() {
+        (Some(_), Some(other_processes)) if other_processes.is_empty() => {
+            let idle = if observed.services.is_empty() {
                 String::new()
             } else {
-                format!(" and our idle MPS server {:?}", seen.services)
+                format!(" and our idle MPS server {:?}", observed.services)
             };
-            let evidence = format!("NVML lists no process but the victim {:?}{idle}", seen.ours);
+            let evidence = format!(
+                "NVML lists no process but the victim {:?}{idle}",
+                observed.ours
+            );
             (true, evidence)
         }
-        (Some(_), Some(foreign)) => (false, format!("NVML lists other processes: {foreign:?}")),
+        (Some(_), Some(other_processes)) => (
+            false,
+            format!("NVML lists other processes: {other_processes:?}"),
+        ),
     };
-    observed("processes on the device", holds, evidence)
+    proof_of("processes on the device", holds, evidence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::prove;
-    use crate::mechanism::Seen;
+    use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
     #[test]
@@ -79,24 +127,28 @@ mod tests {
             (Condition::N, None, Some(false)),
             (Condition::C, Some(vec![7]), None),
         ] {
-            let seen = Seen {
+            let observed = Observation {
                 listed,
-                ..Seen::new(condition, vec![7])
+                ..Observation::new(condition, vec![7])
             };
-            assert_eq!(prove(&seen).map(|proof| proof.holds), expected, "{seen:?}");
+            assert_eq!(
+                prove(&observed).map(|proof| proof.holds),
+                expected,
+                "{observed:?}"
+            );
         }
     }
 
     #[test]
     fn an_mps_server_of_our_own_is_no_foreigner() {
-        let seen = Seen {
+        let observed = Observation {
             listed: Some(vec![7, 9]),
-            ..Seen::new(Condition::N, vec![7])
+            ..Observation::new(Condition::N, vec![7])
         };
-        assert_eq!(prove(&seen).map(|proof| proof.holds), Some(false));
-        let served = Seen {
+        assert_eq!(prove(&observed).map(|proof| proof.holds), Some(false));
+        let served = Observation {
             services: vec![9],
-            ..seen
+            ..observed
         };
         assert_eq!(prove(&served).map(|proof| proof.holds), Some(true));
     }

@@ -11,12 +11,16 @@
 //! need it. The proof is the refusal itself, the mode as NVML tells it while samples are taken, and
 //! that NVML lists nobody but the victim.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::exclusive::alone;
 use super::host::{Change, Guard, HostError};
-use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, observed};
-use super::{device_is_cut, held_by_others, settings_locked, waived};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, held_by_others, settings_locked, waived};
+use super::{
+    Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
+    Observation, OpeningChecks, TenantEnv, Tenants,
+};
 use crate::plan::Availability;
 
 /// See the module.
@@ -28,48 +32,72 @@ pub(super) const MODE: &str = "EXCLUSIVE_PROCESS";
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE` (cuda.h).
 const DEVICE_UNAVAILABLE: i32 = 46;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "exclusive-process",
+    summary: "compute mode EXCLUSIVE_PROCESS: the first process in keeps every other out",
+    group: "exclusive-process",
+    reconfigures: true,
+    options: &[],
+    sharing: Sharing::OneTenant,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for ExclusiveProcess {
-    fn name(&self) -> &'static str {
-        "exclusive-process"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if let Some(waived) = device_is_cut(facts) {
             return waived;
         }
-        if asked.profile.tenants < 2 {
+        if cx.profile.tenants < 2 {
             let reason = "nobody is there to be refused: tenants is 1";
             return waived(reason, Some("tenants = 2"));
         }
         not_settable(facts, "nobody can have it alone").unwrap_or(Availability::Available)
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        change(asked).into_iter().collect()
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        Configuration {
+            variant: ENTRY.name.to_owned(),
+            host_changes: change(cx).into_iter().collect(),
+            stage: Some(HostStage {
+                key: ENTRY.name.to_owned(),
+                allows_native: false,
+            }),
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn stage(&self, _asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.name().to_owned(),
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, _asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+    fn enter(
+        &self,
+        _asked: &MechanismContext<'_>,
+        guard: &mut Guard,
+    ) -> Result<InForce, HostError> {
         set(guard)?;
         Ok(InForce::default())
     }
 
-    fn turns_away(&self) -> bool {
-        true
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        if seen.condition.is_native() {
+    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() {
             return Vec::new();
         }
-        vec![refused(seen), mode(seen), alone(seen)]
+        vec![refused(observed), mode(observed), alone(observed)]
     }
 }
 
@@ -85,8 +113,8 @@ pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Avail
 }
 
 /// What setting the mode changes on the host; nothing where it is in force already.
-pub(super) fn change(asked: &Asked<'_>) -> Option<String> {
-    let is_set = asked.facts.compute_mode.as_deref() == Some(MODE);
+pub(super) fn change(cx: &MechanismContext<'_>) -> Option<String> {
+    let is_set = cx.facts.compute_mode.as_deref() == Some(MODE);
     (!is_set).then(|| format!("compute mode of the GPU to {MODE}"))
 }
 
@@ -101,46 +129,50 @@ pub(super) fn set(guard: &mut Guard) -> Result<(), HostError> {
 }
 
 /// Whether everybody else was turned away, and with the code that stands for it.
-pub(super) fn refused(seen: &Seen) -> Proof {
+pub(super) fn refused(observed: &Observation) -> Proof {
     let turned_away = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
-    let holds = !seen.knocks.is_empty() && seen.knocks.iter().all(|(_, code)| turned_away(code));
-    let told: Vec<String> = seen
-        .knocks
+    let holds = !observed.access_attempts.is_empty()
+        && observed
+            .access_attempts
+            .iter()
+            .all(|(_, code)| turned_away(code));
+    let reported: Vec<String> = observed
+        .access_attempts
         .iter()
         .map(|(name, code)| match code {
             Some(code) => format!("{name} was refused with {code}"),
             None => format!("{name} got a context"),
         })
         .collect();
-    let evidence = if told.is_empty() {
+    let evidence = if reported.is_empty() {
         "nobody asked for a context".to_owned()
     } else {
-        format!("while tenants have the device, {}", told.join(", "))
+        format!("while tenants have the device, {}", reported.join(", "))
     };
-    observed("a second process is refused with 46", holds, evidence)
+    proof_of("a second process is refused with 46", holds, evidence)
 }
 
 /// Whether the mode is in force while samples are taken.
-pub(super) fn mode(seen: &Seen) -> Proof {
-    let told = seen.compute_mode.as_deref();
-    let evidence = format!("NVML tells {}", told.unwrap_or("nothing"));
-    observed("the compute mode", told == Some(MODE), evidence)
+pub(super) fn mode(observed: &Observation) -> Proof {
+    let reported = observed.compute_mode.as_deref();
+    let evidence = format!("NVML tells {}", reported.unwrap_or("nothing"));
+    proof_of("the compute mode", reported == Some(MODE), evidence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ExclusiveProcess, mode, refused};
-    use crate::mechanism::{Asked, HostFacts, Mechanism, Seen};
+    use crate::mechanism::{HostFacts, Mechanism, MechanismContext, Observation};
     use crate::plan::Availability;
     use crate::profile::{Overrides, load};
     use gpubench_record::Condition;
 
-    fn seen(codes: &[Option<i32>], mode: Option<&str>) -> Seen {
+    fn observed(codes: &[Option<i32>], mode: Option<&str>) -> Observation {
         let named = |(at, code): (usize, &Option<i32>)| (format!("neighbour-{at}"), *code);
-        Seen {
-            knocks: codes.iter().enumerate().map(named).collect(),
+        Observation {
+            access_attempts: codes.iter().enumerate().map(named).collect(),
             compute_mode: mode.map(str::to_owned),
-            ..Seen::new(Condition::S, vec![7])
+            ..Observation::new(Condition::S, vec![7])
         }
     }
 
@@ -153,15 +185,19 @@ mod tests {
             (vec![Some(2)], false),
             (vec![], false),
         ] {
-            let proof = refused(&seen(&codes, None));
+            let proof = refused(&observed(&codes, None));
             assert_eq!(proof.holds, expected, "{codes:?}");
         }
-        for (told, expected) in [
+        for (reported, expected) in [
             (Some("EXCLUSIVE_PROCESS"), true),
             (Some("DEFAULT"), false),
             (None, false),
         ] {
-            assert_eq!(mode(&seen(&[], told)).holds, expected, "{told:?}");
+            assert_eq!(
+                mode(&observed(&[], reported)).holds,
+                expected,
+                "{reported:?}"
+            );
         }
     }
 
@@ -177,7 +213,7 @@ mod tests {
             let profile = load("smoke", &Overrides::default()).map_err(|e| e.to_string())?;
             let profile = &profile;
             Ok(
-                match ExclusiveProcess.availability(&Asked { profile, facts }) {
+                match ExclusiveProcess.availability(&MechanismContext { profile, facts }) {
                     Availability::Available => None,
                     Availability::Waived { reason, remedy } => {
                         Some((reason, remedy.unwrap_or_default()))
@@ -227,10 +263,10 @@ mod tests {
                 "nvidia-smi -mig 0",
             ),
         ] {
-            let (said, way) = of(&change)?.ok_or(reason)?;
+            let (found, way) = of(&change)?.ok_or(reason)?;
             assert!(
-                said.contains(reason) && way.contains(remedy),
-                "{said}: {way}"
+                found.contains(reason) && way.contains(remedy),
+                "{found}: {way}"
             );
         }
         Ok(())

@@ -78,7 +78,7 @@ pub struct HamiLibrary {
 
 /// What the user said that bears on the facts.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct HostInputs {
     /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
     /// The user's own program, as a shell reads it.
@@ -96,7 +96,7 @@ pub struct Said {
 impl HostFacts {
     /// Asks NVML, PATH and the file system. What is not told is absent.
     #[must_use]
-    pub fn gather(nvml: &Nvml, said: &Said) -> Self {
+    pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
         let device = nvml.device().ok();
         let capability = device
@@ -132,12 +132,12 @@ impl HostFacts {
             mig_problem,
             mps_control: on_path(mps_control::PROGRAM),
             nvidia_smi: on_path("nvidia-smi"),
-            control_groups: ControlGroups::find(said.control_groups.as_deref()),
-            hami: find_hami(said),
-            hami_asked: said.hami_lib.clone(),
-            static_programs: static_programs(said),
-            allow_reconfigure: said.allow_reconfigure,
-            may_change_settings: said.may_change_settings,
+            control_groups: ControlGroups::find(inputs.control_groups.as_deref()),
+            hami: find_hami(inputs),
+            hami_asked: inputs.hami_lib.clone(),
+            static_programs: static_programs(inputs),
+            allow_reconfigure: inputs.allow_reconfigure,
+            may_change_settings: inputs.may_change_settings,
             holders: nvml.compute_pids().unwrap_or_default(),
             labels: labels::of(nvml),
         }
@@ -145,20 +145,20 @@ impl HostFacts {
 }
 
 /// This very program, which tenants are, and the user's own, as far as they are static binaries.
-fn static_programs(said: &Said) -> Vec<PathBuf> {
+fn static_programs(inputs: &HostInputs) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
-    let users = said.program.as_deref().and_then(elf::program_of);
+    let users = inputs.program.as_deref().and_then(elf::program_of);
     let all = own.into_iter().chain(users);
     // What cannot be read or is no such file says nothing; the proof in the tenant decides.
     all.filter(|path| elf::is_static(path) == Some(true))
         .collect()
 }
 
-fn find_hami(said: &Said) -> Option<HamiLibrary> {
+fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
     // What the user names is taken or nothing is: another one would be measured in its place.
-    let candidates = match &said.hami_lib {
+    let candidates = match &inputs.hami_lib {
         Some(path) => vec![path.clone()],
-        None => said
+        None => inputs
             .virtual_folders
             .iter()
             .map(|folder| folder.join("libvgpu.so"))

@@ -10,10 +10,16 @@
 //! tenants 64 each and leave 4, never 66 and 66. The proof is that NVML lists one process, ours,
 //! and that the blocks of each tenant ran on SMs of its own.
 
-use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::{Asked, Mechanism, Questions, Seen, device_is_cut, observed, prohibited, waived};
+use super::host::{Guard, HostError};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, prohibited, waived};
+use super::{
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, TenantEnv, Tenants,
+};
 use crate::plan::Availability;
 
 /// See the module.
@@ -23,13 +29,35 @@ pub struct GreenContext;
 /// First CUDA version whose driver has green contexts (cuda.h of 12.4; driver release 550).
 const CUDA_MIN: i32 = 12_040;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "green-context",
+    summary: "threads of one process, each with SMs of its own; memory and faults are shared",
+    group: "mps",
+    reconfigures: false,
+    options: &[],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Threads(inside),
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
+fn inside(slots: usize) -> Vec<Inside> {
+    let places = u32::try_from(slots).unwrap_or(u32::MAX);
+    let one = |place| Inside::GreenContext { place, places };
+    (0..places).map(one).collect()
+}
+
 impl Mechanism for GreenContext {
-    fn name(&self) -> &'static str {
-        "green-context"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
             return waived;
         }
@@ -43,55 +71,65 @@ impl Mechanism for GreenContext {
         Availability::Available
     }
 
-    fn inside(&self, places: usize) -> Vec<Inside> {
-        let places = u32::try_from(places).unwrap_or(u32::MAX);
-        let one = |place| Inside::GreenContext { place, places };
-        (0..places).map(one).collect()
-    }
-
-    fn questions(&self, _asked: &Asked<'_>) -> Questions {
-        Questions {
-            census: true,
-            over_limit_bytes: None,
+    fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
+        Configuration {
+            variant: ENTRY.name.to_owned(),
+            host_changes: Vec::new(),
+            stage: None,
+            checks: OpeningChecks {
+                sm_placement: true,
+                over_limit_bytes: None,
+            },
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
         }
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        if seen.condition.is_native() || seen.tenants.len() < 2 {
+    fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
+        Ok(InForce::default())
+    }
+
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() || observed.tenants.len() < 2 {
             return Vec::new();
         }
-        let mut proofs: Vec<Proof> = one_process(seen).into_iter().collect();
-        proofs.push(apart(seen));
+        let mut proofs: Vec<Proof> = one_process(observed).into_iter().collect();
+        proofs.push(apart(observed));
         proofs
     }
 }
 
 /// Whether all tenants are in one process, and nobody else is there.
-pub(super) fn one_process(seen: &Seen) -> Option<Proof> {
+pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "all tenants are threads of one process";
-    let mut pids = seen.ours.clone();
+    let mut pids = observed.ours.clone();
     pids.dedup();
-    let listed = seen.listed.as_ref()?;
+    let listed = observed.listed.as_ref()?;
     // NVML's numbers can be those of another process namespace; how many there are can be told.
-    let alone = match seen.foreign() {
-        Some(foreign) => foreign.is_empty(),
-        None => listed.len() == 1 + seen.services.len(),
+    let alone = match observed.other_processes() {
+        Some(other_processes) => other_processes.is_empty(),
+        None => listed.len() == 1 + observed.services.len(),
     };
     let holds = pids.len() == 1 && alone;
     let evidence = format!(
         "NVML lists {listed:?}, the tenants are in {pids:?}, ours beside them are {:?}",
-        seen.services
+        observed.services
     );
-    Some(observed(CHECK, holds, evidence))
+    Some(proof_of(CHECK, holds, evidence))
 }
 
 /// Whether the blocks of no two tenants ran on the same SM.
-fn apart(seen: &Seen) -> Proof {
+fn apart(observed: &Observation) -> Proof {
     const CHECK: &str = "each tenant's blocks run on SMs of its own";
-    let counted: Vec<(String, &[u32])> = seen
+    let counted: Vec<(String, &[u32])> = observed
         .tenants
         .iter()
-        .filter_map(|tenant| Some((tenant.name(), tenant.census.as_deref()?)))
+        .filter_map(|tenant| Some((tenant.name(), tenant.sm_placement.as_deref()?)))
         .collect();
     let mut all: Vec<u32> = counted
         .iter()
@@ -101,62 +139,69 @@ fn apart(seen: &Seen) -> Proof {
     all.sort_unstable();
     all.dedup();
     let each = counted.iter().all(|(_, sms)| !sms.is_empty());
-    let holds = each && counted.len() == seen.tenants.len() && all.len() == total;
-    let told: Vec<String> = counted
+    let holds = each && counted.len() == observed.tenants.len() && all.len() == total;
+    let reported: Vec<String> = counted
         .iter()
         .map(|(name, sms)| format!("{name}: {} SMs", sms.len()))
         .collect();
     let both = total - all.len();
-    let evidence = format!("{}; {both} in common", told.join(", "));
+    let evidence = format!("{}; {both} in common", reported.join(", "));
     Proof {
         limiter: holds,
-        ..observed(CHECK, holds, evidence)
+        ..proof_of(CHECK, holds, evidence)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{apart, one_process};
-    use crate::mechanism::{Seen, TenantSeen};
+    use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
-    fn seen(census: &[Option<&[u32]>]) -> Seen {
-        let tenants = census.iter().enumerate().map(|(place, sms)| TenantSeen {
-            place,
-            census: sms.map(<[u32]>::to_vec),
-            ..TenantSeen::default()
-        });
-        Seen {
+    fn observed(sm_placement: &[Option<&[u32]>]) -> Observation {
+        let tenants = sm_placement
+            .iter()
+            .enumerate()
+            .map(|(slot, sms)| TenantObservation {
+                slot,
+                sm_placement: sms.map(<[u32]>::to_vec),
+                ..TenantObservation::default()
+            });
+        Observation {
             tenants: tenants.collect(),
-            ..Seen::new(Condition::C, vec![7, 7])
+            ..Observation::new(Condition::C, vec![7, 7])
         }
     }
 
     #[test]
     fn one_sm_in_common_is_no_partition() {
-        for (census, expected) in [
+        for (sm_placement, expected) in [
             (vec![Some(&[0, 1][..]), Some(&[2, 3][..])], true),
             (vec![Some(&[0, 1]), Some(&[1, 2])], false),
             (vec![Some(&[0, 1]), Some(&[])], false),
             (vec![Some(&[0, 1]), None], false),
         ] {
-            assert_eq!(apart(&seen(&census)).holds, expected, "{census:?}");
+            assert_eq!(
+                apart(&observed(&sm_placement)).holds,
+                expected,
+                "{sm_placement:?}"
+            );
         }
     }
 
     #[test]
     fn a_second_process_is_not_one() {
         let of = |ours: Vec<u32>, listed: Vec<u32>| {
-            let mut seen = seen(&[]);
-            seen.ours = ours;
-            seen.listed = Some(listed);
-            one_process(&seen).map(|proof| proof.holds)
+            let mut observed = observed(&[]);
+            observed.ours = ours;
+            observed.listed = Some(listed);
+            one_process(&observed).map(|proof| proof.holds)
         };
         assert_eq!(of(vec![7, 7], vec![7]), Some(true));
         assert_eq!(of(vec![7, 7], vec![31_000]), Some(true));
         assert_eq!(of(vec![7, 8], vec![7, 8]), Some(false));
         assert_eq!(of(vec![7, 7], vec![7, 9]), Some(false));
-        let mut beside = seen(&[]);
+        let mut beside = observed(&[]);
         (beside.listed, beside.services) = (Some(vec![7, 9]), vec![9]);
         assert_eq!(one_process(&beside).map(|proof| proof.holds), Some(true));
     }

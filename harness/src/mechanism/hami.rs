@@ -17,19 +17,28 @@
 //! memory that the tenant sees is its limit, an allocation beyond it is refused, and the library
 //! does not complain that it fails to find its process, which turns its SM limiter off silently.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
+use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, Guard, HostError};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, sharing_is_off, too_little_for_share, waived};
 use super::{
-    Asked, InForce, Mechanism, ProgramSeen, Questions, Seen, Stage, TenantEnv, TenantSeen,
+    Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
+    MechanismEntry, Observation, OpeningChecks, OptionEntry, ProgramObservation, TenantEnv,
+    TenantObservation, Tenants, memory_cap, private, user_program,
 };
-use super::{device_is_cut, memory_cap, observed, private, program, sharing_is_off};
-use super::{too_little_for_share, waived};
 use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Hami;
+
+/// Before victims of a fault count. The library's bucket is empty when a process launches for the
+/// first time and is first filled 120 ms later (HAMi-core at 8f3a89c,
+/// `multiprocess_utilization_watcher.c`): three fillings, so that no trial takes that pause for the
+/// fault's.
+const SETTLES_NS: u64 = 360_000_000;
 
 /// From this percentage on the library limits no launches.
 const NO_LIMIT_PCT: u32 = 100;
@@ -37,18 +46,36 @@ const NO_LIMIT_PCT: u32 = 100;
 /// charges the context nor holds a launch back (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
 const NOT_FOUND: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "hami",
+    summary: "a preloaded library counts the memory and the launches of each process",
+    group: "plain",
+    reconfigures: false,
+    options: &[
+        MEMORY_PCT,
+        OptionEntry {
+            key: "sm_pct",
+            summary: "most SM time of each process, in percent; 100 is no limit",
+            accepted: &["1 to 100"],
+        },
+    ],
+    sharing: Sharing::InTime,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: true,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: SETTLES_NS,
+    unprotected: None,
+};
+
 impl Mechanism for Hami {
-    fn name(&self) -> &'static str {
-        "hami"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let options = &asked.profile.hami;
-        format!("hami[memory={},sm={}]", options.memory_pct, options.sm_pct)
-    }
-
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
@@ -66,33 +93,51 @@ impl Mechanism for Hami {
                     return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
                 }
             }
-            (None, Some(asked)) => {
-                let reason = format!("{} cannot be read", asked.display());
+            (None, Some(cx)) => {
+                let reason = format!("{} cannot be read", cx.display());
                 return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
             }
             (None, None) => {
                 return waived("libvgpu.so was not found", Some("--hami-lib PATH"));
             }
         }
-        let options = &asked.profile.hami;
-        too_little_for_share(asked, "memory", options.memory_pct)
-            .or_else(|| too_little_for_share(asked, "SMs", options.sm_pct))
+        let options = &cx.profile.hami;
+        too_little_for_share(cx, "memory", options.memory_pct)
+            .or_else(|| too_little_for_share(cx, "SMs", options.sm_pct))
             .unwrap_or(Availability::Available)
     }
 
-    fn host_changes(&self, _asked: &Asked<'_>) -> Vec<String> {
-        vec!["a private folder for each tenant's accounting".to_owned()]
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let options = &cx.profile.hami;
+        let limit_mib = limit_mib(cx);
+        let (memory, sm) = (options.memory_pct, options.sm_pct);
+        let variant = format!("{}[memory={memory},sm={sm}]", ENTRY.name);
+        Configuration {
+            variant: variant.clone(),
+            host_changes: vec!["a private folder for each tenant's accounting".to_owned()],
+            stage: Some(HostStage {
+                key: variant,
+                // The library keeps a context of its own open, beside which no cell is native.
+                allows_native: false,
+            }),
+            checks: OpeningChecks {
+                sm_placement: false,
+                over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib)),
+            },
+            refuses_outsiders: false,
+            memory_limit_bytes: Some(limit_mib << 20),
+            compute_limit: (sm < NO_LIMIT_PCT).then(|| ComputeLimit {
+                share: f64::from(sm) / 100.0,
+                of: Compute::Time,
+            }),
+        }
     }
 
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.variant(asked),
-            // The library keeps a context of its own open, which native cells must not meet.
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, _asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+    fn enter(
+        &self,
+        _asked: &MechanismContext<'_>,
+        guard: &mut Guard,
+    ) -> Result<InForce, HostError> {
         let folder = private::short_folder().ok_or_else(|| {
             ControlError::new("setting HAMi up", "there is no place for a private folder")
         })?;
@@ -105,78 +150,58 @@ impl Mechanism for Hami {
         })
     }
 
-    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+    fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
         let mut env = TenantEnv::new();
-        let (Some(library), Some(folder)) = (&asked.facts.hami, &set_up.folder) else {
+        let (Some(library), Some(folder)) = (&cx.facts.hami, &set_up.folder) else {
             return env;
         };
-        let options = &asked.profile.hami;
+        let options = &cx.profile.hami;
         let mut put = |name: &str, value: std::ffi::OsString| env.insert(name.into(), value);
         put("LD_PRELOAD", library.path.clone().into());
         put("CUDA_REDIRECT", library.path.clone().into());
         put(
             "CUDA_DEVICE_MEMORY_LIMIT",
-            format!("{}M", limit_mib(asked)).into(),
+            format!("{}M", limit_mib(cx)).into(),
         );
         put("CUDA_DEVICE_SM_LIMIT", options.sm_pct.to_string().into());
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
-        let cache = folder.join(format!("tenant-{place}.cache"));
+        let cache = folder.join(format!("tenant-{slot}.cache"));
         put("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.into());
         // Warnings too: one of them says that the limiter is off.
         put("LIBCUDA_LOG_LEVEL", "2".into());
         env
     }
 
-    fn questions(&self, asked: &Asked<'_>) -> Questions {
-        Questions {
-            census: false,
-            over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib(asked))),
-        }
-    }
-
-    fn memory_limit_bytes(&self, asked: &Asked<'_>) -> Option<u64> {
-        Some(limit_mib(asked) << 20)
-    }
-
-    fn compute_share(&self, asked: &Asked<'_>) -> Option<f64> {
-        let pct = asked.profile.hami.sm_pct;
-        (pct < 100).then(|| f64::from(pct) / 100.0)
-    }
-
-    fn limits_time(&self) -> bool {
-        true
-    }
-
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        if seen.condition.is_native() || seen.tenants.is_empty() {
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() || observed.tenants.is_empty() {
             return Vec::new();
         }
-        let Some(library) = &asked.facts.hami else {
+        let Some(library) = &cx.facts.hami else {
             return Vec::new();
         };
         let path = library.path.display().to_string();
         let mut proofs = vec![
-            hooked(&path, &library.hash, seen),
-            memory_cap::shown(limit_mib(asked), seen),
+            hooked(&path, &library.hash, observed),
+            memory_cap::shown(limit_mib(cx), observed),
         ];
-        if asked.profile.hami.sm_pct < NO_LIMIT_PCT {
-            proofs.push(limiter(seen));
+        if cx.profile.hami.sm_pct < NO_LIMIT_PCT {
+            proofs.push(limiter(observed));
         }
-        proofs.extend(memory_cap::over_limit(seen));
-        proofs.extend(program::handed(seen));
+        proofs.extend(memory_cap::over_limit(observed));
+        proofs.extend(user_program::handed(observed));
         proofs
     }
 }
 
 /// The memory limit of each tenant.
-fn limit_mib(asked: &Asked<'_>) -> u64 {
-    memory_cap::part_mib(asked.facts, asked.profile.hami.memory_pct)
+fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
+    memory_cap::part_mib(cx.facts, cx.profile.hami.memory_pct)
 }
 
 /// Whether the library is in every tenant, and answers its allocations.
-fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
+fn hooked(path: &str, hash: &str, observed: &Observation) -> Proof {
     let mut wrong = Vec::new();
-    for tenant in &seen.tenants {
+    for tenant in &observed.tenants {
         let mapped = tenant
             .mapped
             .as_ref()
@@ -191,8 +216,8 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
     }
     // Nothing but its mappings can be known of a program of the user's: one that is linked
     // statically, or drops the variable, is not under the library.
-    let bare = |program: &ProgramSeen| program.without(path);
-    for pid in seen.program.iter().flat_map(bare) {
+    let bare = |program: &ProgramObservation| program.without(path);
+    for pid in observed.program.iter().flat_map(bare) {
         wrong.push(format!("victim: not mapped into {pid}"));
     }
     let evidence = if wrong.is_empty() {
@@ -202,53 +227,57 @@ fn hooked(path: &str, hash: &str, seen: &Seen) -> Proof {
     };
     Proof {
         limiter: wrong.is_empty(),
-        ..observed("the library is in every tenant", wrong.is_empty(), evidence)
+        ..proof_of("the library is in every tenant", wrong.is_empty(), evidence)
     }
 }
 
 /// Whether the library found every tenant's process, without which its SM limiter is off.
-fn limiter(seen: &Seen) -> Proof {
-    let complaint = |tenant: &TenantSeen| {
-        let mut lines = tenant.said.lines();
+fn limiter(observed: &Observation) -> Proof {
+    let complaint = |tenant: &TenantObservation| {
+        let mut lines = tenant.stderr_tail.lines();
         let line = lines.find(|line| NOT_FOUND.iter().any(|text| line.contains(text)))?;
         Some(format!("{}: {}", tenant.name(), line.trim()))
     };
-    let off: Vec<String> = seen.tenants.iter().filter_map(complaint).collect();
+    let off: Vec<String> = observed.tenants.iter().filter_map(complaint).collect();
     let evidence = if off.is_empty() {
         "no tenant's library says that it does not find its process".to_owned()
     } else {
         format!("the SM limiter is off: {}", off.join(", "))
     };
-    observed("the SM limiter finds its process", off.is_empty(), evidence)
+    proof_of("the SM limiter finds its process", off.is_empty(), evidence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{hooked, limiter};
-    use crate::mechanism::{Seen, TenantSeen};
+    use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
     const PATH: &str = "/usr/local/vgpu/libvgpu.so";
 
-    fn seen(mapped: Option<&str>, answers: Option<&str>, memory_mib: Option<u64>) -> Seen {
-        let told = [
+    fn observed(
+        mapped: Option<&str>,
+        answers: Option<&str>,
+        memory_mib: Option<u64>,
+    ) -> Observation {
+        let reported = [
             ("allocator_file", answers.map(str::to_owned)),
             (
                 "memory_total_bytes",
                 memory_mib.map(|mib| (mib << 20).to_string()),
             ),
         ];
-        let tenant = TenantSeen {
-            facts: told
+        let tenant = TenantObservation {
+            facts: reported
                 .into_iter()
                 .filter_map(|(name, fact)| Some((name.to_owned(), fact?)))
                 .collect(),
             mapped: mapped.map(|file| vec!["/usr/lib/libc.so.6".to_owned(), file.to_owned()]),
-            ..TenantSeen::default()
+            ..TenantObservation::default()
         };
-        Seen {
+        Observation {
             tenants: vec![tenant],
-            ..Seen::new(Condition::C, vec![7])
+            ..Observation::new(Condition::C, vec![7])
         }
     }
 
@@ -261,7 +290,7 @@ mod tests {
             (None, Some(PATH), false),
             (Some(PATH), None, false),
         ] {
-            let proof = hooked(PATH, "00", &seen(mapped, answers, None));
+            let proof = hooked(PATH, "00", &observed(mapped, answers, None));
             assert_eq!(
                 (proof.holds, proof.limiter),
                 (expected, expected),
@@ -272,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_limiter_that_does_not_know_its_process_is_off() {
-        for (said, expected) in [
+        for (stderr_tail, expected) in [
             ("", true),
             ("[HAMI-core Warn(7:1:utils.c:9)]: something else\n", true),
             (
@@ -281,9 +310,9 @@ mod tests {
             ),
             ("[vgpu stand-in 7] SET_TASK_PID FAILED.\n", false),
         ] {
-            let mut seen = seen(None, None, None);
-            seen.tenants[0].said = said.to_owned();
-            assert_eq!(limiter(&seen).holds, expected, "{said}");
+            let mut observed = observed(None, None, None);
+            observed.tenants[0].stderr_tail = stderr_tail.to_owned();
+            assert_eq!(limiter(&observed).holds, expected, "{stderr_tail}");
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use gpubench_record::Proof;
 
-use super::{HostFacts, Seen, observed};
+use super::observation::proof_of;
+use super::{HostFacts, Observation};
 
 /// How much more than its limit a tenant asks for: more than any granularity of allocation.
 const BEYOND_MIB: u64 = 64;
@@ -19,11 +20,11 @@ pub(super) fn beyond_bytes(limit_mib: u64) -> u64 {
 }
 
 /// Whether an allocation beyond its limit was refused to every tenant.
-pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
+pub(super) fn over_limit(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "an allocation beyond the limit is refused";
     /// `CUDA_ERROR_OUT_OF_MEMORY`.
     const OUT_OF_MEMORY: i32 = 2;
-    let tried: Vec<_> = seen
+    let tried: Vec<_> = observed
         .tenants
         .iter()
         .filter_map(|tenant| Some((tenant, tenant.over_limit.as_ref()?)))
@@ -31,11 +32,11 @@ pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
     if tried.is_empty() {
         return None;
     }
-    let holds = tried.len() == seen.tenants.len()
+    let holds = tried.len() == observed.tenants.len()
         && tried
             .iter()
             .all(|(_, tried)| tried.refused_with == Some(OUT_OF_MEMORY));
-    let told: Vec<String> = tried
+    let reported: Vec<String> = tried
         .iter()
         .map(|(tenant, tried)| {
             let answer = tried.refused_with.map_or_else(
@@ -47,20 +48,20 @@ pub(super) fn over_limit(seen: &Seen) -> Option<Proof> {
         .collect();
     Some(Proof {
         limiter: holds,
-        ..observed(CHECK, holds, told.join(", "))
+        ..proof_of(CHECK, holds, reported.join(", "))
     })
 }
 
 /// Whether the memory that every tenant sees is its limit.
-pub(super) fn shown(limit_mib: u64, seen: &Seen) -> Proof {
-    let told: Vec<Option<u64>> = seen
+pub(super) fn shown(limit_mib: u64, observed: &Observation) -> Proof {
+    let reported: Vec<Option<u64>> = observed
         .tenants
         .iter()
         .map(|tenant| Some(tenant.number("memory_total_bytes")? >> 20))
         .collect();
-    let holds = told.iter().all(|mib| *mib == Some(limit_mib));
-    let evidence = format!("the limit is {limit_mib} MiB, tenants see {told:?} MiB");
-    observed(
+    let holds = reported.iter().all(|mib| *mib == Some(limit_mib));
+    let evidence = format!("the limit is {limit_mib} MiB, tenants see {reported:?} MiB");
+    proof_of(
         "the memory that each tenant sees is its limit",
         holds,
         evidence,
@@ -70,20 +71,20 @@ pub(super) fn shown(limit_mib: u64, seen: &Seen) -> Proof {
 #[cfg(test)]
 mod tests {
     use super::{over_limit, shown};
-    use crate::mechanism::{OverLimit, Seen, TenantSeen};
+    use crate::mechanism::{Observation, OverLimit, TenantObservation};
     use gpubench_record::Condition;
 
-    fn seen(tenants: Vec<TenantSeen>) -> Seen {
-        Seen {
+    fn observed(tenants: Vec<TenantObservation>) -> Observation {
+        Observation {
             tenants,
-            ..Seen::new(Condition::C, vec![7, 8])
+            ..Observation::new(Condition::C, vec![7, 8])
         }
     }
 
     #[test]
     fn a_granted_allocation_breaks_the_limit() {
         let with = |answers: &[Option<i32>]| {
-            let mut tenants = vec![TenantSeen::default(), TenantSeen::default()];
+            let mut tenants = vec![TenantObservation::default(), TenantObservation::default()];
             for (tenant, &refused_with) in tenants.iter_mut().zip(answers) {
                 let bytes = 1 << 30;
                 tenant.over_limit = Some(OverLimit {
@@ -91,7 +92,7 @@ mod tests {
                     refused_with,
                 });
             }
-            over_limit(&seen(tenants)).map(|proof| proof.holds)
+            over_limit(&observed(tenants)).map(|proof| proof.holds)
         };
         assert_eq!(with(&[Some(2), Some(2)]), Some(true));
         assert_eq!(with(&[Some(2), None]), Some(false));
@@ -103,13 +104,13 @@ mod tests {
     #[test]
     fn the_memory_seen_must_be_the_limit() {
         for (mib, expected) in [(Some(8_192), true), (Some(16_384), false), (None, false)] {
-            let told =
+            let reported =
                 mib.map(|mib: u64| ("memory_total_bytes".to_owned(), (mib << 20).to_string()));
-            let tenant = TenantSeen {
-                facts: told.into_iter().collect(),
-                ..TenantSeen::default()
+            let tenant = TenantObservation {
+                facts: reported.into_iter().collect(),
+                ..TenantObservation::default()
             };
-            let proof = shown(8_192, &seen(vec![tenant]));
+            let proof = shown(8_192, &observed(vec![tenant]));
             assert_eq!(proof.holds, expected, "{proof:?}");
         }
     }

@@ -10,12 +10,16 @@
 //! The proof is that each tenant sees the very instance that it was given: its UUID where the
 //! driver tells it, and the SMs and the memory of its profile.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
-use super::{Asked, HostFacts, InForce, Mechanism, Seen, Stage, TenantEnv};
-use super::{held_by_others, needs_leave, observed, program, prohibited, settings_locked, waived};
+use super::observation::proof_of;
+use super::waivers::{held_by_others, needs_leave, on_this, prohibited, settings_locked, waived};
+use super::{
+    Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
+    Observation, OpeningChecks, OptionEntry, TenantEnv, Tenants, user_program,
+};
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
@@ -35,51 +39,74 @@ pub(super) enum Layout {
     Make(Vec<Wanted>),
 }
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mig",
+    summary: "each process has a hardware instance of the device to itself",
+    group: "mig",
+    reconfigures: true,
+    options: &[OptionEntry {
+        key: "layout",
+        summary: "sizes of the instances, the victim's first",
+        accepted: &["auto", "3g+3g", "3g.40gb+4g.40gb"],
+    }],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfPart,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for Mig {
-    fn name(&self) -> &'static str {
-        "mig"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let profiles = layout(asked, &asked.profile.mig.layout, tenants(asked));
-        variant(asked, "mig", &asked.profile.mig.layout, profiles)
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        available(cx, &cx.profile.mig.layout, tenants(cx))
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        available(asked, &asked.profile.mig.layout, tenants(asked))
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let text = &cx.profile.mig.layout;
+        let variant = variant(cx, ENTRY.name, text, layout(cx, text, tenants(cx)));
+        Configuration {
+            variant: variant.clone(),
+            host_changes: changes(cx, layout(cx, text, tenants(cx))),
+            stage: Some(HostStage {
+                key: variant,
+                allows_native: false,
+            }),
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        changes(
-            asked,
-            layout(asked, &asked.profile.mig.layout, tenants(asked)),
-        )
-    }
-
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.variant(asked),
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let instances = enter(asked, guard, &asked.profile.mig.layout, tenants(asked))?;
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let instances = enter(cx, guard, &cx.profile.mig.layout, tenants(cx))?;
         Ok(InForce {
             instances,
             ..InForce::default()
         })
     }
 
-    fn tenant_env(&self, _asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
-        instance_env(set_up.instances.get(place))
+    fn tenant_env(
+        &self,
+        _asked: &MechanismContext<'_>,
+        set_up: &InForce,
+        slot: usize,
+    ) -> TenantEnv {
+        instance_env(set_up.instances.get(slot))
     }
 
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        if seen.condition.is_native() || seen.tenants.is_empty() {
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() || observed.tenants.is_empty() {
             return Vec::new();
         }
-        let uuids: Vec<String> = seen.tenants.iter().map(instance_uuid).collect();
+        let uuids: Vec<String> = observed.tenants.iter().map(instance_uuid).collect();
         let mut distinct = uuids.clone();
         distinct.sort();
         distinct.dedup();
@@ -87,31 +114,31 @@ impl Mechanism for Mig {
         let mut proofs = vec![
             Proof {
                 hardware: apart,
-                ..observed(
+                ..proof_of(
                     "each tenant is in an instance of its own",
                     apart,
                     format!("instances: {uuids:?}"),
                 )
             },
-            given(seen),
-            sizes(asked, &asked.profile.mig.layout, tenants(asked), seen),
+            given(observed),
+            sizes(cx, &cx.profile.mig.layout, tenants(cx), observed),
         ];
-        proofs.extend(program::in_instance(seen));
+        proofs.extend(user_program::in_instance(observed));
         proofs
     }
 }
 
-fn tenants(asked: &Asked<'_>) -> usize {
-    asked.profile.tenants as usize
+fn tenants(cx: &MechanismContext<'_>) -> usize {
+    cx.profile.tenants as usize
 }
 
 /// The profiles that a layout of so many instances means on this device.
 fn profiles<'a>(
-    asked: &Asked<'a>,
+    cx: &MechanismContext<'a>,
     layout: &str,
     count: usize,
 ) -> Result<Vec<&'a InstanceProfile>, String> {
-    let all = &asked.facts.mig_profiles;
+    let all = &cx.facts.mig_profiles;
     if layout == "auto" {
         let profile = largest(all, count);
         let profile = profile.ok_or_else(|| format!("{count} equal instances do not fit"))?;
@@ -137,8 +164,12 @@ fn profiles<'a>(
 }
 
 /// What to do for a layout, or why nothing can be done.
-pub(super) fn layout(asked: &Asked<'_>, text: &str, count: usize) -> Result<Layout, String> {
-    let facts = asked.facts;
+pub(super) fn layout(
+    cx: &MechanismContext<'_>,
+    text: &str,
+    count: usize,
+) -> Result<Layout, String> {
+    let facts = cx.facts;
     let usable: Vec<&Instance> = facts
         .mig_instances
         .iter()
@@ -149,7 +180,7 @@ pub(super) fn layout(asked: &Asked<'_>, text: &str, count: usize) -> Result<Layo
             usable.into_iter().take(count).cloned().collect(),
         ));
     }
-    let wanted = profiles(asked, text, count)?;
+    let wanted = profiles(cx, text, count)?;
     if let Some(there) = matching(&usable, &wanted) {
         return Ok(Layout::There(there));
     }
@@ -177,12 +208,12 @@ fn matching(there: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Inst
 
 /// The canonical variant: the sizes that are used.
 pub(super) fn variant(
-    asked: &Asked<'_>,
+    cx: &MechanismContext<'_>,
     name: &str,
     text: &str,
     layout: Result<Layout, String>,
 ) -> String {
-    let all = &asked.facts.mig_profiles;
+    let all = &cx.facts.mig_profiles;
     let sizes: Vec<String> = match layout {
         Ok(Layout::Make(wanted)) => wanted
             .iter()
@@ -198,8 +229,8 @@ pub(super) fn variant(
     format!("{name}[{}]", sizes.join("+"))
 }
 
-pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availability {
-    let facts = asked.facts;
+pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> Availability {
+    let facts = cx.facts;
     if facts.mig.is_none() {
         return waived("the device has no MIG", None);
     }
@@ -210,7 +241,7 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
     if let Some(waived) = prohibited(facts) {
         return waived;
     }
-    let layout = match layout(asked, text, count) {
+    let layout = match layout(cx, text, count) {
         Ok(layout) => layout,
         Err(reason) => return waived(reason, Some("another layout, or the instances destroyed")),
     };
@@ -218,7 +249,7 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
         Layout::There(there) => there.first().map(|instance| instance.profile_id),
         Layout::Make(wanted) => wanted.first().map(|one| one.profile.id),
     };
-    if let Some(reason) = too_small(asked, victims) {
+    if let Some(reason) = too_small(cx, victims) {
         return waived(reason, Some("a larger instance first, or a smaller share"));
     }
     let is_made = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
@@ -234,7 +265,7 @@ pub(super) fn available(asked: &Asked<'_>, text: &str, count: usize) -> Availabi
 /// Why MIG mode cannot be switched on now; nothing if it can.
 fn switched_on(facts: &HostFacts) -> Option<Availability> {
     if facts.mig_pending == Some(true) {
-        let reset = super::on_this(&facts.uuid, "nvidia-smi --gpu-reset");
+        let reset = on_this(&facts.uuid, "nvidia-smi --gpu-reset");
         return Some(waived(
             "MIG mode is off, and on is pending: the GPU must be reset",
             Some(&format!("{reset}, once no process uses the GPU")),
@@ -245,11 +276,11 @@ fn switched_on(facts: &HostFacts) -> Option<Availability> {
 }
 
 /// Why the victim cannot abide by its share in an instance of this profile.
-fn too_small(asked: &Asked<'_>, profile_id: Option<u32>) -> Option<String> {
-    let all = &asked.facts.mig_profiles;
+fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<String> {
+    let all = &cx.facts.mig_profiles;
     let profile = all.iter().find(|profile| Some(profile.id) == profile_id)?;
     let whole = all.iter().max_by_key(|profile| profile.sm_count)?;
-    let needed = asked.profile.share.value() * DEMAND;
+    let needed = cx.profile.share.value() * DEMAND;
     for (what, part, all) in [
         (
             "SMs",
@@ -285,10 +316,10 @@ pub fn share_of_instance(facts: &HostFacts, instance: &Instance, share: f64) -> 
     (share * sms.min(memory)).min(1.0)
 }
 
-pub(super) fn changes(asked: &Asked<'_>, layout: Result<Layout, String>) -> Vec<String> {
+pub(super) fn changes(cx: &MechanismContext<'_>, layout: Result<Layout, String>) -> Vec<String> {
     let mut changes = Vec::new();
     if let Ok(Layout::Make(wanted)) = layout {
-        if asked.facts.mig == Some(false) {
+        if cx.facts.mig == Some(false) {
             changes.push("MIG mode to on".to_owned());
         }
         let instance = |one: &Wanted| {
@@ -304,17 +335,17 @@ pub(super) fn changes(asked: &Asked<'_>, layout: Result<Layout, String>) -> Vec<
 
 /// Brings the instances of a layout about.
 pub(super) fn enter(
-    asked: &Asked<'_>,
+    cx: &MechanismContext<'_>,
     guard: &mut Guard,
     text: &str,
     count: usize,
 ) -> Result<Vec<Instance>, HostError> {
     let refused = |what: String| ControlError::new("setting MIG instances up", what);
-    let wanted = match layout(asked, text, count).map_err(refused)? {
+    let wanted = match layout(cx, text, count).map_err(refused)? {
         Layout::There(there) => return Ok(there),
         Layout::Make(wanted) => wanted,
     };
-    if asked.facts.mig == Some(false) {
+    if cx.facts.mig == Some(false) {
         guard.make(Change::MigMode {
             found: false,
             set: true,
@@ -348,33 +379,38 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
 }
 
 /// The instance that a tenant was given: nothing but it is in its environment.
-fn instance_uuid(tenant: &super::TenantSeen) -> String {
+fn instance_uuid(tenant: &super::TenantObservation) -> String {
     tenant.facts.get("uuid").cloned().unwrap_or_default()
 }
 
 /// Whether each tenant is in the very instance that it was handed.
-pub(super) fn given(seen: &Seen) -> Proof {
+pub(super) fn given(observed: &Observation) -> Proof {
     // A tenant tells the bare digits.
     let digits = |uuid: &str| uuid.trim_start_matches("MIG-").to_owned();
-    let mut holds = !seen.tenants.is_empty();
-    let mut told = Vec::new();
-    for tenant in &seen.tenants {
+    let mut holds = !observed.tenants.is_empty();
+    let mut reported = Vec::new();
+    for tenant in &observed.tenants {
         let (handed, sees) = (tenant.given.as_deref().unwrap_or(""), instance_uuid(tenant));
         holds &= !handed.is_empty() && digits(handed) == digits(&sees);
-        told.push(format!(
+        reported.push(format!(
             "{} was handed {handed} and sees {sees}",
             tenant.name()
         ));
     }
     let check = "each tenant sees the instance that it was handed";
-    observed(check, holds, told.join(", "))
+    proof_of(check, holds, reported.join(", "))
 }
 
 /// Whether each tenant sees the SMs and no more than the memory of its instance.
-pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) -> Proof {
+pub(super) fn sizes(
+    cx: &MechanismContext<'_>,
+    text: &str,
+    count: usize,
+    observed: &Observation,
+) -> Proof {
     const CHECK: &str = "each tenant sees the SMs and the memory of its instance";
-    let all = &asked.facts.mig_profiles;
-    let wanted: Vec<&InstanceProfile> = match layout(asked, text, count) {
+    let all = &cx.facts.mig_profiles;
+    let wanted: Vec<&InstanceProfile> = match layout(cx, text, count) {
         Ok(Layout::Make(wanted)) => wanted
             .iter()
             .filter_map(|one| all.iter().find(|profile| profile.id == one.profile.id))
@@ -383,19 +419,19 @@ pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) ->
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
             .collect(),
-        Err(reason) => return observed(CHECK, false, reason),
+        Err(reason) => return proof_of(CHECK, false, reason),
     };
     let mut holds = true;
-    let mut told = Vec::new();
-    for tenant in &seen.tenants {
-        let Some(profile) = wanted.get(tenant.place).or(wanted.last()) else {
-            return observed(CHECK, false, format!("{} has no instance", tenant.name()));
+    let mut reported = Vec::new();
+    for tenant in &observed.tenants {
+        let Some(profile) = wanted.get(tenant.slot).or(wanted.last()) else {
+            return proof_of(CHECK, false, format!("{} has no instance", tenant.name()));
         };
         let sms = tenant.number("sm_count");
         let memory_mib = tenant.number("memory_total_bytes").map(|bytes| bytes >> 20);
         holds &= sms == Some(u64::from(profile.sm_count))
             && memory_mib.is_some_and(|mib| mib <= profile.memory_mib);
-        told.push(format!(
+        reported.push(format!(
             "{} {sms:?} SMs and {memory_mib:?} MiB in {} ({} SMs, {} MiB)",
             tenant.name(),
             profile.name,
@@ -405,6 +441,6 @@ pub(super) fn sizes(asked: &Asked<'_>, text: &str, count: usize, seen: &Seen) ->
     }
     Proof {
         hardware: holds,
-        ..observed(CHECK, holds, told.join(", "))
+        ..proof_of(CHECK, holds, reported.join(", "))
     }
 }

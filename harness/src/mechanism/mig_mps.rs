@@ -5,50 +5,72 @@
 //! recommended for MPS, does not exist under MIG. Tenants name the instance too, so that one that
 //! does not reach the daemon at least does not leave the instance.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{ControlError, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, mig, mps, program};
+use super::{
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, mig, mps, user_program,
+};
 use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
 pub struct MigMps;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mig-mps",
+    summary: "all processes share one hardware instance through an MPS server",
+    group: "mig-mps",
+    reconfigures: true,
+    options: &[OptionEntry {
+        key: "layout",
+        summary: "size of the instance",
+        accepted: &["auto", "7g", "3g.40gb"],
+    }],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: true,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for MigMps {
-    fn name(&self) -> &'static str {
-        "mig-mps"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let text = &asked.profile.mig_mps.layout;
-        mig::variant(asked, self.name(), text, mig::layout(asked, text, 1))
-    }
-
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        match mig::available(asked, &asked.profile.mig_mps.layout, 1) {
-            Availability::Available => {
-                mps::daemon_available(asked).unwrap_or(Availability::Available)
-            }
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        match mig::available(cx, &cx.profile.mig_mps.layout, 1) {
+            Availability::Available => mps::daemon_available(cx).unwrap_or(Availability::Available),
             waived => waived,
         }
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        let mut changes = mig::changes(asked, mig::layout(asked, &asked.profile.mig_mps.layout, 1));
-        changes.push(mps::DAEMON.to_owned());
-        changes
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let text = &cx.profile.mig_mps.layout;
+        let variant = mig::variant(cx, ENTRY.name, text, mig::layout(cx, text, 1));
+        let mut host_changes = mig::changes(cx, mig::layout(cx, text, 1));
+        host_changes.push(mps::DAEMON.to_owned());
+        Configuration {
+            variant: variant.clone(),
+            host_changes,
+            stage: Some(HostStage {
+                key: variant,
+                allows_native: false,
+            }),
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.variant(asked),
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let instances = mig::enter(asked, guard, &asked.profile.mig_mps.layout, 1)?;
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let instances = mig::enter(cx, guard, &cx.profile.mig_mps.layout, 1)?;
         let uuid = instances
             .first()
             .and_then(|instance| instance.compute.first());
@@ -63,22 +85,27 @@ impl Mechanism for MigMps {
         })
     }
 
-    fn tenant_env(&self, _asked: &Asked<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
+    fn tenant_env(
+        &self,
+        _asked: &MechanismContext<'_>,
+        set_up: &InForce,
+        _place: usize,
+    ) -> TenantEnv {
         let mut env = mps::client_env(set_up);
         env.extend(mig::instance_env(set_up.instances.first()));
         env
     }
 
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::clients(seen);
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        let mut proofs = mps::clients(observed);
         if !proofs.is_empty() {
-            proofs.push(mig::given(seen));
+            proofs.push(mig::given(observed));
             // A wall around all of them is none between them.
             proofs.push(Proof {
                 hardware: false,
-                ..mig::sizes(asked, &asked.profile.mig_mps.layout, 1, seen)
+                ..mig::sizes(cx, &cx.profile.mig_mps.layout, 1, observed)
             });
-            proofs.extend(program::in_instance(seen));
+            proofs.extend(user_program::in_instance(observed));
         }
         proofs
     }

@@ -2,7 +2,7 @@
 
 use super::mig::{Mig, given, instance_env};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
-use crate::mechanism::{Asked, HostFacts, Mechanism, Seen, TenantSeen};
+use crate::mechanism::{HostFacts, Mechanism, MechanismContext, Observation, TenantObservation};
 use crate::plan::Availability;
 use crate::profile::{Overrides, Profile, load};
 use gpubench_record::Condition;
@@ -42,24 +42,24 @@ fn profile(layout: &str) -> Profile {
 
 fn verdict(facts: &HostFacts, layout: &str) -> (String, String) {
     let profile = profile(layout);
-    let asked = Asked {
+    let cx = MechanismContext {
         profile: &profile,
         facts,
     };
-    let verdict = match Mig.availability(&asked) {
+    let verdict = match Mig.availability(&cx) {
         Availability::Available => "available".to_owned(),
         Availability::Waived { reason, .. } => reason,
     };
-    (Mig.variant(&asked), verdict)
+    (Mig.configuration(&cx).variant, verdict)
 }
 
 #[test]
 fn layouts_are_available_or_waived_with_their_reason() {
     let mut facts = facts();
     let check = |facts: &HostFacts, layout: &str, variant: &str, reason: &str| {
-        let (named, said) = verdict(facts, layout);
+        let (named, found) = verdict(facts, layout);
         assert_eq!(named, variant);
-        assert!(said.contains(reason), "{layout}: {said}");
+        assert!(found.contains(reason), "{layout}: {found}");
     };
     check(&facts, "auto", "mig[3g+3g]", "available");
     check(&facts, "3g+1g", "mig[3g+1g]", "available");
@@ -137,12 +137,12 @@ fn instances_that_are_there_need_no_leave() {
 #[test]
 fn tenants_of_one_instance_are_not_apart() {
     let (profile, facts) = (profile("auto"), facts());
-    let asked = Asked {
+    let cx = MechanismContext {
         profile: &profile,
         facts: &facts,
     };
-    let tenant = |place, uuid: &str, sms: &str, bytes: u64| TenantSeen {
-        place,
+    let tenant = |slot, uuid: &str, sms: &str, bytes: u64| TenantObservation {
+        slot,
         facts: [
             ("uuid", uuid.to_owned()),
             ("sm_count", sms.to_owned()),
@@ -151,7 +151,7 @@ fn tenants_of_one_instance_are_not_apart() {
         .into_iter()
         .map(|(name, fact)| (name.to_owned(), fact))
         .collect(),
-        ..TenantSeen::default()
+        ..TenantObservation::default()
     };
     let mib = 1 << 20;
     for (first, second, expected) in [
@@ -177,14 +177,14 @@ fn tenants_of_one_instance_are_not_apart() {
         ),
         (("MIG-1", "60", 39_000), ("", "60", 39_000), [false, true]),
     ] {
-        let seen = Seen {
+        let observed = Observation {
             tenants: vec![
                 tenant(0, first.0, first.1, first.2 * mib),
                 tenant(1, second.0, second.1, second.2 * mib),
             ],
-            ..Seen::new(Condition::C, vec![7, 8])
+            ..Observation::new(Condition::C, vec![7, 8])
         };
-        let proofs = Mig.prove(&asked, &seen);
+        let proofs = Mig.prove(&cx, &observed);
         let holds = [&proofs[0], &proofs[2]].map(|proof| proof.holds);
         assert_eq!(holds, expected, "{proofs:?}");
         let hardware = [&proofs[0], &proofs[2]].map(|proof| proof.hardware);
@@ -194,11 +194,11 @@ fn tenants_of_one_instance_are_not_apart() {
 
 #[test]
 fn a_tenant_in_another_s_instance_is_not_in_its_own() {
-    let tenant = |place, given: Option<&str>, sees: &str| TenantSeen {
-        place,
+    let tenant = |slot, given: Option<&str>, sees: &str| TenantObservation {
+        slot,
         given: given.map(str::to_owned),
         facts: [("uuid".to_owned(), sees.to_owned())].into_iter().collect(),
-        ..TenantSeen::default()
+        ..TenantObservation::default()
     };
     for (first, second, expected) in [
         ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), "aa-2"), true),
@@ -210,10 +210,10 @@ fn a_tenant_in_another_s_instance_is_not_in_its_own() {
         ((Some("MIG-aa-1"), "aa-1"), (None, "aa-2"), false),
         ((Some("MIG-aa-1"), "aa-1"), (Some("MIG-aa-2"), ""), false),
     ] {
-        let seen = Seen {
+        let observed = Observation {
             tenants: vec![tenant(0, first.0, first.1), tenant(1, second.0, second.1)],
-            ..Seen::new(Condition::C, vec![7, 8])
+            ..Observation::new(Condition::C, vec![7, 8])
         };
-        assert_eq!(given(&seen).holds, expected, "{seen:?}");
+        assert_eq!(given(&observed).holds, expected, "{observed:?}");
     }
 }

@@ -17,12 +17,15 @@
 //! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
 //! clients, lists no tenant less.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::host::{Change, DaemonPlace, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, TenantEnv, observed};
-use super::{device_is_cut, exclusive_process, private, prohibited, waived};
-use crate::mechanism::host::ControlError;
+use super::host::{Change, ControlError, DaemonPlace, Guard, HostError};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, prohibited, waived};
+use super::{
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, private,
+};
 use crate::plan::Availability;
 
 /// See the module.
@@ -39,57 +42,78 @@ const CUDA_13_1: i32 = 13010;
 /// What every one of them changes on the host.
 pub(super) const DAEMON: &str = "an MPS daemon of its own, in a private folder";
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mps",
+    summary: "kernels of all processes run side by side through an MPS server of their own",
+    group: "mps",
+    reconfigures: false,
+    options: &[OptionEntry {
+        key: "exclusive_process",
+        summary: "compute mode EXCLUSIVE_PROCESS under every MPS server of the whole device",
+        accepted: &["false", "true"],
+    }],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: true,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: Some(|_| ()),
+};
+
 impl Mechanism for Mps {
-    fn name(&self) -> &'static str {
-        "mps"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        variant(asked, self.name(), Vec::new())
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        availability(cx)
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        availability(asked)
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        Configuration {
+            variant: variant(cx, ENTRY.name, Vec::new()),
+            host_changes: changes(cx),
+            stage: Some(stage(cx)),
+            checks: OpeningChecks::default(),
+            refuses_outsiders: is_guarded(cx),
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        changes(asked)
-    }
-
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(stage(asked))
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        enter_mode(asked, guard)?;
-        let daemon = start(guard, &asked.facts.uuid, Form::Plain)?;
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        enter_mode(cx, guard)?;
+        let daemon = start(guard, &cx.facts.uuid, Form::Plain)?;
         Ok(InForce {
             daemon: Some(daemon),
             ..InForce::default()
         })
     }
 
-    fn tenant_env(&self, _asked: &Asked<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
+    fn tenant_env(
+        &self,
+        _asked: &MechanismContext<'_>,
+        set_up: &InForce,
+        _place: usize,
+    ) -> TenantEnv {
         client_env(set_up)
     }
 
-    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
-        is_guarded(asked)
-    }
-
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        proofs(asked, seen)
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        proofs(cx, observed)
     }
 }
 
 /// Whether nobody but the server is to be let in.
-pub(super) fn is_guarded(asked: &Asked<'_>) -> bool {
-    asked.profile.mps.exclusive_process
+pub(super) fn is_guarded(cx: &MechanismContext<'_>) -> bool {
+    cx.profile.mps.exclusive_process
 }
 
 /// A variant's text: the mechanism's own options, and the one that all of them have.
-pub(super) fn variant(asked: &Asked<'_>, name: &str, mut options: Vec<String>) -> String {
-    if is_guarded(asked) {
+pub(super) fn variant(cx: &MechanismContext<'_>, name: &str, mut options: Vec<String>) -> String {
+    if is_guarded(cx) {
         options.push("exclusive-process".to_owned());
     }
     if options.is_empty() {
@@ -99,66 +123,66 @@ pub(super) fn variant(asked: &Asked<'_>, name: &str, mut options: Vec<String>) -
 }
 
 /// What it changes on the host, one line each.
-pub(super) fn changes(asked: &Asked<'_>) -> Vec<String> {
+pub(super) fn changes(cx: &MechanismContext<'_>) -> Vec<String> {
     let mut changes = vec![DAEMON.to_owned()];
-    if is_guarded(asked) {
-        changes.extend(exclusive_process::change(asked));
+    if is_guarded(cx) {
+        changes.extend(exclusive_process::change(cx));
     }
     changes
 }
 
 /// Sets the compute mode, where nobody but the server is to be let in.
-pub(super) fn enter_mode(asked: &Asked<'_>, guard: &mut Guard) -> Result<(), HostError> {
-    if is_guarded(asked) {
+pub(super) fn enter_mode(cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<(), HostError> {
+    if is_guarded(cx) {
         exclusive_process::set(guard)?;
     }
     Ok(())
 }
 
 /// What was seen of the clients and, where nobody but the server is to be let in, of the stranger.
-pub(super) fn proofs(asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-    let mut proofs = clients(seen);
-    if !proofs.is_empty() && is_guarded(asked) {
-        proofs.push(exclusive_process::refused(seen));
-        proofs.push(exclusive_process::mode(seen));
+pub(super) fn proofs(cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+    let mut proofs = clients(observed);
+    if !proofs.is_empty() && is_guarded(cx) {
+        proofs.push(exclusive_process::refused(observed));
+        proofs.push(exclusive_process::mode(observed));
     }
     proofs
 }
 
 /// The stage of every mechanism that runs under a plain daemon.
-pub(super) fn stage(asked: &Asked<'_>) -> Stage {
+pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
     // Where one process alone is let in, a server that waits keeps native tenants out.
-    let mode = asked.facts.compute_mode.as_deref();
-    let alone = is_guarded(asked) || mode == Some(exclusive_process::MODE);
-    Stage {
-        key: variant(asked, "mps", Vec::new()),
-        plain_too: !alone,
+    let mode = cx.facts.compute_mode.as_deref();
+    let alone = is_guarded(cx) || mode == Some(exclusive_process::MODE);
+    HostStage {
+        key: variant(cx, "mps", Vec::new()),
+        allows_native: !alone,
     }
 }
 
 /// Whether a daemon can serve the whole device here.
-pub(super) fn availability(asked: &Asked<'_>) -> Availability {
-    let facts = asked.facts;
+pub(super) fn availability(cx: &MechanismContext<'_>) -> Availability {
+    let facts = cx.facts;
     // EXCLUSIVE_PROCESS is not in the way: the server is one process, whoever its clients are.
     if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
         return waived;
     }
-    daemon_available(asked)
-        .or_else(|| unguarded(asked))
+    daemon_available(cx)
+        .or_else(|| unguarded(cx))
         .unwrap_or(Availability::Available)
 }
 
 /// Why the server cannot be the one that is let in, where that is asked for; nothing if it can.
-fn unguarded(asked: &Asked<'_>) -> Option<Availability> {
-    if !is_guarded(asked) {
+fn unguarded(cx: &MechanismContext<'_>) -> Option<Availability> {
+    if !is_guarded(cx) {
         return None;
     }
-    exclusive_process::not_settable(asked.facts, "the server could not be the only one")
+    exclusive_process::not_settable(cx.facts, "the server could not be the only one")
 }
 
 /// Why no daemon can serve anything here; nothing if one can.
-pub(super) fn daemon_available(asked: &Asked<'_>) -> Option<Availability> {
-    let facts = asked.facts;
+pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability> {
+    let facts = cx.facts;
     if facts.mps_control.is_none() {
         return Some(waived(
             "nvidia-cuda-mps-control is not on PATH",
@@ -177,7 +201,7 @@ pub(super) fn daemon_available(asked: &Asked<'_>) -> Option<Availability> {
     } else {
         CLIENTS_MAX_BEFORE_13_1
     };
-    (asked.profile.tenants > most).then(|| {
+    (cx.profile.tenants > most).then(|| {
         waived(
             format!("an MPS server takes {most} clients"),
             Some("fewer tenants"),
@@ -233,36 +257,36 @@ pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
 }
 
 /// Whether every tenant is a client of our daemon.
-pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
+pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
     const CHECK: &str = "every tenant is a client of our MPS daemon";
-    if seen.condition.is_native() || seen.ours.len() < 2 {
+    if observed.condition.is_native() || observed.ours.len() < 2 {
         return Vec::new();
     }
     let missing = |listed: &[u32]| -> Vec<u32> {
-        let absent = seen.ours.iter().filter(|pid| !listed.contains(pid));
+        let absent = observed.ours.iter().filter(|pid| !listed.contains(pid));
         absent.copied().collect()
     };
-    let mut proofs = vec![match &seen.daemon_clients {
-        None => observed(CHECK, false, "there is no daemon".to_owned()),
-        Some(Err(error)) => observed(CHECK, false, error.clone()),
+    let mut proofs = vec![match &observed.daemon_clients {
+        None => proof_of(CHECK, false, "there is no daemon".to_owned()),
+        Some(Err(error)) => proof_of(CHECK, false, error.clone()),
         Some(Ok(listed)) => {
             let missing = missing(listed);
             let evidence = if missing.is_empty() {
-                format!("the daemon lists all of {:?}", seen.ours)
+                format!("the daemon lists all of {:?}", observed.ours)
             } else {
                 format!("the daemon lists {listed:?}, without {missing:?}")
             };
-            observed(CHECK, missing.is_empty(), evidence)
+            proof_of(CHECK, missing.is_empty(), evidence)
         }
     }];
     // NVML's numbers can be those of another process namespace, in which case they show nothing.
-    if let Some(listed) = seen.mps_clients.as_ref()
-        && listed.iter().any(|pid| seen.ours.contains(pid))
+    if let Some(listed) = observed.mps_clients.as_ref()
+        && listed.iter().any(|pid| observed.ours.contains(pid))
     {
         let missing = missing(listed);
         let evidence = format!("NVML lists MPS clients {listed:?}, missing are {missing:?}");
         let check = "NVML lists every tenant as an MPS client";
-        proofs.push(observed(check, missing.is_empty(), evidence));
+        proofs.push(proof_of(check, missing.is_empty(), evidence));
     }
     proofs
 }
@@ -270,7 +294,7 @@ pub(super) fn clients(seen: &Seen) -> Vec<Proof> {
 #[cfg(test)]
 mod tests {
     use super::clients;
-    use crate::mechanism::Seen;
+    use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
     #[test]
@@ -284,13 +308,13 @@ mod tests {
             (Some(Err("no answer".to_owned())), None, vec![false]),
             (None, Some(vec![7, 8]), vec![false, true]),
         ] {
-            let seen = Seen {
+            let observed = Observation {
                 daemon_clients: daemon,
                 mps_clients: nvml,
-                ..Seen::new(Condition::C, vec![7, 8])
+                ..Observation::new(Condition::C, vec![7, 8])
             };
-            let holds: Vec<bool> = clients(&seen).iter().map(|proof| proof.holds).collect();
-            assert_eq!(holds, expected, "{seen:?}");
+            let holds: Vec<bool> = clients(&observed).iter().map(|proof| proof.holds).collect();
+            assert_eq!(holds, expected, "{observed:?}");
         }
     }
 }

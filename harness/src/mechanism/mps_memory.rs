@@ -16,11 +16,15 @@
 //!
 //! The proof is that each tenant is a client, and that an allocation beyond the limit is refused.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
+use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, DaemonPlace, Guard, HostError, mps_control};
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, mps};
-use super::{memory_cap, program, settings_locked, too_little_for_share, waived};
+use super::waivers::{settings_locked, too_little_for_share, waived};
+use super::{
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, memory_cap, mps, user_program,
+};
 use crate::plan::Availability;
 use crate::profile::options::LimitBy;
 
@@ -34,22 +38,36 @@ const DRIVER_MIN: u32 = 615;
 const CUDA_MIN: i32 = 13040;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mps-memory",
+    summary: "as mps, with the memory of each process limited by the driver or by the server",
+    group: "mps-memory",
+    reconfigures: false,
+    options: &[
+        MEMORY_PCT,
+        OptionEntry {
+            key: "by",
+            summary: "who enforces it: the driver (as root, with leave), or the server",
+            accepted: &["cgroup", "namespace"],
+        },
+    ],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: true,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for MpsMemory {
-    fn name(&self) -> &'static str {
-        "mps-memory"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let options = &asked.profile.mps_memory;
-        let parts = vec![
-            format!("memory={}", options.memory_pct),
-            format!("by={}", options.by.as_str()),
-        ];
-        mps::variant(asked, self.name(), parts)
-    }
-
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if facts.driver_major.is_none_or(|major| major < DRIVER_MIN) || facts.cuda < CUDA_MIN {
             return waived(
                 format!("memory limits of MPS need driver {DRIVER_MIN} and CUDA 13.4"),
@@ -59,56 +77,69 @@ impl Mechanism for MpsMemory {
         if facts.compute_capability < CAPABILITY_MIN {
             return waived("memory limits of MPS need compute capability 8.0", None);
         }
-        let pct = asked.profile.mps_memory.memory_pct;
-        if let Some(waived) = too_little_for_share(asked, "device memory", pct) {
+        let pct = cx.profile.mps_memory.memory_pct;
+        if let Some(waived) = too_little_for_share(cx, "device memory", pct) {
             return waived;
         }
-        match mps::availability(asked) {
-            Availability::Available => groups_missing(asked).unwrap_or(Availability::Available),
+        match mps::availability(cx) {
+            Availability::Available => groups_missing(cx).unwrap_or(Availability::Available),
             waived => waived,
         }
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        let mut changes = mps::changes(asked);
-        if by_group(asked) {
-            let mib = limit_mib(asked);
-            changes.push(format!(
-                "a control group for each tenant, limited to {mib} MiB"
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let options = &cx.profile.mps_memory;
+        let limit_mib = limit_mib(cx);
+        let parts = vec![
+            format!("memory={}", options.memory_pct),
+            format!("by={}", options.by.as_str()),
+        ];
+        let variant = mps::variant(cx, ENTRY.name, parts);
+        let mut host_changes = mps::changes(cx);
+        if by_group(cx) {
+            host_changes.push(format!(
+                "a control group for each tenant, limited to {limit_mib} MiB"
             ));
         }
-        changes
+        Configuration {
+            variant: variant.clone(),
+            host_changes,
+            stage: Some(HostStage {
+                key: variant,
+                ..mps::stage(cx)
+            }),
+            checks: OpeningChecks {
+                sm_placement: false,
+                over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib)),
+            },
+            refuses_outsiders: mps::is_guarded(cx),
+            memory_limit_bytes: Some(limit_mib << 20),
+            compute_limit: None,
+        }
     }
 
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.variant(asked),
-            ..mps::stage(asked)
-        })
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let daemon = mps::enter_mode(asked, guard)
-            .and_then(|()| mps::start(guard, &asked.facts.uuid, mps::Form::Named))?;
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let daemon = mps::enter_mode(cx, guard)
+            .and_then(|()| mps::start(guard, &cx.facts.uuid, mps::Form::Named))?;
         mps_control::create_server(&daemon)?;
         let mut set_up = InForce::default();
-        for place in 0..asked.profile.tenants {
-            if by_group(asked) {
-                set_up.groups.push(limited_group(asked, guard)?);
+        for slot in 0..cx.profile.tenants {
+            if by_group(cx) {
+                set_up.groups.push(limited_group(cx, guard)?);
             } else {
-                mps_control::create_namespace(&daemon, &namespace(place), limit_mib(asked))?;
+                mps_control::create_namespace(&daemon, &namespace(slot), limit_mib(cx))?;
             }
         }
         set_up.daemon = Some(daemon);
         Ok(set_up)
     }
 
-    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+    fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
         let mut env = mps::client_env(set_up);
         let server = set_up.daemon.as_ref().map(DaemonPlace::server_folder);
         if let Some(folder) = server {
-            let folder = match u32::try_from(place) {
-                Ok(place) if !by_group(asked) => folder.join(namespace(place)),
+            let folder = match u32::try_from(slot) {
+                Ok(slot) if !by_group(cx) => folder.join(namespace(slot)),
                 _ => folder,
             };
             env.insert("CUDA_MPS_PIPE_DIRECTORY".into(), folder.into());
@@ -116,54 +147,39 @@ impl Mechanism for MpsMemory {
         env
     }
 
-    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
-        mps::is_guarded(asked)
-    }
-
-    fn questions(&self, asked: &Asked<'_>) -> Questions {
-        Questions {
-            census: false,
-            over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib(asked))),
-        }
-    }
-
-    fn memory_limit_bytes(&self, asked: &Asked<'_>) -> Option<u64> {
-        Some(limit_mib(asked) << 20)
-    }
-
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::proofs(asked, seen);
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        let mut proofs = mps::proofs(cx, observed);
         if proofs.is_empty() {
             return proofs;
         }
-        if by_group(asked) {
-            proofs.push(memory_cap::shown(limit_mib(asked), seen));
+        if by_group(cx) {
+            proofs.push(memory_cap::shown(limit_mib(cx), observed));
         }
-        proofs.extend(memory_cap::over_limit(seen));
-        proofs.extend(program::handed(seen));
+        proofs.extend(memory_cap::over_limit(observed));
+        proofs.extend(user_program::handed(observed));
         proofs
     }
 }
 
-fn by_group(asked: &Asked<'_>) -> bool {
-    asked.profile.mps_memory.by == LimitBy::Cgroup
+fn by_group(cx: &MechanismContext<'_>) -> bool {
+    cx.profile.mps_memory.by == LimitBy::Cgroup
 }
 
 /// The memory limit of each tenant.
-fn limit_mib(asked: &Asked<'_>) -> u64 {
-    memory_cap::part_mib(asked.facts, asked.profile.mps_memory.memory_pct)
+fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
+    memory_cap::part_mib(cx.facts, cx.profile.mps_memory.memory_pct)
 }
 
 /// Name of the namespace of the tenant in a place.
-fn namespace(place: u32) -> String {
-    format!("p{place}")
+fn namespace(slot: u32) -> String {
+    format!("p{slot}")
 }
 
 /// Why no tenant can be put in a limited control group, where that is asked for.
-fn groups_missing(asked: &Asked<'_>) -> Option<Availability> {
+fn groups_missing(cx: &MechanismContext<'_>) -> Option<Availability> {
     const OTHERWISE: &str = "[mps-memory] by = \"namespace\"";
-    let facts = asked.facts;
-    if !by_group(asked) {
+    let facts = cx.facts;
+    if !by_group(cx) {
         return None;
     }
     if facts.nvidia_smi.is_none() {
@@ -181,14 +197,17 @@ fn groups_missing(asked: &Asked<'_>) -> Option<Availability> {
 }
 
 /// Makes a control group with the limit of a tenant.
-fn limited_group(asked: &Asked<'_>, guard: &mut Guard) -> Result<std::path::PathBuf, HostError> {
-    let tree = asked.facts.control_groups.as_ref();
+fn limited_group(
+    cx: &MechanismContext<'_>,
+    guard: &mut Guard,
+) -> Result<std::path::PathBuf, HostError> {
+    let tree = cx.facts.control_groups.as_ref();
     let none = || ControlError::new("making a control group", "there are none of version 2");
     let path = tree.ok_or_else(none)?.fresh();
     guard.make(Change::ControlGroup { path: path.clone() })?;
     guard.make(Change::MemoryLimit {
         group: path.clone(),
-        hard_mib: limit_mib(asked),
+        hard_mib: limit_mib(cx),
     })?;
     Ok(path)
 }
@@ -197,7 +216,7 @@ fn limited_group(asked: &Asked<'_>, guard: &mut Guard) -> Result<std::path::Path
 mod tests {
     use super::MpsMemory;
     use crate::mechanism::control_groups::ControlGroups;
-    use crate::mechanism::{Asked, HostFacts, Mechanism};
+    use crate::mechanism::{HostFacts, Mechanism, MechanismContext};
     use crate::plan::Availability;
     use crate::profile::options::LimitBy;
     use crate::profile::{Overrides, Profile, load};
@@ -223,7 +242,7 @@ mod tests {
 
     /// Reason and remedy on such a host; nothing where it can run.
     fn of(profile: &Profile, facts: &HostFacts) -> (String, String) {
-        match MpsMemory.availability(&Asked { profile, facts }) {
+        match MpsMemory.availability(&MechanismContext { profile, facts }) {
             Availability::Available => (String::new(), String::new()),
             Availability::Waived { reason, remedy } => (reason, remedy.unwrap_or_default()),
         }
@@ -283,10 +302,10 @@ mod tests {
                 "run as root",
             ),
         ] {
-            let (said, way) = of(&profile, &bend);
+            let (found, way) = of(&profile, &bend);
             assert!(
-                said.contains(reason) && way.contains(remedy),
-                "{said}: {way}"
+                found.contains(reason) && way.contains(remedy),
+                "{found}: {way}"
             );
         }
         Ok(())

@@ -15,11 +15,16 @@
 //! What a server is set to is asked with `echo get_active_thread_percentage PID |
 //! nvidia-cuda-mps-control`, PID being the server's; there is no `-server -get`.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
-use super::{Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, TenantSeen};
-use super::{memory_cap, mps, observed, program, too_little_for_share};
+use super::observation::proof_of;
+use super::waivers::too_little_for_share;
+use super::{
+    Compute, ComputeLimit, Configuration, InForce, Mechanism, MechanismContext, MechanismEntry,
+    Observation, OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants, memory_cap,
+    mps, user_program,
+};
 use crate::plan::Availability;
 use crate::profile::options::Priority;
 
@@ -33,13 +38,52 @@ pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
 const NORMAL: &str = "0";
 const BELOW_NORMAL: &str = "1";
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mps-quota",
+    summary: "as mps, with a cap on the SMs and on the memory of each process",
+    group: "mps",
+    reconfigures: false,
+    options: &[
+        OptionEntry {
+            key: "pct",
+            summary: "most SMs of each process, in percent of the device",
+            accepted: &["1 to 100"],
+        },
+        OptionEntry {
+            key: "memory_pct",
+            summary: "most memory of each process, in percent of the device; 100 is no limit",
+            accepted: &["1 to 100"],
+        },
+        OptionEntry {
+            key: "neighbours",
+            summary: "priority of the neighbours' work, which is a hint",
+            accepted: &["normal", "below-normal"],
+        },
+    ],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: true,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for MpsQuota {
-    fn name(&self) -> &'static str {
-        "mps-quota"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let options = &asked.profile.mps_quota;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let options = &cx.profile.mps_quota;
+        too_little_for_share(cx, "SMs", options.pct)
+            .or_else(|| too_little_for_share(cx, "device memory", options.memory_pct))
+            .unwrap_or_else(|| mps::availability(cx))
+    }
+
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let options = &cx.profile.mps_quota;
         let mut parts = vec![format!("pct={}", options.pct)];
         if options.memory_pct < 100 {
             parts.push(format!("memory={}", options.memory_pct));
@@ -47,112 +91,96 @@ impl Mechanism for MpsQuota {
         if options.neighbours == Priority::BelowNormal {
             parts.push("neighbours=below-normal".to_owned());
         }
-        mps::variant(asked, self.name(), parts)
+        let limit_mib = memory_limit_mib(cx);
+        Configuration {
+            variant: mps::variant(cx, ENTRY.name, parts),
+            host_changes: mps::changes(cx),
+            stage: Some(mps::stage(cx)),
+            checks: OpeningChecks {
+                sm_placement: true,
+                over_limit_bytes: limit_mib.map(memory_cap::beyond_bytes),
+            },
+            refuses_outsiders: mps::is_guarded(cx),
+            memory_limit_bytes: limit_mib.map(|mib| mib << 20),
+            compute_limit: (options.pct < 100).then(|| ComputeLimit {
+                share: f64::from(options.pct) / 100.0,
+                of: Compute::Arithmetic,
+            }),
+        }
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let options = &asked.profile.mps_quota;
-        too_little_for_share(asked, "SMs", options.pct)
-            .or_else(|| too_little_for_share(asked, "device memory", options.memory_pct))
-            .unwrap_or_else(|| mps::availability(asked))
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        mps::Mps.enter(cx, guard)
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        mps::changes(asked)
-    }
-
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(mps::stage(asked))
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        mps::Mps.enter(asked, guard)
-    }
-
-    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
-        let options = &asked.profile.mps_quota;
+    fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
+        let options = &cx.profile.mps_quota;
         let mut env = mps::client_env(set_up);
         let mut put = |name: &str, value: String| env.insert(name.into(), value.into());
         put("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", options.pct.to_string());
-        if let Some(mib) = memory_limit_mib(asked) {
+        if let Some(mib) = memory_limit_mib(cx) {
             put("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={mib}MB"));
         }
-        if place > 0 && options.neighbours == Priority::BelowNormal {
+        if slot > 0 && options.neighbours == Priority::BelowNormal {
             put(PRIORITY, BELOW_NORMAL.to_owned());
         }
         env
     }
 
-    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
-        mps::is_guarded(asked)
-    }
-
-    fn questions(&self, asked: &Asked<'_>) -> Questions {
-        Questions {
-            census: true,
-            over_limit_bytes: memory_limit_mib(asked).map(memory_cap::beyond_bytes),
-        }
-    }
-
-    fn memory_limit_bytes(&self, asked: &Asked<'_>) -> Option<u64> {
-        memory_limit_mib(asked).map(|mib| mib << 20)
-    }
-
-    fn compute_share(&self, asked: &Asked<'_>) -> Option<f64> {
-        let pct = asked.profile.mps_quota.pct;
-        (pct < 100).then(|| f64::from(pct) / 100.0)
-    }
-
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::proofs(asked, seen);
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        let mut proofs = mps::proofs(cx, observed);
         if proofs.is_empty() {
             return proofs;
         }
-        proofs.push(sms(asked.profile.mps_quota.pct, seen));
-        if memory_limit_mib(asked).is_some() {
-            proofs.extend(memory_cap::over_limit(seen));
+        proofs.push(sms(cx.profile.mps_quota.pct, observed));
+        if memory_limit_mib(cx).is_some() {
+            proofs.extend(memory_cap::over_limit(observed));
         }
-        if asked.profile.mps_quota.neighbours == Priority::BelowNormal {
-            proofs.push(below_normal(seen));
+        if cx.profile.mps_quota.neighbours == Priority::BelowNormal {
+            proofs.push(below_normal(observed));
         }
-        proofs.extend(program::handed(seen));
+        proofs.extend(user_program::handed(observed));
         proofs
     }
 }
 
 /// The memory limit of each client; none if it may take everything.
-fn memory_limit_mib(asked: &Asked<'_>) -> Option<u64> {
-    let pct = asked.profile.mps_quota.memory_pct;
-    (pct < 100).then(|| memory_cap::part_mib(asked.facts, pct))
+fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
+    let pct = cx.profile.mps_quota.memory_pct;
+    (pct < 100).then(|| memory_cap::part_mib(cx.facts, pct))
 }
 
 /// Whether every tenant sees no more SMs than its percentage, which is rounded down.
-fn sms(pct: u32, seen: &Seen) -> Proof {
+fn sms(pct: u32, observed: &Observation) -> Proof {
     const CHECK: &str = "the SMs that each tenant sees are its percentage";
-    let Some(all) = seen.native_sm_count else {
+    let Some(all) = observed.native_sm_count else {
         let evidence = "nobody has seen the device without the quota".to_owned();
-        return observed(CHECK, false, evidence);
+        return proof_of(CHECK, false, evidence);
     };
     let most = (u64::from(all) * u64::from(pct)).div_ceil(100);
-    let told: Vec<Option<u64>> = seen.tenants.iter().map(|t| t.number("sm_count")).collect();
-    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=most).contains(&count));
-    let holds = !told.is_empty() && told.iter().all(within);
-    let counts: Vec<String> = seen
+    let reported: Vec<Option<u64>> = observed
         .tenants
         .iter()
-        .zip(&told)
+        .map(|t| t.number("sm_count"))
+        .collect();
+    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=most).contains(&count));
+    let holds = !reported.is_empty() && reported.iter().all(within);
+    let counts: Vec<String> = observed
+        .tenants
+        .iter()
+        .zip(&reported)
         .map(|(t, count)| {
             let count = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
-            let census = t
-                .census
+            let sm_placement = t
+                .sm_placement
                 .as_ref()
                 .map_or_else(String::new, |sms| format!(" (blocks ran on {})", sms.len()));
-            format!("{} {count}{census}", t.name())
+            format!("{} {count}{sm_placement}", t.name())
         })
         .collect();
     Proof {
         limiter: holds && most < u64::from(all),
-        ..observed(
+        ..proof_of(
             CHECK,
             holds,
             format!(
@@ -164,40 +192,43 @@ fn sms(pct: u32, seen: &Seen) -> Proof {
 }
 
 /// Whether every neighbour was started with a priority below normal, and the victim without.
-fn below_normal(seen: &Seen) -> Proof {
+fn below_normal(observed: &Observation) -> Proof {
     const CHECK: &str = "the neighbours alone were started with a priority below normal";
-    let right = |t: &TenantSeen| match t.place {
+    let right = |t: &TenantObservation| match t.slot {
         0 => matches!(t.priority.as_deref(), None | Some(NORMAL)),
         _ => t.priority.as_deref() == Some(BELOW_NORMAL),
     };
-    let told = |t: &TenantSeen| {
+    let reported = |t: &TenantObservation| {
         let priority = t.priority.as_deref().unwrap_or("not set");
         format!("{} {priority}", t.name())
     };
-    let holds = seen.tenants.iter().any(|t| t.place > 0) && seen.tenants.iter().all(right);
-    let all: Vec<String> = seen.tenants.iter().map(told).collect();
-    observed(CHECK, holds, format!("{PRIORITY}: {}", all.join(", ")))
+    let holds = observed.tenants.iter().any(|t| t.slot > 0) && observed.tenants.iter().all(right);
+    let all: Vec<String> = observed.tenants.iter().map(reported).collect();
+    proof_of(CHECK, holds, format!("{PRIORITY}: {}", all.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{below_normal, sms};
-    use crate::mechanism::{Seen, TenantSeen};
+    use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
-    fn seen(counts: &[Option<u32>]) -> Seen {
-        let tenants = counts.iter().enumerate().map(|(place, count)| TenantSeen {
-            place,
-            facts: count
-                .iter()
-                .map(|count| ("sm_count".to_owned(), count.to_string()))
-                .collect(),
-            ..TenantSeen::default()
-        });
-        Seen {
+    fn observed(counts: &[Option<u32>]) -> Observation {
+        let tenants = counts
+            .iter()
+            .enumerate()
+            .map(|(slot, count)| TenantObservation {
+                slot,
+                facts: count
+                    .iter()
+                    .map(|count| ("sm_count".to_owned(), count.to_string()))
+                    .collect(),
+                ..TenantObservation::default()
+            });
+        Observation {
             tenants: tenants.collect(),
             native_sm_count: Some(132),
-            ..Seen::new(Condition::C, vec![7, 8])
+            ..Observation::new(Condition::C, vec![7, 8])
         }
     }
 
@@ -211,7 +242,7 @@ mod tests {
             (vec![Some(0), Some(66)], 50, false),
             (vec![], 50, false),
         ] {
-            let proof = sms(pct, &seen(&counts));
+            let proof = sms(pct, &observed(&counts));
             assert_eq!(
                 (proof.holds, proof.limiter),
                 (expected, expected),
@@ -219,7 +250,7 @@ mod tests {
             );
         }
         assert!(
-            !sms(100, &seen(&[Some(132), Some(132)])).limiter,
+            !sms(100, &observed(&[Some(132), Some(132)])).limiter,
             "no limit limits nothing"
         );
     }
@@ -228,14 +259,14 @@ mod tests {
     fn a_priority_below_normal_is_the_neighbours_and_nobody_elses() {
         let all = |priorities: &[Option<&str>]| {
             let tenants = priorities.iter().enumerate();
-            let tenants = tenants.map(|(place, priority)| TenantSeen {
-                place,
+            let tenants = tenants.map(|(slot, priority)| TenantObservation {
+                slot,
                 priority: priority.map(str::to_owned),
-                ..TenantSeen::default()
+                ..TenantObservation::default()
             });
-            below_normal(&Seen {
+            below_normal(&Observation {
                 tenants: tenants.collect(),
-                ..Seen::new(Condition::C, vec![7, 8])
+                ..Observation::new(Condition::C, vec![7, 8])
             })
         };
         for (priorities, expected) in [

@@ -8,11 +8,14 @@
 
 use std::collections::BTreeSet;
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{ControlError, Guard, HostError, mps_control};
+use super::observation::proof_of;
+use super::waivers::waived;
 use super::{
-    Asked, InForce, Mechanism, Questions, Seen, Stage, TenantEnv, mps, observed, program, waived,
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants, mps, user_program,
 };
 use crate::plan::Availability;
 
@@ -26,21 +29,33 @@ const DRIVER_MIN: u32 = 590;
 const CUDA_MIN: i32 = 13010;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "mps-static",
+    summary: "as mps, with SMs of its own for each process, which no other may use",
+    group: "mps-static",
+    reconfigures: false,
+    options: &[OptionEntry {
+        key: "chunks",
+        summary: "chunks of SMs for each process; 0 divides the device evenly",
+        accepted: &["0 to 64"],
+    }],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Processes,
+    mps_daemon: true,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
 impl Mechanism for MpsStatic {
-    fn name(&self) -> &'static str {
-        "mps-static"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        let chunks = match asked.profile.mps_static.chunks {
-            0 => "chunks=even".to_owned(),
-            chunks => format!("chunks={chunks}"),
-        };
-        mps::variant(asked, self.name(), vec![chunks])
-    }
-
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if facts.driver_major.is_none_or(|major| major < DRIVER_MIN) || facts.cuda < CUDA_MIN {
             return waived(
                 format!("static SM partitions need driver {DRIVER_MIN} and CUDA 13.1"),
@@ -50,35 +65,47 @@ impl Mechanism for MpsStatic {
         if facts.compute_capability < CAPABILITY_MIN {
             return waived("static SM partitions need compute capability 8.0", None);
         }
-        mps::availability(asked)
+        mps::availability(cx)
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        mps::changes(asked)
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let chunks = match cx.profile.mps_static.chunks {
+            0 => "chunks=even".to_owned(),
+            chunks => format!("chunks={chunks}"),
+        };
+        let variant = mps::variant(cx, ENTRY.name, vec![chunks]);
+        Configuration {
+            variant: variant.clone(),
+            host_changes: mps::changes(cx),
+            stage: Some(HostStage {
+                key: variant,
+                // Native tenants would be no clients, but a server with partitions holds them back
+                // from the device.
+                allows_native: false,
+            }),
+            checks: OpeningChecks {
+                sm_placement: true,
+                over_limit_bytes: None,
+            },
+            refuses_outsiders: mps::is_guarded(cx),
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        Some(Stage {
-            key: self.variant(asked),
-            // Tenants without any partition would be clients of nobody, but a server with
-            // partitions holds them back from the device.
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
-        let uuid = &asked.facts.uuid;
-        mps::enter_mode(asked, guard)?;
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+        let uuid = &cx.facts.uuid;
+        mps::enter_mode(cx, guard)?;
         let daemon = mps::start(guard, uuid, mps::Form::Static)?;
-        let tenants = asked.profile.tenants;
-        let chunks = match asked.profile.mps_static.chunks {
+        let tenants = cx.profile.tenants;
+        let chunks = match cx.profile.mps_static.chunks {
             0 => even_chunks(&mps_control::ask(&daemon, "lspart")?, uuid, tenants)?,
             chunks => chunks,
         };
         let mut partitions = Vec::new();
         for _ in 0..tenants {
-            let said = mps_control::ask(&daemon, &format!("sm_partition add {uuid} {chunks}"))?;
-            partitions.push(partition_name(&said, uuid)?);
+            let answer = mps_control::ask(&daemon, &format!("sm_partition add {uuid} {chunks}"))?;
+            partitions.push(partition_name(&answer, uuid)?);
         }
         Ok(InForce {
             daemon: Some(daemon),
@@ -87,31 +114,20 @@ impl Mechanism for MpsStatic {
         })
     }
 
-    fn tenant_env(&self, asked: &Asked<'_>, set_up: &InForce, place: usize) -> TenantEnv {
+    fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
         let mut env = mps::client_env(set_up);
-        if let Some(partition) = set_up.partitions.get(place) {
-            let full = format!("{}/{partition}", asked.facts.uuid);
+        if let Some(partition) = set_up.partitions.get(slot) {
+            let full = format!("{}/{partition}", cx.facts.uuid);
             env.insert("CUDA_MPS_SM_PARTITION".into(), full.into());
         }
         env
     }
 
-    fn refuses_strangers(&self, asked: &Asked<'_>) -> bool {
-        mps::is_guarded(asked)
-    }
-
-    fn questions(&self, _asked: &Asked<'_>) -> Questions {
-        Questions {
-            census: true,
-            over_limit_bytes: None,
-        }
-    }
-
-    fn prove(&self, asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        let mut proofs = mps::proofs(asked, seen);
+    fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        let mut proofs = mps::proofs(cx, observed);
         if !proofs.is_empty() {
-            proofs.push(apart(seen));
-            proofs.extend(program::handed(seen));
+            proofs.push(apart(observed));
+            proofs.extend(user_program::handed(observed));
         }
         proofs
     }
@@ -150,41 +166,41 @@ fn free_chunks(listed: &str, uuid: &str) -> Option<u32> {
 }
 
 /// The name of a new partition in the daemon's answer, which says it behind the device's.
-fn partition_name(said: &str, uuid: &str) -> Result<String, ControlError> {
+fn partition_name(answer: &str, uuid: &str) -> Result<String, ControlError> {
     let after = |word: &str| {
         let name = word.strip_prefix(uuid)?.strip_prefix('/')?;
         (!name.is_empty()).then(|| name.to_owned())
     };
-    said.split_whitespace().find_map(after).ok_or_else(|| {
+    answer.split_whitespace().find_map(after).ok_or_else(|| {
         let doing = "adding an SM partition";
-        ControlError::new(doing, format!("the daemon said {:?}", said.trim()))
+        ControlError::new(doing, format!("the daemon said {:?}", answer.trim()))
     })
 }
 
 /// Whether the SMs on which the tenants' blocks ran have none in common.
-fn apart(seen: &Seen) -> Proof {
+fn apart(observed: &Observation) -> Proof {
     const CHECK: &str = "no SM runs blocks of two tenants";
     let mut taken = BTreeSet::new();
-    let (mut twice, mut told) = (BTreeSet::new(), Vec::new());
-    for tenant in &seen.tenants {
-        let Some(sms) = tenant.census.as_ref().filter(|sms| !sms.is_empty()) else {
-            return observed(CHECK, false, format!("{} counted no SMs", tenant.name()));
+    let (mut twice, mut reported) = (BTreeSet::new(), Vec::new());
+    for tenant in &observed.tenants {
+        let Some(sms) = tenant.sm_placement.as_ref().filter(|sms| !sms.is_empty()) else {
+            return proof_of(CHECK, false, format!("{} counted no SMs", tenant.name()));
         };
         twice.extend(sms.iter().copied().filter(|sm| !taken.insert(*sm)));
-        told.push(format!("{} ran on {}", tenant.name(), sms.len()));
+        reported.push(format!("{} ran on {}", tenant.name(), sms.len()));
     }
     // A program of the user's counts nothing. What its neighbours leave untouched is its own.
     let leaves_some = || {
-        let all = seen.native_sm_count.map_or(0, |count| count as usize);
-        seen.program.is_some() && (1..all).contains(&taken.len())
+        let all = observed.native_sm_count.map_or(0, |count| count as usize);
+        observed.program.is_some() && (1..all).contains(&taken.len())
     };
-    let holds = twice.is_empty() && (seen.tenants.len() > 1 || leaves_some());
+    let holds = twice.is_empty() && (observed.tenants.len() > 1 || leaves_some());
     Proof {
         limiter: holds,
-        ..observed(
+        ..proof_of(
             CHECK,
             holds,
-            format!("{}; in common: {twice:?}", told.join(", ")),
+            format!("{}; in common: {twice:?}", reported.join(", ")),
         )
     }
 }
@@ -192,20 +208,20 @@ fn apart(seen: &Seen) -> Proof {
 #[cfg(test)]
 mod tests {
     use super::{apart, even_chunks, partition_name};
-    use crate::mechanism::{Seen, TenantSeen};
+    use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
     #[test]
     fn an_answer_that_is_no_name_is_an_error() {
-        for (said, expected) in [
+        for (answer, expected) in [
             ("GPU-1/p1\n", Some("p1")),
             ("Partition GPU-1/1 created\n", Some("1")),
             ("", None),
             ("GPU-1 is unknown\n", None),
             ("no 9 free chunks in a row\n", None),
         ] {
-            let found = partition_name(said, "GPU-1").ok();
-            assert_eq!(found.as_deref(), expected, "{said:?}");
+            let found = partition_name(answer, "GPU-1").ok();
+            assert_eq!(found.as_deref(), expected, "{answer:?}");
         }
     }
 
@@ -221,8 +237,8 @@ mod tests {
         assert!(even_chunks(listed, "GPU-2", 2).is_err());
         // Driver 580.159.04, which has no partitions.
         let unknown = even_chunks("Unknown command \"lspart\"\n", "GPU-1", 2);
-        let said = unknown.map_err(|error| error.to_string());
-        assert!(said.is_err_and(|text| text.contains("Unknown command")));
+        let answer = unknown.map_err(|error| error.to_string());
+        assert!(answer.is_err_and(|text| text.contains("Unknown command")));
     }
 
     #[test]
@@ -233,16 +249,16 @@ mod tests {
             (Some(vec![0, 1]), Some(vec![]), false),
             (Some(vec![0, 1]), None, false),
         ] {
-            let tenant = |place, census| TenantSeen {
-                place,
-                census,
-                ..TenantSeen::default()
+            let tenant = |slot, sm_placement| TenantObservation {
+                slot,
+                sm_placement,
+                ..TenantObservation::default()
             };
-            let seen = Seen {
+            let observed = Observation {
                 tenants: vec![tenant(0, first), tenant(1, second)],
-                ..Seen::new(Condition::C, vec![7, 8])
+                ..Observation::new(Condition::C, vec![7, 8])
             };
-            assert_eq!(apart(&seen).holds, expected, "{seen:?}");
+            assert_eq!(apart(&observed).holds, expected, "{observed:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! would help. A mechanism that its tenants cannot enter cannot be measured here, which is no
 //! failure of theirs.
 
-use super::DEFAULT_MODE;
+use super::waivers::DEFAULT_MODE;
 
 /// Why no tenant can be added, and what would help; nothing for a code that is a failure.
 #[must_use]

@@ -8,36 +8,77 @@
 //! The proof is that NVML lists one process, ours. That the streams have their priorities is the
 //! driver's word to the tenant that made them.
 
-use gpubench_record::Proof;
 use gpubench_record::wire::Inside;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::green_context::one_process;
-use super::{Asked, Mechanism, Seen, device_is_cut, prohibited};
+use super::host::{Guard, HostError};
+use super::waivers::{device_is_cut, prohibited};
+use super::{
+    Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, TenantEnv, Tenants,
+};
 use crate::plan::Availability;
 
 /// See the module.
 #[derive(Debug)]
 pub struct StreamPriority;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "stream-priority",
+    summary: "threads of one process; the victim's stream has the greatest priority, a hint",
+    group: "mps",
+    reconfigures: false,
+    options: &[],
+    sharing: Sharing::InSpace,
+    tenants: Tenants::Threads(inside),
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: None,
+};
+
+fn inside(slots: usize) -> Vec<Inside> {
+    let one = |slot| Inside::StreamPriority { high: slot == 0 };
+    (0..slots).map(one).collect()
+}
+
 impl Mechanism for StreamPriority {
-    fn name(&self) -> &'static str {
-        "stream-priority"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let waived = device_is_cut(asked.facts).or_else(|| prohibited(asked.facts));
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let waived = device_is_cut(cx.facts).or_else(|| prohibited(cx.facts));
         waived.unwrap_or(Availability::Available)
     }
 
-    fn inside(&self, places: usize) -> Vec<Inside> {
-        let one = |place| Inside::StreamPriority { high: place == 0 };
-        (0..places).map(one).collect()
+    fn configuration(&self, _cx: &MechanismContext<'_>) -> Configuration {
+        Configuration {
+            variant: ENTRY.name.to_owned(),
+            host_changes: Vec::new(),
+            stage: None,
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
+        }
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        if seen.condition.is_native() || seen.tenants.len() < 2 {
+    fn enter(&self, _cx: &MechanismContext<'_>, _guard: &mut Guard) -> Result<InForce, HostError> {
+        Ok(InForce::default())
+    }
+
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        if observed.condition.is_native() || observed.tenants.len() < 2 {
             return Vec::new();
         }
-        one_process(seen).into_iter().collect()
+        one_process(observed).into_iter().collect()
     }
 }

@@ -20,11 +20,15 @@
 //! exporter calls utilisation `DCGM_FI_DEV_GPU_UTIL`, not `dcgm_gpu_utilization`, and under
 //! time-slicing it is the whole GPU's.
 
-use gpubench_record::Proof;
+use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, Guard, HostError};
-use super::{Asked, InForce, Mechanism, Seen, Stage, observed};
-use super::{device_is_cut, settings_locked, sharing_is_off, waived};
+use super::observation::proof_of;
+use super::waivers::{device_is_cut, settings_locked, sharing_is_off, waived};
+use super::{
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, Tenants,
+};
 use crate::plan::Availability;
 use crate::profile::options::Slice;
 
@@ -32,21 +36,37 @@ use crate::profile::options::Slice;
 #[derive(Debug)]
 pub struct TimeSlicing;
 
+/// What is known of it without a host.
+const ENTRY: MechanismEntry = MechanismEntry {
+    name: "time-slicing",
+    summary: "processes take turns on the whole GPU, scheduled by the driver",
+    group: "plain",
+    reconfigures: false,
+    options: &[OptionEntry {
+        key: "slice",
+        summary: "length of a turn",
+        accepted: &["default", "short", "medium", "long"],
+    }],
+    sharing: Sharing::InTime,
+    tenants: Tenants::Processes,
+    mps_daemon: false,
+    accounting_library: false,
+    sm_numbers: SmNumbers::OfDevice,
+    settles_ns: 0,
+    unprotected: Some(|profile| profile.time_slicing.slice = Slice::Default),
+};
+
 impl Mechanism for TimeSlicing {
-    fn name(&self) -> &'static str {
-        "time-slicing"
+    fn entry(&self) -> &'static MechanismEntry {
+        &ENTRY
     }
 
-    fn variant(&self, asked: &Asked<'_>) -> String {
-        format!("time-slicing[slice={}]", slice(asked).as_str())
-    }
-
-    fn availability(&self, asked: &Asked<'_>) -> Availability {
-        let facts = asked.facts;
+    fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
+        let facts = cx.facts;
         if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
-        if slice(asked) == Slice::Default {
+        if slice(cx) == Slice::Default {
             return Availability::Available;
         }
         if facts.nvidia_smi.is_none() {
@@ -58,45 +78,56 @@ impl Mechanism for TimeSlicing {
         settings_locked(facts, "time slice").unwrap_or(Availability::Available)
     }
 
-    fn host_changes(&self, asked: &Asked<'_>) -> Vec<String> {
-        match slice(asked) {
-            Slice::Default => Vec::new(),
-            other => vec![format!("time slice of the GPU to {}", other.as_str())],
+    fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
+        let slice = slice(cx);
+        let is_set = slice != Slice::Default;
+        Configuration {
+            variant: format!("{}[slice={}]", ENTRY.name, slice.as_str()),
+            host_changes: if is_set {
+                vec![format!("time slice of the GPU to {}", slice.as_str())]
+            } else {
+                Vec::new()
+            },
+            stage: is_set.then(|| HostStage {
+                key: format!("slice={}", slice.as_str()),
+                allows_native: false,
+            }),
+            checks: OpeningChecks::default(),
+            refuses_outsiders: false,
+            memory_limit_bytes: None,
+            compute_limit: None,
         }
     }
 
-    fn stage(&self, asked: &Asked<'_>) -> Option<Stage> {
-        (slice(asked) != Slice::Default).then(|| Stage {
-            key: format!("slice={}", slice(asked).as_str()),
-            plain_too: false,
-        })
-    }
-
-    fn enter(&self, asked: &Asked<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
+    fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         let found = guard.host().timeslice()?;
-        let set = slice(asked).as_str().to_owned();
+        let set = slice(cx).as_str().to_owned();
         if found != set {
             guard.make(Change::Timeslice { found, set })?;
         }
         Ok(InForce::default())
     }
 
-    fn prove(&self, _asked: &Asked<'_>, seen: &Seen) -> Vec<Proof> {
-        prove(seen).into_iter().collect()
+    fn tenant_env(&self, _: &MechanismContext<'_>, _: &InForce, _slot: usize) -> TenantEnv {
+        TenantEnv::new()
+    }
+
+    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+        prove(observed).into_iter().collect()
     }
 }
 
-fn slice(asked: &Asked<'_>) -> Slice {
-    asked.profile.time_slicing.slice
+fn slice(cx: &MechanismContext<'_>) -> Slice {
+    cx.profile.time_slicing.slice
 }
 
-fn prove(seen: &Seen) -> Option<Proof> {
-    if seen.condition.is_native() || seen.ours.len() < 2 {
+fn prove(observed: &Observation) -> Option<Proof> {
+    if observed.condition.is_native() || observed.ours.len() < 2 {
         return None;
     }
-    let want = seen.ours.len();
-    let clients = seen.mps_clients.as_ref().map(Vec::len);
-    let (holds, evidence) = match (seen.ours_listed(), clients) {
+    let want = observed.ours.len();
+    let clients = observed.mps_clients.as_ref().map(Vec::len);
+    let (holds, evidence) = match (observed.ours_listed(), clients) {
         (None, _) => (
             false,
             "NVML does not list the device's processes".to_owned(),
@@ -110,7 +141,7 @@ fn prove(seen: &Seen) -> Option<Proof> {
             format!("NVML lists all {want} tenants as compute processes of their own"),
         ),
         (Some(0), _)
-            if seen
+            if observed
                 .listed
                 .as_ref()
                 .is_some_and(|listed| listed.len() == want) =>
@@ -121,9 +152,14 @@ fn prove(seen: &Seen) -> Option<Proof> {
             )
         }
         (Some(found), _) => {
-            let absent = |pid: &u32| !seen.listed.as_ref().is_some_and(|all| all.contains(pid));
-            let absent: Vec<u32> = seen.ours.iter().copied().filter(absent).collect();
-            let who = if seen
+            let absent = |pid: &u32| {
+                !observed
+                    .listed
+                    .as_ref()
+                    .is_some_and(|all| all.contains(pid))
+            };
+            let absent: Vec<u32> = observed.ours.iter().copied().filter(absent).collect();
+            let who = if observed
                 .program
                 .as_ref()
                 .is_some_and(|program| program.working.iter().any(|pid| absent.contains(pid)))
@@ -136,7 +172,7 @@ fn prove(seen: &Seen) -> Option<Proof> {
             (false, evidence)
         }
     };
-    Some(observed(
+    Some(proof_of(
         "a context of its own for each tenant",
         holds,
         evidence,
@@ -146,7 +182,7 @@ fn prove(seen: &Seen) -> Option<Proof> {
 #[cfg(test)]
 mod tests {
     use super::prove;
-    use crate::mechanism::Seen;
+    use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
     #[test]
@@ -159,13 +195,13 @@ mod tests {
             (Some(vec![30_001, 30_002]), Some(vec![]), Some(true)),
             (None, None, Some(false)),
         ] {
-            let seen = Seen {
+            let observed = Observation {
                 listed,
                 mps_clients,
-                ..Seen::new(Condition::C, vec![7, 8])
+                ..Observation::new(Condition::C, vec![7, 8])
             };
-            let proof = prove(&seen);
-            assert_eq!(proof.map(|proof| proof.holds), expected, "{seen:?}");
+            let proof = prove(&observed);
+            assert_eq!(proof.map(|proof| proof.holds), expected, "{observed:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use gpubench_stats::ScheduleRng;
 use super::capability::{Capability, VariantRef};
 use super::seed::derive;
 use crate::axis::{JITTER_SUB_AXIS, Pair};
-use crate::catalogue::EXCLUSIVE;
+use crate::catalogue::REFERENCE;
 
 /// Mechanisms that run without a switch of the host between them.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ impl<'a> Group<'a> {
             }
             let mut push_with = |variant: &VariantRef, pair, condition: Condition, dose, fewer| {
                 let (variant, group) = (variant.clone(), self.name.to_owned());
-                let alone = condition.is_native() || self.turns_away(&variant);
+                let alone = condition.is_native() || self.admits_one_tenant(&variant);
                 drafts.push(Draft {
                     variant,
                     group,
@@ -88,7 +88,7 @@ impl<'a> Group<'a> {
                 push_with(variant, pair, condition, dose, None);
             };
             if self.members.iter().any(|member| member.needs_native) {
-                let native = VariantRef::new(EXCLUSIVE, EXCLUSIVE);
+                let native = VariantRef::new(REFERENCE, REFERENCE);
                 push(&native, first, Condition::N, 0.0);
                 push(&native, first, Condition::NAgain, 0.0);
             }
@@ -98,10 +98,10 @@ impl<'a> Group<'a> {
                 let of_pair = |&pair| doses.iter().map(move |&dose| (pair, dose));
                 aggressors.iter().flat_map(of_pair)
             };
-            for member in self.contestants() {
+            for member in self.under_test() {
                 push(&member.variant, first, Condition::S, 0.0);
                 push(&member.variant, first, Condition::SAgain, 0.0);
-                if member.turns_away {
+                if member.properties.admits_one_tenant() {
                     continue;
                 }
                 beside().for_each(|(pair, dose)| push(&member.variant, pair, Condition::C, dose));
@@ -109,7 +109,10 @@ impl<'a> Group<'a> {
             for form in self.unprotected_forms() {
                 beside().for_each(|(pair, dose)| push(form, pair, Condition::U, dose));
             }
-            for member in self.contestants().filter(|member| !member.turns_away) {
+            for member in self
+                .under_test()
+                .filter(|member| !member.properties.admits_one_tenant())
+            {
                 for (&pair, &tenants) in aggressors
                     .iter()
                     .flat_map(|pair| plan.sweep.iter().map(move |tenants| (pair, tenants)))
@@ -131,22 +134,23 @@ impl<'a> Group<'a> {
     }
 
     /// Whether this variant lets nobody in beside the victim.
-    fn turns_away(&self, variant: &VariantRef) -> bool {
+    fn admits_one_tenant(&self, variant: &VariantRef) -> bool {
         let mut members = self.members.iter();
-        members.any(|member| member.variant == *variant && member.turns_away)
+        members.any(|member| member.variant == *variant && member.properties.admits_one_tenant())
     }
 
-    fn contestants(&self) -> impl Iterator<Item = &&'a Capability> {
+    /// The mechanisms under test: all but the reference.
+    fn under_test(&self) -> impl Iterator<Item = &&'a Capability> {
         self.members
             .iter()
-            .filter(|member| member.variant.mechanism != EXCLUSIVE)
+            .filter(|member| !member.properties.is_reference())
     }
 
     /// Unprotected forms whose contended cells are not in the block anyway, each once.
     fn unprotected_forms(&self) -> BTreeSet<&'a VariantRef> {
-        let planned: BTreeSet<_> = self.contestants().map(|member| &member.variant).collect();
+        let planned: BTreeSet<_> = self.under_test().map(|member| &member.variant).collect();
         let forms = self
-            .contestants()
+            .under_test()
             .filter_map(|member| member.unprotected.as_ref());
         forms.filter(|form| !planned.contains(form)).collect()
     }

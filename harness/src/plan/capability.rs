@@ -2,6 +2,7 @@
 //!
 //! Mechanisms fill this in after asking the host; planning itself asks nobody.
 
+use gpubench_record::MechanismProperties;
 use serde::{Deserialize, Serialize};
 
 /// Every mechanism variant that the profile's options ask for, in report order.
@@ -29,9 +30,8 @@ pub struct Capability {
     /// mechanism. Within a block its cells then follow one another.
     #[serde(default)]
     pub separate: bool,
-    /// Whether it lets one tenant in and turns every other away.
-    #[serde(default)]
-    pub turns_away: bool,
+    /// What its mechanism is on every host.
+    pub properties: MechanismProperties,
     /// The form whose contended cells show how the aggressor bites unprotected, in the same group.
     /// Where that form is planned anyway its cells serve; where it is this variant itself, it is
     /// unprotected by identity.

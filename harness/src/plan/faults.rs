@@ -3,11 +3,14 @@
 //! Under each mechanism they come after all cells, from benign to severe, the controls first. The
 //! instant of each follows from the seed, so that no fault always meets the same phase of a turn.
 
-use gpubench_record::{Axis, Cell, CellTenant, Condition, FaultTrial, Plan, Role, Skip, SubAxis};
-use gpubench_workloads::fault::{Applies, CATALOGUE, Fault};
+use gpubench_record::plan::PlannedMechanism;
+use gpubench_record::{
+    Axis, Cell, CellTenant, Condition, FaultTrial, MechanismProperties, Plan, Role, Sharing, Skip,
+    SubAxis,
+};
+use gpubench_workloads::fault::{CATALOGUE, Fault, Needs};
 
 use super::seed::derive;
-use crate::catalogue::{EXCLUSIVE, has_mps};
 
 /// What the user wants of faults, and what the device can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,28 +21,12 @@ pub struct FaultWish {
     pub trials: u32,
     /// Whether the tenants' time is virtual: then few requests tell as much as many.
     pub is_virtual_time: bool,
-    /// Mechanisms whose tenants are threads of one process.
-    pub in_one_process: Vec<String>,
     /// Whether the machine plants illegal instructions.
     pub plants_illegal_instruction: bool,
 }
 
-/// Name of the mechanism in whose tenants HAMi's library counts.
-const HAMI: &str = "hami";
-
-/// Why no fault, or not this one, is held under a mechanism.
-pub const ALONE: &str = "it has one tenant, beside which nobody is a victim";
-/// The same of one that turns a second tenant away.
-pub const TURNS_AWAY: &str = "a second tenant is refused: no fault has a victim beside it";
-/// The same of one whose tenants are threads.
-pub const ONE_PROCESS: &str = "its tenants are threads of one process, which ends as a whole";
-/// The same of a fault of another mechanism's parts.
+/// Why one fault is not injected under a mechanism.
 pub const NOTHING_TO_BREAK: &str = "this mechanism has nothing that it could break";
-
-/// Before victims count under HAMi. Its bucket is empty when a process launches for the first time
-/// and is first filled 120 ms later (HAMi-core at 8f3a89c, `multiprocess_utilization_watcher.c`):
-/// three fillings, so that no trial takes that pause for the fault's.
-const HAMI_SETTLES_NS: u64 = 360_000_000;
 
 /// Requests of a victim, served natively, that a part of a trial lasts.
 const REQUESTS_VIRTUAL: u64 = 40;
@@ -47,53 +34,41 @@ const REQUESTS_WALL: u64 = 400;
 
 /// Plans the trials into a plan.
 pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
-    let variants: Vec<(String, String, bool)> = plan
-        .mechanisms
-        .iter()
-        .filter(|one| one.name != EXCLUSIVE)
-        .map(|one| (one.name.clone(), one.variant.clone(), one.turns_away))
-        .collect();
-    for (name, variant, turns_away) in variants {
-        if turns_away {
-            plan.skips.push(skip(&variant, None, TURNS_AWAY));
-            continue;
-        }
-        if plan.tenants < 2 {
-            let reason = "a fault needs a victim beside it: tenants is 1";
-            plan.skips.push(skip(&variant, None, reason));
-            continue;
-        }
-        if wish.in_one_process.contains(&name) {
-            plan.skips.push(skip(&variant, None, ONE_PROCESS));
+    let under_test = |one: &&PlannedMechanism| !one.properties.is_reference();
+    let mechanisms = plan.mechanisms.iter().filter(under_test);
+    let mechanisms: Vec<PlannedMechanism> = mechanisms.cloned().collect();
+    for mechanism in &mechanisms {
+        let variant = &mechanism.variant;
+        let alone = (plan.tenants < 2).then_some("a fault needs a victim beside it: tenants is 1");
+        if let Some(reason) = no_victim(&mechanism.properties).or(alone) {
+            plan.skips.push(skip(variant, None, reason));
             continue;
         }
         // Cells have the group; a variant that is only the unprotected form of others has some too.
         let mut cells = plan.cells.iter();
         let Some(group) = cells
-            .find(|cell| cell.variant == variant)
+            .find(|cell| cell.variant == *variant)
             .map(|cell| cell.group.clone())
         else {
             continue;
         };
         for fault in CATALOGUE.iter().filter(|fault| is_wanted(fault, wish)) {
-            if !applies(fault.applies, &name) {
-                // Every other fault of the catalogue is none of this mechanism's, and only who
-                // named it wants to know.
+            if !meets(&mechanism.properties, fault.needs) {
+                // Only a user who named the fault expects a row for it.
                 if !wish.names.is_empty() {
                     plan.skips
-                        .push(skip(&variant, Some(fault), NOTHING_TO_BREAK));
+                        .push(skip(variant, Some(fault), NOTHING_TO_BREAK));
                 }
                 continue;
             }
             if fault.planted_only && !wish.plants_illegal_instruction {
                 let reason = "no machine file plants it here, and no program can make one";
-                plan.skips.push(skip(&variant, Some(fault), reason));
+                plan.skips.push(skip(variant, Some(fault), reason));
                 continue;
             }
             for trial in 1..=wish.trials {
                 let place = Place {
-                    mechanism: &name,
-                    variant: &variant,
+                    mechanism,
                     group: &group,
                     fault,
                     trial,
@@ -105,13 +80,26 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
     }
 }
 
-/// Whether a fault can happen under a mechanism whose tenants are processes.
+/// Why no fault has a victim under such a mechanism, if none has.
 #[must_use]
-pub fn applies(to: Applies, mechanism: &str) -> bool {
-    match to {
-        Applies::Everywhere => true,
-        Applies::Mps => has_mps(mechanism),
-        Applies::Hami => mechanism == HAMI,
+pub const fn no_victim(properties: &MechanismProperties) -> Option<&'static str> {
+    match properties.sharing {
+        Sharing::Reference => Some("it has one tenant, so no fault has a victim beside it"),
+        Sharing::OneTenant => Some("a second tenant is refused: no fault has a victim beside it"),
+        Sharing::InTime | Sharing::InSpace if properties.has_threads() => {
+            Some("its tenants are threads of one process, which ends as a whole")
+        }
+        Sharing::InTime | Sharing::InSpace => None,
+    }
+}
+
+/// Whether a mechanism has what a fault needs.
+#[must_use]
+pub const fn meets(properties: &MechanismProperties, needs: Needs) -> bool {
+    match needs {
+        Needs::Nothing => true,
+        Needs::MpsDaemon => properties.mps_daemon,
+        Needs::AccountingLibrary => properties.accounting_library,
     }
 }
 
@@ -132,8 +120,7 @@ fn skip(variant: &str, fault: Option<&Fault>, reason: &str) -> Skip {
 
 /// Which trial.
 struct Place<'a> {
-    mechanism: &'a str,
-    variant: &'a str,
+    mechanism: &'a PlannedMechanism,
     group: &'a str,
     fault: &'a Fault,
     trial: u32,
@@ -147,12 +134,8 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
     };
     let part_ns = requests * plan.service_ns * u64::from(plan.tenants);
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
-    let seed = derive(plan.seed, place.variant, number);
-    let settles_ns = if place.mechanism == HAMI {
-        HAMI_SETTLES_NS
-    } else {
-        0
-    };
+    let seed = derive(plan.seed, &place.mechanism.variant, number);
+    let settles_ns = place.mechanism.properties.settles_ns;
     // Somewhere in the second part; the third lies wholly after it.
     let at_ns = settles_ns + part_ns + seed % (part_ns / 4).max(1);
     let fault = place.fault;
@@ -184,12 +167,12 @@ fn cell(plan: &Plan, place: &Place<'_>, number: u32, seed: u64) -> Cell {
         workload: (index != last).then(|| place.fault.victim.to_owned()),
     };
     Cell {
-        id: format!("f{number:04}-{}-{}", place.mechanism, place.fault.name),
+        id: format!("f{number:04}-{}-{}", place.mechanism.name, place.fault.name),
         // After the last block, so that readers who group by block find no stranger in one.
         block: plan.blocks,
         group: place.group.to_owned(),
-        mechanism: place.mechanism.to_owned(),
-        variant: place.variant.to_owned(),
+        mechanism: place.mechanism.name.clone(),
+        variant: place.mechanism.variant.clone(),
         sub_axis: SubAxis::Sm,
         condition: Condition::C,
         victim: place.fault.victim.to_owned(),

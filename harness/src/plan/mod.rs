@@ -26,9 +26,7 @@ use block::{Group, Layout, in_order};
 use budget::{Fit, PerBlock};
 pub use capability::{Availability, Capabilities, Capability, VariantRef};
 pub use error::PlanError;
-pub use faults::{
-    ALONE, FaultWish, NOTHING_TO_BREAK, ONE_PROCESS, TURNS_AWAY, add_faults, applies,
-};
+pub use faults::{FaultWish, NOTHING_TO_BREAK, add_faults, meets, no_victim};
 pub use notes::notes;
 
 /// Plans a run. `ptx_hash` stands for the kernels in the hash of the profile.
@@ -190,7 +188,7 @@ fn planned(capability: &Capability) -> PlannedMechanism {
             .unprotected
             .as_ref()
             .map(|form| form.variant.clone()),
-        turns_away: capability.turns_away,
+        properties: capability.properties,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Cell, Condition, Plan, Role};
+use gpubench_record::{Cell, Condition, MechanismProperties, Plan, Role};
 use proptest::prelude::*;
 
 use super::capability::{Availability, Capabilities, Capability, VariantRef};
@@ -24,7 +24,7 @@ fn capability(mechanism: &str, group: &str) -> Capability {
         host_changes: Vec::new(),
         needs_native: true,
         separate: false,
-        turns_away: false,
+        properties: MechanismProperties::of_format_1_0(mechanism),
         unprotected: None,
     }
 }

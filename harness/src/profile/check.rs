@@ -24,7 +24,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
         "mechanisms",
         "mechanism",
         &profile.mechanisms,
-        &catalogue::names(),
+        catalogue::names(),
     )?;
     names("axes", "axis", &profile.axes, &axis::known_names())?;
     names("victims", "victim", &profile.victims, &axis::victims())?;

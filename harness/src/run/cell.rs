@@ -16,7 +16,7 @@ use super::observe::Serving;
 use super::sampler::{Sampled, Sampler, Times};
 use super::tenant_set::TenantSet;
 use super::{Run, RunError, observe};
-use crate::mechanism::{self, Seen};
+use crate::mechanism::{self, Observation};
 use crate::tenant::TenantError;
 
 /// Longest wait for a tenant to get ready.
@@ -102,7 +102,7 @@ pub async fn run(
         id: cell.id.clone(),
         tenants: results,
         failure: failure.clone(),
-        foreign_processes: seen.foreign(),
+        foreign_processes: seen.other_processes(),
         throttle_reasons: sampled.throttle_reasons,
         xids,
         xid_lines,
@@ -156,12 +156,12 @@ fn observe_and_prove(
 }
 
 /// Writes down what speaks for and against the mechanism having been in force.
-fn prove(run: &mut Run, cell: &Cell, when: &str, seen: &Seen) -> Result<(), RunError> {
+fn prove(run: &mut Run, cell: &Cell, when: &str, seen: &Observation) -> Result<(), RunError> {
     let Some(mechanism) = mechanism::find(&cell.mechanism) else {
         return Ok(());
     };
     let asked = run.setup.host.asked_of(&cell.mechanism, &cell.variant);
-    let is_set_up = mechanism.stage(&asked).is_some();
+    let is_set_up = mechanism.configuration(&asked).stage.is_some();
     for mut proof in mechanism.prove(&asked, seen) {
         when.clone_into(&mut proof.when);
         if !proof.holds && is_set_up {

@@ -12,9 +12,8 @@ use gpubench_record::{Cell, Outcome, RunEvent};
 use super::tenant_set::{TenantConfig, TenantSet};
 use super::{Run, RunError};
 use crate::mechanism::host::{Guard, HostError, JournalPlace, RealHost};
-use crate::mechanism::{self, Asked, HostFacts, InForce, Mechanism, Stage};
+use crate::mechanism::{self, HostFacts, HostStage, InForce, Mechanism, MechanismContext};
 use crate::profile::Profile;
-use crate::profile::options::Slice;
 
 /// What mechanisms need of a run.
 pub struct HostSetup {
@@ -32,20 +31,17 @@ impl HostSetup {
     /// What the user wants, of which host, and where changes of it are written down.
     #[must_use]
     pub fn new(profile: Profile, facts: HostFacts, journal: JournalPlace) -> Self {
-        let mut unprotected = profile.clone();
-        // Turns of the driver's own length are what unprotected means, and take no leave.
-        unprotected.time_slicing.slice = Slice::Default;
         Self {
+            unprotected: mechanism::unprotected_profile(&profile),
             profile,
-            unprotected,
             facts,
             journal,
         }
     }
 
     /// As mechanisms are asked.
-    pub const fn asked(&self) -> Asked<'_> {
-        Asked {
+    pub const fn asked(&self) -> MechanismContext<'_> {
+        MechanismContext {
             profile: &self.profile,
             facts: &self.facts,
         }
@@ -53,33 +49,35 @@ impl HostSetup {
 
     /// As the mechanism of cells of that variant is asked: one that the user's options do not make
     /// is an unprotected form.
-    pub fn asked_of(&self, mechanism: &str, variant: &str) -> Asked<'_> {
+    pub fn asked_of(&self, mechanism: &str, variant: &str) -> MechanismContext<'_> {
         let asked = self.asked();
-        let is_own = mechanism::find(mechanism).is_none_or(|m| m.variant(&asked) == variant);
+        let is_own =
+            mechanism::find(mechanism).is_none_or(|m| m.configuration(&asked).variant == variant);
         let profile = if is_own {
             &self.profile
         } else {
             &self.unprotected
         };
-        Asked { profile, ..asked }
+        MechanismContext { profile, ..asked }
     }
 
     /// The state of the host in which cells of that variant run.
-    fn stage_of(&self, mechanism: &str, variant: &str) -> Option<Stage> {
-        mechanism::find(mechanism)?.stage(&self.asked_of(mechanism, variant))
+    fn stage_of(&self, mechanism: &str, variant: &str) -> Option<HostStage> {
+        let cx = self.asked_of(mechanism, variant);
+        mechanism::find(mechanism)?.configuration(&cx).stage
     }
 }
 
 /// The host and the tenants on it.
 pub struct HostSession {
-    stage: Option<Stage>,
+    stage: Option<HostStage>,
     set_up: InForce,
     guard: Guard,
     tenant_sets: BTreeMap<String, TenantSet>,
     /// For each group, the state that leaves tenants without any mechanism alone, if it has one.
-    shared: BTreeMap<String, Stage>,
+    shared: BTreeMap<String, HostStage>,
     /// States that could not be entered, with the reason.
-    refused: BTreeMap<Stage, String>,
+    refused: BTreeMap<HostStage, String>,
 }
 
 /// The tenants of a cell, or why there are none.
@@ -96,7 +94,7 @@ impl HostSession {
         let mut shared = BTreeMap::new();
         for cell in &setup.plan.cells {
             if let Some(stage) = setup.host.stage_of(&cell.mechanism, &cell.variant)
-                && stage.plain_too
+                && stage.allows_native
             {
                 shared.insert(cell.group.clone(), stage);
             }
@@ -127,7 +125,8 @@ impl HostSession {
                 return Ok(Err(reason.clone()));
             }
         }
-        let together = mechanism::find(&cell.mechanism).is_some_and(|m| !m.inside(1).is_empty());
+        let together =
+            mechanism::find(&cell.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
         let key = if native && !together {
             PLAIN
         } else {
@@ -214,7 +213,7 @@ impl HostSession {
     async fn switch(
         &mut self,
         run: &mut Run,
-        wanted: Option<Stage>,
+        wanted: Option<HostStage>,
         group: &str,
     ) -> Result<(), RunError> {
         self.leave(run).await?;
@@ -259,7 +258,7 @@ impl HostSession {
     fn refuse(
         &mut self,
         run: &mut Run,
-        stage: Stage,
+        stage: HostStage,
         outcome: &Outcome,
         remedy: Option<&str>,
     ) -> Result<(), RunError> {
@@ -299,13 +298,17 @@ fn config(run: &Run, mechanism: Option<&'static dyn Mechanism>, set_up: &InForce
             mechanism.tenant_env(&asked, set_up, slot)
         })
     };
+    let configuration = mechanism.map(|mechanism| mechanism.configuration(&asked));
+    let admits_one = |m: &dyn Mechanism| m.entry().properties().admits_one_tenant();
     TenantConfig {
         mechanism,
         set_up: set_up.clone(),
         environments: (0..slots).map(environment).collect(),
-        questions: mechanism.map_or_else(Default::default, |m| m.questions(&asked)),
-        inside: mechanism.map_or_else(Vec::new, |m| m.inside(slots)),
-        turns_away: mechanism.is_some_and(Mechanism::turns_away),
-        refuses_outsiders: mechanism.is_some_and(|m| m.refuses_strangers(&asked)),
+        checks: configuration
+            .as_ref()
+            .map_or_else(Default::default, |c| c.checks),
+        inside: mechanism.map_or_else(Vec::new, |m| m.entry().inside(slots)),
+        admits_one_tenant: mechanism.is_some_and(admits_one),
+        refuses_outsiders: configuration.is_some_and(|c| c.refuses_outsiders),
     }
 }

@@ -7,7 +7,7 @@ use gpubench_record::Condition;
 use super::Run;
 use super::device_processes::DeviceProcesses;
 use super::tenant_set::TenantSet;
-use crate::mechanism::{ProgramSeen, Seen, TenantEnv};
+use crate::mechanism::{Observation, ProgramObservation, TenantEnv};
 
 /// Who serves whom, as the mechanism itself tells it while the contexts of a cell are open.
 pub struct Serving {
@@ -39,7 +39,7 @@ pub fn seen(
     condition: Condition,
     on_device: &DeviceProcesses,
     serving: &Serving,
-) -> Seen {
+) -> Observation {
     // Everybody that anybody names: among them are the processes of a program of the user's.
     let named = [&on_device.listed, &on_device.mps_clients]
         .into_iter()
@@ -48,11 +48,11 @@ pub fn seen(
     let mut named: Vec<u32> = named.chain(of_daemon).flatten().copied().collect();
     named.sort_unstable();
     named.dedup();
-    Seen {
+    Observation {
         tenants: tenants.observations(),
         listed: on_device.listed.clone(),
         mps_clients: on_device.mps_clients.clone(),
-        knocks: tenants.access_attempts(),
+        access_attempts: tenants.access_attempts(),
         compute_mode: on_device.compute_mode.clone(),
         native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
         services: serving.services.clone(),
@@ -60,7 +60,7 @@ pub fn seen(
         program: tenants
             .program()
             .map(|pids| program_seen(tenants, pids, &named, on_device)),
-        ..Seen::new(condition, tenants.open_pids(&named))
+        ..Observation::new(condition, tenants.open_pids(&named))
     }
 }
 
@@ -70,7 +70,7 @@ fn program_seen(
     pids: Vec<u32>,
     named: &[u32],
     on_device: &DeviceProcesses,
-) -> ProgramSeen {
+) -> ProgramObservation {
     let of_program = |slot: &&(u32, Option<u32>)| pids.contains(&slot.0);
     let instances = on_device.instances.iter().filter(of_program).copied();
     let instances = instances.collect();
@@ -82,7 +82,7 @@ fn program_seen(
     let config = tenants.config();
     let handed = config.environments.first().cloned().unwrap_or_default();
     let files = |&pid: &u32| (pid, mapped(pid).unwrap_or_default());
-    ProgramSeen {
+    ProgramObservation {
         mapped: working.iter().map(files).collect(),
         lacking: working
             .iter()

@@ -27,7 +27,7 @@ use gpubench_record::{
 use super::host_session::HostSession;
 use super::tenant_set::TenantSet;
 use super::{Observer, Run, RunError};
-use crate::catalogue::EXCLUSIVE;
+use crate::catalogue::REFERENCE;
 use memory::ReleasedBy;
 use share::FullDeviceBaseline;
 
@@ -108,7 +108,7 @@ pub async fn campaign(
     observer.stage("probing the device alone");
     let baseline = baseline(run, session).await?;
     for planned in run.setup.plan.mechanisms.clone() {
-        if planned.name == EXCLUSIVE || planned.turns_away {
+        if planned.properties.is_reference() || planned.properties.admits_one_tenant() {
             continue;
         }
         let cells = &run.setup.plan.cells;
@@ -145,7 +145,7 @@ async fn baseline(
     session: &mut HostSession,
 ) -> Result<Result<FullDeviceBaseline, String>, RunError> {
     let mut cells = run.setup.plan.cells.iter();
-    let Some(cell) = cells.find(|cell| cell.variant == EXCLUSIVE).cloned() else {
+    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE).cloned() else {
         return Ok(Err("the plan has no cell on the device alone".to_owned()));
     };
     let tenants = match session.ready(run, &cell).await? {
@@ -156,7 +156,7 @@ async fn baseline(
     tenants.close(run).await?;
     match found {
         Ok((baseline, found)) => {
-            let variant = EXCLUSIVE.to_owned();
+            let variant = REFERENCE.to_owned();
             let result = ProbeResult { variant, found };
             run.events.append(&RunEvent::Probed { result })?;
             Ok(Ok(baseline))

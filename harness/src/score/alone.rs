@@ -14,9 +14,9 @@ const REASON: &str = "a second tenant is refused (46, CUDA_ERROR_DEVICE_UNAVAILA
                       neighbour that could interfere";
 
 /// Whether this mechanism lets nobody in beside the victim.
-pub(super) fn turns_away(context: &Context<'_>, mechanism: &MechanismRow) -> bool {
+pub(super) fn admits_one_tenant(context: &Context<'_>, mechanism: &MechanismRow) -> bool {
     let mut planned = context.input.plan.mechanisms.iter();
-    planned.any(|one| one.variant == mechanism.variant && one.turns_away)
+    planned.any(|one| one.variant == mechanism.variant && one.properties.admits_one_tenant())
 }
 
 /// Its rows: one for each victim of the resource axes, then the other axes that were asked for.

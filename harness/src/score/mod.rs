@@ -177,7 +177,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
     let asked = Asked::of(context);
     let mut rows = reference::rows(context);
     for mechanism in context.contestants() {
-        if alone::turns_away(context, mechanism) {
+        if alone::admits_one_tenant(context, mechanism) {
             rows.extend(alone::rows(context, mechanism, &asked));
             continue;
         }

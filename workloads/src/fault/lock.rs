@@ -8,7 +8,7 @@
 
 use gpubench_kernels::driver::DeviceBuffer;
 
-use super::{Applies, Armed, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
+use super::{Armed, Class, FAULT, Fault, HostAct, Moment, Needs, Severity, StrikeError};
 use crate::load::Gpu;
 
 pub(super) const HOLDER_KILLED: Fault = Fault {
@@ -17,7 +17,7 @@ pub(super) const HOLDER_KILLED: Fault = Fault {
     severity: Severity::Abrupt,
     summary: "allocates after a process of the same HAMi region was killed while it allocated",
     resource: "the lock of the shared accounting",
-    applies: Applies::Hami,
+    needs: Needs::AccountingLibrary,
     act: HostAct::KillAccomplice,
     arm: |_, _| Ok(Box::new(Waiter)),
     accomplice: Some(|_| Ok((Box::new(Holder), None))),

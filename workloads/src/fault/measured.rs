@@ -196,7 +196,7 @@ fn logged(told: &[u32], came: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{CAMPAIGNS, Campaign, Measured};
-    use crate::fault::{Applies, CATALOGUE, Fault, find};
+    use crate::fault::{CATALOGUE, Fault, Needs, find};
 
     fn rows_of<'a>(campaign: &'a Campaign, fault: &str) -> Vec<&'a Measured> {
         let rows = campaign.rows.iter();
@@ -219,10 +219,10 @@ mod tests {
                     assert!(found.is_empty(), "{fault:?} has a row and a reason");
                     continue;
                 }
-                let held = |mechanism: &&&str| match fault.applies {
-                    Applies::Everywhere => true,
-                    Applies::Mps => **mechanism == "mps",
-                    Applies::Hami => **mechanism == "hami",
+                let held = |mechanism: &&&str| match fault.needs {
+                    Needs::Nothing => true,
+                    Needs::MpsDaemon => **mechanism == "mps",
+                    Needs::AccountingLibrary => **mechanism == "hami",
                 };
                 let held: Vec<&str> = campaign.mechanisms.iter().filter(held).copied().collect();
                 assert!(!held.is_empty(), "{fault:?} takes a reason");

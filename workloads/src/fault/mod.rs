@@ -94,15 +94,15 @@ impl Severity {
     }
 }
 
-/// Under which mechanisms it can happen at all.
+/// What a mechanism must have for the fault to happen under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applies {
-    /// Under every one whose tenants are processes.
-    Everywhere,
-    /// Where an MPS daemon serves the tenants.
-    Mps,
-    /// Where HAMi's library counts what tenants take.
-    Hami,
+pub enum Needs {
+    /// Nothing but tenants that are processes.
+    Nothing,
+    /// An MPS daemon that serves the tenants.
+    MpsDaemon,
+    /// A preloaded library that counts what tenants take.
+    AccountingLibrary,
 }
 
 /// What the coordinator does at the instant, beside what the process itself does.
@@ -176,8 +176,8 @@ pub struct Fault {
     pub summary: &'static str,
     /// What of the device or of the mechanism it puts to the test.
     pub resource: &'static str,
-    /// Where it can happen.
-    pub applies: Applies,
+    /// What its mechanism must have.
+    pub needs: Needs,
     /// What the coordinator does.
     pub act: HostAct,
     /// What answer the process should get, by the documents.
@@ -207,7 +207,7 @@ const FAULT: Fault = Fault {
     severity: Severity::Fatal,
     summary: "",
     resource: "",
-    applies: Applies::Everywhere,
+    needs: Needs::Nothing,
     act: HostAct::None,
     answer: Answer::Well,
     xids: &[],

@@ -5,7 +5,7 @@
 //! not documented, so several are listed.
 
 use super::hang::waits;
-use super::{Answer, Applies, Class, FAULT, Fault, HostAct, Severity};
+use super::{Answer, Class, FAULT, Fault, HostAct, Needs, Severity};
 
 /// MPS_CLIENT_TERMINATED, as `terminate_client` is documented.
 pub(super) const TERMINATE_CLIENT: Fault = Fault {
@@ -14,7 +14,7 @@ pub(super) const TERMINATE_CLIENT: Fault = Fault {
     severity: Severity::Abrupt,
     summary: "is ended as a client by the MPS daemon while its kernel runs",
     resource: "the end of a client at work",
-    applies: Applies::Mps,
+    needs: Needs::MpsDaemon,
     act: HostAct::TerminateClient,
     answer: Answer::Codes(&[810]),
     arm: |gpu, how| waits(gpu, how.budget_ns),
@@ -44,7 +44,7 @@ pub(super) const KILL_DAEMON: Fault = Fault {
 const LOST: Fault = Fault {
     class: Class::Service,
     severity: Severity::Systemic,
-    applies: Applies::Mps,
+    needs: Needs::MpsDaemon,
     answer: Answer::Open(&[806, 805]),
     arm: |gpu, how| waits(gpu, how.budget_ns),
     ..FAULT

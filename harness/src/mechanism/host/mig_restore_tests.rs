@@ -16,7 +16,7 @@ use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::mig::{Layout, enter, layout};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
-use crate::mechanism::{Asked, HostFacts};
+use crate::mechanism::{HostFacts, MechanismContext};
 use crate::profile::{Overrides, load};
 
 const GPU: &str = "GPU-mig-restore-test";
@@ -51,19 +51,16 @@ impl Case {
         let host = Arc::new(FakeHost::new(&folder.join("host.json"), self.steps));
         let profile = load("smoke", &Overrides::default()).expect("built in");
         let facts = self.facts(&host.state());
-        let asked = Asked {
+        let cx = MechanismContext {
             profile: &profile,
             facts: &facts,
         };
-        if !matches!(
-            layout(&asked, &self.layout, self.count),
-            Ok(Layout::Make(_))
-        ) {
+        if !matches!(layout(&cx, &self.layout, self.count), Ok(Layout::Make(_))) {
             return None;
         }
         let place = JournalPlace::new(&folder.join("state"), GPU, None);
         let mut guard = Guard::new(host.clone(), place);
-        enter(&asked, &mut guard, &self.layout, self.count).expect("it fits");
+        enter(&cx, &mut guard, &self.layout, self.count).expect("it fits");
         let there = host.state();
         guard.restore().expect("restored");
         Some(there)

@@ -15,7 +15,7 @@ use super::memory::{
 };
 use super::share::{FullDeviceBaseline, configured_ppm};
 use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
-use crate::mechanism::TenantEnv;
+use crate::mechanism::{Compute, TenantEnv};
 use crate::run::tenant_set::TenantSet;
 use crate::run::{Run, RunError};
 
@@ -202,7 +202,10 @@ async fn submitted(
     way: RushWay,
     name: &str,
 ) -> Result<EscapeWay, RunError> {
-    let limits_time = tenants.config().mechanism.is_some_and(|m| m.limits_time());
+    let asked = run.setup.host.asked();
+    let limit = tenants.config().mechanism;
+    let limit = limit.and_then(|m| m.configuration(&asked).compute_limit);
+    let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
     let reference = if limits_time { way } else { RushWay::Launches };
     let native = baseline
         .bypass_rates

@@ -109,7 +109,7 @@ pub async fn limit(run: &mut Run, tenants: &mut TenantSet) -> Result<(Option<u64
     let set = tenants
         .config()
         .mechanism
-        .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
+        .and_then(|mechanism: &dyn Mechanism| mechanism.configuration(&asked).memory_limit_bytes);
     // A part of the device is its own limit. What the whole device has in use is not only this
     // tenant's.
     let in_use = match set {
@@ -157,7 +157,7 @@ async fn without_oversubscription(run: &mut Run, tenants: &mut TenantSet) -> Res
     let set = tenants
         .config()
         .mechanism
-        .and_then(|mechanism: &dyn Mechanism| mechanism.memory_limit_bytes(&asked));
+        .and_then(|mechanism: &dyn Mechanism| mechanism.configuration(&asked).memory_limit_bytes);
     // What a limit in software shows is the limit; a part of the device shows what it has.
     let is_part = set.is_none() && (shown as f64) < device_bytes(run) as f64 * LIMITED_VIEW;
     let free = if is_part {
@@ -240,7 +240,7 @@ pub async fn visibility(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeF
     let pid = tenants
         .observations()
         .iter()
-        .find(|told| told.place == NEIGHBOUR)
+        .find(|told| told.slot == NEIGHBOUR)
         .map(|told| told.pid);
     let listed = run.setup.nvml.compute_pids().ok();
     Ok(ProbeFound::Visibility {

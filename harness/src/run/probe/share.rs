@@ -129,12 +129,13 @@ pub fn configured_ppm(run: &Run, tenants: &TenantSet) -> Option<u32> {
     let set = tenants
         .config()
         .mechanism
-        .and_then(|m| m.compute_share(&asked));
+        .and_then(|m| m.configuration(&asked).compute_limit)
+        .map(|limit| limit.share);
     let all = run.setup.identity.sm_count;
     let told = tenants.observations();
     let victim = told.first();
     let seen = victim.and_then(|told| told.number("sm_count"));
-    let found = victim.and_then(|told| told.census.as_ref());
+    let found = victim.and_then(|told| told.sm_placement.as_ref());
     let found = found.map(|sms| sms.len() as u64).filter(|&count| count > 0);
     let part = [seen, found].into_iter().flatten().min();
     let part = part.filter(|&part| part < u64::from(all));

@@ -11,7 +11,7 @@ use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
 
 use super::{Run, RunError};
 use crate::mechanism::control_groups;
-use crate::mechanism::{InForce, Mechanism, Questions, TenantEnv, TenantSeen};
+use crate::mechanism::{InForce, Mechanism, OpeningChecks, TenantEnv, TenantObservation};
 use crate::tenant::{PreKillHook, SpawnError, Tenant, TenantError};
 pub use outsider::ask_auxiliary;
 
@@ -32,7 +32,7 @@ pub const FAULT_SCHEDULER: u32 = 1;
 pub struct TenantSet {
     slots: Vec<Option<Tenant>>,
     /// What each of them told since it was started.
-    observations: Vec<TenantSeen>,
+    observations: Vec<TenantObservation>,
     /// Who asked in vain beside the victim's context, and what the answer was.
     access_attempts: Vec<(String, Option<i32>)>,
     /// Somebody who is none of them, where the mechanism is to keep everybody else out.
@@ -49,11 +49,11 @@ pub struct TenantConfig {
     /// Variables of the tenant in each place.
     pub environments: Vec<TenantEnv>,
     /// What they shall tell once their context is open.
-    pub questions: Questions,
+    pub checks: OpeningChecks,
     /// What each has of the one process that they are threads of; empty for a process each.
     pub inside: Vec<Inside>,
     /// Whether the victim alone gets a context and everybody else asks for one in vain.
-    pub turns_away: bool,
+    pub admits_one_tenant: bool,
     /// Whether somebody who is none of them shall ask for a context while theirs are open.
     pub refuses_outsiders: bool,
 }
@@ -83,7 +83,7 @@ impl TenantSet {
         let count = config.environments.len();
         Self {
             slots: (0..count).map(|_| None).collect(),
-            observations: vec![TenantSeen::default(); count],
+            observations: vec![TenantObservation::default(); count],
             access_attempts: Vec::new(),
             outsider: None,
             config,
@@ -160,10 +160,10 @@ impl TenantSet {
 
     /// Writes down that a tenant was started, and gives it its place.
     fn settle(&mut self, run: &mut Run, slot: usize, tenant: Tenant) -> Result<(), RunError> {
-        self.observations[slot] = TenantSeen {
-            place: slot,
+        self.observations[slot] = TenantObservation {
+            slot,
             pid: tenant.pid(),
-            ..TenantSeen::default()
+            ..TenantObservation::default()
         };
         run.started(tenant.name(), tenant.pid())?;
         self.slots[slot] = Some(tenant);
@@ -214,7 +214,7 @@ impl TenantSet {
     /// Opens and closes contexts as a condition wants them: native cells have the victim's alone.
     pub async fn arrange(&mut self, run: &mut Run, condition: Condition) -> Result<(), RunError> {
         self.ensure(run).await?;
-        if self.config.turns_away {
+        if self.config.admits_one_tenant {
             return self.attempt_access(run).await;
         }
         for slot in 0..self.slots.len() {

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use gpubench_record::{FromTenant, RefusalKind, RunEvent, ToTenant};
 
 use super::{CONTEXT, TenantSet, name_of};
-use crate::mechanism::{OverLimit, PRIORITY, TenantSeen};
+use crate::mechanism::{OverLimit, PRIORITY, TenantObservation};
 use crate::run::{Run, RunError, observe};
 use crate::tenant::{Tenant, TenantError};
 
@@ -38,14 +38,14 @@ impl TenantSet {
 
     /// What the tenants told whose contexts are open, the victim first; a program of the user's
     /// tells nothing.
-    pub fn observations(&self) -> Vec<TenantSeen> {
+    pub fn observations(&self) -> Vec<TenantObservation> {
         let tells = |tenant: &Tenant| tenant.is_open() && tenant.program().is_none();
         let open = |tenant: &Option<Tenant>| tenant.as_ref().is_some_and(tells);
         let told = self.slots.iter().zip(&self.observations);
         let told = told.zip(&self.config.environments);
         told.filter(|((tenant, _), _)| open(tenant))
-            .map(|((tenant, told), given)| TenantSeen {
-                said: tenant.as_ref().map_or_else(String::new, Tenant::stderr),
+            .map(|((tenant, told), given)| TenantObservation {
+                stderr_tail: tenant.as_ref().map_or_else(String::new, Tenant::stderr),
                 given: given
                     .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
                     .map(|name| name.to_string_lossy().into_owned()),
@@ -60,25 +60,25 @@ impl TenantSet {
         if self.observations[slot].mapped.is_none() {
             self.observations[slot].mapped = observe::mapped(self.observations[slot].pid);
         }
-        let questions = self.config.questions;
-        if questions.census && self.observations[slot].census.is_none() {
+        let checks = self.config.checks;
+        if checks.sm_placement && self.observations[slot].sm_placement.is_none() {
             let message = ToTenant::Census;
             let answer = self
                 .ask(run, slot, &message, "counting its SMs", CONTEXT)
                 .await;
             match answer {
-                Ok(FromTenant::Counted { sms }) => self.observations[slot].census = Some(sms),
+                Ok(FromTenant::Counted { sms }) => self.observations[slot].sm_placement = Some(sms),
                 // What it could not find out is no evidence; the proof rests on the rest.
                 Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
                     let text = error.to_string();
                     run.events.append(&RunEvent::Warning { text })?;
-                    self.observations[slot].census = Some(Vec::new());
+                    self.observations[slot].sm_placement = Some(Vec::new());
                 }
                 Ok(other) => return Err(self.unexpected(slot, &other)),
                 Err(error) => return Err(error),
             }
         }
-        if let Some(bytes) = questions.over_limit_bytes
+        if let Some(bytes) = checks.over_limit_bytes
             && self.observations[slot].over_limit.is_none()
         {
             let message = ToTenant::TryAllocate { bytes };

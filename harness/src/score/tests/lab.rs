@@ -66,7 +66,7 @@ impl Lab {
         ];
         for (variant, form) in variants {
             planned.push(PlannedMechanism {
-                turns_away: false,
+                properties: gpubench_record::MechanismProperties::of_format_1_0(name(variant)),
                 name: name(variant).to_owned(),
                 variant: (*variant).to_owned(),
                 host_changes: Vec::new(),

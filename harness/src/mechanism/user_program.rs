@@ -3,11 +3,12 @@
 
 use gpubench_record::Proof;
 
-use super::{Seen, observed};
+use super::Observation;
+use super::observation::proof_of;
 
 /// What was seen of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProgramSeen {
+pub struct ProgramObservation {
     /// Its processes that somebody names as having a context; the one that leads it if nobody does.
     pub working: Vec<u32>,
     /// Files that each of these has mapped; none where the system does not tell.
@@ -21,7 +22,7 @@ pub struct ProgramSeen {
     pub handed_instance: Option<u32>,
 }
 
-impl ProgramSeen {
+impl ProgramObservation {
     /// Those of its processes that work without having a file mapped. The shell that started them
     /// may have it all the same.
     pub(super) fn without(&self, path: &str) -> Vec<u32> {
@@ -33,9 +34,9 @@ impl ProgramSeen {
 
 /// Whether the program was started with all that its mechanism tells a tenant. A program can still
 /// take no notice, so this is proof only beside others.
-pub(super) fn handed(seen: &Seen) -> Option<Proof> {
+pub(super) fn handed(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "the program was started with the variables of its mechanism";
-    let program = seen.program.as_ref()?;
+    let program = observed.program.as_ref()?;
     let evidence = if program.lacking.is_empty() {
         format!("processes {:?} have them all", program.working)
     } else {
@@ -44,15 +45,15 @@ pub(super) fn handed(seen: &Seen) -> Option<Proof> {
         all.join(", ")
     };
     let holds = program.lacking.is_empty() && !program.working.is_empty();
-    Some(observed(CHECK, holds, evidence))
+    Some(proof_of(CHECK, holds, evidence))
 }
 
 /// Whether NVML lists the program in the instance that it was handed, and nowhere else. Nothing
 /// where NVML's numbers are those of another process namespace.
-pub(super) fn in_instance(seen: &Seen) -> Option<Proof> {
+pub(super) fn in_instance(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "NVML lists the program in the instance that it was handed";
-    let program = seen.program.as_ref()?;
-    if seen.ours_listed() == Some(0) {
+    let program = observed.program.as_ref()?;
+    if observed.ours_listed() == Some(0) {
         return None;
     }
     let handed = program.handed_instance;
@@ -66,20 +67,20 @@ pub(super) fn in_instance(seen: &Seen) -> Option<Proof> {
         .map(|&(pid, instance)| format!("{pid} in {}", number(instance)))
         .collect();
     let evidence = format!("handed {}, listed: [{}]", number(handed), listed.join(", "));
-    Some(observed(CHECK, holds, evidence))
+    Some(proof_of(CHECK, holds, evidence))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ProgramSeen, handed, in_instance};
-    use crate::mechanism::Seen;
+    use super::{ProgramObservation, handed, in_instance};
+    use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
-    fn seen(program: Option<ProgramSeen>) -> Seen {
-        Seen {
+    fn observed(program: Option<ProgramObservation>) -> Observation {
+        Observation {
             listed: Some(vec![7, 8]),
             program,
-            ..Seen::new(Condition::C, vec![7, 8])
+            ..Observation::new(Condition::C, vec![7, 8])
         }
     }
 
@@ -88,10 +89,10 @@ mod tests {
         let lacking = |lacking: &[&str]| {
             let lacking = lacking.iter().map(|&name| (7, name.to_owned())).collect();
             let working = vec![7];
-            handed(&seen(Some(ProgramSeen {
+            handed(&observed(Some(ProgramObservation {
                 working,
                 lacking,
-                ..ProgramSeen::default()
+                ..ProgramObservation::default()
             })))
         };
         assert!(lacking(&[]).is_some_and(|proof| proof.holds));
@@ -99,21 +100,21 @@ mod tests {
         assert!(proof.is_some_and(|proof| {
             !proof.holds && proof.evidence == "7 has not CUDA_MPS_SM_PARTITION as it was set"
         }));
-        assert_eq!(handed(&seen(None)), None);
-        let nobody = handed(&seen(Some(ProgramSeen::default())));
+        assert_eq!(handed(&observed(None)), None);
+        let nobody = handed(&observed(Some(ProgramObservation::default())));
         assert!(nobody.is_some_and(|proof| !proof.holds));
     }
 
     #[test]
     fn every_process_that_works_must_have_the_file() {
         let files = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let program = ProgramSeen {
+        let program = ProgramObservation {
             mapped: vec![
                 (7, files(&["/a", "/b"])),
                 (8, files(&["/b"])),
                 (9, files(&[])),
             ],
-            ..ProgramSeen::default()
+            ..ProgramObservation::default()
         };
         assert_eq!(program.without("/b"), [9]);
         assert_eq!(program.without("/a"), [8, 9]);
@@ -128,16 +129,16 @@ mod tests {
             (vec![(7, None)], Some(false)),
             (vec![], Some(false)),
         ] {
-            let program = ProgramSeen {
+            let program = ProgramObservation {
                 instances,
                 handed_instance: Some(2),
-                ..ProgramSeen::default()
+                ..ProgramObservation::default()
             };
-            let mut seen = seen(Some(program));
-            let found = in_instance(&seen).map(|proof| proof.holds);
-            assert_eq!(found, expected, "{seen:?}");
-            seen.listed = Some(vec![30_001]);
-            assert_eq!(in_instance(&seen), None, "numbers of another namespace");
+            let mut observed = observed(Some(program));
+            let found = in_instance(&observed).map(|proof| proof.holds);
+            assert_eq!(found, expected, "{observed:?}");
+            observed.listed = Some(vec![30_001]);
+            assert_eq!(in_instance(&observed), None, "numbers of another namespace");
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use gpubench_record::Condition;
+use gpubench_record::{Condition, Proof};
 
-use super::ProgramSeen;
+use super::ProgramObservation;
 
 /// What was seen at one look at a cell.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct Observation {
     /// Condition of the cell.
     pub condition: Condition,
     /// Tenants whose context was open, by process id.
     pub ours: Vec<u32>,
     /// The same tenants with what they told, the victim first. A program of the user's tells
     /// nothing and is not among them.
-    pub tenants: Vec<TenantSeen>,
+    pub tenants: Vec<TenantObservation>,
     /// Processes of our own that serve the mechanism, as an MPS server.
     pub services: Vec<u32>,
     /// Processes with a compute context, as NVML lists them; absent if it did not tell.
@@ -27,32 +27,32 @@ pub struct Seen {
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
     /// Who asked for a context which the mechanism denies them, neighbours or a stranger, by name,
     /// with the `CUresult` of the refusal; none for one that got it.
-    pub knocks: Vec<(String, Option<i32>)>,
+    pub access_attempts: Vec<(String, Option<i32>)>,
     /// Compute mode of the device; absent if NVML did not tell.
     pub compute_mode: Option<String>,
     /// The user's own program; absent where the victim is none.
-    pub program: Option<ProgramSeen>,
+    pub program: Option<ProgramObservation>,
     /// SMs of the whole device, as a tenant without any mechanism sees them; absent until one has.
     pub native_sm_count: Option<u32>,
 }
 
 /// What one tenant told of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TenantSeen {
+pub struct TenantObservation {
     /// Its place: 0 is the victim's.
-    pub place: usize,
+    pub slot: usize,
     /// Its process id.
     pub pid: u32,
     /// What the device looks like from inside its context, by name.
     pub facts: BTreeMap<String, String>,
     /// The SMs on which blocks of a kernel of its own ran.
-    pub census: Option<Vec<u32>>,
+    pub sm_placement: Option<Vec<u32>>,
     /// What became of an allocation beyond its limit.
     pub over_limit: Option<OverLimit>,
     /// Files mapped into its process; absent if the system did not tell.
     pub mapped: Option<Vec<String>>,
     /// What it wrote to its standard error, as far as that was kept.
-    pub said: String,
+    pub stderr_tail: String,
     /// Value of `CUDA_VISIBLE_DEVICES` that it was given; absent if none was.
     pub given: Option<String>,
     /// Value of `CUDA_MPS_CLIENT_PRIORITY` in the environment that its process was started with, as
@@ -69,7 +69,7 @@ pub struct OverLimit {
     pub refused_with: Option<i32>,
 }
 
-impl Seen {
+impl Observation {
     /// Nothing but who was there, for a condition.
     #[must_use]
     pub fn new(condition: Condition, ours: Vec<u32>) -> Self {
@@ -81,7 +81,7 @@ impl Seen {
             listed: None,
             mps_clients: None,
             daemon_clients: None,
-            knocks: Vec::new(),
+            access_attempts: Vec::new(),
             compute_mode: None,
             program: None,
             native_sm_count: None,
@@ -91,7 +91,7 @@ impl Seen {
     /// Processes on the device that are none of ours; absent where NVML's numbers are not those of
     /// this process namespace, so that nobody's can be told.
     #[must_use]
-    pub fn foreign(&self) -> Option<Vec<u32>> {
+    pub fn other_processes(&self) -> Option<Vec<u32>> {
         let listed = self.listed.as_ref()?;
         let mine = |pid: &u32| self.ours.contains(pid) || self.services.contains(pid);
         let recognised = self.ours.is_empty() || listed.iter().any(mine);
@@ -106,7 +106,7 @@ impl Seen {
     }
 }
 
-impl TenantSeen {
+impl TenantObservation {
     /// A figure that the tenant told.
     #[must_use]
     pub fn number(&self, fact: &str) -> Option<u64> {
@@ -116,10 +116,42 @@ impl TenantSeen {
     /// How it is called in evidence.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.place == 0 {
+        if self.slot == 0 {
             "victim".to_owned()
         } else {
-            format!("neighbour-{}", self.place)
+            format!("neighbour-{}", self.slot)
         }
+    }
+}
+
+/// A piece of evidence. The caller writes down when it was taken.
+pub(super) fn proof_of(check: &str, holds: bool, evidence: String) -> Proof {
+    Proof {
+        when: String::new(),
+        check: check.to_owned(),
+        holds,
+        evidence,
+        hardware: false,
+        limiter: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Observation;
+    use gpubench_record::Condition;
+
+    #[test]
+    fn processes_of_another_pid_namespace_are_not_counted_as_others() {
+        let observed = |ours: &[u32], listed: &[u32]| Observation {
+            listed: Some(listed.to_vec()),
+            ..Observation::new(Condition::N, ours.to_vec())
+        };
+        assert_eq!(
+            observed(&[7, 8], &[7, 8, 9]).other_processes(),
+            Some(vec![9])
+        );
+        assert_eq!(observed(&[7], &[7]).other_processes(), Some(vec![]));
+        assert_eq!(observed(&[7], &[30_123]).other_processes(), None);
     }
 }

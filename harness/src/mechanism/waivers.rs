@@ -1,0 +1,116 @@
+//! Why a mechanism cannot run here, with what would help: the reasons that several share.
+
+use super::{HostFacts, MechanismContext, exclusive_process};
+use crate::plan::Availability;
+
+/// A mechanism that cannot run here.
+pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
+    Availability::Waived {
+        reason: reason.into(),
+        remedy: remedy.map(str::to_owned),
+    }
+}
+
+/// One that changes device settings without the user's leave.
+pub(super) fn needs_leave(what: &str) -> Availability {
+    waived(
+        format!("it would change device settings ({what})"),
+        Some("--allow-reconfigure"),
+    )
+}
+
+/// Why a setting of the device may not or cannot be changed; nothing if it can.
+pub(super) fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availability> {
+    if !facts.allow_reconfigure {
+        return Some(needs_leave(what));
+    }
+    (!facts.may_change_settings).then(|| {
+        waived(
+            format!("changing the {what} takes CAP_SYS_ADMIN, which this user does not have"),
+            Some("run as root"),
+        )
+    })
+}
+
+/// Why a tenant cannot have the share that the victim abides by; nothing if it can.
+pub(super) fn too_little_for_share(
+    cx: &MechanismContext<'_>,
+    what: &str,
+    pct: u32,
+) -> Option<Availability> {
+    let share = cx.profile.share.value();
+    (f64::from(pct) / 100.0 < share).then(|| {
+        waived(
+            format!("{pct} % of the {what} is less than the victim's share of {share:.3}"),
+            Some("a larger percentage, or a smaller share"),
+        )
+    })
+}
+
+/// Why nothing can be done that needs a device which nobody uses; nothing if nobody does.
+pub(super) fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> {
+    (!facts.holders.is_empty()).then(|| {
+        waived(
+            format!(
+                "processes {:?} use the device: {consequence}",
+                facts.holders
+            ),
+            Some("end them, or choose another --device"),
+        )
+    })
+}
+
+/// The remedy for a compute mode.
+pub(super) const DEFAULT_MODE: &str = "nvidia-smi -c DEFAULT";
+
+/// A remedy by a command, for this device: without its name the command would change all of the
+/// host's.
+pub(super) fn on_this(device: &str, command: &str) -> String {
+    format!("{command} -i {device}")
+}
+
+/// Why nobody can have a context; nothing if somebody can.
+pub(super) fn prohibited(facts: &HostFacts) -> Option<Availability> {
+    (facts.compute_mode.as_deref() == Some("PROHIBITED")).then(|| {
+        waived(
+            "compute mode PROHIBITED keeps every process out",
+            Some(&on_this(&facts.uuid, DEFAULT_MODE)),
+        )
+    })
+}
+
+/// Why no several processes can share the device; nothing if they can.
+pub(super) fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
+    let prohibited = prohibited(facts);
+    let mode = facts.compute_mode.as_deref()?;
+    prohibited.or_else(|| {
+        matches!(mode, exclusive_process::MODE | "EXCLUSIVE_THREAD").then(|| {
+            waived(
+                format!("compute mode {mode} keeps a second process out"),
+                Some(&on_this(&facts.uuid, DEFAULT_MODE)),
+            )
+        })
+    })
+}
+
+/// Why nothing can run on the whole device; nothing if it is whole.
+pub(super) fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
+    (facts.mig == Some(true)).then(|| {
+        waived(
+            "MIG mode is on, so there is no whole device",
+            Some(&on_this(&facts.uuid, "nvidia-smi -mig 0")),
+        )
+    })
+}
+
+/// Why no process can have a context of the device as it is; nothing if one can.
+#[must_use]
+pub fn without_context(facts: &HostFacts) -> Option<String> {
+    if let Some(Availability::Waived { reason, .. }) = prohibited(facts) {
+        return Some(reason);
+    }
+    let mut instances = facts.mig_instances.iter();
+    let is_empty = instances.all(|instance| instance.compute.is_empty());
+    (facts.mig == Some(true) && is_empty)
+        .then(|| "MIG mode is on, and there is no instance".to_owned())
+}
