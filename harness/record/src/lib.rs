@@ -39,9 +39,9 @@ pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers
 pub use outcome::{Outcome, OutcomeKind};
 pub use plan::{Cell, CellTenant, Durations, FaultTrial, Plan, Skip, Thresholds};
 pub use probe::{
-    CallTimes, CallTrials, CapCall, CensusPair, EscapeGot, EscapeWay, ExhaustTrial, Exhausted,
-    LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay,
-    Rushed, TracePair, WorkSeries, Worked,
+    CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial, Exhausted, LaunchStamp,
+    LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay, Rushed,
+    SmPlacementPair, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};

@@ -1,5 +1,5 @@
-//! Probes: single questions to tenants whose answer is no rate. What is asked, what a tenant tells,
-//! and what a whole probe found.
+//! Probes: checks of tenants that do not produce a throughput. The steps that a tenant is asked
+//! for, its answers, and what a whole probe found.
 
 mod compute;
 mod escape;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::matrix::Estimate;
 use crate::workload::WorkloadSpec;
 pub use compute::{
-    CallTimes, CallTrials, CensusPair, LaunchStamp, LaunchTrials, WorkSeries, Worked,
+    CallTimes, CallTrials, LaunchStamp, LaunchTrials, SmPlacementPair, WorkSeries, Worked,
 };
 pub use escape::{EscapeGot, EscapeWay, RushWay, Rushed};
 pub use exhaust::{ExhaustTrial, Exhausted};
@@ -20,22 +20,22 @@ pub use exhaust::{ExhaustTrial, Exhausted};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum ProbeAsk {
-    /// Take pages, mark each with a canary, count them, and keep them.
+    /// Take pages, write a mark into each, count them, and keep them.
     Mark {
         /// How many pages.
         pages: u64,
         /// Bytes of a page.
         page_bytes: u32,
-        /// Which canary.
+        /// Which mark.
         seed: u32,
     },
-    /// Take pages, without writing to them, count those that carry a canary, and give them back.
+    /// Take pages, without writing to them, count those that carry a mark, and give them back.
     Scan {
         /// At most how many; fewer if the driver refuses.
         pages: u64,
         /// Bytes of a page.
         page_bytes: u32,
-        /// Which canary.
+        /// Which mark.
         seed: u32,
     },
     /// Take memory by one call until the driver refuses, and give it back.
@@ -60,13 +60,13 @@ pub enum ProbeAsk {
     },
     /// Give everything back that earlier steps kept.
     Release,
-    /// Say how much memory `cuMemGetInfo` shows.
+    /// Report how much memory `cuMemGetInfo` shows.
     Look,
     /// Copy words from addresses that are another tenant's.
     Read {
         /// The addresses.
         addresses: Vec<u64>,
-        /// The canary of the tenant whose addresses they are.
+        /// The mark of the tenant to which the addresses belong.
         seed: u32,
     },
     /// Watch the device's clock from one block.
@@ -139,7 +139,7 @@ pub enum ProbeTold {
     Scanned {
         /// How many.
         pages: u64,
-        /// How many carried the canary.
+        /// How many carried the mark.
         stale: u64,
     },
     /// Memory was taken.
@@ -164,7 +164,7 @@ pub enum ProbeTold {
     Read {
         /// Copies that were refused.
         refused: u32,
-        /// Copies that brought the other tenant's canary.
+        /// Copies that brought the other tenant's mark.
         canary: u32,
         /// Copies that brought something else: the address is one of its own as well.
         other: u32,
@@ -227,7 +227,7 @@ pub enum ProbeFound {
         found_by_owner: u64,
         /// Pages that the other tenant looked at.
         scanned: u64,
-        /// Of these, how many carried the canary.
+        /// Of these, how many carried the mark.
         stale: u64,
     },
     /// One tenant took all that it could get by each call.
@@ -254,7 +254,7 @@ pub enum ProbeFound {
         /// Least that the victim got in a trial.
         granted_bytes: u64,
     },
-    /// One tenant looked for another, who held memory with a canary in it.
+    /// One tenant looked for another's memory, which carried a mark.
     Visibility {
         /// Reads of the other's addresses, by copy.
         reads: u32,
@@ -273,7 +273,8 @@ pub enum ProbeFound {
         trials: Vec<ExhaustTrial>,
     },
     /// Kernels of two tenants watched the device's clock at the same time.
-    Turns {
+    #[serde(alias = "turns")]
+    TimeSliceTrace {
         /// Looks further apart than this were a gap.
         threshold_ns: u64,
         /// Gaps that there was no room for.
@@ -282,11 +283,12 @@ pub enum ProbeFound {
         traces: Vec<TracePair>,
     },
     /// Blocks of two tenants were launched at the same time, and told on which SMs they ran.
-    Census {
+    #[serde(alias = "census")]
+    SmPlacement {
         /// SMs of the whole device.
         device_sms: u32,
         /// Each time.
-        rounds: Vec<CensusPair>,
+        rounds: Vec<SmPlacementPair>,
     },
     /// A tenant kept arithmetic that fills every SM going, alone and beside a neighbour that did
     /// the same.
@@ -395,9 +397,9 @@ impl ProbeFound {
             Self::Cap { .. } => "cap",
             Self::Capacity { .. } => "capacity",
             Self::Visibility { .. } => "visibility",
-            Self::Turns { .. } => "turns",
+            Self::TimeSliceTrace { .. } => "time-slice-trace",
             Self::Exhaust { .. } => "out-of-memory",
-            Self::Census { .. } => "census",
+            Self::SmPlacement { .. } => "sm-placement",
             Self::Share { .. } => "share",
             Self::Enforce { .. } => "enforcement",
             Self::Launch(_) => "launch-latency",
@@ -405,5 +407,30 @@ impl ProbeFound {
             Self::Escape { .. } => "escape",
             Self::Broken { sub_axis, .. } => sub_axis,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProbeFound, ProbeResult};
+
+    #[test]
+    fn probes_of_format_1_0_are_read_under_their_names() -> Result<(), serde_json::Error> {
+        for (of_1_0, now) in [
+            (
+                r#"{"variant":"mps","probe":"census","device_sms":8,"rounds":[]}"#,
+                "sm-placement",
+            ),
+            (
+                r#"{"variant":"mps","probe":"turns","threshold_ns":1,"gaps_lost":0,"traces":[]}"#,
+                "time-slice-trace",
+            ),
+        ] {
+            let read: ProbeResult = serde_json::from_str(of_1_0)?;
+            assert_eq!(read.found.sub_axis(), now);
+            assert!(serde_json::to_string(&read)?.contains(now));
+            assert!(!matches!(read.found, ProbeFound::Broken { .. }));
+        }
+        Ok(())
     }
 }

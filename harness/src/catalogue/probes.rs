@@ -60,14 +60,14 @@ pub const CATALOGUE: &[ProbeEntry] = &[
         flag: PROBES,
     },
     ProbeEntry {
-        name: "turns",
-        summary: "how long are turns, how long are the pauses between, how much overlaps?",
+        name: "time-slice-trace",
+        summary: "how long are time slices and the pauses between them, how much overlaps?",
         sub_axis: "compute/sm",
         scored: false,
         flag: PROBES,
     },
     ProbeEntry {
-        name: "census",
+        name: "sm-placement",
         summary: "on how many SMs do the blocks of each tenant run, and how many have both?",
         sub_axis: "compute/sm",
         scored: false,

@@ -144,7 +144,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     Ok(Scored {
         matrix: rows.into_iter().map(|row| row.matrix).collect(),
         overall,
-        probe_figures: probe_figures::figures(input.probes),
+        probe_figures: probe_figures::figures(input.plan, input.probes),
         fault_tallies: context
             .contestants()
             .into_iter()

@@ -6,15 +6,15 @@
 //! independent.
 
 mod calls;
-mod census;
 mod enforce;
 mod escape;
 mod exhaust;
 mod launch;
 mod share;
-mod turns;
+mod sm_placement;
+mod time_slice_trace;
 
-use gpubench_record::{ProbeFigure, ProbeFound, ProbeResult};
+use gpubench_record::{Plan, ProbeFigure, ProbeFound, ProbeResult, SmNumbers};
 use gpubench_stats::{Confidence, serial};
 
 pub(super) use escape::bypass;
@@ -22,9 +22,10 @@ pub(super) use escape::bypass;
 use super::EXCLUSIVE;
 use super::figures::printed;
 
-/// The figures of every probe, in the order of the probes. What was not seen has none.
-pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
-    let yardstick = probes.iter().find_map(|probe| match &probe.found {
+/// The figures of every probe, in the order of the probes. Unobserved values have none. A probe
+/// that is not listed here does not compile.
+pub(super) fn figures(plan: &Plan, probes: &[ProbeResult]) -> Vec<ProbeFigure> {
+    let baseline = probes.iter().find_map(|probe| match &probe.found {
         ProbeFound::Share { alone, .. } if probe.variant == EXCLUSIVE => share::per_ns(alone),
         _ => None,
     });
@@ -35,10 +36,14 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
             figures: &mut figures,
         };
         match &probe.found {
-            ProbeFound::Turns { traces, .. } => turns::figures(&mut out, traces),
+            ProbeFound::TimeSliceTrace { traces, .. } => {
+                time_slice_trace::figures(&mut out, traces);
+            }
             ProbeFound::Exhaust { trials } => exhaust::figures(&mut out, trials),
-            ProbeFound::Census { rounds, .. } => census::figures(&mut out, rounds),
-            // The yardstick itself is no share of anything.
+            ProbeFound::SmPlacement { rounds, .. } => {
+                sm_placement::figures(&mut out, rounds, sm_numbers(plan, &probe.variant));
+            }
+            // The full-device baseline itself is no share of anything.
             ProbeFound::Share { .. } if probe.variant == EXCLUSIVE => {}
             ProbeFound::Share {
                 configured_ppm,
@@ -48,7 +53,7 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
             } => {
                 let configured = configured_ppm.map(|ppm| f64::from(ppm) / 1e6);
                 let series = [("alone", alone), ("beside a neighbour", beside)];
-                share::figures(&mut out, yardstick, configured, windows_ns, series);
+                share::figures(&mut out, baseline, configured, windows_ns, series);
             }
             ProbeFound::Enforce {
                 limit_ppm: Some(ppm),
@@ -56,7 +61,7 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 trials,
             } => enforce::figures(
                 &mut out,
-                yardstick,
+                baseline,
                 f64::from(*ppm) / 1e6,
                 *window_ns,
                 trials,
@@ -69,10 +74,25 @@ pub(super) fn figures(probes: &[ProbeResult]) -> Vec<ProbeFigure> {
                 limit_ppm,
                 ways,
             } => escape::figures(&mut out, *limit_bytes, *in_use_bytes, *limit_ppm, ways),
-            _ => {}
+            // Rows are made of these, and no figures; without a cap nothing was tried.
+            ProbeFound::Capacity { .. }
+            | ProbeFound::Cap { .. }
+            | ProbeFound::Residue { .. }
+            | ProbeFound::Visibility { .. }
+            | ProbeFound::Enforce {
+                limit_ppm: None, ..
+            }
+            | ProbeFound::Broken { .. } => {}
         }
     }
     figures
+}
+
+/// What SM numbers of two tenants of a variant tell, as the plan has it.
+fn sm_numbers(plan: &Plan, variant: &str) -> SmNumbers {
+    let mut planned = plan.mechanisms.iter();
+    let own = planned.find(|mechanism| mechanism.variant == variant);
+    own.map_or(SmNumbers::OfDevice, |own| own.properties.sm_numbers)
 }
 
 /// Where figures of one variant go.

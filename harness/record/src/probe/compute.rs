@@ -7,9 +7,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whose blocks ran on which SMs while both tenants launched at the same time.
+/// The SMs on which blocks of each tenant ran while both launched at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CensusPair {
+pub struct SmPlacementPair {
     /// `%smid` of the victim's blocks, each once, in order.
     pub victim_sms: Vec<u32>,
     /// The same of its neighbour's.

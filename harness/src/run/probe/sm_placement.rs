@@ -1,6 +1,6 @@
 //! On which SMs the blocks of two tenants run when both launch at the same time.
 
-use gpubench_record::{CensusPair, Condition, FromTenant, ProbeFound, ToTenant};
+use gpubench_record::{Condition, FromTenant, ProbeFound, SmPlacementPair, ToTenant};
 
 use super::concurrent::ask_both;
 use super::{NEIGHBOUR, VICTIM};
@@ -21,12 +21,12 @@ pub async fn sm_placement(run: &mut Run, tenants: &mut TenantSet) -> Result<Prob
             FromTenant::Counted { sms } => Ok(sms),
             other => Err(tenants.unexpected(slot, &other)),
         };
-        rounds.push(CensusPair {
+        rounds.push(SmPlacementPair {
             victim_sms: counted(victim, VICTIM)?,
             neighbour_sms: counted(neighbour, NEIGHBOUR)?,
         });
     }
-    Ok(ProbeFound::Census {
+    Ok(ProbeFound::SmPlacement {
         device_sms: run.setup.identity.sm_count,
         rounds,
     })

@@ -43,7 +43,7 @@ pub async fn time_slice_trace(
         gaps_lost += lost;
         traces.push(trace);
     }
-    Ok(ProbeFound::Turns {
+    Ok(ProbeFound::TimeSliceTrace {
         threshold_ns: THRESHOLD_NS,
         gaps_lost,
         traces,

@@ -1,17 +1,18 @@
 //! On how many SMs blocks of each tenant ran.
 //!
-//! Numbers are those that a tenant's own part of the device shows: of two parts of the hardware
-//! the same number need not be the same SM.
+//! Where each tenant's part of the hardware counts its SMs from zero, equal numbers of two tenants
+//! are not the same SM, and no figure says how many run blocks of both.
 
-use gpubench_record::CensusPair;
+use gpubench_record::{SmNumbers, SmPlacementPair};
 
 use super::Out;
 
 const EXPLAINS: &str = "compute/sm";
 
 /// SMs of the victim, of its neighbour, and with blocks of both.
-pub(super) fn figures(out: &mut Out<'_>, rounds: &[CensusPair]) {
-    let counts = |of: fn(&CensusPair) -> usize| rounds.iter().map(|pair| of(pair) as f64).collect();
+pub(super) fn figures(out: &mut Out<'_>, rounds: &[SmPlacementPair], numbers: SmNumbers) {
+    let counts =
+        |of: fn(&SmPlacementPair) -> usize| rounds.iter().map(|pair| of(pair) as f64).collect();
     let count = |out: &mut Out<'_>, what, of| out.median(EXPLAINS, what, "SMs", counts(of));
     count(out, "SMs with the victim's blocks", |pair| {
         pair.victim_sms.len()
@@ -19,8 +20,7 @@ pub(super) fn figures(out: &mut Out<'_>, rounds: &[CensusPair]) {
     count(out, "SMs with the neighbour's blocks", |pair| {
         pair.neighbour_sms.len()
     });
-    // Each part of the hardware counts its SMs from zero.
-    if !out.variant.starts_with("mig") || out.variant.starts_with("mig-mps") {
+    if numbers == SmNumbers::OfDevice {
         count(out, "SMs with blocks of both", |pair| {
             let other = &pair.neighbour_sms;
             pair.victim_sms
