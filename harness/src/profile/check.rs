@@ -1,16 +1,18 @@
 //! Rules that no type can express: bounds, orders between keys, names that catalogues know.
 
+use super::bounds::within;
 use super::error::Fault;
+use super::options::OptionTable;
 use super::units::Span;
-use super::{CellParts, Profile, Wanted};
+use super::{CellParts, Profile, Wanted, tenants, thresholds};
 use crate::{axis, catalogue};
 
 /// Blocks below which nothing may be decided: rank and sign-flip tests cannot reach p < 0.01, and
 /// a stopping rule with fewer undercovers.
-const BLOCKS_MIN_DECIDING: u32 = 8;
+pub(super) const BLOCKS_MIN_DECIDING: u32 = 8;
 /// Blocks below which not even a smoke run has an interval worth printing.
 const BLOCKS_MIN: u32 = 6;
-const BLOCKS_MAX: u32 = 1_000;
+pub(super) const BLOCKS_MAX: u32 = 1_000;
 const TENANTS_MAX: u32 = 48;
 /// More would tell a proportion to better than a thousandth, and last for weeks.
 pub const TRIALS_MAX: u32 = 10_000;
@@ -35,55 +37,70 @@ pub(super) fn check(profile: &Profile) -> Result<(), Fault> {
         &axis::aggressors(),
     )?;
     numbers(profile)?;
-    neighbours(profile)?;
-    sweep(profile)?;
+    tenants::neighbours(profile)?;
+    tenants::sweep(profile)?;
     bursts(profile)?;
     within("faults.trials", profile.faults.trials, 1, TRIALS_MAX)?;
     doses(&profile.doses)?;
     blocks(profile)?;
     cells(profile)?;
     options(profile)?;
-    thresholds(profile)
+    thresholds::check(&profile.thresholds)
 }
 
+/// Every table of options checks itself. A field of the profile that is neither such a table nor
+/// named here does not compile.
 fn options(profile: &Profile) -> Result<(), Fault> {
-    let command = &profile.foreign.command;
-    if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {
-        let accepted = "a shell command; \"\" for no program of one's own";
-        return Err(Fault::at("foreign.command", "no command", accepted));
-    }
-    let (least, most) = (Span::from_s(1), Span::from_s(3_600));
-    within("foreign.ready", profile.foreign.ready, least, most)?;
-    for (key, pct) in [
-        ("mps-quota.pct", profile.mps_quota.pct),
-        ("mps-quota.memory_pct", profile.mps_quota.memory_pct),
-        ("mps-memory.memory_pct", profile.mps_memory.memory_pct),
-        ("hami.memory_pct", profile.hami.memory_pct),
-        ("hami.sm_pct", profile.hami.sm_pct),
-    ] {
-        within(key, pct, 1, 100)?;
-    }
-    within("mps-static.chunks", profile.mps_static.chunks, 0, 64)?;
-    for (key, layout) in [
-        ("mig.layout", &profile.mig.layout),
-        ("mig-mps.layout", &profile.mig_mps.layout),
-    ] {
-        let size = |name: &str| {
-            let digits = name.split('g').next().unwrap_or_default();
-            name.contains('g') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-        };
-        // Profile names have a plus sign of their own: 1g.10gb+me.
-        let sizes = layout.split('+').filter(|part| !part.starts_with("me"));
-        if layout != "auto" && !sizes.clone().all(size) {
-            let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
-            return Err(Fault::at(
-                key,
-                format!("\"{layout}\" is no layout"),
-                accepted,
-            ));
-        }
-    }
-    Ok(())
+    let Profile {
+        name: _,
+        version: _,
+        summary: _,
+        decides: _,
+        mechanisms: _,
+        axes: _,
+        victims: _,
+        aggressors: _,
+        tenants: _,
+        neighbours: _,
+        sweep: _,
+        share: _,
+        seed: _,
+        service: _,
+        load: _,
+        slo: _,
+        slo_share: _,
+        bursts: _,
+        doses: _,
+        device_time: _,
+        telemetry_period: _,
+        probe_windows: _,
+        blocks: _,
+        cell: _,
+        cell_min: _,
+        faults: _,
+        thresholds: _,
+        foreign,
+        time_slicing,
+        mps,
+        mps_quota,
+        mps_static,
+        mps_memory,
+        mig,
+        mig_mps,
+        hami,
+    } = profile;
+    let tables: [&dyn OptionTable; 9] = [
+        foreign,
+        time_slicing,
+        mps,
+        mps_quota,
+        mps_static,
+        mps_memory,
+        mig,
+        mig_mps,
+        hami,
+    ];
+    tables.into_iter().try_for_each(OptionTable::check)
 }
 
 fn names(key: &str, kind: &str, wanted: &Wanted, known: &[&str]) -> Result<(), Fault> {
@@ -160,60 +177,6 @@ fn windows(windows: &[Span]) -> Result<(), Fault> {
             let fault = Fault::at(KEY, format!("{window} is no window here"), ACCEPTED);
             return Err(fault.element(index));
         }
-    }
-    Ok(())
-}
-
-/// What a neighbour does that is none of the catalogue's.
-const AGGRESSOR: &str = "aggressor";
-const PEER: &str = "peer";
-
-fn neighbours(profile: &Profile) -> Result<(), Fault> {
-    const KEY: &str = "neighbours";
-    let words = &profile.neighbours;
-    if words.first().is_none_or(|first| first != AGGRESSOR) {
-        let problem = "the first neighbour runs the aggressor that a cell is about";
-        let accepted = "a list that begins with \"aggressor\"";
-        return Err(Fault::at(KEY, problem, accepted));
-    }
-    let others = profile.tenants.saturating_sub(1) as usize;
-    if words.len() > others {
-        let problem = format!("{} words for {others} neighbours", words.len());
-        return Err(Fault::at(KEY, problem, format!("at most {others}")).bound_by("tenants"));
-    }
-    let aggressors = axis::aggressors();
-    for (index, word) in words.iter().enumerate() {
-        let foreign = word == PEER && profile.foreign.victim().is_some();
-        let problem = if foreign {
-            "a program of one's own has no peers".to_owned()
-        } else if [AGGRESSOR, PEER].contains(&word.as_str()) || aggressors.contains(&word.as_str())
-        {
-            continue;
-        } else {
-            format!("no neighbour does \"{word}\"")
-        };
-        let accepted = format!("{AGGRESSOR}, {PEER}, {}", aggressors.join(", "));
-        let fault = Fault::at(KEY, problem, accepted).element(index);
-        return Err(if foreign {
-            fault.bound_by("foreign.command")
-        } else {
-            fault
-        });
-    }
-    Ok(())
-}
-
-fn sweep(profile: &Profile) -> Result<(), Fault> {
-    let most = profile.tenants.saturating_sub(1);
-    let mut before = 1;
-    for (index, &tenants) in profile.sweep.iter().enumerate() {
-        if tenants <= before || tenants > most {
-            let problem = format!("{tenants} tenants");
-            let accepted = format!("rising numbers from 2 to {most}, below tenants");
-            let fault = Fault::at("sweep", problem, accepted).element(index);
-            return Err(fault.bound_by("tenants"));
-        }
-        before = tenants;
     }
     Ok(())
 }
@@ -302,89 +265,4 @@ fn cells(profile: &Profile) -> Result<(), Fault> {
         within(&full_key, full, least, CELL_PART_MAX).map_err(|f| f.bound_by(&least_key))?;
     }
     Ok(())
-}
-
-fn thresholds(profile: &Profile) -> Result<(), Fault> {
-    let t = &profile.thresholds;
-    for (name, value) in [
-        ("retention_l3", t.retention_l3),
-        ("retention_l2", t.retention_l2),
-        ("guarantee_l3", t.guarantee_l3),
-        ("index_l1", t.index_l1),
-        ("effectiveness_max", t.effectiveness_max),
-        ("overlap_min", t.overlap_min),
-    ] {
-        if !(value > 0.0 && value < 1.0) {
-            let key = format!("thresholds.{name}");
-            return Err(Fault::at(
-                &key,
-                format!("{value} is no bound"),
-                "above 0 and below 1",
-            ));
-        }
-    }
-    for (name, value) in [
-        ("jitter_negligible", t.jitter_negligible),
-        ("drift_max", t.drift_max),
-    ] {
-        if !(value > 0.0 && value.is_finite()) {
-            let key = format!("thresholds.{name}");
-            return Err(Fault::at(
-                &key,
-                format!("{value} is no bound"),
-                "a number above 0",
-            ));
-        }
-    }
-    rising(
-        "retention_l3",
-        t.retention_l3,
-        "retention_l2",
-        t.retention_l2,
-    )?;
-    rising(
-        "jitter_low_medium",
-        t.jitter_low_medium,
-        "jitter_negligible",
-        t.jitter_negligible,
-    )?;
-    within(
-        "thresholds.blocks_min",
-        t.blocks_min,
-        BLOCKS_MIN_DECIDING,
-        BLOCKS_MAX,
-    )?;
-    // The smallest sample with a finite two-sided 95 % upper bound of its p99.
-    within(
-        "thresholds.jitter_requests_min",
-        t.jitter_requests_min,
-        368,
-        1_000_000,
-    )
-}
-
-fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault> {
-    if above > below && above.is_finite() {
-        return Ok(());
-    }
-    let accepted = format!("a number above thresholds.{lower}, which is {below}");
-    let key = format!("thresholds.{upper}");
-    let fault = Fault::at(&key, format!("{above} is too low"), accepted);
-    Err(fault.bound_by(&format!("thresholds.{lower}")))
-}
-
-fn within<T: PartialOrd + std::fmt::Display>(
-    key: &str,
-    value: T,
-    least: T,
-    most: T,
-) -> Result<(), Fault> {
-    let problem = if value < least {
-        format!("{value} is too little")
-    } else if value > most {
-        format!("{value} is too much")
-    } else {
-        return Ok(());
-    };
-    Err(Fault::at(key, problem, format!("{least} to {most}")))
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a host. What will run on the host at hand is the plan's to say.
 
+mod bounds;
 pub mod built_in;
 mod check;
 mod error;
@@ -10,6 +11,7 @@ mod load;
 pub mod options;
 pub mod schema;
 mod source;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod thresholds;

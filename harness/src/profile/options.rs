@@ -6,6 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use super::bounds::within;
+use super::error::Fault;
+
+/// A table of options, of a mechanism or of the user's own program.
+pub(super) trait OptionTable {
+    /// The first rule that the table breaks and no type can express.
+    fn check(&self) -> Result<(), Fault>;
+}
 
 /// `[foreign]`: a program of one's own as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,4 +170,84 @@ pub struct HamiOptions {
     pub memory_pct: u32,
     /// Most SM time of each tenant, as a percentage: 1 to 100; 100 is no limit.
     pub sm_pct: u32,
+}
+
+impl OptionTable for ForeignOptions {
+    fn check(&self) -> Result<(), Fault> {
+        let command = &self.command;
+        if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {
+            let accepted = "a shell command; \"\" for no program of one's own";
+            return Err(Fault::at("foreign.command", "no command", accepted));
+        }
+        let (least, most) = (Span::from_s(1), Span::from_s(3_600));
+        within("foreign.ready", self.ready, least, most)
+    }
+}
+
+impl OptionTable for TimeSlicingOptions {
+    fn check(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl OptionTable for MpsOptions {
+    fn check(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl OptionTable for MpsQuotaOptions {
+    fn check(&self) -> Result<(), Fault> {
+        percentage("mps-quota.pct", self.pct)?;
+        percentage("mps-quota.memory_pct", self.memory_pct)
+    }
+}
+
+impl OptionTable for MpsStaticOptions {
+    fn check(&self) -> Result<(), Fault> {
+        within("mps-static.chunks", self.chunks, 0, 64)
+    }
+}
+
+impl OptionTable for MpsMemoryOptions {
+    fn check(&self) -> Result<(), Fault> {
+        percentage("mps-memory.memory_pct", self.memory_pct)
+    }
+}
+
+impl OptionTable for MigOptions {
+    fn check(&self) -> Result<(), Fault> {
+        layout("mig.layout", &self.layout)
+    }
+}
+
+impl OptionTable for MigMpsOptions {
+    fn check(&self) -> Result<(), Fault> {
+        layout("mig-mps.layout", &self.layout)
+    }
+}
+
+impl OptionTable for HamiOptions {
+    fn check(&self) -> Result<(), Fault> {
+        percentage("hami.memory_pct", self.memory_pct)?;
+        percentage("hami.sm_pct", self.sm_pct)
+    }
+}
+
+fn percentage(key: &str, pct: u32) -> Result<(), Fault> {
+    within(key, pct, 1, 100)
+}
+
+fn layout(key: &str, text: &str) -> Result<(), Fault> {
+    let size = |name: &str| {
+        let digits = name.split('g').next().unwrap_or_default();
+        name.contains('g') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    // Profile names have a plus sign of their own: 1g.10gb+me.
+    let mut sizes = text.split('+').filter(|part| !part.starts_with("me"));
+    if text == "auto" || sizes.all(size) {
+        return Ok(());
+    }
+    let accepted = "auto, or sizes such as 3g+3g, 3g.40gb+4g.40gb";
+    Err(Fault::at(key, format!("\"{text}\" is no layout"), accepted))
 }

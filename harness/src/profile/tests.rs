@@ -1,24 +1,22 @@
-//! What a wrong profile is told, line by line; and what is generated from the right one.
+//! Messages for wrong profiles, line by line.
 
-use std::path::PathBuf;
+mod generated;
+mod loading;
 
-use gpubench_record::foreign::Reports;
 use proptest::prelude::*;
 
-use super::built_in::{self, DEFAULT};
-use super::{Overrides, Profile, ProfileError, Span, Wanted, load, parse, schema};
+use super::built_in::DEFAULT;
+use super::{Overrides, parse};
 use crate::error::ExpectedError;
 
-type TestResult = Result<(), Box<dyn std::error::Error>>;
-
-fn said(text: &str) -> String {
+fn message(text: &str) -> String {
     match parse("mine.toml", text, &Overrides::default()) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => ExpectedError::from(error).to_string(),
     }
 }
 
-/// What a user may write, and the one line that it earns.
+/// A profile text, and its one-line message.
 const WRONG: &[(&str, &str)] = &[
     (
         "",
@@ -175,10 +173,10 @@ const WRONG: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_wrong_profile_is_told_where_and_what_is_accepted() {
+fn a_wrong_profile_names_the_line_and_what_is_accepted() {
     let mut wrong = Vec::new();
     for (text, line) in WRONG {
-        let said = said(text);
+        let said = message(text);
         if said != *line {
             wrong.push(format!("{text}\nsaid   {said}\nwanted {line}"));
         }
@@ -224,10 +222,10 @@ const WRONG_BESIDE: &[(&str, usize, &str, &str)] = &[
 ];
 
 #[test]
-fn what_makes_a_default_wrong_is_told_at_the_user_s_own_key() {
-    let default = super::built_in::DEFAULT.text;
+fn a_default_that_becomes_wrong_is_reported_at_the_user_s_own_key() {
+    let default = DEFAULT.text;
     for (text, line, key, beside) in WRONG_BESIDE {
-        let said = said(&format!("version = 1\n\n{text}\n"));
+        let said = message(&format!("version = 1\n\n{text}\n"));
         let begins = format!(
             "profile mine.toml:{line}: key `{key}`: it does not go with `{beside}` \
              (built-in default:"
@@ -248,8 +246,8 @@ fn what_makes_a_default_wrong_is_told_at_the_user_s_own_key() {
             "{text}: {said}"
         );
     }
-    // Who wrote both is told the one that is bound.
-    let both = said("version = 1\nservice = \"20ms\"\n[cell_min]\nclosed = \"200ms\"\n");
+    // Where the user wrote both, the message is about the bound one.
+    let both = message("version = 1\nservice = \"20ms\"\n[cell_min]\nclosed = \"200ms\"\n");
     assert!(
         both.starts_with("profile mine.toml:4: key `cell_min.closed`: 200ms is too little"),
         "{both}"
@@ -257,7 +255,7 @@ fn what_makes_a_default_wrong_is_told_at_the_user_s_own_key() {
 }
 
 #[test]
-fn a_flag_that_makes_the_file_wrong_is_told_with_the_file_s_line() {
+fn a_flag_that_conflicts_with_the_file_is_reported_with_the_file_s_line() {
     let text = "version = 1\ntenants = 3\nneighbours = [\"aggressor\", \"peer\"]\n";
     let flags = Overrides {
         victim_cmd: Some("serve".to_owned()),
@@ -273,142 +271,18 @@ fn a_flag_that_makes_the_file_wrong_is_told_with_the_file_s_line() {
 }
 
 #[test]
-fn a_text_that_is_no_toml_is_told_the_line() {
-    let text = said("version = 1\nseed = \n");
+fn a_text_that_is_not_toml_is_reported_with_its_line() {
+    let text = message("version = 1\nseed = \n");
     assert!(
         text.starts_with("profile mine.toml:2: not TOML: "),
         "{text}"
     );
     assert!(!text.contains('\n'), "{text}");
-    let twice = said("version = 1\nseed = 1\nseed = 2\n");
+    let twice = message("version = 1\nseed = 1\nseed = 2\n");
     assert!(
         twice.starts_with("profile mine.toml:3: not TOML: "),
         "{twice}"
     );
-}
-
-#[test]
-fn the_default_says_everything_and_may_not_lean_on_itself() -> TestResult {
-    let alone: Profile = toml::from_str(DEFAULT.text)?;
-    let laid = load(DEFAULT.name, &Overrides::default())?;
-    assert_eq!(
-        Profile {
-            name: laid.name.clone(),
-            ..alone
-        },
-        laid
-    );
-    assert_eq!(laid.thresholds, gpubench_record::Thresholds::default());
-    Ok(())
-}
-
-#[test]
-fn every_built_in_profile_is_accepted_and_told() -> TestResult {
-    for built_in in built_in::CATALOGUE {
-        let profile = load(built_in.name, &Overrides::default())?;
-        assert_eq!(profile.name, built_in.name);
-        assert!(
-            built_in.text.contains("\nsummary = "),
-            "{}: a summary of its own",
-            built_in.name
-        );
-        // The lengths that victims are built for; with others they may have no calibration.
-        let [shortest_ns, longest_ns] = gpubench_workloads::load::LENGTHS_NS;
-        assert!(
-            (shortest_ns..=longest_ns).contains(&profile.service.ns),
-            "{}: {}",
-            built_in.name,
-            profile.service
-        );
-    }
-    Ok(())
-}
-
-#[test]
-fn a_file_is_found_by_its_path_and_named_after_it() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("nights.toml");
-    std::fs::write(&path, "version = 1\nseed = 9\n")?;
-    let profile = load(&path.to_string_lossy(), &Overrides::default())?;
-    assert_eq!((profile.name.as_str(), profile.seed), ("nights", 9));
-    std::fs::write(&path, [0xff, 0xfe])?;
-    let garbage = load(&path.to_string_lossy(), &Overrides::default());
-    assert!(matches!(garbage, Err(ExpectedError::Unreadable { .. })));
-    let missing = load("no/such.toml", &Overrides::default());
-    assert!(matches!(missing, Err(ExpectedError::Unreadable { .. })));
-    let unknown = load("nightly-x", &Overrides::default()).map_err(|error| error.to_string());
-    let line = "unknown profile \"nightly-x\" (known: default, smoke, nightly, weekly, \
-                online-inference, notebooks, batch-training, student-lab, saas-hostile, \
-                oversubscription, or the path of a \
-                .toml file)";
-    assert_eq!(unknown, Err(line.to_owned()));
-    Ok(())
-}
-
-#[test]
-fn the_command_line_wins_and_is_checked_too() -> Result<(), ExpectedError> {
-    let overrides = Overrides {
-        seed: Some(u64::MAX),
-        mechanisms: vec!["exclusive".to_owned()],
-        axes: vec!["jitter".to_owned()],
-        ..Overrides::default()
-    };
-    let profile = load("smoke", &overrides)?;
-    assert_eq!(profile.seed, u64::MAX);
-    assert_eq!(
-        profile.mechanisms,
-        Wanted::Names(vec!["exclusive".to_owned()])
-    );
-    let overrides = Overrides {
-        axes: vec!["warmth".to_owned()],
-        ..Overrides::default()
-    };
-    let Err(ProfileError { file, line, .. }) = parse("mine.toml", "version = 1", &overrides) else {
-        return Err(ExpectedError::Internal {
-            what: "an unknown axis was accepted".to_owned(),
-        });
-    };
-    assert_eq!((file.as_str(), line), ("the command line", None));
-    Ok(())
-}
-
-#[test]
-fn how_a_program_is_seen_needs_one() -> Result<(), ExpectedError> {
-    let lines = |command: Option<&str>| Overrides {
-        victim_cmd: command.map(str::to_owned),
-        victim_reports: Some(Reports::Lines),
-        ..Overrides::default()
-    };
-    let said = parse("mine.toml", "version = 1", &lines(None)).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `foreign.reports`: there is no program whose work \
-                  could be seen (accepted: --victim-cmd beside it)";
-    assert_eq!(
-        said.err().map(|error| error.to_string()).as_deref(),
-        Some(wanted)
-    );
-    let waits = Overrides {
-        victim_ready: Some(Span::from_s(90)),
-        ..Overrides::default()
-    };
-    let said = parse("mine.toml", "version = 1", &waits).map_err(ExpectedError::from);
-    let wanted = "profile the command line: key `foreign.ready`: there is no program to wait for \
-                  (accepted: --victim-cmd beside it)";
-    assert_eq!(
-        said.err().map(|error| error.to_string()).as_deref(),
-        Some(wanted)
-    );
-    let own = "version = 1\n[foreign]\ncommand = \"serve\"\n";
-    assert_eq!(
-        parse("mine.toml", own, &waits)?.foreign.ready,
-        Span::from_s(90)
-    );
-    for profile in [
-        parse("mine.toml", own, &lines(None))?,
-        parse("mine.toml", "version = 1", &lines(Some("serve")))?,
-    ] {
-        assert_eq!(profile.foreign.reports, Reports::Lines);
-    }
-    Ok(())
 }
 
 /// A default profile with one stretch of characters replaced by another text.
@@ -439,7 +313,7 @@ const PUT: &[&str] = &[
 
 proptest! {
     #[test]
-    fn whatever_is_written_is_accepted_or_told_in_one_line_of_the_file(
+    fn every_text_is_accepted_or_reported_in_one_line_of_the_file(
         start in any::<usize>(),
         length in 0_usize..12,
         put in prop::sample::select(PUT),
@@ -452,48 +326,4 @@ proptest! {
             prop_assert!(said.starts_with("profile ") && !said.contains('\n'), "{}", said);
         }
     }
-}
-
-/// Compares a generated file with the one checked in, or writes it where
-/// `GPUBENCH_REGENERATE` is set.
-fn assert_generated(file: &str, generated: &str) -> TestResult {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../profiles")
-        .join(file);
-    if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
-        std::fs::write(&path, generated)?;
-    }
-    let found = std::fs::read_to_string(&path)?;
-    assert!(
-        found == generated,
-        "profiles/{file} is out of date: run `GPUBENCH_REGENERATE=1 cargo test -p gpubench profile`"
-    );
-    Ok(())
-}
-
-#[test]
-fn the_published_schema_is_the_one_in_force() -> TestResult {
-    let text = serde_json::to_string_pretty(&schema::schema())? + "\n";
-    assert_generated("schema.json", &text)
-}
-
-#[test]
-fn the_readme_lists_every_key() -> TestResult {
-    const BEGIN: &str = "<!-- keys: generated, do not edit -->\n";
-    const END: &str = "<!-- end of keys -->";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../profiles/README.md");
-    let found = std::fs::read_to_string(path)?;
-    let (before, rest) = found
-        .split_once(BEGIN)
-        .ok_or("no mark where the keys begin")?;
-    let (_, after) = rest.split_once(END).ok_or("no mark where the keys end")?;
-    let keys = schema::keys_table();
-    assert!(keys.lines().count() > 30, "{keys}");
-    for line in keys.lines().skip(2) {
-        assert!(
-            !line.contains("| - |") && !line.ends_with("|  |"),
-            "told in full: {line}"
-        );
-    }
-    assert_generated("README.md", &format!("{before}{BEGIN}{keys}{END}{after}"))
 }

@@ -1,8 +1,12 @@
-//! The `[thresholds]` table: the contract's own type, with unknown keys refused.
+//! The `[thresholds]` table: the contract's own type, with unknown keys refused, and its rules.
 
 use gpubench_record::Thresholds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::bounds::within;
+use super::check::{BLOCKS_MAX, BLOCKS_MIN_DECIDING};
+use super::error::Fault;
 
 /// The thresholds of `scoring-v1`. Conventions, hashed with the profile; not findings.
 // The compiler checks that the keys are those of the contract's type.
@@ -31,4 +35,73 @@ pub(super) struct ThresholdsTable {
     blocks_min: u32,
     /// Fewest open-loop requests in a block for a p99.
     jitter_requests_min: u32,
+}
+
+/// Whether the bounds are bounds, and in order.
+pub(super) fn check(t: &Thresholds) -> Result<(), Fault> {
+    for (name, value) in [
+        ("retention_l3", t.retention_l3),
+        ("retention_l2", t.retention_l2),
+        ("guarantee_l3", t.guarantee_l3),
+        ("index_l1", t.index_l1),
+        ("effectiveness_max", t.effectiveness_max),
+        ("overlap_min", t.overlap_min),
+    ] {
+        if !(value > 0.0 && value < 1.0) {
+            let key = format!("thresholds.{name}");
+            return Err(Fault::at(
+                &key,
+                format!("{value} is no bound"),
+                "above 0 and below 1",
+            ));
+        }
+    }
+    for (name, value) in [
+        ("jitter_negligible", t.jitter_negligible),
+        ("drift_max", t.drift_max),
+    ] {
+        if !(value > 0.0 && value.is_finite()) {
+            let key = format!("thresholds.{name}");
+            return Err(Fault::at(
+                &key,
+                format!("{value} is no bound"),
+                "a number above 0",
+            ));
+        }
+    }
+    rising(
+        "retention_l3",
+        t.retention_l3,
+        "retention_l2",
+        t.retention_l2,
+    )?;
+    rising(
+        "jitter_low_medium",
+        t.jitter_low_medium,
+        "jitter_negligible",
+        t.jitter_negligible,
+    )?;
+    within(
+        "thresholds.blocks_min",
+        t.blocks_min,
+        BLOCKS_MIN_DECIDING,
+        BLOCKS_MAX,
+    )?;
+    // The smallest sample with a finite two-sided 95 % upper bound of its p99.
+    within(
+        "thresholds.jitter_requests_min",
+        t.jitter_requests_min,
+        368,
+        1_000_000,
+    )
+}
+
+fn rising(upper: &str, above: f64, lower: &str, below: f64) -> Result<(), Fault> {
+    if above > below && above.is_finite() {
+        return Ok(());
+    }
+    let accepted = format!("a number above thresholds.{lower}, which is {below}");
+    let key = format!("thresholds.{upper}");
+    let fault = Fault::at(&key, format!("{above} is too low"), accepted);
+    Err(fault.bound_by(&format!("thresholds.{lower}")))
 }
