@@ -1,5 +1,5 @@
-//! MIG through NVML: which sizes of instance the device offers and where, which instances there
-//! are, and making and destroying them.
+//! MIG through NVML: the sizes of instance that the device offers and where, the instances that
+//! exist, and their creation and destruction.
 //!
 //! The wrapper has none of these calls, so they are made on its library by hand. The sequence is
 //! the one that nvml.h documents: instances are made from the profile's id (not from the number
@@ -10,79 +10,19 @@
     reason = "NVML's calls about MIG instances have no safe form"
 )]
 
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::c_char;
 
 use nvml_wrapper::error::{NvmlError, nvml_try};
 use nvml_wrapper_sys::bindings as sys;
-use serde::{Deserialize, Serialize};
 
+pub use super::mig_types::{ComputeInstance, Instance, InstanceProfile, MigMode, Placement};
+use super::mig_types::{profile_name, text, version_of};
 use super::nvml::Nvml;
 
 /// Most compute instances of one profile that one GPU instance can hold.
 const COMPUTE_INSTANCES_MAX: usize = 8;
 /// Longest UUID, the terminating zero included (nvml.h, `NVML_DEVICE_UUID_V2_BUFFER_SIZE`).
 const UUID_BYTES: usize = 96;
-
-/// Whether the device is, and will be, divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MigMode {
-    /// Now.
-    pub current: bool,
-    /// After a reset.
-    pub pending: bool,
-}
-
-/// One size of instance that the device offers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstanceProfile {
-    /// The id that makes instances of it.
-    pub id: u32,
-    /// Its name, for example `3g.40gb`.
-    pub name: String,
-    /// Compute slices.
-    pub slices: u32,
-    /// Most instances of it on this device.
-    pub max: u32,
-    /// Its SMs.
-    pub sm_count: u32,
-    /// Its memory.
-    pub memory_mib: u64,
-    /// Where in memory an instance of it can lie.
-    pub placements: Vec<Placement>,
-}
-
-/// Places in the device's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Placement {
-    /// The first one.
-    pub start: u32,
-    /// How many.
-    pub size: u32,
-}
-
-/// A GPU instance that is there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Instance {
-    /// Its id.
-    pub id: u32,
-    /// Id of its profile.
-    pub profile_id: u32,
-    /// Where it lies.
-    pub placement: Placement,
-    /// Its compute instances.
-    pub compute: Vec<ComputeInstance>,
-}
-
-/// A compute instance that is there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ComputeInstance {
-    /// Its id within its GPU instance.
-    pub id: u32,
-    /// Id of its profile.
-    pub profile_id: u32,
-    /// `MIG-...`, by which tenants see it.
-    pub uuid: String,
-}
 
 /// Calls a function of NVML that this driver may not have.
 macro_rules! call {
@@ -372,66 +312,5 @@ impl Nvml {
             }
         }
         call!(self, nvmlGpuInstanceDestroy(handle))
-    }
-}
-
-impl From<sys::nvmlGpuInstancePlacement_t> for Placement {
-    fn from(place: sys::nvmlGpuInstancePlacement_t) -> Self {
-        Self {
-            start: place.start,
-            size: place.size,
-        }
-    }
-}
-
-/// What nvml.h calls `NVML_STRUCT_VERSION`: the size below, the version in the top byte.
-fn version_of<T>(version: u32) -> c_uint {
-    let size = u32::try_from(size_of::<T>()).unwrap_or(0);
-    size | (version << 24)
-}
-
-/// A name as people write it: NVML puts `MIG ` before it.
-fn profile_name(name: &[c_char]) -> String {
-    let text = text(name);
-    text.strip_prefix("MIG ").unwrap_or(&text).to_owned()
-}
-
-fn text(characters: &[c_char]) -> String {
-    let bytes: Vec<u8> = characters
-        .iter()
-        .map(|character| character.to_ne_bytes()[0])
-        .collect();
-    let until_zero = CStr::from_bytes_until_nul(&bytes);
-    until_zero.map_or_else(
-        |_| String::from_utf8_lossy(&bytes).into_owned(),
-        |text| text.to_string_lossy().into_owned(),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{profile_name, sys, version_of};
-
-    #[test]
-    fn names_lose_what_nvml_puts_before_them() {
-        let characters = |text: &str| -> Vec<std::ffi::c_char> {
-            text.bytes()
-                .chain([0, b'x'])
-                .map(|byte| std::ffi::c_char::from_ne_bytes([byte]))
-                .collect()
-        };
-        assert_eq!(profile_name(&characters("MIG 3g.40gb")), "3g.40gb");
-        assert_eq!(profile_name(&characters("1g.10gb+me")), "1g.10gb+me");
-    }
-
-    #[test]
-    fn the_version_of_a_structure_is_that_of_the_header() {
-        // nvml.h: nvmlGpuInstanceProfileInfo_v2 = NVML_STRUCT_VERSION(GpuInstanceProfileInfo, 2).
-        let size = size_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>();
-        assert_eq!(size, 152);
-        assert_eq!(
-            version_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>(2),
-            0x0200_0098
-        );
     }
 }

@@ -4,11 +4,14 @@
 pub mod identity;
 pub mod lock;
 pub mod mig;
+mod mig_types;
 pub mod nvml;
+mod readings;
 pub mod selector;
 pub mod settings;
 pub mod virtual_gpu;
 
-pub use nvml::{Nvml, Reading};
+pub use nvml::Nvml;
+pub use readings::Reading;
 pub use selector::DeviceSelector;
 pub use virtual_gpu::VirtualGpu;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gpubench_record::EccCounts;
 use nvml_wrapper::Nvml as Library;
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -80,17 +80,6 @@ pub fn devices() -> Result<Vec<String>, AskError> {
         Err(error) => format!("{index} ({error})"),
     };
     Ok((0..count).map(name).collect())
-}
-
-/// One reading of one counter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
-    /// The metric.
-    pub metric: &'static str,
-    /// Its value.
-    pub value: f64,
-    /// Its unit.
-    pub unit: &'static str,
 }
 
 impl Nvml {
@@ -245,60 +234,5 @@ impl Nvml {
             SampleValue::U64(value) => Some(value),
             SampleValue::F64(_) => None,
         }
-    }
-
-    /// Everything worth recording at an instant.
-    #[must_use]
-    pub fn readings(&self) -> Vec<Reading> {
-        let mut out = Vec::new();
-        let Ok(device) = self.device() else {
-            return out;
-        };
-        let mut push = |metric, value: Option<f64>, unit| {
-            out.extend(value.map(|value| Reading {
-                metric,
-                value,
-                unit,
-            }));
-        };
-        let number = |value: Result<u32, NvmlError>| value.ok().map(f64::from);
-        push("power", number(device.power_usage()), "mW");
-        let energy = device.total_energy_consumption().ok().map(|mj| mj as f64);
-        push("energy", energy, "mJ");
-        push("sm_clock", number(device.clock_info(Clock::SM)), "MHz");
-        push(
-            "memory_clock",
-            number(device.clock_info(Clock::Memory)),
-            "MHz",
-        );
-        push(
-            "temperature",
-            number(device.temperature(TemperatureSensor::Gpu)),
-            "C",
-        );
-        let utilisation = device.utilization_rates().ok();
-        push(
-            "gpu_utilisation",
-            utilisation.as_ref().map(|u| f64::from(u.gpu)),
-            "percent",
-        );
-        push(
-            "memory_utilisation",
-            utilisation.map(|u| f64::from(u.memory)),
-            "percent",
-        );
-        push(
-            "memory_used",
-            device.memory_info().ok().map(|m| m.used as f64),
-            "bytes",
-        );
-        push(
-            "throttle_reasons",
-            self.throttle_reasons().ok().map(|bits| bits as f64),
-            "bits",
-        );
-        let processes = self.compute_pids().ok().map(|pids| pids.len() as f64);
-        push("compute_processes", processes, "count");
-        out
     }
 }

@@ -80,11 +80,7 @@ impl Mechanism for ExclusiveProcess {
         }
     }
 
-    fn enter(
-        &self,
-        _asked: &MechanismContext<'_>,
-        guard: &mut Guard,
-    ) -> Result<InForce, HostError> {
+    fn enter(&self, _cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         set(guard)?;
         Ok(InForce::default())
     }
@@ -93,7 +89,7 @@ impl Mechanism for ExclusiveProcess {
         TenantEnv::new()
     }
 
-    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+    fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
         if observed.condition.is_native() {
             return Vec::new();
         }

@@ -94,7 +94,7 @@ impl Mechanism for GreenContext {
         TenantEnv::new()
     }
 
-    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+    fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
         if observed.condition.is_native() || observed.tenants.len() < 2 {
             return Vec::new();
         }

@@ -12,13 +12,12 @@
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::host::{Change, ControlError, Guard, HostError, Made};
-use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
+use super::host::{Guard, HostError};
+use super::mig_setup::{Layout, available, changes, enter, layout, variant};
 use super::observation::proof_of;
-use super::waivers::{held_by_others, needs_leave, on_this, prohibited, settings_locked, waived};
 use super::{
-    Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
-    Observation, OpeningChecks, OptionEntry, TenantEnv, Tenants, user_program,
+    Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
+    OpeningChecks, OptionEntry, TenantEnv, TenantObservation, Tenants, user_program,
 };
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
@@ -26,18 +25,6 @@ use crate::plan::Availability;
 /// See the module.
 #[derive(Debug)]
 pub struct Mig;
-
-/// Least part of its share that a victim needs: it demands 0.9 of its entitlement.
-const DEMAND: f64 = 0.9;
-
-/// What is to be done for a layout.
-#[derive(Debug)]
-pub(super) enum Layout {
-    /// These instances are there, one for each place.
-    There(Vec<Instance>),
-    /// These are to be made.
-    Make(Vec<Wanted>),
-}
 
 /// What is known of it without a host.
 const ENTRY: MechanismEntry = MechanismEntry {
@@ -93,12 +80,7 @@ impl Mechanism for Mig {
         })
     }
 
-    fn tenant_env(
-        &self,
-        _asked: &MechanismContext<'_>,
-        set_up: &InForce,
-        slot: usize,
-    ) -> TenantEnv {
+    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
         instance_env(set_up.instances.get(slot))
     }
 
@@ -132,244 +114,6 @@ fn tenants(cx: &MechanismContext<'_>) -> usize {
     cx.profile.tenants as usize
 }
 
-/// The profiles that a layout of so many instances means on this device.
-fn profiles<'a>(
-    cx: &MechanismContext<'a>,
-    layout: &str,
-    count: usize,
-) -> Result<Vec<&'a InstanceProfile>, String> {
-    let all = &cx.facts.mig_profiles;
-    if layout == "auto" {
-        let profile = largest(all, count);
-        let profile = profile.ok_or_else(|| format!("{count} equal instances do not fit"))?;
-        return Ok(vec![profile; count]);
-    }
-    let known = || {
-        let names: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
-        names.join(", ")
-    };
-    let names = names(layout);
-    if names.len() < count {
-        return Err(format!(
-            "layout {layout} has {} instances for {count} tenants",
-            names.len()
-        ));
-    }
-    names
-        .iter()
-        .map(|name| {
-            find(all, name).ok_or_else(|| format!("no profile {name} (known: {})", known()))
-        })
-        .collect()
-}
-
-/// What to do for a layout, or why nothing can be done.
-pub(super) fn layout(
-    cx: &MechanismContext<'_>,
-    text: &str,
-    count: usize,
-) -> Result<Layout, String> {
-    let facts = cx.facts;
-    let usable: Vec<&Instance> = facts
-        .mig_instances
-        .iter()
-        .filter(|instance| !instance.compute.is_empty())
-        .collect();
-    if text == "auto" && usable.len() >= count {
-        return Ok(Layout::There(
-            usable.into_iter().take(count).cloned().collect(),
-        ));
-    }
-    let wanted = profiles(cx, text, count)?;
-    if let Some(there) = matching(&usable, &wanted) {
-        return Ok(Layout::There(there));
-    }
-    match fit(&facts.mig_profiles, &wanted, &facts.mig_instances) {
-        Some(placed) => Ok(Layout::Make(placed)),
-        None if facts.mig_instances.is_empty() => Err(format!("{text} does not fit the device")),
-        None => Err(format!(
-            "{text} does not fit beside the {} instances that are there",
-            facts.mig_instances.len()
-        )),
-    }
-}
-
-/// Instances that are there, one for each profile wanted, in that order.
-fn matching(there: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Instance>> {
-    let mut left: Vec<&Instance> = there.to_vec();
-    wanted
-        .iter()
-        .map(|profile| {
-            let at = left.iter().position(|i| i.profile_id == profile.id)?;
-            Some(left.remove(at).clone())
-        })
-        .collect()
-}
-
-/// The canonical variant: the sizes that are used.
-pub(super) fn variant(
-    cx: &MechanismContext<'_>,
-    name: &str,
-    text: &str,
-    layout: Result<Layout, String>,
-) -> String {
-    let all = &cx.facts.mig_profiles;
-    let sizes: Vec<String> = match layout {
-        Ok(Layout::Make(wanted)) => wanted
-            .iter()
-            .map(|one| short_name(all, &one.profile))
-            .collect(),
-        Ok(Layout::There(there)) => there
-            .iter()
-            .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
-            .map(|profile| short_name(all, profile))
-            .collect(),
-        Err(_) => vec![text.to_owned()],
-    };
-    format!("{name}[{}]", sizes.join("+"))
-}
-
-pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> Availability {
-    let facts = cx.facts;
-    if facts.mig.is_none() {
-        return waived("the device has no MIG", None);
-    }
-    if let Some(problem) = &facts.mig_problem {
-        let remedy = "run as root, or with /proc/driver/nvidia/capabilities/mig/config readable";
-        return waived(format!("MIG cannot be looked at: {problem}"), Some(remedy));
-    }
-    if let Some(waived) = prohibited(facts) {
-        return waived;
-    }
-    let layout = match layout(cx, text, count) {
-        Ok(layout) => layout,
-        Err(reason) => return waived(reason, Some("another layout, or the instances destroyed")),
-    };
-    let victims = match &layout {
-        Layout::There(there) => there.first().map(|instance| instance.profile_id),
-        Layout::Make(wanted) => wanted.first().map(|one| one.profile.id),
-    };
-    if let Some(reason) = too_small(cx, victims) {
-        return waived(reason, Some("a larger instance first, or a smaller share"));
-    }
-    let is_made = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
-    if is_made && !facts.allow_reconfigure {
-        return needs_leave("MIG");
-    }
-    if facts.mig == Some(false) {
-        return switched_on(facts).unwrap_or(Availability::Available);
-    }
-    Availability::Available
-}
-
-/// Why MIG mode cannot be switched on now; nothing if it can.
-fn switched_on(facts: &HostFacts) -> Option<Availability> {
-    if facts.mig_pending == Some(true) {
-        let reset = on_this(&facts.uuid, "nvidia-smi --gpu-reset");
-        return Some(waived(
-            "MIG mode is off, and on is pending: the GPU must be reset",
-            Some(&format!("{reset}, once no process uses the GPU")),
-        ));
-    }
-    settings_locked(facts, "MIG mode")
-        .or_else(|| held_by_others(facts, "MIG mode cannot be switched"))
-}
-
-/// Why the victim cannot abide by its share in an instance of this profile.
-fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<String> {
-    let all = &cx.facts.mig_profiles;
-    let profile = all.iter().find(|profile| Some(profile.id) == profile_id)?;
-    let whole = all.iter().max_by_key(|profile| profile.sm_count)?;
-    let needed = cx.profile.share.value() * DEMAND;
-    for (what, part, all) in [
-        (
-            "SMs",
-            u64::from(profile.sm_count),
-            u64::from(whole.sm_count),
-        ),
-        ("memory", profile.memory_mib, whole.memory_mib),
-    ] {
-        if (part as f64) < needed * all as f64 {
-            return Some(format!(
-                "{} has {part} of {all} {what}, less than the victim needs ({needed:.3})",
-                profile.name
-            ));
-        }
-    }
-    None
-}
-
-/// The share of what an instance has that is at most this share of everything that the device has.
-/// Where resources are divided in different parts the smallest share counts, so that a victim
-/// keeps to its own of each.
-#[must_use]
-pub fn share_of_instance(facts: &HostFacts, instance: &Instance, share: f64) -> f64 {
-    let all = &facts.mig_profiles;
-    let profile = all.iter().find(|profile| profile.id == instance.profile_id);
-    let whole = all.iter().max_by_key(|profile| profile.sm_count);
-    let (Some(profile), Some(whole)) = (profile, whole) else {
-        return share;
-    };
-    let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
-    let sms = times(u64::from(whole.sm_count), u64::from(profile.sm_count));
-    let memory = times(whole.memory_mib, profile.memory_mib);
-    (share * sms.min(memory)).min(1.0)
-}
-
-pub(super) fn changes(cx: &MechanismContext<'_>, layout: Result<Layout, String>) -> Vec<String> {
-    let mut changes = Vec::new();
-    if let Ok(Layout::Make(wanted)) = layout {
-        if cx.facts.mig == Some(false) {
-            changes.push("MIG mode to on".to_owned());
-        }
-        let instance = |one: &Wanted| {
-            format!(
-                "MIG instance {} at {}",
-                one.profile.name, one.placement.start
-            )
-        };
-        changes.extend(wanted.iter().map(instance));
-    }
-    changes
-}
-
-/// Brings the instances of a layout about.
-pub(super) fn enter(
-    cx: &MechanismContext<'_>,
-    guard: &mut Guard,
-    text: &str,
-    count: usize,
-) -> Result<Vec<Instance>, HostError> {
-    let refused = |what: String| ControlError::new("setting MIG instances up", what);
-    let wanted = match layout(cx, text, count).map_err(refused)? {
-        Layout::There(there) => return Ok(there),
-        Layout::Make(wanted) => wanted,
-    };
-    if cx.facts.mig == Some(false) {
-        guard.make(Change::MigMode {
-            found: false,
-            set: true,
-        })?;
-    }
-    let mut made = Vec::new();
-    // The largest first, which has the fewest places.
-    let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(wanted[at].placement.size));
-    for at in order {
-        let one = &wanted[at];
-        let change = Change::MigInstance {
-            profile: one.profile.name.clone(),
-            profile_id: one.profile.id,
-            placement: one.placement,
-        };
-        if let Made::Instance(instance) = guard.make(change)? {
-            made.push((at, instance));
-        }
-    }
-    made.sort_by_key(|(at, _)| *at);
-    Ok(made.into_iter().map(|(_, instance)| instance).collect())
-}
-
 /// The variable by which a tenant sees an instance and nothing else.
 pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
     let uuid = instance.and_then(|instance| instance.compute.first());
@@ -379,7 +123,7 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
 }
 
 /// The instance that a tenant was given: nothing but it is in its environment.
-fn instance_uuid(tenant: &super::TenantObservation) -> String {
+fn instance_uuid(tenant: &TenantObservation) -> String {
     tenant.facts.get("uuid").cloned().unwrap_or_default()
 }
 

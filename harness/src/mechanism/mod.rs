@@ -32,6 +32,7 @@ mod memory_cap;
 mod mig;
 mod mig_layout;
 mod mig_mps;
+mod mig_setup;
 #[cfg(test)]
 mod mig_tests;
 mod mps;
@@ -56,7 +57,7 @@ pub use interface::{
     Compute, ComputeLimit, Configuration, HostStage, Mechanism, MechanismContext, OpeningChecks,
     TenantEnv,
 };
-pub use mig::share_of_instance;
+pub use mig_setup::share_of_instance;
 pub use mps_quota::PRIORITY;
 pub use observation::{Observation, OverLimit, TenantObservation};
 pub use unprotected::{native_runs, unprotected_form, unprotected_profile};

@@ -17,6 +17,9 @@
 //! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
 //! clients, lists no tenant less.
 
+#[cfg(test)]
+mod tests;
+
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, ControlError, DaemonPlace, Guard, HostError};
@@ -92,12 +95,7 @@ impl Mechanism for Mps {
         })
     }
 
-    fn tenant_env(
-        &self,
-        _asked: &MechanismContext<'_>,
-        set_up: &InForce,
-        _place: usize,
-    ) -> TenantEnv {
+    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
         client_env(set_up)
     }
 
@@ -289,32 +287,4 @@ pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
         proofs.push(proof_of(check, missing.is_empty(), evidence));
     }
     proofs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::clients;
-    use crate::mechanism::Observation;
-    use gpubench_record::Condition;
-
-    #[test]
-    fn only_a_daemon_that_names_every_tenant_is_proof() {
-        for (daemon, nvml, expected) in [
-            (Some(Ok(vec![7, 8])), None, vec![true]),
-            (Some(Ok(vec![7, 8])), Some(vec![7, 8]), vec![true, true]),
-            (Some(Ok(vec![7, 8])), Some(vec![7]), vec![true, false]),
-            (Some(Ok(vec![7, 8])), Some(vec![30_001]), vec![true]),
-            (Some(Ok(vec![7])), Some(vec![7, 8]), vec![false, true]),
-            (Some(Err("no answer".to_owned())), None, vec![false]),
-            (None, Some(vec![7, 8]), vec![false, true]),
-        ] {
-            let observed = Observation {
-                daemon_clients: daemon,
-                mps_clients: nvml,
-                ..Observation::new(Condition::C, vec![7, 8])
-            };
-            let holds: Vec<bool> = clients(&observed).iter().map(|proof| proof.holds).collect();
-            assert_eq!(holds, expected, "{observed:?}");
-        }
-    }
 }

@@ -16,6 +16,9 @@
 //!
 //! The proof is that each tenant is a client, and that an allocation beyond the limit is refused.
 
+#[cfg(test)]
+mod tests;
+
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::entry::MEMORY_PCT;
@@ -210,129 +213,4 @@ fn limited_group(
         hard_mib: limit_mib(cx),
     })?;
     Ok(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::MpsMemory;
-    use crate::mechanism::control_groups::ControlGroups;
-    use crate::mechanism::{HostFacts, Mechanism, MechanismContext};
-    use crate::plan::Availability;
-    use crate::profile::options::LimitBy;
-    use crate::profile::{Overrides, Profile, load};
-
-    fn able() -> HostFacts {
-        HostFacts {
-            driver_major: Some(615),
-            cuda: 13040,
-            compute_capability: (9, 0),
-            memory_mib: 81_920,
-            compute_mode: Some("DEFAULT".to_owned()),
-            mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
-            nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
-            control_groups: Some(ControlGroups {
-                path: "/sys/fs/cgroup".into(),
-                problem: None,
-            }),
-            allow_reconfigure: true,
-            may_change_settings: true,
-            ..HostFacts::default()
-        }
-    }
-
-    /// Reason and remedy on such a host; nothing where it can run.
-    fn of(profile: &Profile, facts: &HostFacts) -> (String, String) {
-        match MpsMemory.availability(&MechanismContext { profile, facts }) {
-            Availability::Available => (String::new(), String::new()),
-            Availability::Waived { reason, remedy } => (reason, remedy.unwrap_or_default()),
-        }
-    }
-
-    fn bent(bend: fn(&mut HostFacts)) -> HostFacts {
-        let mut facts = able();
-        bend(&mut facts);
-        facts
-    }
-
-    #[test]
-    fn each_thing_that_is_missing_is_named_with_its_remedy()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let profile = load("smoke", &Overrides::default())?;
-        assert_eq!(of(&profile, &able()).0, "");
-        for (bend, reason, remedy) in [
-            (
-                bent(|f| f.driver_major = Some(610)),
-                "need driver 615 and CUDA 13.4",
-                "newer driver",
-            ),
-            (
-                bent(|f| f.cuda = 13010),
-                "need driver 615 and CUDA 13.4",
-                "newer driver",
-            ),
-            (
-                bent(|f| f.compute_capability = (7, 5)),
-                "compute capability 8.0",
-                "",
-            ),
-            (
-                bent(|f| f.mig = Some(true)),
-                "MIG mode is on",
-                "nvidia-smi -mig 0",
-            ),
-            (bent(|f| f.mps_control = None), "not on PATH", "MPS tools"),
-            (
-                bent(|f| f.nvidia_smi = None),
-                "only nvidia-smi limits",
-                "by = \"namespace\"",
-            ),
-            (
-                bent(|f| f.control_groups = None),
-                "of version 2",
-                "by = \"namespace\"",
-            ),
-            (
-                bent(|f| f.allow_reconfigure = false),
-                "memory limits",
-                "--allow-reconfigure",
-            ),
-            (
-                bent(|f| f.may_change_settings = false),
-                "CAP_SYS_ADMIN",
-                "run as root",
-            ),
-        ] {
-            let (found, way) = of(&profile, &bend);
-            assert!(
-                found.contains(reason) && way.contains(remedy),
-                "{found}: {way}"
-            );
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_tree_can_be_in_the_way_of_groups_and_not_of_the_server()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let mut profile = load("smoke", &Overrides::default())?;
-        let mut locked = able();
-        if let Some(tree) = &mut locked.control_groups {
-            tree.problem = Some(("no dmem".to_owned(), "echo +dmem".to_owned()));
-        }
-        assert_eq!(
-            of(&profile, &locked),
-            ("no dmem".to_owned(), "echo +dmem".to_owned())
-        );
-        profile.mps_memory.by = LimitBy::Namespace;
-        let plain =
-            bent(|f| (f.control_groups, f.nvidia_smi, f.allow_reconfigure) = Default::default());
-        assert_eq!(of(&profile, &plain).0, "", "the server needs none of them");
-        profile.mps_memory.memory_pct = 42;
-        assert!(
-            of(&profile, &plain)
-                .0
-                .contains("42 % of the device memory is less than")
-        );
-        Ok(())
-    }
 }

@@ -112,7 +112,7 @@ impl Mechanism for TimeSlicing {
         TenantEnv::new()
     }
 
-    fn prove(&self, _asked: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
+    fn prove(&self, _cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
         prove(observed).into_iter().collect()
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::change::{Change, Made};
 use super::control::{Control, ControlError};
 use super::found::Found;
-use super::journal::{Journal, JournalError, Left};
+use super::journal::{Journal, JournalError};
+use super::leftovers::Left;
 use super::process::die;
 
 /// A change that could not be made or undone.

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::fake::{FakeHost, State};
 use super::{Guard, JournalPlace, Recovery, leftovers, recover, unclean};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
-use crate::mechanism::mig::{Layout, enter, layout};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
+use crate::mechanism::mig_setup::{Layout, enter, layout};
 use crate::mechanism::{HostFacts, MechanismContext};
 use crate::profile::{Overrides, load};
 

@@ -16,6 +16,7 @@ mod guard;
 mod journal;
 #[cfg(test)]
 mod kill_tests;
+mod leftovers;
 #[cfg(test)]
 mod mig_restore_tests;
 pub mod mps_control;
@@ -27,6 +28,7 @@ pub use control::{Control, ControlError};
 pub use daemon::DaemonPlace;
 pub use found::Found;
 pub use guard::{Guard, HostError, JournalPlace, Recovery, recover};
-pub use journal::{Journal, JournalError, Left, leftovers, state_dir, unclean};
+pub use journal::{Journal, JournalError, state_dir};
+pub use leftovers::{Left, leftovers, unclean};
 pub use process::{end_processes, mps_processes};
 pub use real::RealHost;
