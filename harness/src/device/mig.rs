@@ -10,7 +10,7 @@
     reason = "NVML's calls about MIG instances have no safe form"
 )]
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_uint};
 
 use nvml_wrapper::error::{NvmlError, nvml_try};
 use nvml_wrapper_sys::bindings as sys;
