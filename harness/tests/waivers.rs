@@ -346,7 +346,7 @@ fn whoever_is_there_first_is_in_the_way() -> TestResult {
     holds(
         &read_skips(json.as_bytes())?,
         &[
-            ("exclusive-process", "nobody can have it alone", way),
+            ("exclusive-process", "one process cannot have it alone", way),
             ("mig", "MIG mode cannot be switched", way),
             ("mig-mps", "MIG mode cannot be switched", way),
         ],

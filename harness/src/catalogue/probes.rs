@@ -1,9 +1,9 @@
 //! What is known about each probe without asking a host: its name, its question, and the sub-axis
-//! whose rows it makes or explains.
+//! of which it makes or explains the rows.
 //!
 //! `list probes` reads this; `run::probe` asks in this order.
 
-/// A question to the tenants of a mechanism whose answer is no rate of requests.
+/// A check of the tenants of a mechanism that does not produce a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeEntry {
     /// Name in records.

@@ -298,7 +298,7 @@ impl Nvml {
     /// Destroys an instance with its compute instances.
     ///
     /// # Errors
-    /// When NVML refuses, as while somebody has it open.
+    /// When NVML refuses, as while a process has it open.
     pub fn destroy_instance(&self, id: u32) -> Result<(), NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();

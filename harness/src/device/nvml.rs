@@ -134,7 +134,7 @@ impl Nvml {
         self.library.device_by_uuid(self.uuid.as_str())
     }
 
-    /// Memory of the whole device that nobody has, whatever a tenant is shown.
+    /// Free memory of the whole device, which a tenant may not be shown.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.device().ok()?.memory_info().ok()?.free)

@@ -21,7 +21,7 @@ pub struct SmClocks {
     pub greatest_mhz: Option<u32>,
     /// What applications get.
     pub application_mhz: Option<u32>,
-    /// What they get if nobody sets anything.
+    /// The default.
     pub default_mhz: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The host's control groups, of the second version: whether a tenant can be put in one whose use
-//! of device memory the driver limits, and how it is put there.
+//! The host's control groups, of the second version: whether a tenant can be put in a group whose
+//! device memory the driver limits, and how it is put there.
 //!
 //! The kernel shows them below one folder. A group is a folder that anybody with the rights makes,
 //! processes are moved by writing their number into its `cgroup.procs`, and children stay with

@@ -33,8 +33,8 @@ pub struct MechanismEntry {
     pub sm_numbers: SmNumbers,
     /// Time after a tenant's first launch until its limits act steadily; 0 where they do at once.
     pub settles_ns: u64,
-    /// Sets the options with which it protects nobody, where it is the form that others of the same
-    /// [`Sharing`] are compared with; `None` where it is no such form.
+    /// Sets the options under which it protects no tenant, where it is the form with which others
+    /// of the same [`Sharing`] are compared; `None` for every other mechanism.
     pub unprotected: Option<fn(&mut Profile)>,
 }
 

@@ -1,7 +1,7 @@
-//! `exclusive`: one tenant has the GPU to itself. The reference, not a contestant.
+//! `exclusive`: one tenant has the GPU to itself. The reference, not a mechanism under test.
 //!
 //! Nothing is set up. The proof is that NVML lists no other process on the device. While MIG mode
-//! is on nobody has the whole device, whatever instances there are, and there is no reference.
+//! is on no process has the whole device, and there is no reference.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
@@ -73,7 +73,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
     observed.condition.is_native().then(|| alone(observed))
 }
 
-/// Whether NVML lists nobody but the victim.
+/// Whether NVML lists no process but the victim.
 pub(super) fn alone(observed: &Observation) -> Proof {
     let (holds, evidence) = match (&observed.listed, observed.other_processes()) {
         (None, _) => (

@@ -2,14 +2,14 @@
 //! and refuses every other with CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
 //!
 //! It shares nothing: what it promises is that there is no neighbour. Its cells are therefore those
-//! of a victim alone, in which every neighbour asks for a context and is turned away, and the rate
-//! of these cells is held against the native one, so that a cost of the mode itself would show.
+//! of a victim alone, in which every neighbour asks for a context and is refused. Their rate is
+//! compared with the native one, so that a cost of the mode itself would show.
 //! Cells beside an aggressor cannot be: their rows are waived with the refusal as the reason.
 //!
 //! The mode is the device's and takes the rights of the system's administrator; under MIG there is
 //! only the default one. It is recommended for MPS, whose server is one process, and MPS does not
-//! need it. The proof is the refusal itself, the mode as NVML tells it while samples are taken, and
-//! that NVML lists nobody but the victim.
+//! need it. The proof is the refusal itself, the mode as NVML reports it while samples are taken,
+//! and that NVML lists no process but the victim.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
@@ -59,10 +59,10 @@ impl Mechanism for ExclusiveProcess {
             return waived;
         }
         if cx.profile.tenants < 2 {
-            let reason = "nobody is there to be refused: tenants is 1";
+            let reason = "no second tenant could be refused: tenants is 1";
             return waived(reason, Some("tenants = 2"));
         }
-        not_settable(facts, "nobody can have it alone").unwrap_or(Availability::Available)
+        not_settable(facts, "one process cannot have it alone").unwrap_or(Availability::Available)
     }
 
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
@@ -124,7 +124,7 @@ pub(super) fn set(guard: &mut Guard) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Whether everybody else was turned away, and with the code that stands for it.
+/// Whether every other process was refused, and with the code of this mode.
 pub(super) fn refused(observed: &Observation) -> Proof {
     let turned_away = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
     let holds = !observed.access_attempts.is_empty()
@@ -141,7 +141,7 @@ pub(super) fn refused(observed: &Observation) -> Proof {
         })
         .collect();
     let evidence = if reported.is_empty() {
-        "nobody asked for a context".to_owned()
+        "no process asked for a context".to_owned()
     } else {
         format!("while tenants have the device, {}", reported.join(", "))
     };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_refusal_of_everybody_else_is_proof() {
+    fn only_the_refusal_of_every_other_process_is_proof() {
         for (codes, expected) in [
             (vec![Some(46)], true),
             (vec![Some(46), Some(46)], true),

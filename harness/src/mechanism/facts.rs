@@ -1,4 +1,4 @@
-//! What decides whether a mechanism can run on this host: asked once, before anything is planned.
+//! Facts of the host that decide which mechanisms can run. They are gathered once, before planning.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const KEEPS_VIRTUAL_TIME: &str = "gpubench_vt_preloaded";
 /// The host and its device, as far as mechanisms ask.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
-    /// Major number of the driver's version; absent if it has none.
+    /// Major number of the driver's version.
     pub driver_major: Option<u32>,
     /// The CUDA version that the driver speaks, as cuda.h writes it (13010 is 13.1).
     pub cuda: i32,
@@ -41,7 +41,7 @@ pub struct HostFacts {
     pub mig_profiles: Vec<InstanceProfile>,
     /// MIG instances that are there.
     pub mig_instances: Vec<Instance>,
-    /// Why MIG could not be looked at, where it is there.
+    /// Why MIG could not be queried, where the device has it.
     pub mig_problem: Option<String>,
     /// The MPS control command.
     pub mps_control: Option<PathBuf>,
@@ -59,9 +59,9 @@ pub struct HostFacts {
     pub allow_reconfigure: bool,
     /// Whether the driver would let this user change them.
     pub may_change_settings: bool,
-    /// Processes that had a context on the device when it was looked at.
+    /// Processes that had a context on the device when the facts were gathered.
     pub holders: Vec<u32>,
-    /// Circumstances that mechanisms do not decide and readers must know.
+    /// Circumstances of the host that a reader of figures must know.
     pub labels: Vec<Label>,
 }
 
@@ -76,7 +76,7 @@ pub struct HamiLibrary {
     pub problem: Option<String>,
 }
 
-/// What the user said that bears on the facts.
+/// Inputs of the user and of the device that bear on the facts.
 #[derive(Debug, Clone, Default)]
 pub struct HostInputs {
     /// `--hami-lib`.
@@ -94,7 +94,7 @@ pub struct HostInputs {
 }
 
 impl HostFacts {
-    /// Asks NVML, PATH and the file system. What is not told is absent.
+    /// Asks NVML, PATH and the file system. Unobserved values are `None`.
     #[must_use]
     pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
         let driver = nvml.library().sys_driver_version().unwrap_or_default();

@@ -104,7 +104,7 @@ impl Mechanism for GreenContext {
     }
 }
 
-/// Whether all tenants are in one process, and nobody else is there.
+/// Whether all tenants are in one process, and no other process is on the device.
 pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "all tenants are threads of one process";
     let mut pids = observed.ours.clone();

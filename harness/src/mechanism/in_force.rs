@@ -1,4 +1,4 @@
-//! What stands while a stage does: the daemons, the instances and the folders that were set up.
+//! What was set up for a stage: daemons, instances, control groups, folders.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use crate::device::mig::Instance;
 pub struct InForce {
     /// MPS daemon of our own.
     pub daemon: Option<DaemonPlace>,
-    /// SM partition of each place, under static partitioning.
+    /// SM partition of each slot, under static partitioning.
     pub partitions: Vec<String>,
-    /// MIG instance of each place, the victim's first.
+    /// MIG instance of each slot, the victim's first.
     pub instances: Vec<Instance>,
-    /// Control group of each place, the victim's first; empty where tenants are in none.
+    /// Control group of each slot, the victim's first; empty where tenants are in none.
     pub groups: Vec<PathBuf>,
     /// A private folder.
     pub folder: Option<PathBuf>,
@@ -67,8 +67,8 @@ impl InForce {
         mps_control::terminate_client(daemon, pid).map_err(|error| error.to_string())
     }
 
-    /// To be done before a tenant is killed. What cannot be done is not: the tenant is killed
-    /// because it does not do as it is told, and that must not fail.
+    /// The pre-kill hook of a tenant. Its failure is ignored: a tenant that does not answer is
+    /// killed in any case.
     pub fn before_kill(&self, pid: u32) {
         if self.daemon.is_some() {
             let _ = self.terminate(pid);

@@ -15,7 +15,7 @@ use crate::device::mig::MigMode;
 pub struct Label {
     /// What: `virtualization`, `agent`...
     pub what: &'static str,
-    /// What was seen.
+    /// Its value.
     pub seen: String,
 }
 

@@ -1,5 +1,5 @@
-//! A limit on the memory of each tenant, whoever sets it: how large it is, what a tenant asks for
-//! to try it, and the two proofs of it.
+//! A limit on the memory of each tenant, for every mechanism that sets one: its size, the request
+//! that exceeds it, and the two proofs of it.
 
 use gpubench_record::Proof;
 

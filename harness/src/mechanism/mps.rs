@@ -9,9 +9,9 @@
 //! plugin's configuration, which has no keys named `cudaProc`.
 //!
 //! The vendor recommends the compute mode EXCLUSIVE_PROCESS with it, which MPS does not need: the
-//! server is then the one process that is let in, and nobody gets round it. As an option the mode
-//! is set before the daemon starts and put back after it has ended; whoever is no client and asks
-//! for a context must then be refused, which is proved by asking.
+//! server is then the one process that is let in, and no process bypasses it. As an option the mode
+//! is set before the daemon starts and restored after it has ended. A process that is no client
+//! must then be refused a context, which is proved by an access attempt.
 //!
 //! A client that does not reach its daemon silently runs without it. The proof is therefore that
 //! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
@@ -104,7 +104,7 @@ impl Mechanism for Mps {
     }
 }
 
-/// Whether nobody but the server is to be let in.
+/// Whether the compute mode must refuse every process but the server.
 pub(super) fn is_guarded(cx: &MechanismContext<'_>) -> bool {
     cx.profile.mps.exclusive_process
 }
@@ -129,7 +129,7 @@ pub(super) fn changes(cx: &MechanismContext<'_>) -> Vec<String> {
     changes
 }
 
-/// Sets the compute mode, where nobody but the server is to be let in.
+/// Sets the compute mode, where it must refuse every process but the server.
 pub(super) fn enter_mode(cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<(), HostError> {
     if is_guarded(cx) {
         exclusive_process::set(guard)?;
@@ -137,7 +137,8 @@ pub(super) fn enter_mode(cx: &MechanismContext<'_>, guard: &mut Guard) -> Result
     Ok(())
 }
 
-/// What was seen of the clients and, where nobody but the server is to be let in, of the stranger.
+/// The proofs of the clients and, where every process but the server must be refused, of the
+/// outsider.
 pub(super) fn proofs(cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
     let mut proofs = clients(observed);
     if !proofs.is_empty() && is_guarded(cx) {
@@ -161,7 +162,7 @@ pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
 /// Whether a daemon can serve the whole device here.
 pub(super) fn availability(cx: &MechanismContext<'_>) -> Availability {
     let facts = cx.facts;
-    // EXCLUSIVE_PROCESS is not in the way: the server is one process, whoever its clients are.
+    // EXCLUSIVE_PROCESS is not in the way: the server is one process, whatever its clients are.
     if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
         return waived;
     }

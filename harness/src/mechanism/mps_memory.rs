@@ -2,12 +2,12 @@
 //! interface of MPS (MPS documentation, release 615; driver 615, CUDA 13.4).
 //!
 //! The daemon runs with `-p 3` and has one server, made with `server create`, which serves the one
-//! device. Who holds a tenant to its limit is an option:
+//! device. An option says who enforces a tenant's limit:
 //!
 //! - `cgroup`: each tenant is put in a control group of its own before it opens the device, and
 //!   `nvidia-smi memory-limits` limits the group. The driver counts, whatever the tenant calls and
 //!   however it was linked, so this is the rival of a preloaded library's cap. Soft and hard limit
-//!   are equal, so that nobody borrows and nobody is put out. It takes the rights of the system's
+//!   are equal, so that no tenant borrows and none is evicted. It takes the rights of the system's
 //!   administrator, and limits are taken back before a group goes, because the driver adds them up
 //!   in the groups above. The group's own limit is what the tenant is shown as all there is.
 //! - `namespace`: the server limits the clients of a namespace, one for each tenant, by

@@ -154,7 +154,7 @@ fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
 fn sms(pct: u32, observed: &Observation) -> Proof {
     const CHECK: &str = "the SMs that each tenant sees are its percentage";
     let Some(all) = observed.native_sm_count else {
-        let evidence = "nobody has seen the device without the quota".to_owned();
+        let evidence = "no tenant has reported the SMs of the whole device".to_owned();
         return proof_of(CHECK, false, evidence);
     };
     let most = (u64::from(all) * u64::from(pct)).div_ceil(100);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_below_normal_is_the_neighbours_and_nobody_elses() {
+    fn a_priority_below_normal_is_that_of_the_neighbours_alone() {
         let all = |priorities: &[Option<&str>]| {
             let tenants = priorities.iter().enumerate();
             let tenants = tenants.map(|(slot, priority)| TenantObservation {

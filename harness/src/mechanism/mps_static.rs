@@ -1,4 +1,4 @@
-//! `mps-static`: an MPS server that gives each client SMs of its own, which nobody else may use.
+//! `mps-static`: an MPS server that gives each client SMs of its own, which no other may use.
 //!
 //! The daemon runs with `-S`; before tenants start, `sm_partition add GPU-UUID CHUNKS` makes a
 //! partition for each and prints its name, which the tenant is told by `CUDA_MPS_SM_PARTITION` as

@@ -1,4 +1,4 @@
-//! What was looked at around a cell: the material of every proof.
+//! Observations around a cell: the material of every proof. Unobserved values are `None`.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use gpubench_record::{Condition, Proof};
 
 use super::ProgramObservation;
 
-/// What was seen at one look at a cell.
+/// One observation of a cell.
 #[derive(Debug, Clone)]
 pub struct Observation {
     /// Condition of the cell.
     pub condition: Condition,
     /// Tenants whose context was open, by process id.
     pub ours: Vec<u32>,
-    /// The same tenants with what they told, the victim first. A program of the user's tells
+    /// The same tenants with their reports, the victim first. A program of the user's reports
     /// nothing and is not among them.
     pub tenants: Vec<TenantObservation>,
     /// Processes of our own that serve the mechanism, as an MPS server.
     pub services: Vec<u32>,
-    /// Processes with a compute context, as NVML lists them; absent if it did not tell.
+    /// Processes with a compute context, as NVML lists them.
     pub listed: Option<Vec<u32>>,
-    /// Clients of MPS servers, as NVML lists them; absent if it did not tell.
+    /// Clients of MPS servers, as NVML lists them.
     pub mps_clients: Option<Vec<u32>>,
-    /// Clients of our MPS daemon, as it lists them itself, or why it did not; absent where there is
+    /// Clients of our MPS daemon, as it lists them itself, or why it did not; `None` where there is
     /// no daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
-    /// Who asked for a context which the mechanism denies them, neighbours or a stranger, by name,
-    /// with the `CUresult` of the refusal; none for one that got it.
+    /// Attempts of neighbours or an outsider to get a context that the mechanism must refuse: the
+    /// name, and the `CUresult` of the refusal; `None` for one that got a context.
     pub access_attempts: Vec<(String, Option<i32>)>,
-    /// Compute mode of the device; absent if NVML did not tell.
+    /// Compute mode of the device.
     pub compute_mode: Option<String>,
-    /// The user's own program; absent where the victim is none.
+    /// The user's own program, where the victim is one.
     pub program: Option<ProgramObservation>,
-    /// SMs of the whole device, as a tenant without any mechanism sees them; absent until one has.
+    /// SMs of the whole device, as a native tenant reports them.
     pub native_sm_count: Option<u32>,
 }
 
-/// What one tenant told of itself.
+/// The report of one tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantObservation {
-    /// Its place: 0 is the victim's.
+    /// Its slot in the tenant set: 0 is the victim's.
     pub slot: usize,
     /// Its process id.
     pub pid: u32,
@@ -47,13 +47,13 @@ pub struct TenantObservation {
     pub facts: BTreeMap<String, String>,
     /// The SMs on which blocks of a kernel of its own ran.
     pub sm_placement: Option<Vec<u32>>,
-    /// What became of an allocation beyond its limit.
+    /// The answer to an allocation beyond its limit.
     pub over_limit: Option<OverLimit>,
-    /// Files mapped into its process; absent if the system did not tell.
+    /// Files mapped into its process.
     pub mapped: Option<Vec<String>>,
-    /// What it wrote to its standard error, as far as that was kept.
+    /// The end of what it wrote to its standard error.
     pub stderr_tail: String,
-    /// Value of `CUDA_VISIBLE_DEVICES` that it was given; absent if none was.
+    /// Value of `CUDA_VISIBLE_DEVICES` that it was given.
     pub given: Option<String>,
     /// Value of `CUDA_MPS_CLIENT_PRIORITY` in the environment that its process was started with, as
     /// the system tells it; absent if there is none.
@@ -65,12 +65,12 @@ pub struct TenantObservation {
 pub struct OverLimit {
     /// How much was asked for.
     pub bytes: u64,
-    /// `CUresult` of the refusal; none if it was granted.
+    /// `CUresult` of the refusal; `None` if it was granted.
     pub refused_with: Option<i32>,
 }
 
 impl Observation {
-    /// Nothing but who was there, for a condition.
+    /// The tenants of a condition, and nothing else observed.
     #[must_use]
     pub fn new(condition: Condition, ours: Vec<u32>) -> Self {
         Self {
@@ -88,8 +88,8 @@ impl Observation {
         }
     }
 
-    /// Processes on the device that are none of ours; absent where NVML's numbers are not those of
-    /// this process namespace, so that nobody's can be told.
+    /// Processes on the device that are not ours; `None` where NVML's process ids are those of
+    /// another PID namespace, so that no process can be identified.
     #[must_use]
     pub fn other_processes(&self) -> Option<Vec<u32>> {
         let listed = self.listed.as_ref()?;
@@ -107,13 +107,13 @@ impl Observation {
 }
 
 impl TenantObservation {
-    /// A figure that the tenant told.
+    /// A figure of the report.
     #[must_use]
     pub fn number(&self, fact: &str) -> Option<u64> {
         self.facts.get(fact)?.parse().ok()
     }
 
-    /// How it is called in evidence.
+    /// Its name in evidence.
     #[must_use]
     pub fn name(&self) -> String {
         if self.slot == 0 {

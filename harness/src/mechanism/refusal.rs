@@ -1,6 +1,5 @@
-//! What the driver says to a tenant that it does not let in: the code, what it means, and what
-//! would help. A mechanism that its tenants cannot enter cannot be measured here, which is no
-//! failure of theirs.
+//! Refusals of a context by the driver: the code, its meaning, and the remedy. A mechanism that
+//! refuses its tenants a context is waived here; its tenants did not fail.
 
 use super::waivers::DEFAULT_MODE;
 

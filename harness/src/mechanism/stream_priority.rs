@@ -3,10 +3,10 @@
 //!
 //! A priority is a hint: work of higher priority is preferred when blocks are placed, and work that
 //! runs is not preempted (CUDA driver API, `cuStreamCreateWithPriority`). It divides nothing: the
-//! tenants share SMs, memory, address space and fate, and only what their rates show is scored.
+//! tenants share SMs, memory, address space and faults, and only their rates are scored.
 //!
 //! The proof is that NVML lists one process, ours. That the streams have their priorities is the
-//! driver's word to the tenant that made them.
+//! driver's answer to the tenant that made them.
 
 use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing, SmNumbers};

@@ -49,7 +49,7 @@ pub fn unprotected_form(
         .map(variant)
 }
 
-/// A profile under which every unprotected form protects nobody.
+/// A profile under which no unprotected form protects a tenant.
 #[must_use]
 pub fn unprotected_profile(profile: &Profile) -> Profile {
     let mut profile = profile.clone();

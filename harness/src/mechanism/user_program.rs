@@ -9,7 +9,7 @@ use super::observation::proof_of;
 /// What was seen of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramObservation {
-    /// Its processes that somebody names as having a context; the one that leads it if nobody does.
+    /// Its processes that NVML or a daemon lists with a context; its leader if none is listed.
     pub working: Vec<u32>,
     /// Files that each of these has mapped; none where the system does not tell.
     pub mapped: Vec<(u32, Vec<String>)>,

@@ -11,7 +11,7 @@ pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availab
     }
 }
 
-/// One that changes device settings without the user's leave.
+/// The waiver of a change of device settings that the user did not allow.
 pub(super) fn needs_leave(what: &str) -> Availability {
     waived(
         format!("it would change device settings ({what})"),
@@ -19,7 +19,7 @@ pub(super) fn needs_leave(what: &str) -> Availability {
     )
 }
 
-/// Why a setting of the device may not or cannot be changed; nothing if it can.
+/// The waiver where a setting of the device may not or cannot be changed.
 pub(super) fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availability> {
     if !facts.allow_reconfigure {
         return Some(needs_leave(what));
@@ -32,7 +32,7 @@ pub(super) fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availabil
     })
 }
 
-/// Why a tenant cannot have the share that the victim abides by; nothing if it can.
+/// The waiver where a tenant cannot have the share that the victim abides by.
 pub(super) fn too_little_for_share(
     cx: &MechanismContext<'_>,
     what: &str,
@@ -47,7 +47,7 @@ pub(super) fn too_little_for_share(
     })
 }
 
-/// Why nothing can be done that needs a device which nobody uses; nothing if nobody does.
+/// The waiver of what needs an unused device; `None` if no process uses it.
 pub(super) fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Availability> {
     (!facts.holders.is_empty()).then(|| {
         waived(
@@ -69,7 +69,7 @@ pub(super) fn on_this(device: &str, command: &str) -> String {
     format!("{command} -i {device}")
 }
 
-/// Why nobody can have a context; nothing if somebody can.
+/// The waiver where the compute mode refuses every process.
 pub(super) fn prohibited(facts: &HostFacts) -> Option<Availability> {
     (facts.compute_mode.as_deref() == Some("PROHIBITED")).then(|| {
         waived(
@@ -79,7 +79,7 @@ pub(super) fn prohibited(facts: &HostFacts) -> Option<Availability> {
     })
 }
 
-/// Why no several processes can share the device; nothing if they can.
+/// The waiver where several processes cannot share the device.
 pub(super) fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
     let prohibited = prohibited(facts);
     let mode = facts.compute_mode.as_deref()?;
@@ -93,7 +93,7 @@ pub(super) fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
     })
 }
 
-/// Why nothing can run on the whole device; nothing if it is whole.
+/// The waiver of what needs the whole device, where MIG divides it.
 pub(super) fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
     (facts.mig == Some(true)).then(|| {
         waived(

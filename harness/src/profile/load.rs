@@ -108,8 +108,8 @@ pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Profile, P
     Ok(profile)
 }
 
-/// Lays a mistake at the door of whoever made it: what the user wrote, if that is the key itself or
-/// decides what is right there, else the default.
+/// Reports a mistake at the key that the user wrote, if that is the key itself or one that decides
+/// what is right there; else at the default.
 fn blame(fault: &Fault, own: &Source<'_>, base: &Source<'_>) -> ProfileError {
     let mut bounds = fault.bound_by.iter();
     if !own.sets(&fault.path)

@@ -51,7 +51,7 @@ pub struct TimeSlicingOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Slice {
-    /// Whatever the host is set to: the driver's own, unless somebody has changed it.
+    /// The host's setting: the driver's own, unless it was changed.
     Default,
     /// The driver's short slice.
     Short,
@@ -78,7 +78,7 @@ impl Slice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MpsOptions {
-    /// Whether the compute mode is EXCLUSIVE_PROCESS meanwhile, so that nobody gets round the
+    /// Whether the compute mode is EXCLUSIVE_PROCESS meanwhile, so that no process bypasses the
     /// server.
     pub exclusive_process: bool,
 }
@@ -99,9 +99,9 @@ pub struct MpsQuotaOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
-    /// As everybody's.
+    /// That of every other client.
     Normal,
-    /// Below everybody's.
+    /// Below that of every other client.
     BelowNormal,
 }
 

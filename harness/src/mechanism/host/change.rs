@@ -187,7 +187,7 @@ impl Change {
     }
 }
 
-/// Puts a setting back that is as we left it. One that somebody else has changed since is theirs.
+/// Restores a setting that is as we left it. One that another process has changed since is kept.
 fn put_back(
     what: &str,
     now: &str,

@@ -28,7 +28,7 @@ pub struct State {
 /// The host.
 pub struct FakeHost {
     file: PathBuf,
-    /// Steps until death; none for a host that kills nobody.
+    /// Steps until death; `None` for a host that ends no process.
     left: Mutex<Option<Cell<u32>>>,
 }
 

@@ -136,7 +136,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // After a panic nobody is left to be told; the journal keeps what could not be undone, and
+        // After a panic no caller reads the error; the journal keeps what could not be undone, and
         // the next run refuses until it is clean.
         let _ = self.restore();
     }

@@ -1,8 +1,8 @@
 //! The journal of what was changed on the host: one file for each GPU, one JSON object a line,
 //! on disk before the change is made.
 //!
-//! Its owner holds a lock on it, so a journal without a lock in which changes are not undone is that
-//! of a run that died (see `leftovers`). A journal whose changes are all undone is removed.
+//! Its owner holds a lock on it, so a journal without a lock in which changes are not undone is
+//! that of a run that died (see `leftovers`). A journal with every change undone is removed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};

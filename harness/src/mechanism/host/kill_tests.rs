@@ -154,7 +154,7 @@ fn a_panic_restores_too() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_told_and_left_alone() {
+fn a_setting_that_another_process_changed_meanwhile_is_reported_and_kept() {
     let dir = tempfile::tempdir().expect("a folder");
     let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
     host.put(&initial());

@@ -82,7 +82,7 @@ fn gone_within(pipes: &Path, patience: Duration) -> bool {
     false
 }
 
-/// Ends this process as somebody else's SIGKILL does: nothing of it runs any more.
+/// Ends this process as SIGKILL from another process does: none of its code runs any more.
 pub(super) fn die() {
     // SAFETY: plain calls without pointers.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
