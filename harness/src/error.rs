@@ -233,7 +233,7 @@ impl ExpectedError {
                     .to_owned(),
             ),
             Self::VictimProgram { .. } => Some(
-                "what it printed on its standard error stands above; workloads/examples/README.md \
+                "what it printed on its standard error stands above; workloads/README.md \
                  says what a program has to report"
                     .to_owned(),
             ),

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use gpubench_record::{MatrixRow, OutcomeKind, RefusalKind, Role, RunRecord};
 use gpubench_virtual_gpu::machine::Machine;
-use gpubench_workloads::clock::Seat;
+use gpubench_workloads::clock::Participation;
 use gpubench_workloads::load::{self, LENGTHS_NS, LoadError, Workload};
 use loads_support::{Device, Error, SHARE, crawling_machine, machines, run_again};
 use serde_json::{Value, json};
@@ -105,9 +105,9 @@ fn again(machine: &str) -> Result<(), Error> {
     let gpu = &device.gpu;
     for (victim, length_ns) in asked(machine) {
         device.expect(0)?;
-        let seat = Seat::take(&device.clock, 0)?;
+        let participation = Participation::join(&device.clock, 0)?;
         let found = load::calibrate(victim, gpu, &device.clock, SHARE, length_ns);
-        seat.leave()?;
+        participation.leave()?;
         let mut line = json!({ "name": line_of(victim, length_ns) });
         match found {
             Ok(found) => line["service_ns"] = json!(found.service_ns),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use gpubench_record::{LoadSpec, Role, SampleStatus};
 use gpubench_virtual_gpu::machine::Machine;
-use gpubench_workloads::clock::{Clock, Seat, Time};
+use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::device::{EventPool, Requests};
 use gpubench_workloads::generator::{Part, Reap, play};
 use gpubench_workloads::load::{self, Calibrated, Gpu, Workload};
@@ -151,9 +151,9 @@ fn again() -> Result<(), Error> {
     let (gpu, clock) = (&device.gpu, &device.clock);
     for workload in load::CATALOGUE.iter() {
         device.expect(0)?;
-        let seat = Seat::take(clock, 0)?;
+        let participation = Participation::join(clock, 0)?;
         let found = alone(*workload, gpu, clock)?;
-        seat.leave()?;
+        participation.leave()?;
         let line = match found {
             Err(waived) => json!({ "name": workload.name, "waived": waived }),
             Ok(found) => {
@@ -211,10 +211,10 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
         .max(10 * PERIOD_NS)
         .next_multiple_of(PERIOD_NS);
     device.expect(0)?;
-    let seat = Seat::take(clock, 0)?;
+    let participation = Participation::join(clock, 0)?;
     let mut prepared = workload.setup(gpu, &found.spec)?;
     let pool = Arc::new(EventPool::new(&gpu.context, gpu.spin, DEPTH as usize)?);
-    seat.leave()?;
+    participation.leave()?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("samples");
     let log = LogWriter::create(&path, 100_000)?;
@@ -244,9 +244,9 @@ fn at_dose(workload: &Workload, found: &Calibrated, device: &Device) -> Result<(
     let outcome = play(&time, &part, &mut requests, &reap, log)?;
     assert_eq!(outcome.failure, None, "{}", workload.name);
     device.expect(0)?;
-    let seat = Seat::take(clock, 0)?;
+    let participation = Participation::join(clock, 0)?;
     drop(prepared);
-    seat.leave()?;
+    participation.leave()?;
     let rows = read_log(&path)?.rows;
     assert!(
         rows.iter().all(|row| row.status == SampleStatus::Ok),

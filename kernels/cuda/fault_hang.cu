@@ -1,6 +1,6 @@
 // fault_hang: runs until the host raises a flag, or until its budget is spent.
 //
-// Unit: none; a fault (no error by itself: whoever shares the SMs in time waits for a preemption)
+// Unit: none; a fault (no error by itself: tenants that time-share the SMs wait for a preemption)
 // Counter: stamps, start and end of every block; the progress gap of the neighbours
 //
 // The loop ends after budget_ns on %globaltimer and after budget_ns polls even where that clock

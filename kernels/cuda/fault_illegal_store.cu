@@ -1,4 +1,4 @@
-// fault_illegal_store: stores one word wherever it is told to.
+// fault_illegal_store: stores one word at a given address.
 //
 // Unit: none; a fault (MMU: 700 CUDA_ERROR_ILLEGAL_ADDRESS when the address is not mapped)
 // Counter: the code of the next synchronising call; Xid 31

@@ -1,4 +1,4 @@
-// fault_stack: calls itself as deep as it is told to, 256 bytes of stack or more a call.
+// fault_stack: calls itself to a given depth, 256 bytes of stack or more a call.
 //
 // Unit: none; a fault (714 CUDA_ERROR_HARDWARE_STACK_ERROR, 700 or 719 beyond the stack limit)
 // Counter: the code of the next synchronising call; Xid 13 or 31

@@ -1,4 +1,4 @@
-//! The tenant's main loop: a message in, one reply out, until there is nothing left to do.
+//! The tenant's main loop: reads one message, writes one reply, until told to quit.
 //!
 //! The issuing thread is this one. It joins the clock for everything that touches the driver and
 //! has left before a reply is written or the next message is read, so that a pipe never holds up
@@ -15,9 +15,10 @@ use gpubench_record::{ExitCode, FromTenant, ToTenant};
 
 use crate::clock::Clock;
 
-mod breaking;
+mod cells;
 mod evidence;
 mod failure;
+mod injection;
 mod session;
 mod tenant;
 
@@ -32,8 +33,8 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
         Err(error) => {
             let mut writer = writer;
             let failure = Failure::other("finding the clock", error.to_string());
-            // Without a clock there is nothing to do, and without a pipe nobody to tell.
-            let _nobody_to_tell = send(&mut writer, &failure.into());
+            // Without a clock the tenant cannot work; if the pipe is closed too, the report is lost.
+            let _unreported = send(&mut writer, &failure.into());
             ExitCode::Internal
         }
     };
@@ -51,7 +52,7 @@ pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
         let reader = BufReader::new(socket.try_clone()?);
         std::thread::Builder::new()
             .name(format!("tenant-{place}"))
-            // It ends with its connection, or with the process: nobody waits for it.
+            // It ends with its connection, or with the process, and is not joined.
             .spawn(move || tenant_main(reader, socket))?;
     }
     Ok(())
@@ -62,8 +63,7 @@ fn serve_device(clock: Clock, reader: impl BufRead, writer: impl Write) -> ExitC
     let name = clock.name();
     let mut tenant = Tenant::new(clock);
     let code = serve(name, reader, writer, &mut |message| tenant.answer(message));
-    // Releasing device objects means driver calls, for which this thread would have to join a clock
-    // that nobody has announced it to; the driver reclaims them when the process ends.
+    // Releasing device objects means driver calls, for which this thread would have to join the clock, unannounced; the driver reclaims them when the process ends.
     std::mem::forget(tenant);
     code
 }
@@ -87,7 +87,7 @@ pub(crate) fn serve(
     loop {
         let message = match receive(&mut reader) {
             Ok(Some(message)) => message,
-            // The coordinator is gone. That is its affair; there is nobody left to tell.
+            // The coordinator closed the pipe or died; there is no one to report to.
             Ok(None) => break ExitCode::Done,
             Err(failure) => match send(&mut writer, &failure.into()) {
                 Ok(()) => continue,
@@ -98,7 +98,7 @@ pub(crate) fn serve(
             break ExitCode::Done;
         }
         let doing = doing(&message);
-        // A panic is a bug of ours. It is told and ends the process: what state is left is unknown.
+        // A panic is a bug. It is reported and ends the process, because the state is unknown.
         let (reply, code) = match catch_unwind(AssertUnwindSafe(|| answer(message))) {
             Ok(reply) => (reply.unwrap_or_else(FromTenant::from), None),
             Err(panic) => {
@@ -143,13 +143,13 @@ pub(crate) fn doing(message: &ToTenant) -> &'static str {
         ToTenant::Close => "closing the device",
         ToTenant::Calibrate { .. } => "calibrating",
         ToTenant::Verify { .. } => "verifying",
-        ToTenant::Census => "counting SMs",
+        ToTenant::FindSms => "finding its SMs",
         ToTenant::TryAllocate { .. } => "trying to allocate",
         ToTenant::Probe { .. } => "probing",
         ToTenant::Prepare { .. } => "preparing a cell",
         ToTenant::Go { .. } => "running a cell",
-        ToTenant::Arm { .. } => "readying a fault",
-        ToTenant::Strike { .. } => breaking::DOING,
+        ToTenant::Arm { .. } => "preparing a fault",
+        ToTenant::Inject { .. } => injection::DOING,
         ToTenant::Arrive { .. } => "asking for the device",
         ToTenant::Quit => "quitting",
     }

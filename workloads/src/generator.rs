@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use gpubench_record::{Bursts, LoadSpec};
 
 use crate::clock::thread::Cores;
-use crate::clock::{ClockError, Seat, Time};
+use crate::clock::{ClockError, Participation, Time};
 use crate::log::LogWriter;
 
 mod aggressor;
@@ -226,7 +226,7 @@ fn issue(
     reap: &dyn Reap,
     shared: &Shared,
 ) -> Result<(bool, bool, bool), PartError> {
-    let seat = Seat::take(time, part.issuer)?;
+    let participation = Participation::join(time, part.issuer)?;
     time.sleep_until(part.t0_ns)?;
     let mut issuer = Issuer::new(time, part, submit, reap, shared);
     let (mut overloaded, mut fifo, mut stuck) = (false, false, false);
@@ -262,7 +262,7 @@ fn issue(
     if !shared.closing.swap(true, Ordering::AcqRel) {
         time.unpark(part.reaper)?;
     }
-    seat.leave()?;
+    participation.leave()?;
     Ok((overloaded, fifo, stuck))
 }
 

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, Role, SubAxis};
-use crate::foreign::ForeignVictim;
 use crate::mechanism::MechanismProperties;
+use crate::user_victim::UserVictim;
 use crate::workload::Bursts;
 
 /// The resolved plan of a run: what the profile asked for on the host at hand.
@@ -62,7 +62,7 @@ pub struct Plan {
     pub mechanisms: Vec<PlannedMechanism>,
     /// The program of the user's that is the victim, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<ForeignVictim>,
+    pub foreign: Option<UserVictim>,
     /// The cells in the order in which they run.
     pub cells: Vec<Cell>,
     /// The fault trials, which run after all cells, in their order.

@@ -1,4 +1,4 @@
-//! What coordinator and tenant say to each other: one JSON object a line, over pipes.
+//! Messages between coordinator and tenant: one JSON object a line, over pipes.
 //!
 //! Both ends are the same binary, so versions cannot drift; the protocol number guards against a
 //! tenant binary that was replaced while the coordinator ran.
@@ -45,20 +45,20 @@ pub enum Inside {
     },
 }
 
-/// What part a process has in a fault.
+/// The role of a process in a fault trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "part")]
 pub enum FaultPart {
-    /// It breaks something alone.
+    /// It injects the fault alone.
     #[default]
     Alone,
-    /// It breaks something with what its accomplice gave, where that gives anything.
+    /// It injects the fault with what its helper process gave, if that gave anything.
     Helped {
-        /// The gift, as text.
+        /// What the helper gave, as text.
         given: Option<String>,
     },
-    /// It helps, and is killed.
-    Accomplice,
+    /// It is the helper process, which is killed.
+    Helper,
 }
 
 /// From the coordinator to a tenant.
@@ -94,8 +94,8 @@ pub enum ToTenant {
         /// Workloads.
         workloads: Vec<String>,
     },
-    /// Find out on which SMs blocks of a kernel run.
-    Census,
+    /// Find the SMs on which blocks of a kernel run.
+    FindSms,
     /// Try to allocate device memory, and give it back.
     TryAllocate {
         /// How much.
@@ -126,7 +126,7 @@ pub enum ToTenant {
         /// The common start.
         t0_ns: u64,
     },
-    /// Get ready to break something: allocate and load everything that it takes.
+    /// Prepare a fault: allocate and load everything that it needs.
     Arm {
         /// Name of the fault.
         fault: String,
@@ -136,8 +136,8 @@ pub enum ToTenant {
         #[serde(default)]
         part: FaultPart,
     },
-    /// Break it.
-    Strike {
+    /// Inject it.
+    Inject {
         /// The common start.
         t0_ns: u64,
         /// When, since the common start.
@@ -201,7 +201,7 @@ pub enum FromTenant {
         results: BTreeMap<String, Verification>,
     },
     /// The SMs on which blocks ran.
-    Counted {
+    FoundSms {
         /// Their numbers, each once, in order.
         sms: Vec<u32>,
     },
@@ -231,14 +231,14 @@ pub enum FromTenant {
         /// Scheduling class that the issuer really had: `fifo` or `other`.
         sched: String,
     },
-    /// Ready to break something.
+    /// The fault is prepared.
     Armed {
-        /// What an accomplice gives to the process that it helps.
+        /// What a helper process gives to the process that it helps.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<String>,
     },
-    /// It is broken, and the process lives on.
-    Struck {
+    /// The fault was injected, and the process lives on.
+    Injected {
         /// When it began, since the common start.
         began_ns: u64,
         /// When the answer was there, since the common start.

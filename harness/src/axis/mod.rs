@@ -11,7 +11,7 @@ use gpubench_record::{Axis, SubAxis};
 
 mod pairs;
 
-pub use pairs::{FOREIGN_PAIRS, PAIRS, Pair};
+pub use pairs::{PAIRS, Pair, USER_VICTIM_PAIRS};
 
 /// One scored dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ impl AxisEntry {
     }
 
     /// The same with a program of the user's as the victim.
-    pub fn foreign_pairs(&self) -> impl Iterator<Item = &'static Pair> {
+    pub fn user_victim_pairs(&self) -> impl Iterator<Item = &'static Pair> {
         let sub_axis = self.sub_axis;
-        FOREIGN_PAIRS
+        USER_VICTIM_PAIRS
             .iter()
             .filter(move |pair| pair.sub_axis == sub_axis)
     }

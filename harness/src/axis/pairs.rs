@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use gpubench_record::foreign::FOREIGN;
+use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{Role, SubAxis};
 use gpubench_workloads::load::{self, Workload};
 
@@ -53,14 +53,14 @@ fn pair(victim: &'static str, aggressor: &Workload) -> Pair {
 /// The pairs of a user's program: the resources that it uses are unknown, so it is paired once with
 /// every aggressor of each sub-axis. The memory hog is left out: its effect is a refused
 /// reservation, and a user's program reports none.
-pub static FOREIGN_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
+pub static USER_VICTIM_PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let mut pairs: Vec<Pair> = Vec::new();
     for known in PAIRS
         .iter()
         .filter(|known| known.sub_axis != SubAxis::Capacity)
     {
         let with_program = Pair {
-            victim: FOREIGN,
+            victim: USER_VICTIM,
             ..*known
         };
         if !pairs.contains(&with_program) {
@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn a_users_program_is_paired_with_every_aggressor_that_slows() {
-        let meets: BTreeSet<_> = FOREIGN_PAIRS.iter().map(|one| one.aggressor).collect();
+        let meets: BTreeSet<_> = USER_VICTIM_PAIRS.iter().map(|one| one.aggressor).collect();
         let all = PAIRS.iter().filter(|one| one.sub_axis != SubAxis::Capacity);
         assert_eq!(meets, all.map(|one| one.aggressor).collect());
-        let unique: BTreeSet<_> = FOREIGN_PAIRS
+        let unique: BTreeSet<_> = USER_VICTIM_PAIRS
             .iter()
             .map(|one| (one.sub_axis, one.aggressor))
             .collect();
-        assert_eq!(unique.len(), FOREIGN_PAIRS.len());
+        assert_eq!(unique.len(), USER_VICTIM_PAIRS.len());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
-use gpubench_record::foreign::Reports;
+use gpubench_record::user_victim::Reports;
 
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
@@ -52,7 +52,7 @@ pub struct ProfileFlags {
     /// Measure this program in place of the profile's victims: a command, as a shell reads it
     ///
     /// It is started under each mechanism as any tenant is, and reports its requests on the
-    /// descriptor that GPUBENCH_VICTIM_FD names (workloads/examples/README.md). Time is the wall
+    /// descriptor that GPUBENCH_VICTIM_FD names (workloads/README.md). Time is the wall
     /// clock's, also on the virtual GPU.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub victim_cmd: Option<String>,

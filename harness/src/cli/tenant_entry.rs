@@ -8,8 +8,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
 use gpubench_record::ExitCode;
-use gpubench_record::foreign::{ForeignVictim, Reports};
-use gpubench_workloads::foreign::family;
+use gpubench_record::user_victim::{Reports, UserVictim};
+use gpubench_workloads::user_victim::process_tree;
 
 use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
@@ -48,20 +48,20 @@ fn foreign(arguments: &[OsString]) -> u8 {
     let (Some(victim), Ok(replies)) = (program(arguments), replies()) else {
         return internal;
     };
-    if family::adopt_orphans().is_err() {
+    if process_tree::adopt_orphans().is_err() {
         return internal;
     }
     let stdin = std::io::stdin().lock();
-    let status = gpubench_workloads::foreign::serve(&victim, stdin, replies);
+    let status = gpubench_workloads::user_victim::serve(&victim, stdin, replies);
     u8::try_from(status).unwrap_or(internal)
 }
 
 /// The program that the coordinator's arguments name; `None` if these are not its own.
-fn program(arguments: &[OsString]) -> Option<ForeignVictim> {
+fn program(arguments: &[OsString]) -> Option<UserVictim> {
     let [reports, ready_ns, command] = arguments else {
         return None;
     };
-    Some(ForeignVictim {
+    Some(UserVictim {
         command: command.to_str()?.to_owned(),
         reports: Reports::find(reports.to_str()?)?,
         ready_ns: ready_ns.to_str()?.parse().ok()?,

@@ -1,6 +1,6 @@
 //! Gates on what happened around the cell: the harness's own lateness, the device, the host.
 
-use gpubench_record::foreign::FOREIGN;
+use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{Condition, GateState, Phase, Proof, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
@@ -62,7 +62,7 @@ fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     let Some(p99_ns) = lateness_p99_ns(idle) else {
         return found.not_evaluated(GATE, "no request came due while the issuer was idle");
     };
-    if seen.cell.victim == FOREIGN {
+    if seen.cell.victim == USER_VICTIM {
         // It is the program that waits for its requests to come due, and no part of the harness.
         let detail = format!("p99 of the user's program is {p99_ns:.0} ns, in its latencies");
         return found.not_evaluated(GATE, detail);

@@ -141,7 +141,7 @@ fn pairs(profile: &Profile) -> Vec<&'static Pair> {
     let foreign = profile.foreign.victim().is_some();
     let of_entry = |entry: &&'static AxisEntry| {
         let all: Vec<&'static Pair> = if foreign {
-            entry.foreign_pairs().collect()
+            entry.user_victim_pairs().collect()
         } else {
             entry.pairs().collect()
         };

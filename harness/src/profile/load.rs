@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use gpubench_record::foreign::Reports;
+use gpubench_record::user_victim::Reports;
 use serde::Deserialize;
 use serde_path_to_error::Segment;
 use toml::Value;

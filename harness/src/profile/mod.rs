@@ -27,8 +27,8 @@ pub use error::ProfileError;
 pub use hash::profile_hash;
 pub use load::{Overrides, load, parse};
 use options::{
-    ForeignOptions, HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions,
-    MpsQuotaOptions, MpsStaticOptions, TimeSlicingOptions,
+    HamiOptions, MigMpsOptions, MigOptions, MpsMemoryOptions, MpsOptions, MpsQuotaOptions,
+    MpsStaticOptions, TimeSlicingOptions, UserVictimOptions,
 };
 use units::{Share, Span};
 pub use wanted::Wanted;
@@ -97,7 +97,7 @@ pub struct Profile {
     #[serde(with = "thresholds::ThresholdsTable")]
     pub thresholds: Thresholds,
     /// A program of one's own as the victim.
-    pub foreign: ForeignOptions,
+    pub foreign: UserVictimOptions,
     /// Options of the mechanism `time-slicing`.
     #[serde(rename = "time-slicing")]
     pub time_slicing: TimeSlicingOptions,

@@ -1,7 +1,7 @@
 //! The table that each mechanism has in a profile. To add a mechanism's options, add its type
 //! here, its field in [`super::Profile`], and its keys in the catalogue.
 
-use gpubench_record::foreign::{ForeignVictim, Reports};
+use gpubench_record::user_victim::{Reports, UserVictim};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub(super) trait OptionTable {
 /// `[foreign]`: a program of one's own as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ForeignOptions {
+pub struct UserVictimOptions {
     /// The command, as a shell reads it, which takes the place of every victim; empty for none.
     pub command: String,
     /// How its work is seen: `requests` that it reports, or `lines` that it prints.
@@ -27,11 +27,11 @@ pub struct ForeignOptions {
     pub ready: Span,
 }
 
-impl ForeignOptions {
+impl UserVictimOptions {
     /// The program, if there is one.
     #[must_use]
-    pub fn victim(&self) -> Option<ForeignVictim> {
-        (!self.command.is_empty()).then(|| ForeignVictim {
+    pub fn victim(&self) -> Option<UserVictim> {
+        (!self.command.is_empty()).then(|| UserVictim {
             command: self.command.clone(),
             reports: self.reports,
             ready_ns: self.ready.ns,
@@ -172,7 +172,7 @@ pub struct HamiOptions {
     pub sm_pct: u32,
 }
 
-impl OptionTable for ForeignOptions {
+impl OptionTable for UserVictimOptions {
     fn check(&self) -> Result<(), Fault> {
         let command = &self.command;
         if command.contains('\0') || (!command.is_empty() && command.trim().is_empty()) {

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gpubench_record::foreign::Reports;
+use gpubench_record::user_victim::Reports;
 use gpubench_record::{
     Calibration, Cell, DeviceIdentity, FORMAT_VERSION, MechanismRow, Outcome, OutcomeKind, Plan,
     Provenance, RunEvent, XidLine,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, WireError, from_line, to_line};
 use gpubench_record::{FromTenant, ToTenant};
-use gpubench_workloads::foreign::family;
+use gpubench_workloads::user_victim::process_tree;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
@@ -233,14 +233,14 @@ impl Link {
 async fn end_program(tenant: u32, program: u32) {
     super::signal::signal_group(program, libc::SIGTERM);
     let gone = async {
-        while !family::descendants(tenant).is_empty() {
+        while !process_tree::descendants(tenant).is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     // Whoever takes longer is not asked again.
     let _late = tokio::time::timeout(KILL_GRACE, gone).await;
     // What even this does not end sleeps in the kernel, and ends when that lets it.
-    let _stays = family::end_descendants(tenant);
+    let _stays = process_tree::end_descendants(tenant);
 }
 
 /// How a process ended, in words.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, RefusalKind, ToTenant};
-use gpubench_workloads::foreign::{PROGRAM_PID, family};
+use gpubench_workloads::user_victim::{PROGRAM_PID, process_tree};
 
 use link::Link;
 pub use link::{LinkError, PreKillHook};
@@ -112,7 +112,7 @@ impl Tenant {
     /// Every process of that program: what it started too, in whatever group or session.
     #[must_use]
     pub fn program_pids(&self) -> Vec<u32> {
-        let of_tenant = |_program| family::descendants(self.pid);
+        let of_tenant = |_program| process_tree::descendants(self.pid);
         self.program().map_or_else(Vec::new, of_tenant)
     }
 

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gpubench_record::FromTenant;
-use gpubench_record::foreign::ForeignVictim;
+use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
 use tokio::net::UnixListener;
@@ -25,7 +25,7 @@ use super::{Tenant, TenantError};
 pub const TENANT_ARG: &str = "__tenant";
 
 /// First argument of a tenant process that runs a program of the user's.
-pub const USER_VICTIM_ARG: &str = "__foreign";
+pub const USER_VICTIM_ARG: &str = "__user-victim";
 
 /// Longest wait for a new process's first line.
 const HELLO: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ impl Spawner {
         name: &str,
         participants: Participants,
         extra: &BTreeMap<OsString, OsString>,
-        victim: &ForeignVictim,
+        victim: &UserVictim,
     ) -> Result<Tenant, SpawnError> {
         let (reports, ready_ns) = (victim.reports.as_str(), victim.ready_ns.to_string());
         let arguments = [USER_VICTIM_ARG, reports, &ready_ns, &victim.command].map(OsString::from);

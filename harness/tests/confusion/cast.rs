@@ -10,7 +10,7 @@ use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
 use gpubench_record::WorkloadSpec;
 use gpubench_virtual_gpu::device::Device;
-use gpubench_workloads::clock::{Clock, Seat, Time};
+use gpubench_workloads::clock::{Clock, Participation, Time};
 use gpubench_workloads::load::{self, Gpu, Prepared};
 
 use super::Error;
@@ -144,7 +144,7 @@ pub fn follow(part: &str) -> Result<(), Error> {
     let words: Vec<&str> = part.split(' ').collect();
     let (victim, name) = (words[0] == "victim", words[1]);
     let id = if victim { VICTIM } else { AGGRESSOR };
-    let seat = Seat::take(&clock, id)?;
+    let participation = Participation::join(&clock, id)?;
     let gpu = open()?;
     let workload = load::find(name)?;
     let share = if victim { SHARE } else { 1.0 };
@@ -153,23 +153,23 @@ pub fn follow(part: &str) -> Result<(), Error> {
         narrow(&mut spec, &gpu);
     }
     let mut prepared = workload.setup(&gpu, &spec)?;
-    seat.leave()?;
+    participation.leave()?;
     say(&[])?;
     for line in std::io::stdin().lock().lines() {
         let cell = parse(&line?)?;
-        let seat = Seat::take(&clock, id)?;
+        let participation = Participation::join(&clock, id)?;
         let said = if victim {
             measure(&gpu, &mut *prepared, &clock, &cell)?
         } else {
             lean(&gpu, &mut *prepared, &clock, &cell)?
         };
-        seat.leave()?;
+        participation.leave()?;
         say(&said)?;
     }
-    let seat = Seat::take(&clock, id)?;
+    let participation = Participation::join(&clock, id)?;
     drop(prepared);
     drop(gpu);
-    Ok(seat.leave()?)
+    Ok(participation.leave()?)
 }
 
 fn say(figures: &[f64]) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use gpubench_kernels::KernelSet;
 use gpubench_kernels::driver::{Context, Driver, Stream, WaitMode};
 use gpubench_virtual_gpu::device::{Device as Shared, DeviceError};
 use gpubench_virtual_gpu::session::{ENV, TimeMode};
-use gpubench_workloads::clock::{Clock, Seat};
+use gpubench_workloads::clock::{Clock, Participation};
 use gpubench_workloads::load::Gpu;
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ impl Device {
         assert!(clock.is_virtual(), "the virtual device is not found");
         let announcing = Shared::open(Path::new(&std::env::var(ENV)?))?;
         announcing.expect(0)?;
-        let seat = Seat::take(&clock, 0)?;
+        let participation = Participation::join(&clock, 0)?;
         let device = Driver::load()?.device(0)?;
         let context = Context::primary(&device, WaitMode::BlockingSync)?;
         let gpu = Gpu {
@@ -135,7 +135,7 @@ impl Device {
             spin: false,
             context,
         };
-        seat.leave()?;
+        participation.leave()?;
         Ok(Self {
             gpu,
             clock,

@@ -37,7 +37,7 @@ pub enum Limit {
     HeapBytes = 2,
 }
 
-/// Device memory as this process is told.
+/// Device memory as the driver reports it to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemInfo {
     /// Bytes free.

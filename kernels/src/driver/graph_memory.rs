@@ -77,26 +77,26 @@ impl GraphMemory {
         unsafe { api.stream_synchronize(default) }
     }
 
-    /// Gives back what there is, in the order in which it came to be, and tells the first failure.
+    /// Frees what exists, in the order of creation; returns the first error.
     pub(super) fn free(&mut self, api: &Api) -> Result<(), DriverError> {
-        let mut told = Ok(());
+        let mut freed = Ok(());
         if self.taken {
             let default = std::ptr::null_mut();
             // SAFETY: taken by this object's graph, released once; null is the default stream.
-            told = unsafe { api.mem_free_async(self.address, default) };
+            freed = unsafe { api.mem_free_async(self.address, default) };
             // SAFETY: null is the default stream of the current context.
-            told = told.and(unsafe { api.stream_synchronize(default) });
+            freed = freed.and(unsafe { api.stream_synchronize(default) });
         }
         if !self.executable.is_null() {
             // SAFETY: made by this object, released once.
-            told = told.and(unsafe { api.graph_exec_destroy(self.executable) });
+            freed = freed.and(unsafe { api.graph_exec_destroy(self.executable) });
         }
         if !self.graph.is_null() {
             // SAFETY: made by this object, released once.
-            told = told.and(unsafe { api.graph_destroy(self.graph) });
+            freed = freed.and(unsafe { api.graph_destroy(self.graph) });
         }
-        // The driver keeps the pages of graphs for later graphs until it is told otherwise.
+        // The driver keeps the pages of graphs for later graphs until they are trimmed.
         // SAFETY: takes a plain number.
-        told.and(unsafe { api.device_graph_mem_trim(self.device) })
+        freed.and(unsafe { api.device_graph_mem_trim(self.device) })
     }
 }

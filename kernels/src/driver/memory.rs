@@ -38,7 +38,7 @@ impl DevicePtr {
 }
 
 impl DevicePtr {
-    /// Copies `values.len()` numbers from this address, whoever's it is, and waits. The driver
+    /// Copies `values.len()` numbers from this address, of any owner, and waits. The driver
     /// checks the address and refuses what the context does not have.
     pub fn read<T: Pod>(self, context: &Context, values: &mut [T]) -> Result<(), DriverError> {
         let to = values.as_mut_ptr().cast();

@@ -219,7 +219,7 @@ impl Drop for OtherMemory {
                 let default = std::ptr::null_mut();
                 // SAFETY: allocated by this object, released once; null is the default stream.
                 unsafe { api.mem_free_async(*pointer, default) }?;
-                // The pool keeps the pages until somebody waits.
+                // The pool keeps the pages until the next synchronization.
                 // SAFETY: null is the default stream of the current context.
                 unsafe { api.stream_synchronize(default) }
             }

@@ -41,7 +41,7 @@ impl<T: Pod> PinnedBuffer<T> {
             pointer: raw.cast(),
             len,
         };
-        // SAFETY: `len` numbers were just allocated and nobody else knows them; zero is a value.
+        // SAFETY: `len` numbers were just allocated and have no other reference; zero is a value.
         unsafe { buffer.pointer.write_bytes(0, len) };
         Ok(buffer)
     }

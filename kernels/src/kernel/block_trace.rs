@@ -134,7 +134,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         .try_for_each(|row| check.same("gaps seen", row.gaps_seen, 0))
 }
 
-/// Traces three blocks with room for two gaps each, and one gap more that nobody may use. Rows
+/// Traces three blocks with room for two gaps each, and one gap more that must stay unused. Rows
 /// start as all ones, which no SM and no time is.
 fn traced(
     check: &Check<'_>,

@@ -1,4 +1,4 @@
-//! `fault_illegal_store`: stores one word wherever it is told to.
+//! `fault_illegal_store`: stores one word at a given address.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -46,7 +46,7 @@ impl Launcher for FaultIllegalStore {
     }
 }
 
-/// With an address of its own it stores and hurts nobody.
+/// With an address of its own memory it stores without an error.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_illegal_store", kernels)?;
     let words = check.zeros::<u32>(3)?;

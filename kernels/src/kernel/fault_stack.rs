@@ -1,4 +1,4 @@
-//! `fault_stack`: calls itself as deep as it is told to.
+//! `fault_stack`: calls itself to a given depth.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;

@@ -65,7 +65,7 @@ impl Launcher for Fp64Chain {
     }
 }
 
-/// Bit-exact on the host: an FMA rounds once in IEEE 754, whoever computes it.
+/// Bit-exact on the host: an FMA rounds once in IEEE 754 on any processor.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fp64_chain", kernels)?;
     let grid = Grid::new(3, 64);

@@ -50,7 +50,7 @@ impl Launcher for PageScan {
     }
 }
 
-/// A whole page, a damaged one, an empty one and one with another canary are told apart.
+/// A whole page, a damaged one, an empty one and one with another mark are distinguished.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("page_scan", kernels)?;
     let seed = 0xc0ff_ee00_u32;

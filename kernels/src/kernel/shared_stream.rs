@@ -82,7 +82,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         check.counts_sums(&sums, &hits, &|trigger| {
             Box::new(SharedStream { trigger, ..load })
         })?;
-        // The largest sum is nobody's any more once a pass is missing.
+        // No thread has the largest sum if a pass is missing.
         let trigger = sums.iter().copied().max().unwrap_or(0);
         let less = SharedStream {
             trigger,

@@ -1,5 +1,5 @@
-//! What a tenant can tell that shows under which mechanism it is: how much memory it is given, on
-//! which SMs it runs, and which library answers its calls.
+//! Evidence from inside a tenant of the mechanism in force: its memory, the SMs on which it runs,
+//! and the library that answers its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use gpubench_kernels::kernel::block_trace::{BlockTrace, ROW_WORDS, decode};
 
 use crate::load::Gpu;
 
-/// How long each block of the census stays, so that the next one goes to another SM.
+/// How long each block stays on its SM, so that the next one goes to another SM.
 const STAY_NS: u64 = 5_000;
 /// Blocks for each SM that the context sees.
 const BLOCKS_PER_SM: u32 = 2;
-/// Threads of a block: one warp, of which one thread looks.
+/// Threads of a block: one warp, of which one thread reads the SM's number.
 const THREADS: u32 = 32;
 
-/// Adds what only a process with a context knows to its facts.
+/// Adds the facts that need a context.
 pub(super) fn add_facts(
     driver: &Driver,
     context: &Context,
@@ -31,7 +31,7 @@ pub(super) fn add_facts(
         "memory_free_bytes".to_owned(),
         memory.free_bytes.to_string(),
     );
-    // A loader that cannot tell leaves the proof without this piece, and it says so.
+    // Without it the proof lacks this piece of evidence, and says so.
     if let Some(file) = driver.allocator_file() {
         facts.insert("allocator_file".to_owned(), file);
     }
@@ -39,7 +39,7 @@ pub(super) fn add_facts(
 }
 
 /// The SMs on which blocks of one launch ran, each once, in order.
-pub(super) fn census(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
+pub(super) fn sms(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
     let grid = Grid::new(gpu.props.sm_count.max(1) * BLOCKS_PER_SM, THREADS);
     let blocks = grid.blocks as usize;
     let rows = DeviceBuffer::from_slice(&gpu.context, &vec![u64::MAX; blocks * ROW_WORDS])?;
@@ -62,7 +62,7 @@ pub(super) fn census(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
     Ok(sms.into_iter().collect())
 }
 
-/// Tries to allocate; the driver's number if it refuses. What is granted is given back at once.
+/// Tries to allocate and frees at once; the driver's error code if it refuses.
 pub(super) fn try_allocate(gpu: &Gpu, bytes: u64) -> Result<Option<i32>, DriverError> {
     let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
     match DeviceBuffer::<u64>::alloc(&gpu.context, words) {

@@ -1,4 +1,4 @@
-//! What a tenant answers when it could not do what was asked.
+//! The answer of a tenant that could not do what it was asked.
 
 use gpubench_kernels::driver::DriverError;
 use gpubench_record::{FromTenant, RefusalKind};

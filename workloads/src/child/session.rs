@@ -31,7 +31,7 @@ impl Session {
         inside: Option<Inside>,
     ) -> Result<(Self, Facts), DriverError> {
         let driver = Driver::load()?;
-        // No machine has that many devices; one beyond is refused by the driver like any other.
+        // The driver refuses an ordinal beyond its devices.
         let device = driver.device(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
         let wait = if spin {
             WaitMode::Spin
@@ -79,7 +79,7 @@ impl Session {
         {
             return Ok(());
         }
-        // Two workloads at a time may not fit in memory.
+        // Two workloads at once may not fit in memory.
         self.in_use = None;
         let prepared = load::find(&spec.name)?.setup(&self.gpu, spec)?;
         self.in_use = Some((spec.clone(), prepared));
@@ -93,7 +93,7 @@ impl Session {
         })
     }
 
-    /// Gives the workload's memory back, for something that wants the device to itself.
+    /// Frees the workload's memory, for a step that needs the whole device.
     pub(super) fn put_away(&mut self) {
         self.in_use = None;
     }
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// What the device looks like from here, by name.
+/// Facts about the device as this tenant sees it, by name.
 type Facts = BTreeMap<String, String>;
 
 fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {
@@ -158,7 +158,7 @@ fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {
         ("ecc_enabled", Attribute::EccEnabled),
         ("compute_mode", Attribute::ComputeMode),
     ] {
-        // Newer drivers have dropped some of these; what is not known is not there.
+        // Newer drivers dropped some of these; an unknown attribute is left out.
         if let Ok(value) = device.attribute(attribute) {
             facts.insert(name.to_owned(), value.to_string());
         }

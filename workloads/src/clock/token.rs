@@ -29,7 +29,7 @@ impl Token {
         *state = State::default();
     }
 
-    /// Leaves the token. Makes a system call only when somebody waits for it.
+    /// Leaves the token. Makes a system call only when a thread waits for it.
     pub(super) fn put(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = true;

@@ -3,15 +3,18 @@
 use gpubench_kernels::driver::{DeviceBuffer, Grid};
 use gpubench_kernels::{Kernel, Launcher as _, kernel::empty::Empty};
 
-use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
+use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
 /// More threads than a block of any device has (CUDA C++ Programming Guide, technical
 /// specifications: 1024).
 const THREADS_TOO_MANY: u32 = 2048;
 
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[PLACEBO, CANARY, EMPTY_LAUNCH, BAD_LAUNCH, DOUBLE_FREE];
+
 /// Must never be seen in anybody.
-pub(super) const PLACEBO: Fault = Fault {
+const PLACEBO: Fault = Fault {
     name: super::PLACEBO,
     severity: Severity::Control,
     resource: "none: the instrument itself",
@@ -22,7 +25,7 @@ pub(super) const PLACEBO: Fault = Fault {
 
 /// Must always be seen. The victim's death may reach this process too: under MPS it is undefined
 /// what a client's death at work does to the others (MPS documentation, "When to use MPS").
-pub(super) const CANARY: Fault = Fault {
+const CANARY: Fault = Fault {
     name: super::CANARY,
     severity: Severity::Control,
     resource: "none: the instrument itself",
@@ -35,7 +38,7 @@ pub(super) const CANARY: Fault = Fault {
 };
 
 /// INVALID_VALUE (cuda.h).
-pub(super) const EMPTY_LAUNCH: Fault = Fault {
+const EMPTY_LAUNCH: Fault = Fault {
     name: "empty-launch",
     severity: Severity::Benign,
     resource: "the driver's checks of calls",
@@ -50,7 +53,7 @@ pub(super) const EMPTY_LAUNCH: Fault = Fault {
 };
 
 /// INVALID_VALUE, or LAUNCH_OUT_OF_RESOURCES (cuda.h).
-pub(super) const BAD_LAUNCH: Fault = Fault {
+const BAD_LAUNCH: Fault = Fault {
     name: "bad-launch",
     severity: Severity::Benign,
     resource: "the driver's checks of calls",
@@ -67,7 +70,7 @@ pub(super) const BAD_LAUNCH: Fault = Fault {
 };
 
 /// INVALID_VALUE (cuda.h).
-pub(super) const DOUBLE_FREE: Fault = Fault {
+const DOUBLE_FREE: Fault = Fault {
     name: "double-free",
     severity: Severity::Benign,
     resource: "the driver's checks of calls",
@@ -92,7 +95,7 @@ pub(super) fn nothing(gpu: &Gpu, _how: &Arming<'_>) -> Result<Box<dyn Armed>, Lo
 struct Nothing;
 
 impl Armed for Nothing {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         let grid = Grid::new(1, 1);
         Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
@@ -104,7 +107,7 @@ struct BadLaunch {
 }
 
 impl Armed for BadLaunch {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         let grid = Grid::new(1, self.threads);
         Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
@@ -114,7 +117,7 @@ impl Armed for BadLaunch {
 struct DoubleFree(Option<DeviceBuffer<u32>>);
 
 impl Armed for DoubleFree {
-    fn strike(&mut self, _gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, _gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         Ok(self.0.take().map_or(Ok(()), DeviceBuffer::free_twice)?)
     }
 }

@@ -10,13 +10,16 @@ use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;
 use gpubench_kernels::{Kernel, KernelSet, Launcher};
 
-use super::{Answer, Armed, Class, FAULT, Fault, HostAct, Moment, Severity, StrikeError};
+use super::{Answer, Armed, Class, FAULT, Fault, HostAct, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
 /// Of its budget, what a kernel takes whose process goes while it runs.
 const SHORT: u64 = 4;
 
-pub(super) const HANG: Fault = Fault {
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[HANG, STOP, DESTROY, EXIT, KILL];
+
+const HANG: Fault = Fault {
     name: "hang",
     severity: Severity::Greedy,
     resource: "time on the device",
@@ -26,7 +29,7 @@ pub(super) const HANG: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const STOP: Fault = Fault {
+const STOP: Fault = Fault {
     name: "sigstop",
     severity: Severity::Abrupt,
     resource: "a process that waits for nothing",
@@ -43,7 +46,7 @@ pub(super) const STOP: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const DESTROY: Fault = Fault {
+const DESTROY: Fault = Fault {
     name: "context-destroy",
     severity: Severity::Abrupt,
     resource: "the end of a context at work",
@@ -53,7 +56,7 @@ pub(super) const DESTROY: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const EXIT: Fault = Fault {
+const EXIT: Fault = Fault {
     name: "exit-pending",
     severity: Severity::Abrupt,
     resource: "the end of a process at work",
@@ -65,7 +68,7 @@ pub(super) const EXIT: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const KILL: Fault = Fault {
+const KILL: Fault = Fault {
     name: "sigkill",
     severity: Severity::Abrupt,
     resource: "the end of a process at work",
@@ -132,7 +135,7 @@ impl Hang {
 }
 
 impl Armed for Hang {
-    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)?;
         match self.then {
             Then::Wait => {}
@@ -185,7 +188,7 @@ impl Destroy {
 }
 
 impl Armed for Destroy {
-    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         let Some(parts) = self.parts.take() else {
             return Ok(());
         };

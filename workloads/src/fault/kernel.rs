@@ -13,10 +13,23 @@ use gpubench_kernels::kernel::fault_stack::FaultStack;
 use gpubench_kernels::kernel::fault_trap::FaultTrap;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Answer, Armed, Class, FAULT, Fault, Moment, StrikeError};
+use super::{Answer, Armed, Class, FAULT, Fault, InjectError, Moment};
 use crate::load::{Gpu, LoadError};
 
-pub(super) const ASSERT: Fault = Fault {
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[
+    ASSERT,
+    TRAP,
+    MISALIGNED,
+    SHARED_OOB,
+    STACK,
+    BAD_SPACE,
+    BAD_PC,
+    ILLEGAL_INSTRUCTION,
+    ILLEGAL_ADDRESS,
+];
+
+const ASSERT: Fault = Fault {
     name: "assert",
     resource: "exceptions of the SMs",
     xids: &[43],
@@ -26,7 +39,7 @@ pub(super) const ASSERT: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const TRAP: Fault = Fault {
+const TRAP: Fault = Fault {
     name: "trap",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -36,7 +49,7 @@ pub(super) const TRAP: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const MISALIGNED: Fault = Fault {
+const MISALIGNED: Fault = Fault {
     name: "misaligned",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -46,7 +59,7 @@ pub(super) const MISALIGNED: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const SHARED_OOB: Fault = Fault {
+const SHARED_OOB: Fault = Fault {
     name: "shared-oob",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -56,7 +69,7 @@ pub(super) const SHARED_OOB: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const STACK: Fault = Fault {
+const STACK: Fault = Fault {
     name: "stack-overflow",
     resource: "exceptions of the SMs",
     xids: &[13, 31],
@@ -72,7 +85,7 @@ pub(super) const STACK: Fault = Fault {
 
 /// The documents leave open what comes of such an address; an H100 raised no error, by which a
 /// trial is left out (`measured`).
-pub(super) const BAD_SPACE: Fault = Fault {
+const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -87,7 +100,7 @@ pub(super) const BAD_SPACE: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const BAD_PC: Fault = Fault {
+const BAD_PC: Fault = Fault {
     name: "bad-pc",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -98,7 +111,7 @@ pub(super) const BAD_PC: Fault = Fault {
 };
 
 /// No PTX has an illegal instruction; a machine file plants one for launches of many threads.
-pub(super) const ILLEGAL_INSTRUCTION: Fault = Fault {
+const ILLEGAL_INSTRUCTION: Fault = Fault {
     name: "illegal-instruction",
     resource: "exceptions of the SMs",
     xids: &[13],
@@ -112,7 +125,7 @@ pub(super) const ILLEGAL_INSTRUCTION: Fault = Fault {
     ..FAULT
 };
 
-pub(super) const ILLEGAL_ADDRESS: Fault = Fault {
+const ILLEGAL_ADDRESS: Fault = Fault {
     name: "illegal-address",
     resource: "translation of addresses",
     xids: &[31],
@@ -146,7 +159,7 @@ struct OneLaunch<L> {
 }
 
 impl<L: Launcher> Armed for OneLaunch<L> {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
     }
@@ -158,7 +171,7 @@ const MANY_BLOCKS: u32 = 1 << 17;
 struct Many;
 
 impl Armed for Many {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         let grid = Grid::new(MANY_BLOCKS, 1024);
         Empty { grid }.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)

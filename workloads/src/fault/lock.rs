@@ -8,19 +8,22 @@
 
 use gpubench_kernels::driver::DeviceBuffer;
 
-use super::{Armed, Class, FAULT, Fault, HostAct, Moment, Needs, Severity, StrikeError};
+use super::{Armed, Class, FAULT, Fault, HostAct, InjectError, Moment, Needs, Severity};
 use crate::load::Gpu;
 
-pub(super) const HOLDER_KILLED: Fault = Fault {
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[HOLDER_KILLED];
+
+const HOLDER_KILLED: Fault = Fault {
     name: "hami-lock-holder-kill",
     class: Class::Process,
     severity: Severity::Abrupt,
     summary: "allocates after a process of the same HAMi region was killed while it allocated",
     resource: "the lock of the shared accounting",
     needs: Needs::AccountingLibrary,
-    act: HostAct::KillAccomplice,
+    act: HostAct::KillHelper,
     arm: |_, _| Ok(Box::new(Waiter)),
-    accomplice: Some(|_| Ok((Box::new(Holder), None))),
+    helper: Some(|_| Ok((Box::new(Holder), None))),
     ..FAULT
 };
 
@@ -30,7 +33,7 @@ const WORDS: usize = 1 << 18;
 struct Holder;
 
 impl Armed for Holder {
-    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         while moment.time.now_ns() < moment.until_ns {
             DeviceBuffer::<u32>::alloc(&gpu.context, WORDS)?.free()?;
         }
@@ -41,7 +44,7 @@ impl Armed for Holder {
 struct Waiter;
 
 impl Armed for Waiter {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         Ok(DeviceBuffer::<u32>::alloc(&gpu.context, WORDS)?.free()?)
     }
 }

@@ -1,98 +1,24 @@
 //! The catalogue of faults: what a tenant does to break itself or others, from benign to severe.
 //!
-//! To add one, write its entry and its line in [`CATALOGUE`]. A fault runs in a process of its own,
-//! which ends after it; whatever it leaves on the device has a deadline of its own. Some need an
-//! accomplice: one more process that gives the first one something and is killed. What the
-//! documents say of codes and Xids stands in each entry; on a real GPU it is a hypothesis. What one
-//! answered stands in `measured`, with a reason for each fault that was never tried there.
+//! To add one, write its file with its `FAULTS` and add its line to `catalogue!`. A fault runs in a
+//! process of its own, which ends after it; work that it leaves on the device has a deadline. Some
+//! need a helper process, which gives the first one something and is killed. Each entry states the
+//! error codes and Xids of the documents, which are hypotheses on a real GPU; `measured` holds what
+//! one GPU answered.
 
-use std::cell::Cell;
+use std::sync::LazyLock;
 
-use gpubench_kernels::driver::{DriverError, codes};
-
-use crate::clock::{ClockError, Time};
 use crate::load::{Gpu, LoadError};
 
-mod call;
-mod hang;
-mod kernel;
+mod armed;
+mod class;
 mod left_out;
-mod lock;
 mod measured;
-mod oom;
-mod peer;
-mod printf;
-mod service;
 
+pub use armed::{Armed, InjectError, Moment, afterwards};
+pub use class::{Class, Severity};
 pub use left_out::{LEFT_OUT, LeftOut};
 pub use measured::{CAMPAIGNS, Came, Campaign, Measured};
-
-/// Which part of containment a fault puts to the test: the sub-axis of its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// Shows that the instrument can tell; never scored.
-    Control,
-    /// A call that the driver refuses.
-    Api,
-    /// The way in which a process goes, or does not.
-    Process,
-    /// What a process takes from others without breaking anything.
-    Starvation,
-    /// A fault that the SMs raise (Xid 13).
-    Sm,
-    /// A fault that the MMU raises (Xid 31).
-    Mmu,
-    /// The loss of a process that serves every tenant.
-    Service,
-}
-
-impl Class {
-    /// The name used in records and tables.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Control => "control",
-            Self::Api => "api",
-            Self::Process => "process",
-            Self::Starvation => "starvation",
-            Self::Sm => "sm",
-            Self::Mmu => "mmu",
-            Self::Service => "service",
-        }
-    }
-}
-
-/// How bad it is by nature, whoever it reaches; trials are held in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Says whether the instrument can tell.
-    Control,
-    /// Refused by the driver, or harmless.
-    Benign,
-    /// Takes what others need, for a while.
-    Greedy,
-    /// A process stops or goes without taking leave of the device.
-    Abrupt,
-    /// An error that ends a context.
-    Fatal,
-    /// Ends what all tenants rely upon.
-    Systemic,
-}
-
-impl Severity {
-    /// The name used in lists.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Control => "control",
-            Self::Benign => "benign",
-            Self::Greedy => "greedy",
-            Self::Abrupt => "abrupt",
-            Self::Fatal => "fatal",
-            Self::Systemic => "systemic",
-        }
-    }
-}
 
 /// What a mechanism must have for the fault to happen under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +31,7 @@ pub enum Needs {
     AccountingLibrary,
 }
 
-/// What the coordinator does at the instant, beside what the process itself does.
+/// What the coordinator does at the instant of the fault, beside what the process itself does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostAct {
     /// Nothing.
@@ -116,8 +42,8 @@ pub enum HostAct {
     Stop,
     /// Sends SIGKILL to the first victim.
     KillVictim,
-    /// Sends SIGKILL to the accomplice.
-    KillAccomplice,
+    /// Sends SIGKILL to the helper process.
+    KillHelper,
     /// Has the MPS daemon end the process as a client (`terminate_client`).
     TerminateClient,
     /// Sends SIGKILL to the MPS server.
@@ -127,41 +53,41 @@ pub enum HostAct {
 }
 
 impl HostAct {
-    /// Whether it can leave the process waiting for what is gone, with no answer ever. Clients
-    /// of MPS did so on an H100 under driver 580, when their server or its daemon was killed.
+    /// Whether it can leave the process waiting for ever. MPS clients did so on an H100 under
+    /// driver 580 when their server or its daemon was killed.
     #[must_use]
     pub const fn leaves_waiting(self) -> bool {
         matches!(self, Self::KillServer | Self::KillDaemon)
     }
 }
 
-/// What answer the process should get.
+/// The answer that the documents expect the process to get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// None: every call goes well.
+    /// Every call succeeds.
     Well,
     /// One of these `CUresult`s.
     Codes(&'static [i32]),
-    /// None, or one of these `CUresult`s, or any if none is named: the documents leave it open.
+    /// Success, or one of these `CUresult`s, or any if the list is empty: undocumented.
     Open(&'static [i32]),
-    /// It ends before any.
+    /// The process ends before any answer.
     Ends,
 }
 
-/// What a fault is readied with.
+/// What a fault is prepared with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arming<'a> {
-    /// What it leaves on the device lasts at most so long.
+    /// Longest time that its work may stay on the device.
     pub budget_ns: u64,
-    /// What the accomplice gave, as text.
+    /// What the helper process gave, as text.
     pub given: Option<&'a str>,
 }
 
-/// Readies a fault.
+/// Prepares a fault.
 type Arm = fn(&Gpu, &Arming<'_>) -> Result<Box<dyn Armed>, LoadError>;
 
-/// Readies an accomplice, and says what it gives to the process that it helps.
-type ArmAccomplice = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>;
+/// Prepares a helper process, and returns what it gives to the process that it helps.
+type ArmHelper = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>;
 
 /// One fault.
 #[derive(Clone, Copy)]
@@ -170,28 +96,28 @@ pub struct Fault {
     pub name: &'static str,
     /// Its class.
     pub class: Class,
-    /// How bad it is by nature.
+    /// How severe it is by itself.
     pub severity: Severity,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// What of the device or of the mechanism it puts to the test.
+    /// What it tests of the device or of the mechanism.
     pub resource: &'static str,
     /// What its mechanism must have.
     pub needs: Needs,
-    /// What the coordinator does.
+    /// What the coordinator does at its instant.
     pub act: HostAct,
-    /// What answer the process should get, by the documents.
+    /// The documented answer.
     pub answer: Answer,
-    /// Xids that the driver should log, by the documents; one of them, where there are several.
+    /// Documented Xids; the driver should log one of them.
     pub xids: &'static [u32],
     /// Workload of the victims.
     pub victim: &'static str,
-    /// Whether only a machine file can plant it, since no PTX has it.
+    /// Whether only a virtual machine file can cause it, because no PTX can.
     pub planted_only: bool,
-    /// Readies it.
+    /// Prepares it.
     arm: Arm,
-    /// Readies its accomplice, where it has one.
-    accomplice: Option<ArmAccomplice>,
+    /// Prepares its helper process, where it has one.
+    helper: Option<ArmHelper>,
 }
 
 impl std::fmt::Debug for Fault {
@@ -214,42 +140,39 @@ const FAULT: Fault = Fault {
     victim: "compute",
     planted_only: false,
     arm: call::nothing,
-    accomplice: None,
+    helper: None,
 };
 
-/// Every fault, from benign to severe. The controls come first: without them nothing counts.
-pub const CATALOGUE: &[Fault] = &[
-    call::PLACEBO,
-    call::CANARY,
-    call::EMPTY_LAUNCH,
-    call::BAD_LAUNCH,
-    call::DOUBLE_FREE,
-    printf::PRINTF_FLOOD,
-    oom::OOM,
-    hang::HANG,
-    hang::STOP,
-    hang::DESTROY,
-    hang::EXIT,
-    hang::KILL,
-    service::TERMINATE_CLIENT,
-    lock::HOLDER_KILLED,
-    kernel::ASSERT,
-    kernel::TRAP,
-    kernel::MISALIGNED,
-    kernel::SHARED_OOB,
-    kernel::STACK,
-    kernel::BAD_SPACE,
-    kernel::BAD_PC,
-    kernel::ILLEGAL_INSTRUCTION,
-    kernel::ILLEGAL_ADDRESS,
-    peer::EXPORTER_EXIT,
-    service::KILL_SERVER,
-    service::KILL_DAEMON,
-];
+/// Declares the module of each group of faults and registers its `FAULTS`.
+macro_rules! catalogue {
+    ($( $module:ident, )*) => {
+        $( mod $module; )*
+        const MODULES: &[&[Fault]] = &[ $( $module::FAULTS, )* ];
+    };
+}
 
-/// The name of the control that must never hurt anybody.
+catalogue! {
+    call,
+    printf,
+    oom,
+    hang,
+    service,
+    lock,
+    kernel,
+    peer,
+}
+
+/// Every fault, from benign to severe; equally severe ones in the order of the registry. The
+/// controls come first, because no trial counts without them.
+pub static CATALOGUE: LazyLock<Vec<Fault>> = LazyLock::new(|| {
+    let mut faults: Vec<Fault> = MODULES.iter().copied().flatten().copied().collect();
+    faults.sort_by_key(|fault| fault.severity);
+    faults
+});
+
+/// The control that must affect no victim.
 pub const PLACEBO: &str = "placebo";
-/// The name of the control that must always be seen.
+/// The self-test fault: its effect on a victim must always be detected.
 pub const CANARY: &str = "canary";
 
 /// The fault of that name.
@@ -258,63 +181,8 @@ pub fn find(name: &str) -> Option<&'static Fault> {
     CATALOGUE.iter().find(|fault| fault.name == name)
 }
 
-/// A fault that is about to happen. Belongs to the thread that armed it.
-pub trait Armed {
-    /// Does it, and waits for the answer.
-    ///
-    /// # Errors
-    /// The answer, where it is not success.
-    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError>;
-}
-
-/// When a fault happens.
-pub struct Moment<'t> {
-    /// The clock.
-    pub time: &'t dyn Time,
-    /// When it is over at the latest.
-    pub until_ns: u64,
-    /// When the answer was there, where the process does something else before it tells.
-    answered_ns: Cell<Option<u64>>,
-}
-
-impl<'t> Moment<'t> {
-    /// Now, with an end.
-    #[must_use]
-    pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
-        Self {
-            time,
-            until_ns,
-            answered_ns: Cell::new(None),
-        }
-    }
-
-    /// Says that the answer is there; the first time counts.
-    pub fn answered(&self) {
-        if self.answered_ns.get().is_none() {
-            self.answered_ns.set(Some(self.time.now_ns()));
-        }
-    }
-
-    /// When the answer was there.
-    #[must_use]
-    pub fn answered_ns(&self) -> Option<u64> {
-        self.answered_ns.get()
-    }
-}
-
-/// Why a strike did not end well, which for most of them is the point.
-#[derive(Debug, thiserror::Error)]
-pub enum StrikeError {
-    /// The driver's answer.
-    #[error(transparent)]
-    Driver(#[from] DriverError),
-    /// The clock refused.
-    #[error(transparent)]
-    Clock(#[from] ClockError),
-}
-
 impl Fault {
-    /// Allocates and loads all that it takes.
+    /// Allocates and loads everything that the fault needs.
     ///
     /// # Errors
     /// When the driver refuses.
@@ -322,84 +190,24 @@ impl Fault {
         (self.arm)(gpu, how)
     }
 
-    /// Whether one more process takes part.
+    /// Whether it needs a helper process.
     #[must_use]
-    pub const fn has_accomplice(&self) -> bool {
-        self.accomplice.is_some()
+    pub const fn has_helper(&self) -> bool {
+        self.helper.is_some()
     }
 
-    /// The same for its accomplice, with what that gives to the process that it helps.
+    /// Prepares its helper process; returns what that gives to the process that it helps.
     ///
     /// # Errors
     /// When the driver refuses.
-    pub fn arm_accomplice(&self, gpu: &Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError> {
-        let arm = self.accomplice.ok_or(LoadError::Fault {
+    pub fn arm_helper(&self, gpu: &Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError> {
+        let arm = self.helper.ok_or(LoadError::Fault {
             fault: self.name,
-            what: "it has no accomplice",
+            what: "it has no helper process",
         })?;
         arm(gpu)
     }
 }
 
-/// What a harmless call answers after a fault: a wait, and a small allocation.
-///
-/// # Errors
-/// When the call could not be made.
-pub fn afterwards(gpu: &Gpu) -> Result<i32, DriverError> {
-    let tried = gpu
-        .context
-        .synchronize()
-        .and_then(|()| gpubench_kernels::driver::DeviceBuffer::<u32>::alloc(&gpu.context, 1))
-        .map(|_| ());
-    match tried {
-        Ok(()) => Ok(codes::SUCCESS),
-        Err(error) => error.code().ok_or(error),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::{Answer, CANARY, CATALOGUE, Class, HostAct, PLACEBO, Severity, find};
-    use crate::load;
-
-    #[test]
-    fn entries_are_unique_told_and_in_order() {
-        let names: BTreeSet<_> = CATALOGUE.iter().map(|fault| fault.name).collect();
-        assert_eq!(names.len(), CATALOGUE.len());
-        for fault in CATALOGUE {
-            assert!(fault.summary.len() > 20, "{fault:?}");
-            assert!(load::find(fault.victim).is_ok(), "{fault:?}");
-            assert!(find(fault.name).is_some());
-        }
-        assert!(
-            CATALOGUE.is_sorted_by_key(|fault| fault.severity),
-            "benign ones come first"
-        );
-    }
-
-    #[test]
-    fn every_entry_says_what_it_tests_and_what_should_come_of_it() {
-        for fault in CATALOGUE {
-            assert!(!fault.resource.is_empty(), "{fault:?}");
-            let control = fault.class == Class::Control;
-            assert_eq!(fault.severity == Severity::Control, control, "{fault:?}");
-            let service = fault.class == Class::Service;
-            assert_eq!(fault.severity == Severity::Systemic, service, "{fault:?}");
-            let kills_it = fault.act == HostAct::KillAccomplice;
-            assert_eq!(fault.has_accomplice(), kills_it, "{fault:?}");
-            // An error that ends a context is one that somebody is told of.
-            let told = matches!(fault.answer, Answer::Codes(_) | Answer::Open(_));
-            assert!(told || fault.severity != Severity::Fatal, "{fault:?}");
-        }
-    }
-
-    #[test]
-    fn the_controls_come_first() {
-        assert_eq!((CATALOGUE[0].name, CATALOGUE[1].name), (PLACEBO, CANARY));
-        assert_eq!(CATALOGUE[1].act, HostAct::KillVictim);
-        let answers = CATALOGUE[..2].iter().map(|control| control.answer);
-        assert!(answers.eq([Answer::Well, Answer::Open(&[])]));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 
 use gpubench_kernels::driver::{DeviceBuffer, codes};
 
-use super::{Answer, Armed, Class, FAULT, Fault, Moment, Severity, StrikeError};
+use super::{Answer, Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
 use crate::load::Gpu;
 
 /// The first piece is this part of the memory; a refused size is halved.
@@ -13,8 +13,11 @@ const LEAST_BYTES: u64 = 64 << 10;
 /// Most pieces that are held, so that it ends on any device.
 const HELD_MAX: usize = 4096;
 
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[OOM];
+
 /// OUT_OF_MEMORY (cuda.h).
-pub(super) const OOM: Fault = Fault {
+const OOM: Fault = Fault {
     name: "oom",
     severity: Severity::Greedy,
     resource: "device memory",
@@ -35,7 +38,7 @@ struct Hoard {
 }
 
 impl Armed for Hoard {
-    fn strike(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         let mut held: Vec<DeviceBuffer<u32>> = Vec::new();
         let mut bytes = self.first_bytes.max(LEAST_BYTES);
         let mut refused = None;

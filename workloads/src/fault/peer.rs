@@ -7,19 +7,22 @@ use gpubench_kernels::driver::{DeviceBuffer, IpcHandle, IpcMapping};
 use gpubench_kernels::kernel::fault_misaligned::FaultMisaligned;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, Moment, StrikeError};
+use super::{Answer, Armed, Arming, Class, FAULT, Fault, HostAct, InjectError, Moment};
 use crate::load::{Gpu, LoadError};
 
-pub(super) const EXPORTER_EXIT: Fault = Fault {
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[EXPORTER_EXIT];
+
+const EXPORTER_EXIT: Fault = Fault {
     name: NAME,
     class: Class::Mmu,
     summary: "reads memory of a process that gave it away by CUDA IPC and was killed",
     resource: "memory shared between processes",
-    act: HostAct::KillAccomplice,
+    act: HostAct::KillHelper,
     answer: Answer::Open(&[700, 1]),
     xids: &[31],
     arm: |gpu, how| Ok(Box::new(Importer::new(gpu, how)?)),
-    accomplice: Some(|gpu| {
+    helper: Some(|gpu| {
         let words = DeviceBuffer::from_slice(&gpu.context, &[1_u32; WORDS])?;
         let handle = to_text(&words.ipc_handle()?);
         Ok((Box::new(Exporter { _words: words }), Some(handle)))
@@ -39,7 +42,7 @@ struct Exporter {
 }
 
 impl Armed for Exporter {
-    fn strike(&mut self, _gpu: &Gpu, moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, _gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError> {
         Ok(moment.time.sleep_until(moment.until_ns)?)
     }
 }
@@ -75,7 +78,7 @@ impl Importer {
 }
 
 impl Armed for Importer {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
     }

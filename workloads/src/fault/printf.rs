@@ -4,14 +4,17 @@ use gpubench_kernels::driver::{DeviceBuffer, Limit};
 use gpubench_kernels::kernel::fault_printf::FaultPrintf;
 use gpubench_kernels::{Kernel, Launcher};
 
-use super::{Armed, Class, FAULT, Fault, Moment, Severity, StrikeError};
+use super::{Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
 /// The buffer is made this small, so that it overflows at once.
 const RING_BYTES: u32 = 64 << 10;
 
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[PRINTF_FLOOD];
+
 /// No error: the buffer overwrites itself (CUDA C++ Programming Guide, "Formatted output").
-pub(super) const PRINTF_FLOOD: Fault = Fault {
+const PRINTF_FLOOD: Fault = Fault {
     name: "printf-flood",
     class: Class::Api,
     severity: Severity::Benign,
@@ -42,7 +45,7 @@ impl Flood {
 }
 
 impl Armed for Flood {
-    fn strike(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), StrikeError> {
+    fn inject(&mut self, gpu: &Gpu, _moment: &Moment<'_>) -> Result<(), InjectError> {
         self.launch.launch(&gpu.kernels, &gpu.stream)?;
         Ok(gpu.stream.synchronize()?)
     }

@@ -7,8 +7,11 @@
 use super::hang::waits;
 use super::{Answer, Class, FAULT, Fault, HostAct, Needs, Severity};
 
+/// The entries of the catalogue.
+pub(super) const FAULTS: &[Fault] = &[TERMINATE_CLIENT, KILL_SERVER, KILL_DAEMON];
+
 /// MPS_CLIENT_TERMINATED, as `terminate_client` is documented.
-pub(super) const TERMINATE_CLIENT: Fault = Fault {
+const TERMINATE_CLIENT: Fault = Fault {
     name: "mps-terminate-client",
     class: Class::Process,
     severity: Severity::Abrupt,
@@ -22,7 +25,7 @@ pub(super) const TERMINATE_CLIENT: Fault = Fault {
 };
 
 /// MPS_RPC_FAILURE or MPS_CONNECTION_FAILED.
-pub(super) const KILL_SERVER: Fault = Fault {
+const KILL_SERVER: Fault = Fault {
     name: "mps-server-kill",
     act: HostAct::KillServer,
     summary: "the MPS server is killed by SIGKILL while kernels of its clients run",
@@ -32,7 +35,7 @@ pub(super) const KILL_SERVER: Fault = Fault {
 };
 
 /// The same, since a server does not outlive the daemon that started it for long.
-pub(super) const KILL_DAEMON: Fault = Fault {
+const KILL_DAEMON: Fault = Fault {
     name: "mps-daemon-kill",
     act: HostAct::KillDaemon,
     summary: "the MPS control daemon is killed by SIGKILL; later clients run without MPS",

@@ -59,7 +59,7 @@ impl FakeClock {
             .map(|(id, _)| *id)
     }
 
-    /// Gives the turn to whoever is ready first, once all have come and nobody runs.
+    /// Runs the participant that is ready first, once all have joined and none runs.
     fn turn(&self, state: &mut State) {
         let someone_runs = state
             .members
@@ -150,7 +150,7 @@ impl Time for FakeClock {
         state.members.insert(me, (Doing::ReadyAt(now_ns), false));
         state.threads.insert(me, std::thread::current().id());
         drop(state);
-        // As in virtual time, nobody goes on before everybody expected has come.
+        // As in virtual time, no participant goes on before every expected one has joined.
         self.wait_as(Doing::ReadyAt(now_ns))
     }
 

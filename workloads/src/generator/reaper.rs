@@ -10,9 +10,9 @@ use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
 use super::{Part, PartError, Reap};
 use crate::clock::thread::Cores;
-use crate::clock::{ClockError, Seat, Time};
+use crate::clock::{ClockError, Participation, Time};
 
-/// Starts the thread. It joins the clock by itself: joining may wait until everybody expected is
+/// Starts the thread. It joins the clock by itself: joining may wait until every expected participant is
 /// there, the calling thread among them.
 pub(super) fn start(
     time: &Arc<dyn Time>,
@@ -47,7 +47,7 @@ struct Reaper {
     slots: usize,
 }
 
-/// Tells the issuer that nobody reaps any more, also when the thread unwinds.
+/// Tells the issuer that the reaper has stopped, also when the thread unwinds.
 struct DoneOnDrop<'a>(&'a Shared);
 
 impl Drop for DoneOnDrop<'_> {
@@ -60,10 +60,10 @@ impl Reaper {
     fn run(self) -> Result<(), ClockError> {
         let done = DoneOnDrop(&self.shared);
         self.time.settle_reaper(self.cores.as_ref())?;
-        let seat = Seat::take(&*self.time, self.me)?;
+        let participation = Participation::join(&*self.time, self.me)?;
         self.work()?;
         drop(done);
-        seat.leave()
+        participation.leave()
     }
 
     fn work(&self) -> Result<(), ClockError> {

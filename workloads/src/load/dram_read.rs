@@ -63,7 +63,7 @@ impl<F> Windowed<F> {
         // A buffer that does not fit in memory is refused by the driver.
         let len = (cut.window_bytes * cut.windows / 8) as usize;
         let buffer = DeviceBuffer::alloc(&gpu.context, len)?;
-        // Pages that nobody ever wrote may be backed by nothing and read for free.
+        // Pages that were never written may have no backing store and read at no cost.
         buffer.fill_bytes(0x5a)?;
         Ok(Self {
             buffer,

@@ -17,7 +17,7 @@ pub enum LoadError {
         /// What there is.
         known: String,
     },
-    /// A fault cannot be readied with what it was given.
+    /// A fault cannot be prepared with what it was given.
     #[error("fault {fault}: {what}")]
     Fault {
         /// Which fault.

@@ -1,7 +1,7 @@
 //! `module-storm`: loads a module from PTX and unloads it. Counter: calls of `cuModuleLoadDataEx`.
 //!
 //! The driver keeps what it compiled in a cache on disk, so that after the first request this
-//! leans on loading and on the driver's locks, as a program that starts does, and not on compiling.
+//! stresses loading and the driver's locks, as a program that starts does, and not on compiling.
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, Module};
 use gpubench_kernels::{Kernel, KernelInfo};

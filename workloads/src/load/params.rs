@@ -1,4 +1,4 @@
-//! Parameters of a workload, read with their bounds: they may come from a file that somebody
+//! Parameters of a workload, read with their bounds: they may come from a file that a user
 //! edited.
 
 use std::ops::RangeInclusive;

@@ -71,7 +71,7 @@ fn each_sub_axis_has_its_victim_and_its_aggressor() {
             Role::Aggressor => Role::Victim,
             Role::Peer | Role::Idle => panic!("{} is idle", workload.name),
         };
-        // Power is drawn by everybody, and any victim may feel that there is less.
+        // Every kernel draws power, so any victim may slow when the budget is exhausted.
         if workload.sub_axis == SubAxis::Power {
             continue;
         }

@@ -92,7 +92,7 @@ impl WindowCopy {
         let len = (cut.window_bytes * cut.windows / 8) as usize;
         let src = DeviceBuffer::alloc(&gpu.context, len)?;
         let dst = DeviceBuffer::alloc(&gpu.context, len)?;
-        // Pages that nobody ever wrote may be backed by nothing and read for free.
+        // Pages that were never written may have no backing store and read at no cost.
         src.fill_bytes(0x5a)?;
         dst.fill_bytes(0)?;
         let Cut {

@@ -103,7 +103,7 @@ mod tests {
         assert!(!log.push(&row(100)));
         assert!(!log.push(&row(101)));
         assert_eq!((log.committed_rows(), log.unlogged_rows()), (100, 2));
-        // Read while it is still mapped, as after a kill: nothing was flushed by anybody.
+        // Read while it is still mapped, as after a kill: no process flushed it.
         let read = read_log(&log_in(&folder))?;
         assert_eq!(read.capacity_rows, 100);
         assert_eq!(read.rows, (0..100).map(row).collect::<Vec<_>>());

@@ -103,7 +103,7 @@ impl LogWriter {
     #[inline]
     fn committed(&self) -> &AtomicU64 {
         // SAFETY: the map is at least a header long and starts on a page, so the word is in bounds
-        // and aligned; this process writes it through this reference alone, and whoever else maps
+        // and aligned; this process writes it through this reference alone, and any other process that maps
         // the file only reads.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(COMMITTED_OFFSET).cast()) }
     }
@@ -180,7 +180,7 @@ mod tests {
             "no file of huge pages: {}",
             std::io::Error::last_os_error()
         );
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let refused = LogWriter::allocated(&file, Path::new("/run/full/log"), 1 << 34);
         let message = refused

@@ -5,8 +5,8 @@ use gpubench_kernels::driver::DeviceBuffer;
 use gpubench_record::{Exhausted, ProbeTold};
 
 use super::ProbeError;
+use super::allocate_to_limit::until_refused;
 use super::stamp::Stamps;
-use super::take::until_refused;
 use crate::clock::Time;
 use crate::load::Gpu;
 

@@ -4,16 +4,16 @@
 //! What a step takes and is told to keep stays with the tenant until `release` or until its context
 //! closes. Nothing is judged here.
 
+mod allocate_to_limit;
 mod calls;
 mod exhaust;
 mod launches;
+mod limit_bypass;
+mod memory_visibility;
 mod other;
 mod pages;
-mod rush;
 mod stamp;
-mod take;
-mod turns;
-mod view;
+mod time_slice_trace;
 mod work;
 
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Event, EventKind};
@@ -100,21 +100,21 @@ pub fn step(
             page_bytes,
             seed,
         } => pages::scan(gpu, *pages, pages::Canary::new(*page_bytes, *seed)?),
-        ProbeAsk::Grab { call, most_bytes } => take::grab(gpu, call, *most_bytes),
+        ProbeAsk::Grab { call, most_bytes } => allocate_to_limit::grab(gpu, call, *most_bytes),
         ProbeAsk::Hold { most_bytes, pieces } => {
-            take::hold(gpu, &mut kept.pieces, *most_bytes, *pieces)
+            allocate_to_limit::hold(gpu, &mut kept.pieces, *most_bytes, *pieces)
         }
         ProbeAsk::Exhaust { most_bytes } => exhaust::exhaust(gpu, time, *most_bytes),
         ProbeAsk::Release => {
             kept.pieces.drain(..).try_for_each(DeviceBuffer::free)?;
             Ok(ProbeTold::Released)
         }
-        ProbeAsk::Look => view::look(gpu),
+        ProbeAsk::Look => memory_visibility::look(gpu),
         ProbeAsk::Trace {
             watch_ns,
             threshold_ns,
-        } => turns::trace(gpu, *watch_ns, *threshold_ns),
-        ProbeAsk::Read { addresses, seed } => view::read(gpu, addresses, *seed),
+        } => time_slice_trace::trace(gpu, *watch_ns, *threshold_ns),
+        ProbeAsk::Read { addresses, seed } => memory_visibility::read(gpu, addresses, *seed),
         ProbeAsk::Work {
             spec,
             watch_ns,
@@ -129,7 +129,7 @@ pub fn step(
             way,
             spec,
             watch_ns,
-        } => rush::rush(gpu, time, *way, spec, *watch_ns),
+        } => limit_bypass::rush(gpu, time, *way, spec, *watch_ns),
         ProbeAsk::Export { bytes } => other::export(gpu, &mut kept.pieces, *bytes),
         ProbeAsk::Import { handle } => other::import(gpu, handle),
         ProbeAsk::Calls { contexts, modules } => calls::calls(gpu, time, *contexts, *modules),

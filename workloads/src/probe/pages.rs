@@ -18,7 +18,7 @@ const THREADS: u32 = 128;
 /// Words with which a page carries the canary for sure. A word of anything else is the right one
 /// once in 2^32 times, which in a whole device happens; eight times in one page it does not.
 const CERTAIN_WORDS: u32 = 8;
-/// Addresses that are told: the first pages' are enough to try.
+/// Addresses that are reported: those of the first pages are enough.
 const TOLD_MAX: u64 = 64;
 
 /// A canary and the pages that it fits.
@@ -76,8 +76,8 @@ pub(super) fn mark(
             mark.launch(&gpu.kernels, &gpu.stream)?;
         }
         let room = TOLD_MAX.saturating_sub(addresses.len() as u64);
-        let told = (0..piece.pages.min(room)).map(|page| page * canary.page_bytes());
-        addresses.extend(told.map(|offset| begin.offset_bytes(offset).0));
+        let offsets = (0..piece.pages.min(room)).map(|page| page * canary.page_bytes());
+        addresses.extend(offsets.map(|offset| begin.offset_bytes(offset).0));
     }
     gpu.stream.synchronize()?;
     let found = carried(gpu, &pieces, canary)?;

@@ -84,13 +84,13 @@ pub fn advise(
             .unwrap_or_default(),
         traps: traps::near(step),
     };
-    let said = second(&answers, second_answers, leaf);
+    let second_answers_given = second(&answers, second_answers, leaf);
     Ok(Advice {
         path: walk.path.iter().map(step).collect(),
         leaf,
         trade_off: leaf.trade_off(),
-        second_disagrees: said.iter().any(|answer| !answer.agrees),
-        second: said,
+        second_disagrees: second_answers_given.iter().any(|answer| !answer.agrees),
+        second: second_answers_given,
         contradictions: record
             .map(|record| evidence::contradictions(&walk, leaf, record))
             .unwrap_or_default(),

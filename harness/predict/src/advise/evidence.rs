@@ -20,13 +20,13 @@ pub struct Measured {
 
 /// Whether the device of a record can do MIG (question 2).
 pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
-    let said = |value, because: String| Some(Measured { value, because });
+    let measured = |value, because: String| Some(Measured { value, because });
     let rows = record.mechanisms.iter().filter(|row| row.name == "mig");
     if rows.clone().any(|row| row.outcome.is_measured()) {
-        return said("yes", "the run measured it".to_owned());
+        return measured("yes", "the run measured it".to_owned());
     }
     if mig::table(&record.device.name).is_ok() {
-        return said("yes", format!("{} has MIG profiles", record.device.name));
+        return measured("yes", format!("{} has MIG profiles", record.device.name));
     }
     // No GPU before the Ampere architecture has it (MIG User Guide, "Supported GPUs").
     let capability = &record.device.compute_capability;
@@ -35,7 +35,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
         .next()
         .and_then(|major| major.parse().ok());
     if major.is_some_and(|major: u32| major < 8) {
-        return said(
+        return measured(
             "no",
             format!("MIG begins with compute capability 8.0, this is {capability}"),
         );
@@ -50,7 +50,7 @@ pub fn mig_capable(record: &RunRecord) -> Option<Measured> {
         "without mig",
     ];
     if is_incapable.iter().any(|words| lower.contains(words)) {
-        return said("no", reason);
+        return measured("no", reason);
     }
     None
 }

@@ -87,7 +87,7 @@ pub struct SecondAnswer {
 
 /// What the second tree says to the same answers.
 pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<SecondAnswer> {
-    let said = |because, ways: &[Way]| SecondAnswer {
+    let answer_with = |because, ways: &[Way]| SecondAnswer {
         because,
         ways: ways.to_vec(),
         agrees: ways.iter().any(|way| is_way_of(leaf, *way)),
@@ -96,19 +96,19 @@ pub fn second(answers: &Answers, second: SecondAnswers, leaf: Leaf) -> Vec<Secon
         // One tenant alone: S3 asks nothing.
         Some("single") | None => Vec::new(),
         Some("hard") => vec![match answers.value(2) {
-            Some("no") => said("hard isolation, MIG does not fit", &[Way::SeparateGpus]),
-            _ => said("hard isolation, MIG fits", &[Way::Mig]),
+            Some("no") => answer_with("hard isolation, MIG does not fit", &[Way::SeparateGpus]),
+            _ => answer_with("hard isolation, MIG fits", &[Way::Mig]),
         }],
         Some(_) => {
             let by_kind = kind(answers, second).map(|(because, kinds)| {
                 let ways: Vec<Way> = kinds.iter().flat_map(|kind| kind.ways()).copied().collect();
-                said(because, &ways)
+                answer_with(because, &ways)
             });
             let by_memory = second.is_memory_bound.map(|is_bound| {
                 if is_bound {
-                    said("memory is the constraint", &[Way::Mig, Way::TimeSlicing])
+                    answer_with("memory is the constraint", &[Way::Mig, Way::TimeSlicing])
                 } else {
-                    said(
+                    answer_with(
                         "memory is not the constraint",
                         &[Way::Mps, Way::TimeSlicing],
                     )

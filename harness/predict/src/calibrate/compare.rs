@@ -19,7 +19,7 @@ use serde::Serialize;
 
 /// Requests of the simulated open loop: a p99 of so many is far surer than any measured one.
 const REQUESTS: usize = 60_000;
-/// Parts of a request that are told apart; with so many, one more or less makes no difference.
+/// Parts of a request that are distinguished; with so many, one more or less makes no difference.
 const MOST_PARTS: u32 = 1000;
 /// Mechanisms under which tenants take turns.
 const TURNS: [&str; 2] = ["time-slicing", "hami"];

@@ -1,7 +1,7 @@
 //! The host link: one queue, first submitted first served, that a busy neighbour never lets run
 //! empty.
 //!
-//! A copy engine serves copies in the order of their submission, whoever submitted them, and does
+//! A copy engine serves copies in the order of their submission, of any tenant, and does
 //! not preempt. A neighbour that keeps `depth` copies outstanding has one under way and the others
 //! queued at every instant: a request of the victim that finds them there waits for all of them. A
 //! request may be cut into parts, submitted together, each of which waits for the one before it and

@@ -1,4 +1,4 @@
-//! What is to be packed: tenants, the GPU, the target and the price, as the user writes them.
+//! Input of the packing: tenants, the GPU, the target and the price, as the user writes them.
 
 use super::cost::Price;
 use crate::error::{PredictError, from_toml, positive, share};

@@ -21,7 +21,7 @@ impl Arrivals {
         self.times_s.is_empty()
     }
 
-    /// When each request arrives, since the start, and whose it is.
+    /// Arrival time of each request since the start, and its tenant.
     pub fn iter(&self) -> impl Iterator<Item = (f64, usize)> + '_ {
         self.times_s
             .iter()

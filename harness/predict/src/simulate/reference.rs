@@ -106,7 +106,7 @@ pub fn time_slice(scenario: &Scenario, arrivals: &Arrivals, mut sink: impl FnMut
     let mut last = arrivals.iter().next().map_or(0, |(_, tenant)| tenant);
     for (now_s, tenant) in arrivals.iter() {
         let service_s = loads[tenant].service_s;
-        // Adding zero changes no bit, and no branch has to guess whose turn it is.
+        // Adding zero changes no bit, and no branch depends on the tenant that is served.
         let is_change = tenant != last;
         let paid_s = std::hint::select_unpredictable(is_change, switch_s, 0.0);
         let start_s = later(now_s, free_s) + paid_s;

@@ -1,6 +1,6 @@
 //! Loading: built-in profiles, files, and flags over them.
 
-use gpubench_record::foreign::Reports;
+use gpubench_record::user_victim::Reports;
 
 use super::super::built_in::{self, DEFAULT};
 use super::super::{Overrides, Profile, ProfileError, Span, Wanted, load, parse};

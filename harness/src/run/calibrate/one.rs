@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::foreign::FOREIGN;
+use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{CalibrationEntry, FromTenant, RunEvent, ToTenant};
 
 use crate::run::tenant_set::TenantSet;
@@ -24,7 +24,7 @@ pub async fn patiently(
     name: &str,
     share: f64,
 ) -> Result<CalibrationEntry, RunError> {
-    let is_program = name == FOREIGN;
+    let is_program = name == USER_VICTIM;
     let tries = if run.setup.clock.is_virtual() || is_program {
         1
     } else {

@@ -33,7 +33,7 @@ pub async fn arm(
     let arm = ToTenant::Arm {
         fault: fault.to_owned(),
         budget_ns: 0,
-        part: FaultPart::Accomplice,
+        part: FaultPart::Helper,
     };
     match ask(run, tenant, &open, CONTEXT).await? {
         FromTenant::Opened { .. } => {}

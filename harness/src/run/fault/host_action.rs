@@ -43,7 +43,7 @@ pub fn host_action(
             (meets_ns, action)
         }
         HostAct::KillVictim => (at_ns, kill_tenant(pid_of(0)?)),
-        HostAct::KillAccomplice => (meets_ns, kill_tenant(pid_of(own + 1)?)),
+        HostAct::KillHelper => (meets_ns, kill_tenant(pid_of(own + 1)?)),
         HostAct::TerminateClient => (meets_ns, terminate(&config.set_up, pid_of(own)?)),
         HostAct::KillServer => (meets_ns, kill_server(&config.set_up)?),
         HostAct::KillDaemon => (meets_ns, kill_daemon(&config.set_up)?),

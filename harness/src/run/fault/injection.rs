@@ -47,7 +47,7 @@ pub async fn prepare(
     tenants.renew(run, last(trial)).await?;
     tenants.arrange(run, trial.cell.condition).await?;
     let part = match fault::find(&trial.fault) {
-        Some(fault) if fault.has_accomplice() => {
+        Some(fault) if fault.has_helper() => {
             let tenant = auxiliaries
                 .helper
                 .insert(tenants.start_auxiliary(run, "helper", 1).await?);
@@ -188,7 +188,7 @@ async fn answers(
     let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
     let mut waits = JoinSet::new();
     for (slot, mut tenant) in tenants {
-        let strike = |at_ns| ToTenant::Strike {
+        let strike = |at_ns| ToTenant::Inject {
             t0_ns,
             at_ns,
             until_ns: trial.until_ns,
@@ -266,7 +266,7 @@ async fn injected(
     seen: &mut FaultSeen,
 ) -> Result<Struck, RunError> {
     let error = match answer {
-        Ok(FromTenant::Struck {
+        Ok(FromTenant::Injected {
             began_ns,
             detected_ns,
             code,

@@ -28,7 +28,7 @@ mod tests {
         HostAct::Kill,
         HostAct::Stop,
         HostAct::KillVictim,
-        HostAct::KillAccomplice,
+        HostAct::KillHelper,
         HostAct::TerminateClient,
         HostAct::KillServer,
         HostAct::KillDaemon,

@@ -13,12 +13,12 @@ const ROUNDS: usize = 6;
 /// Has both tenants count their SMs, again and again.
 pub async fn sm_placement(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
     tenants.arrange(run, Condition::C).await?;
-    let ask = ToTenant::Census;
+    let ask = ToTenant::FindSms;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let (victim, neighbour) = ask_both(run, tenants, &ask, &ask).await?;
         let counted = |answer, slot| match answer {
-            FromTenant::Counted { sms } => Ok(sms),
+            FromTenant::FoundSms { sms } => Ok(sms),
             other => Err(tenants.unexpected(slot, &other)),
         };
         rounds.push(SmPlacementPair {

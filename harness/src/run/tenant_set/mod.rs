@@ -5,7 +5,7 @@ mod outsider;
 
 use std::time::Duration;
 
-use gpubench_record::foreign::ForeignVictim;
+use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{Inside, Participants};
 use gpubench_record::{Condition, FromTenant, RunEvent, TenantResult, ToTenant};
 
@@ -456,7 +456,7 @@ pub(super) async fn stop(run: &mut Run, tenant: &mut Tenant) -> Result<(), RunEr
 }
 
 /// The program of the user's that is to be started in a place.
-fn user_victim(run: &Run, slot: usize) -> Option<ForeignVictim> {
+fn user_victim(run: &Run, slot: usize) -> Option<UserVictim> {
     run.setup.plan.foreign.clone().filter(|_| slot == 0)
 }
 

@@ -62,12 +62,14 @@ impl TenantSet {
         }
         let checks = self.config.checks;
         if checks.sm_placement && self.observations[slot].sm_placement.is_none() {
-            let message = ToTenant::Census;
+            let message = ToTenant::FindSms;
             let answer = self
                 .ask(run, slot, &message, "counting its SMs", CONTEXT)
                 .await;
             match answer {
-                Ok(FromTenant::Counted { sms }) => self.observations[slot].sm_placement = Some(sms),
+                Ok(FromTenant::FoundSms { sms }) => {
+                    self.observations[slot].sm_placement = Some(sms)
+                }
                 // What it could not find out is no evidence; the proof rests on the rest.
                 Err(RunError::Tenant(error @ TenantError::Refused { .. })) => {
                     let text = error.to_string();

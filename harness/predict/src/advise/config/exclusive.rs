@@ -1,4 +1,4 @@
-//! One tenant per GPU: a whole GPU for a pod, and what keeps everybody else away from it.
+//! One tenant per GPU: a whole GPU for a pod, and what keeps other pods away from it.
 
 use super::{ConfigFile, ConfigOptions};
 

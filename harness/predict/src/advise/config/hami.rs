@@ -30,7 +30,7 @@ pub(super) fn files(options: &ConfigOptions) -> Vec<ConfigFile> {
     ]
 }
 
-/// A cache file per tenant: whoever creates a shared one fixes the limits of all.
+/// A cache file per tenant: the process that creates a shared one fixes the limits of all.
 fn host(memory_mib: u32, percent: u32) -> String {
     format!(
         "#!/bin/sh\nset -eu\nlibrary=$1\nshift\nmkdir -p /tmp/vgpulock\n\

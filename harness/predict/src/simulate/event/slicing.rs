@@ -153,7 +153,7 @@ impl<'a> Ring<'a> {
         self.left_s[head] < self.requests[head].work_s || self.gate.is_open(tenant)
     }
 
-    /// Turns that a tenant takes in a row because nobody else has work before the next arrival.
+    /// Slices that a tenant runs in a row because no other tenant has work before the next arrival.
     fn turns_alone(&self) -> f64 {
         let with_work = self.queues.iter().filter(|queue| !queue.is_empty()).count();
         if with_work > 1 || self.turn.quantum_s.is_infinite() {
@@ -195,7 +195,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Who may launch: everybody, or who has tokens.
+/// The tenants that may launch: all of them, or those with tokens.
 struct Gate {
     buckets: Vec<Bucket>,
     tokens_s: Vec<f64>,

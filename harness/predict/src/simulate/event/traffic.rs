@@ -1,4 +1,4 @@
-//! The requests of a replication: when each arrives, whose it is, and how much work it brings.
+//! The requests of a replication: arrival time, tenant and amount of work of each.
 
 use super::options::EventOptions;
 use super::variates::ArrivalTimes;

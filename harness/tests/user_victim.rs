@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use gpubench_record::foreign::FOREIGN;
+use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{CellResult, Condition, GateState, MechanismRow, OutcomeKind, RunRecord};
 
 type Error = Box<dyn std::error::Error>;
@@ -103,12 +103,12 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
         .as_ref()
         .ok_or("no program in the plan")?;
     assert_eq!(planned.command, victim);
-    let entry = &record.calibration.entries[FOREIGN];
+    let entry = &record.calibration.entries[USER_VICTIM];
     assert!(entry.native_rate_per_s > 0.0 && entry.unit == "requests");
     for cell in &record.cells {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
         let victim = &cell.tenants[0];
-        assert_eq!(victim.workload.as_deref(), Some(FOREIGN));
+        assert_eq!(victim.workload.as_deref(), Some(USER_VICTIM));
         assert!(
             victim.rows > 0 && victim.schedule_hash.is_none(),
             "{cell:?}"
@@ -280,7 +280,7 @@ fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(
             line.starts_with(start) && line.contains(told),
             "{command}: {line}"
         );
-        assert!(text.contains("workloads/examples/README.md"), "{text}");
+        assert!(text.contains("workloads/README.md"), "{text}");
         assert_eq!(left_behind(dir.path()), [] as [String; 0], "{command}");
     }
     Ok(())

@@ -41,8 +41,8 @@ fn answers_within(
     let code = serve_within(limits, command, reports, asked, &mut written);
     assert_eq!(code, 0);
     let text = String::from_utf8(written).expect("messages are text");
-    let said = text.lines().map(|line| from_line(line).expect("a message"));
-    said.skip(1).collect()
+    let replies = text.lines().map(|line| from_line(line).expect("a message"));
+    replies.skip(1).collect()
 }
 
 /// Asks one thing when the one before it is answered, as the coordinator does: only then is it said
@@ -120,7 +120,7 @@ fn a_program_reports_its_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let [prepare, go] = cell(&log);
-    let said = answers(
+    let replies = answers(
         program,
         Reports::Requests,
         &[OPEN, prepare, go, ToTenant::Close],
@@ -132,9 +132,9 @@ fn a_program_reports_its_requests() {
         },
         FromTenant::Done { rows: 2, .. },
         FromTenant::Closed,
-    ] = &said[..]
+    ] = &replies[..]
     else {
-        panic!("{said:?}");
+        panic!("{replies:?}");
     };
     let pid: i32 = facts[PROGRAM_PID].parse().expect("a number");
     let gone = !Path::new(&format!("/proc/{pid}")).exists();
@@ -155,8 +155,8 @@ fn a_line_that_is_none_is_shown_with_its_number() {
     "#;
     let folder = tempfile::tempdir().expect("a folder");
     let [prepare, go] = cell(&folder.path().join("log"));
-    let said = answers(program, Reports::Requests, &[OPEN, prepare, go]);
-    let what = error(&said[2]);
+    let replies = answers(program, Reports::Requests, &[OPEN, prepare, go]);
+    let what = error(&replies[2]);
     assert!(
         what.starts_with("line 2 of the program, \"took 3 ms\": it is no JSON object")
             && what.contains("(accepted: {\"ready\":true}"),
@@ -183,11 +183,14 @@ fn a_program_that_ends_or_never_speaks_our_language_is_told() {
             "the program says: no device",
         ),
     ] {
-        let said = answers(program, Reports::Requests, &[OPEN]);
-        assert!(error(&said[0]).contains(part), "{program}: {said:?}");
+        let replies = answers(program, Reports::Requests, &[OPEN]);
+        assert!(error(&replies[0]).contains(part), "{program}: {replies:?}");
     }
-    let said = answers("true", Reports::Requests, &[ToTenant::Census]);
-    assert!(error(&said[0]).contains("cannot be asked"), "{said:?}");
+    let replies = answers("true", Reports::Requests, &[ToTenant::FindSms]);
+    assert!(
+        error(&replies[0]).contains("cannot be asked"),
+        "{replies:?}"
+    );
 }
 
 #[test]
@@ -196,16 +199,19 @@ fn a_program_that_is_silent_is_not_waited_for_for_ever() {
         ready_ns: 300_000_000,
         late_ns: 200_000_000,
     };
-    let said = answers_within(limits, "sleep 60", Reports::Requests, &[OPEN]);
-    let what = error(&said[0]);
+    let replies = answers_within(limits, "sleep 60", Reports::Requests, &[OPEN]);
+    let what = error(&replies[0]);
     assert!(
         what.starts_with(
             "it was not ready within 0.3 s, which --victim-ready sets: no {\"ready\":true} came"
         ),
         "{what}"
     );
-    let said = answers_within(limits, "sleep 60", Reports::Lines, &[OPEN]);
-    assert!(error(&said[0]).ends_with("it printed no line"), "{said:?}");
+    let replies = answers_within(limits, "sleep 60", Reports::Lines, &[OPEN]);
+    assert!(
+        error(&replies[0]).ends_with("it printed no line"),
+        "{replies:?}"
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let [prepare, go] = cell(&folder.path().join("log"));
     let program = r#"
@@ -213,8 +219,8 @@ fn a_program_that_is_silent_is_not_waited_for_for_ever() {
         echo '{"ready":true}' >&8
         sleep 60
     "#;
-    let said = answers_within(limits, program, Reports::Requests, &[OPEN, prepare, go]);
-    let what = error(&said[2]);
+    let replies = answers_within(limits, program, Reports::Requests, &[OPEN, prepare, go]);
+    let what = error(&replies[2]);
     assert_eq!(
         what,
         "the program had not said {\"done\":true} 0.2 s after until_ns"
@@ -248,10 +254,10 @@ fn an_order_that_nobody_reads_is_not_waited_for_for_ever() {
         echo '{"ready":true,"arrivals":true}' >&8
         sleep 60
     "#;
-    let said = answers(program, Reports::Requests, &[OPEN, prepare, go]);
+    let replies = answers(program, Reports::Requests, &[OPEN, prepare, go]);
     assert!(
-        error(&said[2]).starts_with("the program left an order unread for"),
-        "{said:?}"
+        error(&replies[2]).starts_with("the program left an order unread for"),
+        "{replies:?}"
     );
 }
 
@@ -266,7 +272,7 @@ fn a_program_that_floods_is_stopped() {
         from=${line#*from_ns\":}; from=${from%%,*}
         yes "{\"start_ns\":$from,\"end_ns\":$((from + 7))}" >&8
     "#;
-    // It says too much before anybody has asked for anything.
+    // It writes too much before the first order.
     let early = r#"
         eval "exec 8>&$GPUBENCH_VICTIM_FD"
         echo '{"ready":true}' >&8
@@ -297,9 +303,9 @@ fn a_program_that_floods_is_stopped() {
     ];
     for (number, (program, reports, part)) in cases.into_iter().enumerate() {
         let [prepare, go] = cell(&folder.path().join(number.to_string()));
-        let said = answers(program, reports, &[OPEN, prepare, go, ToTenant::Close]);
-        assert!(error(&said[2]).contains(part), "{program}: {said:?}");
-        assert_eq!(said[3], FromTenant::Closed);
+        let replies = answers(program, reports, &[OPEN, prepare, go, ToTenant::Close]);
+        assert!(error(&replies[2]).contains(part), "{program}: {replies:?}");
+        assert_eq!(replies[3], FromTenant::Closed);
     }
 }
 
@@ -311,7 +317,7 @@ fn printed_lines_are_work_done() {
     let [prepare, go] = cell_of(1_000, &log);
     // It does not listen to SIGTERM, and what it starts does not either.
     let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
-    let said = answers(
+    let replies = answers(
         program,
         Reports::Lines,
         &[OPEN, prepare, go, ToTenant::Close],
@@ -323,9 +329,9 @@ fn printed_lines_are_work_done() {
         },
         FromTenant::Done { rows, .. },
         FromTenant::Closed,
-    ] = &said[..]
+    ] = &replies[..]
     else {
-        panic!("{said:?}");
+        panic!("{replies:?}");
     };
     let logged = crate::log::read_log(&log).expect("a log").rows;
     assert!(*rows > 1 && logged.len() as u64 == *rows, "{rows}");

@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use gpubench_record::foreign::{DESCRIPTOR_ENV, Reports, ToProgram};
+use gpubench_record::user_victim::{DESCRIPTOR_ENV, Reports, ToProgram};
 use gpubench_record::wire::to_line;
 
-use super::family;
+use super::process_tree;
 use crate::clock::{Clock, Time};
 
 /// Longest line that is read in one piece, in bytes; a longer one is none that is accepted.
 const LINE_BYTES_MAX: u64 = 1 << 16;
-/// Lines that are kept until somebody asks for them. A program that goes on writing then waits.
+/// Most lines kept unread. A program that writes more blocks until lines are read.
 const LINES_KEPT_MAX: usize = 1 << 14;
 /// How long a program may leave an order unread.
 const UNREAD_MAX: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ impl Program {
         match reports {
             Reports::Requests => {
                 shell.env(DESCRIPTOR_ENV, descriptor.to_string());
-                // What it prints is for nobody here, and must not look like an answer of ours.
+                // Its standard output must not mix with the messages of this tenant.
                 shell.stdout(Stdio::null());
             }
             Reports::Lines => {
@@ -189,8 +189,8 @@ impl Program {
         // Also when it has ended: what it started may live on, in its group or out of it.
         signal_group(self.pid(), libc::SIGKILL);
         let _reaped = self.child.wait();
-        if family::adopts() {
-            family::end_adopted();
+        if process_tree::adopts() {
+            process_tree::end_adopted();
         }
     }
 
@@ -243,7 +243,7 @@ fn follow(
             }
         }
     };
-    // It ends with the program: nobody waits for it.
+    // The thread ends with the program and is not joined.
     std::thread::Builder::new()
         .name("program".to_owned())
         .spawn(read)

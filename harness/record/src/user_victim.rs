@@ -2,7 +2,7 @@
 //! one JSON object a line, both ways, on one descriptor.
 //!
 //! All instants are nanoseconds of `CLOCK_MONOTONIC`. The words for people stand in
-//! `workloads/examples/README.md`.
+//! `workloads/README.md`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const DESCRIPTOR_ENV: &str = "GPUBENCH_VICTIM_FD";
 
 /// How such a victim is called in records, in the place of a workload's name.
-pub const FOREIGN: &str = "foreign";
+pub const USER_VICTIM: &str = "foreign";
 
 /// What a program may say, as messages tell it.
 pub const ACCEPTED: &str = "{\"ready\":true}, {\"start_ns\":N,\"end_ns\":N}, {\"done\":true}, \
@@ -48,7 +48,7 @@ impl Reports {
 
 /// A program of the user's as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ForeignVictim {
+pub struct UserVictim {
     /// The command, as a shell reads it.
     pub command: String,
     /// How its work is seen.

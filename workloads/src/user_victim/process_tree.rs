@@ -1,8 +1,8 @@
-//! Everything that descends from a process: what a program of the user's has started must end with
-//! it, also what has left its process group.
+//! The process tree below a process. All processes that a user's program started must end with it,
+//! also those that left its process group.
 //!
-//! A tenant that runs a program adopts orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so that what
-//! descends from the program descends from the tenant for as long as that lives.
+//! A tenant that runs a program adopts orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so descendants
+//! of the program stay descendants of the tenant as long as the tenant lives.
 #![expect(
     unsafe_code,
     reason = "signals, adoption and waiting for any child have no safe form in std"
@@ -10,25 +10,25 @@
 
 use std::time::Duration;
 
-/// Looks until nobody is left: whoever is told to end may start others meanwhile.
+/// Rounds of killing until no descendant is left: a process may start others before it ends.
 const ROUNDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What the system tells of a process.
+/// A process as `/proc` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kin {
+pub struct Process {
     /// Its number.
     pub pid: u32,
     /// Its parent's.
     pub parent: u32,
     /// That of its group's leader.
     pub group: u32,
-    /// Whether it has ended and only waits to be asked how.
+    /// Whether it has ended and waits to be reaped.
     pub is_gone: bool,
 }
 
-impl Kin {
-    /// A process; nothing if it is gone or the system does not tell.
+impl Process {
+    /// The process of that number; `None` if it is gone or `/proc` cannot be read.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -67,24 +67,24 @@ pub fn adopt_orphans() -> std::io::Result<()> {
 pub(super) fn adopts() -> bool {
     let mut found: libc::c_int = 0;
     // SAFETY: the call writes one int, which is there.
-    let told = unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut found) };
-    told == 0 && found == 1
+    let status = unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut found) };
+    status == 0 && found == 1
 }
 
-/// Who descends from a process and lives.
+/// The living descendants of a process.
 #[must_use]
 pub fn descendants(ancestor: u32) -> Vec<u32> {
-    let everybody = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    let kin: Vec<Kin> = everybody.filter_map(pid).filter_map(Kin::of).collect();
-    among(&kin, ancestor)
+    let processes: Vec<Process> = entries.filter_map(pid).filter_map(Process::of).collect();
+    among(&processes, ancestor)
 }
 
-fn among(kin: &[Kin], ancestor: u32) -> Vec<u32> {
+fn among(processes: &[Process], ancestor: u32) -> Vec<u32> {
     let mut known = vec![ancestor];
     let mut at = 0;
     while let Some(&parent) = known.get(at) {
-        let born = kin
+        let born = processes
             .iter()
             .filter(|one| one.parent == parent && !one.is_gone);
         let new: Vec<u32> = born
@@ -97,7 +97,7 @@ fn among(kin: &[Kin], ancestor: u32) -> Vec<u32> {
     known.split_off(1)
 }
 
-/// Ends whoever descends from a process, by SIGKILL; those that are still there afterwards.
+/// Ends the descendants of a process by SIGKILL; returns those that still live.
 pub fn end_descendants(ancestor: u32) -> Vec<u32> {
     for _ in 0..ROUNDS {
         let left = descendants(ancestor);
@@ -112,30 +112,30 @@ pub fn end_descendants(ancestor: u32) -> Vec<u32> {
     descendants(ancestor)
 }
 
-/// Ends all that was adopted, and asks how it ended, so that nothing of it is left.
+/// Ends all adopted processes and reaps them.
 pub(super) fn end_adopted() {
     let _stays = end_descendants(std::process::id());
-    // SAFETY: plain calls; with no place to write to, nothing is written. None of the children that
-    // could be met here is anybody else's to wait for: the program itself was waited for.
+    // SAFETY: plain calls; with no place to write to, nothing is written. Every
+    // child left here is an adopted one: the program itself was waited for.
     while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
 }
 
-/// Sends a signal to one process; one that is gone needs none.
+/// Sends a signal to one process; a process that is gone is no error.
 fn signal(pid: u32, signal: libc::c_int) {
     if let Ok(pid) = libc::pid_t::try_from(pid)
         && pid > 1
     {
-        // SAFETY: plain call; the process was just seen to descend from one that is ours to end.
+        // SAFETY: plain call; the process is a descendant of one that this tenant started.
         unsafe { libc::kill(pid, signal) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kin, among};
+    use super::{Process, among};
 
-    fn kin(pid: u32, parent: u32) -> Kin {
-        Kin {
+    fn process(pid: u32, parent: u32) -> Process {
+        Process {
             pid,
             parent,
             group: pid,
@@ -145,23 +145,24 @@ mod tests {
 
     #[test]
     fn fields_are_found_behind_any_name() {
-        let found = Kin::read(77, "77 (a) b) S 1 55 54 0 -1").expect("a line of the system's");
-        let told = (found.parent, found.group, found.is_gone);
-        assert_eq!(told, (1, 55, false));
-        assert!(Kin::read(77, "77 (sh) Z 1 55 54").is_some_and(|kin| kin.is_gone));
-        assert_eq!(Kin::read(77, "77 (sh"), None);
-        assert_eq!(Kin::of(0), None);
+        let found =
+            Process::read(77, "77 (a) b) S 1 55 54 0 -1").expect("a line of /proc/PID/stat");
+        let fields = (found.parent, found.group, found.is_gone);
+        assert_eq!(fields, (1, 55, false));
+        assert!(Process::read(77, "77 (sh) Z 1 55 54").is_some_and(|found| found.is_gone));
+        assert_eq!(Process::read(77, "77 (sh"), None);
+        assert_eq!(Process::of(0), None);
     }
 
     #[test]
-    fn grandchildren_count_and_strangers_and_the_dead_do_not() {
+    fn grandchildren_are_descendants_and_other_or_dead_processes_are_not() {
         let mut all = [
-            kin(9, 7),
-            kin(8, 7),
-            kin(10, 9),
-            kin(11, 10),
-            kin(20, 1),
-            kin(12, 8),
+            process(9, 7),
+            process(8, 7),
+            process(10, 9),
+            process(11, 10),
+            process(20, 1),
+            process(12, 8),
         ];
         assert_eq!(among(&all, 7), [9, 8, 10, 12, 11]);
         all[5].is_gone = true;

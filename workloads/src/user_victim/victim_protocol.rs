@@ -1,26 +1,26 @@
-//! An order to the user's program and what it says until that is done.
+//! The victim protocol: an order to the user's program, and its reports until the order is done.
 
-use gpubench_record::foreign::{FromProgram, Reports, Request, RunOrder, ToProgram};
+use gpubench_record::user_victim::{FromProgram, Reports, Request, RunOrder, ToProgram};
 
 use super::program::{Heard, Program};
 use super::{bad, in_s, read};
 use crate::clock::Clock;
 
-/// Most requests that a program can have done in a second: not even an empty kernel is launched and
-/// waited for in ten microseconds. And how many more are taken, whatever the length of an order.
+/// Most requests a second: launching and awaiting an empty kernel takes more than ten microseconds.
+/// And how many more are accepted for an order of any length.
 const REQUESTS_PER_S_MAX: u64 = 100_000;
 const REQUESTS_MORE: u64 = 1_000;
 
-/// What it takes to have an order carried out.
-pub(super) struct Talk {
+/// Carries out orders with a program.
+pub(super) struct VictimProtocol {
     pub(super) clock: Clock,
     pub(super) reports: Reports,
     /// How long the program may go on after the end of an order.
     pub(super) late_ns: u64,
 }
 
-impl Talk {
-    /// Gives an order and hands on every request until it is done.
+impl VictimProtocol {
+    /// Sends an order and passes on every request until the order is done.
     pub(super) fn play(
         &self,
         program: &mut Program,
@@ -62,8 +62,7 @@ impl Talk {
         }
     }
 
-    /// Takes each line that is printed while an order lasts for a request that began with the one
-    /// before it.
+    /// Counts each line printed during an order as a request that began with the line before.
     fn play_lines(
         &self,
         program: &mut Program,
@@ -96,7 +95,7 @@ impl Talk {
     }
 }
 
-/// Takes note of one more request, if there can be one more.
+/// Counts one more request; an error above the possible rate.
 fn count(left: &mut u64, number: u64) -> Result<(), String> {
     *left = left.checked_sub(1).ok_or_else(|| {
         format!(
@@ -107,7 +106,7 @@ fn count(left: &mut u64, number: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// How many lines may come while an order lasts.
+/// Most lines that an order can cause.
 fn lines_max(order: &RunOrder) -> u64 {
     let length_ns = order.until_ns.saturating_sub(order.from_ns);
     REQUESTS_MORE + length_ns.saturating_mul(REQUESTS_PER_S_MAX) / 1_000_000_000

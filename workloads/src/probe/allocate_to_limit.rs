@@ -1,4 +1,4 @@
-//! Taking memory until somebody says no: by any call, or to keep it.
+//! Allocating memory until the driver or the mechanism refuses: by any call, or to keep it.
 
 use gpubench_kernels::driver::{AllocKind, DeviceBuffer, DriverError, OtherMemory, codes};
 use gpubench_record::ProbeTold;
@@ -58,7 +58,7 @@ pub(super) fn hold(
 }
 
 /// Takes piece after piece. A piece that is refused is tried at half its size, so that what is left
-/// at the end is less than the smallest; what is told is the refusal that ended it.
+/// at the end is less than the smallest; the reported code is that of the last refusal.
 pub(super) fn until_refused<T>(
     most_bytes: u64,
     pieces: u32,

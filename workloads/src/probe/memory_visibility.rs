@@ -20,7 +20,7 @@ pub(super) fn look(gpu: &Gpu) -> Result<ProbeTold, ProbeError> {
 }
 
 /// Copies from addresses of another tenant. A copy is checked by the driver before it is submitted,
-/// so a refusal harms nobody; it says nothing of what a kernel would meet.
+/// so a refusal breaks no context; what a kernel would see is not tested.
 pub(super) fn read(gpu: &Gpu, addresses: &[u64], seed: u32) -> Result<ProbeTold, ProbeError> {
     let canary: Vec<u32> = (0..WORDS as u64).map(|i| pattern_word(i, seed)).collect();
     let (mut refused, mut carried, mut other, mut refused_with) = (0, 0, 0, None);

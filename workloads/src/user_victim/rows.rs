@@ -1,7 +1,7 @@
 //! From what a program reports to rows of the sample log. Pure.
 
-use gpubench_record::foreign::{Request, RunOrder};
 use gpubench_record::sample::MISSING;
+use gpubench_record::user_victim::{Request, RunOrder};
 use gpubench_record::{LoadSpec, Phase, SampleRow, SampleStatus};
 
 use crate::generator::DRAIN_NS_MAX;
@@ -43,7 +43,7 @@ impl Rows {
         }
     }
 
-    /// What the program is told: a closed loop and then the arrivals, or, where it follows none,
+    /// The order to the program: a closed loop and then the arrivals, or, where it follows none,
     /// a closed loop to the end.
     pub(super) fn order(&self, arrivals_ns: &[u64], follows: bool) -> RunOrder {
         let at = |offset_ns: u64| self.t0_ns.saturating_add(offset_ns);
@@ -89,7 +89,7 @@ impl Rows {
             seq: self.seq,
             t_sched_ns: due_ns.unwrap_or(t_issue_ns),
             t_issue_ns,
-            // When its last call returned is not told.
+            // The program does not report when its last call returned.
             t_ret_ns: MISSING,
             t_done_ns,
             gpu_ns: MISSING,

@@ -1,21 +1,21 @@
-//! A program of the user's as the victim: this process starts it, tells it when to work, and logs
-//! what it reports as any tenant's requests. It makes no driver call of its own.
+//! A user victim: this process starts the user's program, sends it orders, and logs the requests
+//! that it reports like those of any tenant. It makes no driver call itself.
 //!
-//! The program has a context from the moment it says that it is ready until it ends, so opening
-//! the device means to start it and closing means to end it. It runs on the wall clock alone: what
-//! it stamps with is `CLOCK_MONOTONIC`.
+//! The program holds a context from its ready message until it ends, so opening the device starts
+//! the program and closing the device ends it. It runs on the wall clock only: its stamps are of
+//! `CLOCK_MONOTONIC`.
 
-pub mod family;
+pub mod process_tree;
 mod program;
 mod rows;
-mod talk;
+mod victim_protocol;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-use gpubench_record::foreign::{
-    ACCEPTED, DESCRIPTOR_ENV, FOREIGN, ForeignVictim, FromProgram, Reports, Request, RunOrder,
+use gpubench_record::user_victim::{
+    ACCEPTED, DESCRIPTOR_ENV, FromProgram, Reports, Request, RunOrder, USER_VICTIM, UserVictim,
 };
 use gpubench_record::{FromTenant, LoadSpec, RefusalKind, ToTenant, WorkloadSpec};
 use gpubench_stats::{schedule_hash, schedule_ns};
@@ -25,9 +25,9 @@ use crate::clock::{Clock, Time};
 use crate::log::LogWriter;
 use program::{Heard, Program};
 use rows::Rows;
-use talk::Talk;
+use victim_protocol::VictimProtocol;
 
-/// Name of the fact that tells the program's process, which leads a process group of its own.
+/// Name of the fact that holds the PID of the program, which leads a process group of its own.
 pub const PROGRAM_PID: &str = "program_pid";
 
 /// How long after the end of an order the program may go on with what it began.
@@ -42,11 +42,11 @@ const CALIBRATE_REQUESTS: usize = 20;
 /// Time for an order to arrive before its work begins.
 const LEAD_NS: u64 = 5_000_000;
 
-/// What one request amounts to: nobody but the program knows.
+/// Unit of the work. Only the program knows what a request computes.
 const UNIT: &str = "requests";
 
 /// Serves one coordinator, with that program; the exit status of the process.
-pub fn serve(victim: &ForeignVictim, reader: impl BufRead, writer: impl Write) -> i32 {
+pub fn serve(victim: &UserVictim, reader: impl BufRead, writer: impl Write) -> i32 {
     let limits = Limits {
         ready_ns: victim.ready_ns,
         late_ns: LATE_NS_MAX,
@@ -61,7 +61,7 @@ fn serve_within(
     reader: impl BufRead,
     writer: impl Write,
 ) -> i32 {
-    let mut tenant = Foreign {
+    let mut tenant = UserVictimTenant {
         command: command.to_owned(),
         reports,
         limits,
@@ -85,7 +85,7 @@ struct Limits {
     late_ns: u64,
 }
 
-struct Foreign {
+struct UserVictimTenant {
     command: String,
     reports: Reports,
     limits: Limits,
@@ -108,7 +108,7 @@ struct Cell {
     log: LogWriter,
 }
 
-impl Foreign {
+impl UserVictimTenant {
     fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
         match message {
             ToTenant::Open { .. } => self.open(),
@@ -127,7 +127,7 @@ impl Foreign {
             } => self.prepare(load, Path::new(&log), capacity_rows),
             ToTenant::Go { t0_ns } => self.go(t0_ns),
             other => {
-                let what = "a program of the user's cannot be asked for that";
+                let what = "a user's program cannot be asked for that";
                 Err(Failure::new(
                     child::doing(&other),
                     RefusalKind::Program,
@@ -190,11 +190,11 @@ impl Foreign {
     /// The rate of a closed loop on the device as it is.
     fn calibrate(&mut self) -> Result<FromTenant, Failure> {
         const DOING: &str = "finding the victim's native rate";
-        let talk = self.talk();
+        let protocol = self.protocol();
         let open = usable(&mut self.open, DOING)?;
         let mut done = Vec::new();
         for length_ns in CALIBRATE_NS {
-            let from_ns = talk.clock.now_ns() + LEAD_NS;
+            let from_ns = protocol.clock.now_ns() + LEAD_NS;
             let order = RunOrder {
                 from_ns,
                 closed_until_ns: from_ns + length_ns,
@@ -202,13 +202,14 @@ impl Foreign {
                 until_ns: from_ns + length_ns,
             };
             done.clear();
-            talk.play(&mut open.program, order, |request| {
-                if !request.failed {
-                    done.push(request);
-                }
-                Ok(())
-            })
-            .map_err(|what| Failure::new(DOING, RefusalKind::Program, what))?;
+            protocol
+                .play(&mut open.program, order, |request| {
+                    if !request.failed {
+                        done.push(request);
+                    }
+                    Ok(())
+                })
+                .map_err(|what| Failure::new(DOING, RefusalKind::Program, what))?;
             if done.len() >= CALIBRATE_REQUESTS {
                 break;
             }
@@ -221,7 +222,7 @@ impl Foreign {
         })?;
         Ok(FromTenant::Calibrated {
             spec: WorkloadSpec {
-                name: FOREIGN.to_owned(),
+                name: USER_VICTIM.to_owned(),
                 params: BTreeMap::new(),
             },
             rate_per_s,
@@ -231,8 +232,8 @@ impl Foreign {
         })
     }
 
-    fn talk(&self) -> Talk {
-        Talk {
+    fn protocol(&self) -> VictimProtocol {
+        VictimProtocol {
             clock: self.clock.clone(),
             reports: self.reports,
             late_ns: self.limits.late_ns,
@@ -257,7 +258,7 @@ impl Foreign {
             ..
         } = load
         else {
-            return Err(fail("a program of the user's is a victim".to_owned()));
+            return Err(fail("a user's program is always the victim".to_owned()));
         };
         let mut arrivals_ns = Vec::new();
         if open.follows {
@@ -283,7 +284,7 @@ impl Foreign {
     fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
         const DOING: &str = "running a cell";
         let fail = |what: String| Failure::new(DOING, RefusalKind::Program, what);
-        let talk = self.talk();
+        let protocol = self.protocol();
         let open = usable(&mut self.open, DOING)?;
         let Some(Cell {
             load,
@@ -295,18 +296,19 @@ impl Foreign {
         };
         let mut rows = Rows::new(t0_ns, &load);
         let order = rows.order(&arrivals_ns, open.follows);
-        talk.play(&mut open.program, order, |request| {
-            let row = rows.row(request)?;
-            // A full log counts what it could not take.
-            let _counted = log.push(&row);
-            Ok(())
-        })
-        .map_err(fail)?;
+        protocol
+            .play(&mut open.program, order, |request| {
+                let row = rows.row(request)?;
+                // A full log counts what it could not take.
+                let _counted = log.push(&row);
+                Ok(())
+            })
+            .map_err(fail)?;
         Ok(FromTenant::Done {
             rows: log.committed_rows(),
             unlogged: log.unlogged_rows(),
             overloaded: false,
-            // Nobody knows; the program's threads are its own affair.
+            // Unknown: the program starts its own threads.
             sched: "its own".to_owned(),
         })
     }
@@ -316,7 +318,7 @@ fn in_s(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Completions per second over whole cycles, and the median time of one; nothing from too few.
+/// Completions per second over whole cycles, and the median time of one; `None` from too few.
 fn rate(done: &[Request]) -> Option<(f64, u64)> {
     if done.len() < CALIBRATE_REQUESTS {
         return None;
@@ -334,7 +336,7 @@ fn read(number: u64, text: &str) -> Result<FromProgram, String> {
     FromProgram::read(text).map_err(|why| bad(number, text, &why))
 }
 
-/// A line that is none, in one line.
+/// The error text of a line that is no message.
 fn bad(number: u64, text: &str, why: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let shown: String = text.trim_end().chars().take(SHOWN_MAX).collect();

@@ -1,0 +1,197 @@
+//! The tenant's part of a cell: preparing it, and running it with issuer and reaper.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gpubench_record::wire::Participants;
+use gpubench_record::{FromTenant, LoadSpec, RefusalKind, WorkloadSpec};
+use gpubench_stats::{schedule_hash, schedule_ns};
+
+use super::failure::{Failure, While};
+use super::tenant::{Open, Tenant, joined, usable};
+use crate::clock::thread::Cores;
+use crate::clock::{Clock, Time};
+use crate::device::{NoDevice, Requests};
+use crate::generator::{Outcome, Part, Reap, play, shape};
+use crate::log::LogWriter;
+
+/// A cell that is prepared.
+pub(super) struct Cell {
+    load: LoadSpec,
+    arrivals_ns: Vec<u64>,
+    log: LogWriter,
+    cpu: Option<u32>,
+}
+
+impl Tenant {
+    pub(super) fn prepare(
+        &mut self,
+        workload: Option<&WorkloadSpec>,
+        load: LoadSpec,
+        log: &Path,
+        capacity_rows: u64,
+        cpu: Option<u32>,
+    ) -> Result<FromTenant, Failure> {
+        const DOING: &str = "preparing a cell";
+        let open = usable(&mut self.open, DOING)?;
+        open.cell = None;
+        let idle = matches!(load, LoadSpec::Idle { .. });
+        if idle != workload.is_none() {
+            let what = "an idle load goes without a workload and every other load with one";
+            return Err(Failure::other(DOING, what));
+        }
+        let arrivals_ns = arrivals_ns(&load)?;
+        let hash = matches!(load, LoadSpec::Victim { .. })
+            .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
+        // Made before the clock is joined: allocating a file takes real time and no virtual time.
+        let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
+        if let Some(spec) = workload {
+            let session = &mut open.session;
+            joined(&self.clock, open.participants, DOING, || {
+                session.set_up(spec).doing(DOING)?;
+                session.reserve(pairs(&load)).doing(DOING)
+            })?;
+        }
+        if let Some(wall) = self.clock.as_wall()
+            && !self.guard_measured
+        {
+            wall.measure_guard().doing(DOING)?;
+            self.guard_measured = true;
+        }
+        open.cell = Some(Cell {
+            load,
+            arrivals_ns,
+            log,
+            cpu,
+        });
+        Ok(FromTenant::Ready {
+            schedule_hash: hash,
+        })
+    }
+
+    pub(super) fn go(&mut self, t0_ns: u64) -> Result<FromTenant, Failure> {
+        const DOING: &str = "running a cell";
+        let open = usable(&mut self.open, DOING)?;
+        let Some(cell) = open.cell.take() else {
+            return Err(Failure::other(DOING, "no cell was prepared"));
+        };
+        // Cores are real on the wall clock alone; in virtual time the launcher has placed us.
+        let cpu = cell.cpu.filter(|_| !self.clock.is_virtual());
+        let found = cpu
+            .map(|_| Cores::of_this_thread())
+            .transpose()
+            .doing(DOING)?;
+        if let Some(cpu) = cpu {
+            Cores::only(cpu).apply().doing(DOING)?;
+        }
+        // With no other core to go to, sharing one is all there is; the figures show it.
+        let others = found
+            .zip(cpu)
+            .map(|(found, cpu)| found.without(cpu))
+            .filter(|others| !others.list().is_empty());
+        let played = run(&self.clock, open, cell, t0_ns, others);
+        if let Some(found) = found {
+            found.apply().doing(DOING)?;
+        }
+        let outcome = played?;
+        open.stuck = outcome.stuck;
+        if let Some(failure) = outcome.failure {
+            return Err(Failure::new(
+                DOING,
+                RefusalKind::of_code(failure.code),
+                failure.what,
+            ));
+        }
+        if outcome.stuck {
+            let what = format!("{} requests never ended", outcome.unfinished);
+            return Err(Failure::other(DOING, what));
+        }
+        Ok(FromTenant::Done {
+            rows: outcome.rows,
+            unlogged: outcome.unlogged,
+            overloaded: outcome.overloaded,
+            sched: if outcome.fifo { "fifo" } else { "other" }.to_owned(),
+        })
+    }
+}
+
+/// Plays the tenant's part of a cell; both threads join and leave within.
+fn run(
+    clock: &Clock,
+    open: &mut Open,
+    cell: Cell,
+    t0_ns: u64,
+    reaper_cores: Option<Cores>,
+) -> Result<Outcome, Failure> {
+    const DOING: &str = "running a cell";
+    let Participants { issuer, reaper } = open.participants;
+    let Cell {
+        load,
+        arrivals_ns,
+        log,
+        ..
+    } = cell;
+    let idle = matches!(load, LoadSpec::Idle { .. });
+    let mut part = Part {
+        t0_ns,
+        load,
+        arrivals_ns,
+        issuer,
+        reaper,
+        reaper_cores,
+        answers: &[],
+    };
+    let time: Arc<dyn Time> = Arc::new(clock.clone());
+    if idle {
+        let reap: Arc<dyn Reap> = Arc::new(NoDevice);
+        return play(&time, &part, &mut NoDevice, &reap, log).doing(DOING);
+    }
+    part.answers = open.session.answers().doing(DOING)?;
+    let (gpu, prepared, pool) = open
+        .session
+        .ready()
+        .ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
+    let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
+    play(
+        &time,
+        &part,
+        &mut Requests {
+            gpu,
+            pool,
+            prepared,
+        },
+        &reap,
+        log,
+    )
+    .doing(DOING)
+}
+
+/// The schedule of a victim; other loads have none.
+fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
+    match load {
+        LoadSpec::Victim {
+            open_start_ns,
+            open_end_ns,
+            rate_per_s,
+            bursts,
+            seed,
+            ..
+        } => {
+            let duration_ns = open_end_ns.saturating_sub(*open_start_ns);
+            let bursts = bursts.map(shape);
+            schedule_ns(*rate_per_s, duration_ns, *seed, bursts).doing("preparing a cell")
+        }
+        LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => Ok(Vec::new()),
+    }
+}
+
+/// Event pairs that a load needs.
+fn pairs(load: &LoadSpec) -> usize {
+    match load {
+        LoadSpec::Victim {
+            outstanding_max, ..
+        } => *outstanding_max as usize,
+        LoadSpec::Aggressor { depth, .. } => *depth as usize,
+        LoadSpec::Idle { .. } => 0,
+    }
+}

@@ -1,0 +1,68 @@
+//! Classes of faults, and how severe they are.
+
+/// The part of fault containment that a fault tests: the sub-axis of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Tests the benchmark itself; never scored.
+    Control,
+    /// A call that the driver refuses.
+    Api,
+    /// A process ends, or stops, with work on the device.
+    Process,
+    /// A process takes resources from others without an error.
+    Starvation,
+    /// A fault that the SMs raise (Xid 13).
+    Sm,
+    /// A fault that the MMU raises (Xid 31).
+    Mmu,
+    /// A process that serves every tenant is lost.
+    Service,
+}
+
+impl Class {
+    /// The name used in records and tables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Api => "api",
+            Self::Process => "process",
+            Self::Starvation => "starvation",
+            Self::Sm => "sm",
+            Self::Mmu => "mmu",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// How severe a fault is by itself, whichever tenants it reaches. Trials are held in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Tests the benchmark itself.
+    Control,
+    /// Refused by the driver, or harmless.
+    Benign,
+    /// Takes a resource that others need, for a while.
+    Greedy,
+    /// A process stops or ends without releasing the device.
+    Abrupt,
+    /// An error that ends a context.
+    Fatal,
+    /// Ends a service that all tenants use.
+    Systemic,
+}
+
+impl Severity {
+    /// The name used in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Benign => "benign",
+            Self::Greedy => "greedy",
+            Self::Abrupt => "abrupt",
+            Self::Fatal => "fatal",
+            Self::Systemic => "systemic",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Tests that walk the whole catalogue.
+
+use std::collections::BTreeSet;
+
+use super::{Answer, CANARY, CATALOGUE, Class, HostAct, PLACEBO, Severity, find};
+use crate::load;
+
+#[test]
+fn entries_are_unique_and_described() {
+    let names: BTreeSet<_> = CATALOGUE.iter().map(|fault| fault.name).collect();
+    assert_eq!(names.len(), CATALOGUE.len());
+    for fault in CATALOGUE.iter() {
+        assert!(fault.summary.len() > 20, "{fault:?}");
+        assert!(load::find(fault.victim).is_ok(), "{fault:?}");
+        assert!(find(fault.name).is_some());
+    }
+}
+
+#[test]
+fn every_entry_names_its_resource_and_its_expected_answer() {
+    for fault in CATALOGUE.iter() {
+        assert!(!fault.resource.is_empty(), "{fault:?}");
+        let control = fault.class == Class::Control;
+        assert_eq!(fault.severity == Severity::Control, control, "{fault:?}");
+        let service = fault.class == Class::Service;
+        assert_eq!(fault.severity == Severity::Systemic, service, "{fault:?}");
+        let kills_it = fault.act == HostAct::KillHelper;
+        assert_eq!(fault.has_helper(), kills_it, "{fault:?}");
+        // An error that ends a context is returned by some call.
+        let told = matches!(fault.answer, Answer::Codes(_) | Answer::Open(_));
+        assert!(told || fault.severity != Severity::Fatal, "{fault:?}");
+    }
+}
+
+#[test]
+fn the_controls_come_first() {
+    assert_eq!((CATALOGUE[0].name, CATALOGUE[1].name), (PLACEBO, CANARY));
+    assert_eq!(CATALOGUE[1].act, HostAct::KillVictim);
+    let answers = CATALOGUE[..2].iter().map(|control| control.answer);
+    assert!(answers.eq([Answer::Well, Answer::Open(&[])]));
+}
+
+/// Trials are held in this order, so it decides what a seed gives.
+#[test]
+fn trials_go_from_benign_to_severe() {
+    let names: Vec<_> = CATALOGUE.iter().map(|fault| fault.name).collect();
+    let expected = "placebo canary empty-launch bad-launch double-free printf-flood oom hang \
+                    sigstop context-destroy exit-pending sigkill mps-terminate-client \
+                    hami-lock-holder-kill assert trap misaligned shared-oob stack-overflow \
+                    wrong-address-space bad-pc illegal-instruction illegal-address \
+                    ipc-exporter-exit mps-server-kill mps-daemon-kill";
+    assert_eq!(names.join(" "), expected);
+}

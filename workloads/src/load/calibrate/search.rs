@@ -1,0 +1,223 @@
+//! The search: requests are measured until their length fits and a victim keeps to its share.
+
+use gpubench_kernels::driver::DeviceProps;
+use gpubench_record::{Role, WorkloadSpec};
+
+use super::fit::{Point, miss, next_step, rounded, slope, with};
+use super::{
+    ATTEMPTS_MAX, CLOSE, CLOSE_SHORT, DEMAND_OF_SHARE, RATE, REQUESTS, SHAPES_MAX, SHORT_NS_MIN,
+    TOLERANCE, TOLERANCE_AGGRESSOR,
+};
+use crate::load::measure::Bench;
+use crate::load::{Knob, LoadError, Workload};
+
+/// The search for the parameters of one workload.
+pub(super) struct Search<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) knob: Knob,
+    pub(super) bench: &'a mut dyn Bench,
+    pub(super) service_ns: u64,
+    /// Whether the length is the nearest possible one, outside of the tolerance.
+    pub(super) takes_nearest: bool,
+}
+
+/// Where a search for a length ended.
+pub(super) struct Tuned {
+    pub(super) spec: WorkloadSpec,
+    points: Vec<Point>,
+}
+
+impl Search<'_> {
+    /// Fewer and then smaller blocks until the demand is within the share.
+    pub(super) fn within_share(
+        &mut self,
+        first: WorkloadSpec,
+        props: &DeviceProps,
+        share: f64,
+    ) -> Result<WorkloadSpec, LoadError> {
+        let shape = |spec: &WorkloadSpec, of: &str| spec.params.get(of).copied().unwrap_or(1);
+        // At most the threads of a block, which are 32 bits.
+        let full = props.full_grid(shape(&first, "threads") as u32).blocks;
+        let (tuned, peak) = self.demand(with(&first, "blocks", full.into()))?;
+        let limit = DEMAND_OF_SHARE * share;
+        // From one shape to the next the knob starts where it was.
+        let mut spec = with(&tuned.spec, "blocks", shape(&first, "blocks"));
+        let mut part = f64::INFINITY;
+        for _ in 0..SHAPES_MAX {
+            let (tuned, demand) = self.demand(spec.clone())?;
+            part = demand / peak;
+            let (blocks, threads) = (shape(&spec, "blocks"), shape(&spec, "threads"));
+            if part <= limit {
+                let long = self.at_length(tuned)?;
+                return Ok(self.tune(long, self.service_ns, CLOSE)?.spec);
+            }
+            if blocks > 1 {
+                // Truncation errs towards fewer.
+                let fewer = ((blocks as f64 * limit / part) as u64).clamp(1, blocks - 1);
+                let knob = self.knob;
+                let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
+                let value = rounded(value, knob.granule, knob.max);
+                spec = with(&with(&tuned.spec, knob.param, value), "blocks", fewer);
+            } else if threads > u64::from(props.warp_threads) {
+                spec = with(&tuned.spec, "threads", threads / 2);
+            } else {
+                break;
+            }
+        }
+        Err(LoadError::Demand {
+            workload: self.workload.name,
+            demand: part,
+            limit,
+        })
+    }
+
+    /// At the rate that the share allows of what the resource gives without pauses.
+    pub(super) fn at_a_pace(
+        &mut self,
+        first: WorkloadSpec,
+        share: f64,
+    ) -> Result<WorkloadSpec, LoadError> {
+        let (tuned, peak_per_ns) = self.demand(with(&first, RATE, 0))?;
+        // Truncation errs towards slower; the rate of no resource comes near the bounds of 64 bits.
+        let rate_per_s = (peak_per_ns * 1e9 * DEMAND_OF_SHARE * share) as u64;
+        let paced = with(&tuned.spec, RATE, rate_per_s.max(1));
+        Ok(self.tune(paced, self.service_ns, CLOSE)?.spec)
+    }
+
+    /// Work per nanosecond of a shape, fixed costs apart.
+    fn demand(&mut self, spec: WorkloadSpec) -> Result<(Tuned, f64), LoadError> {
+        let short_ns = (self.service_ns / 8).max(SHORT_NS_MIN).min(self.service_ns);
+        let mut tuned = self.tune(spec, short_ns, CLOSE_SHORT)?;
+        if slope(&tuned.points).is_none() {
+            let knob = self.knob;
+            let value = tuned
+                .spec
+                .params
+                .get(knob.param)
+                .copied()
+                .unwrap_or(knob.granule);
+            let other = rounded(value as f64 * 2.0, knob.granule, knob.max);
+            let point = self.point(&with(&tuned.spec, knob.param, other))?;
+            tuned.points.push(point);
+        }
+        let (_, work_per_ns) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
+        Ok((tuned, work_per_ns))
+    }
+
+    /// The shape of a short request at the length of a whole one, extrapolated by its slope.
+    fn at_length(&self, tuned: Tuned) -> Result<WorkloadSpec, LoadError> {
+        let knob = self.knob;
+        let (ns_per_value, _) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
+        let last = tuned.points.last().ok_or_else(|| self.missed(0))?;
+        let value = last.value + (self.service_ns as f64 - last.took_ns) / ns_per_value;
+        Ok(with(
+            &tuned.spec,
+            knob.param,
+            rounded(value, knob.granule, knob.max),
+        ))
+    }
+
+    fn point(&mut self, spec: &WorkloadSpec) -> Result<Point, LoadError> {
+        let knob = self.knob;
+        let found = self.bench.measure(spec, REQUESTS)?;
+        let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
+        let took_ns = found.service_ns.max(1) as f64;
+        Ok(Point {
+            value,
+            took_ns,
+            work: found.work_per_request,
+        })
+    }
+
+    /// Adjusts the knob until the length is right.
+    pub(super) fn tune(
+        &mut self,
+        first: WorkloadSpec,
+        wanted_ns: u64,
+        close: f64,
+    ) -> Result<Tuned, LoadError> {
+        let allowed = close.max(self.tolerance());
+        let mut spec = first;
+        let mut best: Option<(f64, WorkloadSpec, f64)> = None;
+        let mut points = Vec::new();
+        let mut ends_between_steps = false;
+        for _ in 0..ATTEMPTS_MAX {
+            let point = self.point(&spec)?;
+            points.push(point);
+            let miss = miss(point.took_ns, wanted_ns);
+            if best.as_ref().is_none_or(|best| miss < best.0) {
+                best = Some((miss, spec.clone(), point.took_ns));
+            }
+            if miss <= close {
+                break;
+            }
+            let Some(next) = next_step(&points, wanted_ns, self.knob) else {
+                ends_between_steps = true;
+                break;
+            };
+            spec = with(&spec, self.knob.param, next);
+        }
+        let Some((miss, spec, took_ns)) = best else {
+            return Err(self.missed(0));
+        };
+        if miss <= allowed {
+            return Ok(Tuned { spec, points });
+        }
+        if !ends_between_steps {
+            // The cast saturates; the figure is for a message.
+            return Err(self.missed(took_ns as u64));
+        }
+        // A short request need only be short, and an aggressor needs no length.
+        let is_whole = wanted_ns == self.service_ns;
+        if is_whole && self.workload.role != Role::Aggressor {
+            return Err(self.between_steps(&spec, took_ns)?);
+        }
+        self.takes_nearest |= is_whole;
+        Ok(Tuned { spec, points })
+    }
+
+    /// The error where the nearest value of the knob is not near enough.
+    fn between_steps(
+        &mut self,
+        nearest: &WorkloadSpec,
+        nearest_ns: f64,
+    ) -> Result<LoadError, LoadError> {
+        let knob = self.knob;
+        let least = self.point(&with(nearest, knob.param, knob.granule))?;
+        // The casts saturate; the figures are for a message.
+        Ok(LoadError::NoSuchLength {
+            workload: self.workload.name,
+            wanted_ns: self.service_ns,
+            tolerance_pct: (TOLERANCE * 100.0).round() as u32,
+            nearest_ns: nearest_ns as u64,
+            least_ns: least.took_ns as u64,
+            least: format!("{} = {}", knob.param, knob.granule),
+        })
+    }
+
+    fn tolerance(&self) -> f64 {
+        match self.workload.role {
+            Role::Aggressor => TOLERANCE_AGGRESSOR,
+            Role::Victim | Role::Peer | Role::Idle => TOLERANCE,
+        }
+    }
+
+    pub(super) fn accept(&self, found_ns: u64) -> Result<(), LoadError> {
+        let good = miss(found_ns as f64, self.service_ns) <= self.tolerance();
+        if good || self.takes_nearest {
+            Ok(())
+        } else {
+            Err(self.missed(found_ns))
+        }
+    }
+
+    fn missed(&self, found_ns: u64) -> LoadError {
+        let (workload, wanted_ns) = (self.workload.name, self.service_ns);
+        LoadError::Length {
+            workload,
+            attempts: ATTEMPTS_MAX,
+            found_ns,
+            wanted_ns,
+        }
+    }
+}
