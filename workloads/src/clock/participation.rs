@@ -16,7 +16,7 @@ impl<'t> Participation<'t> {
     ///
     /// # Errors
     /// When the clock refuses.
-    pub fn take(time: &'t dyn Time, me: u32) -> Result<Self, ClockError> {
+    pub fn join(time: &'t dyn Time, me: u32) -> Result<Self, ClockError> {
         time.join(me)?;
         Ok(Self { time, me: Some(me) })
     }
