@@ -33,7 +33,7 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
         Err(error) => {
             let mut writer = writer;
             let failure = Failure::other("finding the clock", error.to_string());
-            // Without a clock the tenant cannot work; if the pipe is closed too, the report is lost.
+            // Without a clock the tenant cannot work; with a closed pipe the report is lost.
             let _unreported = send(&mut writer, &failure.into());
             ExitCode::Internal
         }
@@ -63,7 +63,8 @@ fn serve_device(clock: Clock, reader: impl BufRead, writer: impl Write) -> ExitC
     let name = clock.name();
     let mut tenant = Tenant::new(clock);
     let code = serve(name, reader, writer, &mut |message| tenant.answer(message));
-    // Releasing device objects means driver calls, for which this thread would have to join the clock, unannounced; the driver reclaims them when the process ends.
+    // Releasing device objects takes driver calls, for which this thread would have to join the
+    // clock unannounced; the driver reclaims them when the process ends.
     std::mem::forget(tenant);
     code
 }

@@ -12,8 +12,8 @@ use super::{Part, PartError, Reap};
 use crate::clock::thread::Cores;
 use crate::clock::{ClockError, Participation, Time};
 
-/// Starts the thread. It joins the clock by itself: joining may wait until every expected participant is
-/// there, the calling thread among them.
+/// Starts the thread. It joins the clock by itself: joining may wait until every expected
+/// participant has joined, the calling thread among them.
 pub(super) fn start(
     time: &Arc<dyn Time>,
     part: &Part,

@@ -6,8 +6,8 @@
 //! demands is measured with short requests, from the proportional part alone: the fixed part would
 //! make the demand look smaller.
 //!
-//! Where one step of the knob is long, as an allocation is, some lengths are impossible. A victim is
-//! then refused with the nearest possible length; an aggressor takes the nearest.
+//! Where one step of the knob is long, as an allocation is, some lengths are impossible. A victim
+//! is then refused with the nearest possible length; an aggressor takes the nearest.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};

@@ -103,8 +103,8 @@ impl LogWriter {
     #[inline]
     fn committed(&self) -> &AtomicU64 {
         // SAFETY: the map is at least a header long and starts on a page, so the word is in bounds
-        // and aligned; this process writes it through this reference alone, and any other process that maps
-        // the file only reads.
+        // and aligned; this process writes it through this reference alone, and other processes
+        // that map the file only read.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(COMMITTED_OFFSET).cast()) }
     }
 
