@@ -1,8 +1,7 @@
-//! What a program of the user's and gpubench say to each other when that program is the victim:
-//! one JSON object a line, both ways, on one descriptor.
+//! The victim protocol: messages between gpubench and a user's program that is the victim. One JSON
+//! object a line, both ways, on one descriptor.
 //!
-//! All instants are nanoseconds of `CLOCK_MONOTONIC`. The words for people stand in
-//! `workloads/README.md`.
+//! All times are nanoseconds of `CLOCK_MONOTONIC`. `workloads/README.md` describes the protocol.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,20 +9,20 @@ use serde::{Deserialize, Serialize};
 /// The variable that names the descriptor.
 pub const DESCRIPTOR_ENV: &str = "GPUBENCH_VICTIM_FD";
 
-/// How such a victim is called in records, in the place of a workload's name.
+/// The workload name of a user victim in records.
 pub const USER_VICTIM: &str = "foreign";
 
-/// What a program may say, as messages tell it.
+/// The messages that a program may send, for error texts.
 pub const ACCEPTED: &str = "{\"ready\":true}, {\"start_ns\":N,\"end_ns\":N}, {\"done\":true}, \
                             {\"error\":\"TEXT\"}";
 
-/// How the work of such a program is seen.
+/// How the program reports its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reports {
     /// It reports each request on the descriptor.
     Requests,
-    /// It knows nothing of gpubench: each line on its standard output is one piece of work done.
+    /// Each line on its standard output is one completed request.
     Lines,
 }
 
@@ -46,14 +45,14 @@ impl Reports {
     }
 }
 
-/// A program of the user's as the victim.
+/// A user's program as the victim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserVictim {
     /// The command, as a shell reads it.
     pub command: String,
-    /// How its work is seen.
+    /// How it reports its work.
     pub reports: Reports,
-    /// Longest wait until it is ready. Records that do not say were made when it was 300 s.
+    /// Longest wait until it is ready. Old records lack it: it was 300 s.
     #[serde(default = "ready_unsaid")]
     pub ready_ns: u64,
 }
@@ -89,14 +88,14 @@ pub struct RunOrder {
 /// From the program to gpubench.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromProgram {
-    /// Its context is open and whatever is slow only once is done.
+    /// Its context is open and one-time work is done.
     Ready {
         /// Whether it will begin requests at the instants that it is given.
         arrivals: bool,
     },
     /// One request ended.
     Request(Request),
-    /// It has done what the last order wants.
+    /// It has completed the last order.
     Done,
     /// It cannot go on.
     Error(String),
@@ -105,7 +104,7 @@ pub enum FromProgram {
 /// One request of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// When it was to begin, if somebody had said so.
+    /// The arrival time that it was given, if any.
     pub due_ns: Option<u64>,
     /// When it began.
     pub start_ns: u64,

@@ -1,4 +1,4 @@
-//! What a thread asks of the scheduler: timer slack, real-time class, cores.
+//! Scheduler settings of a thread: timer slack, real-time class, cores.
 //!
 //! Wall time only. Every setting belongs to the calling thread.
 #![expect(

@@ -13,7 +13,7 @@ use gpubench_kernels::{Kernel, KernelSet, Launcher};
 use super::{Answer, Armed, Class, FAULT, Fault, HostAct, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
-/// Of its budget, what a kernel takes whose process goes while it runs.
+/// The kernel of a process that ends or stops runs for this part of the budget.
 const SHORT: u64 = 4;
 
 /// The entries of the catalogue.
@@ -103,7 +103,7 @@ struct Hang {
     _stamps: DeviceBuffer<u64>,
 }
 
-/// One thread: what is put to the test is who gets the device, not how much of it.
+/// One thread: the fault tests which tenant gets the device, not how much of it.
 const ONE_THREAD: Grid = Grid::new(1, 1);
 
 fn spinning(
@@ -140,7 +140,7 @@ impl Armed for Hang {
         match self.then {
             Then::Wait => {}
             Then::Sleep => moment.time.sleep_until(moment.until_ns)?,
-            // The clock of a virtual GPU has to have seen the launch before the process goes.
+            // The clock of a virtual GPU must have counted the launch before the process exits.
             Then::Exit => {
                 let soon_ns = moment.time.now_ns() + self.launch.budget_ns / 2;
                 moment.time.sleep_until(soon_ns)?;
@@ -198,7 +198,7 @@ impl Armed for Destroy {
             .time
             .sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
         let destroyed = parts.context.destroy_under_work();
-        // Their handles died with the context: nothing is left to give back.
+        // Their handles died with the context: there is nothing to free.
         std::mem::forget(parts.memory);
         std::mem::forget((parts.context, parts.kernels, parts.stream));
         gpu.context.bind()?;

@@ -83,7 +83,7 @@ const STACK: Fault = Fault {
     ..FAULT
 };
 
-/// The documents leave open what comes of such an address; an H100 raised no error, by which a
+/// The documents leave the effect of such an address open; an H100 raised no error, by which a
 /// trial is left out (`measured`).
 const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",

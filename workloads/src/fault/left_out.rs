@@ -1,5 +1,4 @@
-//! Faults that the literature names and that no trial holds, each with what keeps it out: a list
-//! without them would look complete.
+//! Faults that the literature names and that gpubench does not inject, each with the reason.
 
 /// A fault that is not in the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

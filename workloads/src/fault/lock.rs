@@ -2,7 +2,7 @@
 //! that counts in the same region.
 //!
 //! The lock is a semaphore in a mapped file, which nobody gives back for the dead; others wait for
-//! it in steps of ten seconds before they look whether its holder lives (HAMi-core at 8f3a89c,
+//! it in steps of ten seconds before they check that its holder lives (HAMi-core at 8f3a89c,
 //! `multiprocess_memory_limit.c`). The library takes it for a moment around every allocation, so
 //! the holder allocates and frees without pause until it is killed; not every kill meets the lock.
 

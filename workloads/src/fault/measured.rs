@@ -1,7 +1,7 @@
 //! What real GPUs answered to the faults of the catalogue, beside what the documents say.
 //!
 //! Each figure was read from the record of a trial (`matrix --faults`); none is derived. A trial of
-//! each is no proof, only what there is. Figures of another GPU are another [`Campaign`]: a
+//! each proves little. Figures of another GPU are another [`Campaign`]: a
 //! constant of its own with its rows, and its line in [`CAMPAIGNS`].
 
 use super::{Answer, Fault};

@@ -8,7 +8,7 @@ use crate::load::Gpu;
 
 /// The first piece is this part of the memory; a refused size is halved.
 const PIECES: u64 = 16;
-/// Below this nothing is asked for: what is left serves nobody's buffers.
+/// Smallest piece that is requested: less memory is of no use to a tenant.
 const LEAST_BYTES: u64 = 64 << 10;
 /// Most pieces that are held, so that it ends on any device.
 const HELD_MAX: usize = 4096;

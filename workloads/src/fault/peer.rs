@@ -33,7 +33,7 @@ const EXPORTER_EXIT: Fault = Fault {
 const NAME: &str = "ipc-exporter-exit";
 /// Words that the exporter gives away.
 const WORDS: usize = 1024;
-/// The second word: the first one may be looked at by whoever maps the memory.
+/// The second word: mapping the memory may read the first one.
 const OFFSET_BYTES: u32 = 4;
 
 /// Keeps its memory until it is killed.

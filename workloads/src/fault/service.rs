@@ -1,5 +1,5 @@
-//! Faults that somebody with the daemon's rights brings about: MPS ends a client, or its server or
-//! its control daemon is lost. The process itself does nothing but have a kernel on the device.
+//! Faults of the MPS service, caused with the daemon's rights: MPS ends a client, or its server or
+//! its control daemon is killed. The process itself only has a kernel on the device.
 //!
 //! The codes are those of cuda.h for lost connections of MPS (805 to 810); which of them comes is
 //! not documented, so several are listed.
@@ -43,7 +43,7 @@ const KILL_DAEMON: Fault = Fault {
     ..LOST
 };
 
-/// What both have in common. A daemon whose clients notice nothing is no failed trial.
+/// The common part of both. If the clients of a killed daemon see no error, the trial still counts.
 const LOST: Fault = Fault {
     class: Class::Service,
     severity: Severity::Systemic,

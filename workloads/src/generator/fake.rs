@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 use super::{DeviceError, Reap, Submit};
 use crate::clock::{ClockError, Time};
 
-/// What one participant is doing.
+/// State of one participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Running,

@@ -85,7 +85,7 @@ impl<'a> Issuer<'a> {
         row
     }
 
-    /// Whether a request was refused, and that is what its workload asks after.
+    /// Whether a request was refused with a code that is an answer to its workload.
     pub(super) fn is_answer(&self, row: &SampleRow) -> bool {
         row.status == SampleStatus::Error && self.part.answers.contains(&row.error)
     }

@@ -1,4 +1,4 @@
-//! What issuer and reaper share: the queue between them, the log, and how the part is going.
+//! State shared by issuer and reaper: the queue between them, the log, and how far the cell is.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) closing: AtomicBool,
     /// Nothing more should be issued.
     pub(super) stopped: AtomicBool,
-    /// The reaper has taken its last look.
+    /// The reaper has made its last check.
     pub(super) reaper_done: AtomicBool,
     /// Requests of the ring that have ended.
     pub(super) reaped: AtomicU64,
@@ -105,7 +105,7 @@ impl Shared {
         journal.abandoned = true;
         let mut left = journal.awaited.take().or_else(|| self.ring.pop());
         while let Some(row) = left {
-            // What the driver refused never ran: it ended when it was refused.
+            // A refused request never ran: it ended when it was refused.
             let refused = row.status == SampleStatus::Error;
             let status = if refused {
                 row.status

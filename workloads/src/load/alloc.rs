@@ -18,7 +18,7 @@ pub(super) const ROUNDS_KNOB: Knob = Knob {
     max: u32::MAX as u64,
 };
 
-/// What shows that memory was taken and given back.
+/// Counters that show allocating and freeing.
 pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
 
 /// See the module.

@@ -54,7 +54,7 @@ const REQUESTS_FINAL: usize = 31;
 /// Requests where one is a single call of the driver, which may take a good part of a second.
 const REQUESTS_FIXED: usize = 5;
 
-/// What calibration found.
+/// The result of a calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
     /// The workload with its parameters.

@@ -1,4 +1,4 @@
-//! What the workloads on an arithmetic pipe have in common: one launch of chains a request, from
+//! The common part of workloads on an arithmetic pipe: one launch of chains a request, from
 //! one block on each SM of the share (victim) or from as many threads as fit (aggressor).
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, Grid, Pod};

@@ -150,7 +150,7 @@ impl Decode {
         Ok(decode)
     }
 
-    /// Small numbers everywhere: what they are does not matter to the load, that none of them turns
+    /// Small numbers everywhere: the values do not matter to the load, but none of them may turn
     /// into an infinity does. A word of equal bytes is a number near 0.01.
     fn fill(&self) -> Result<(), DriverError> {
         let ones = vec![1.0; self.cols as usize];

@@ -2,8 +2,8 @@
 //! word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
 //!
 //! `launch` queues a burst and goes on; `launch-sync` waits for every launch before the next, as an
-//! eager program does. Nobody has a share of the launch path; of what shares are made of, each
-//! takes one block at a time.
+//! eager program does. The launch path has no shares; of the SMs, each takes one block at
+//! a time.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::tick::Tick;

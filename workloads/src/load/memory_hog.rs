@@ -44,7 +44,7 @@ fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<Worklo
     Ok(spec(name, [("bytes", bytes)]))
 }
 
-/// What is held within a request.
+/// The memory held within a request.
 #[derive(Debug)]
 struct Hog {
     len: usize,

@@ -70,7 +70,7 @@ fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError
     Ok(Box::new(Modules(modules)))
 }
 
-/// What is loaded has its entry, time after time.
+/// Every module that is loaded has its entry point.
 fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let info = Modules::info();
     for _ in 0..2 {

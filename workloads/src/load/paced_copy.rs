@@ -42,7 +42,7 @@ pub(super) struct Paced {
     pace: Option<Pace>,
 }
 
-/// What holds a part to its length.
+/// Holds a part to its length.
 #[derive(Debug)]
 struct Pace {
     stream: Stream,

@@ -11,7 +11,7 @@ use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
 use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
-/// What a launch may ask for without a word with the driver, on every architecture (CUDA C++
+/// Shared memory that a launch may use without an opt-in, on every architecture (CUDA C++
 /// Programming Guide, "Shared memory").
 const PLAIN_BYTES_MAX: u32 = 48 << 10;
 

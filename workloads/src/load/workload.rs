@@ -18,7 +18,7 @@ pub struct Workload {
     pub role: Role,
     /// The sub-axis of the resource that it uses.
     pub sub_axis: SubAxis,
-    /// The resource that it uses (victim) or exhausts (aggressor).
+    /// The resource that it depends on (victim) or exhausts (aggressor).
     pub resource: &'static str,
     /// Unit of its work.
     pub unit: &'static str,
@@ -174,7 +174,7 @@ pub trait Prepared {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
 
     /// Requests until one repeats an earlier one exactly. All of them are first ones, which cost
-    /// more: pages are mapped, and a virtual GPU finds out what they cost.
+    /// more: pages are mapped, and a virtual GPU determines their cost.
     fn cycle(&self) -> usize {
         1
     }
@@ -186,7 +186,7 @@ pub trait Prepared {
 /// How a victim is kept from demanding more than its share of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
-    /// Its shape does it: what it uses belongs to the SMs that it runs on.
+    /// Its shape does it: the resource belongs to the SMs that it runs on.
     None,
     /// By fewer or smaller blocks: a few SMs already take more than that part of the resource.
     Blocks,

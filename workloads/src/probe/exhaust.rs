@@ -12,7 +12,7 @@ use crate::load::Gpu;
 
 /// Pieces in which everything is taken at first.
 const PIECES: u32 = 32;
-/// What is asked for once more when nothing is left.
+/// Size of the request that is repeated when no memory is left.
 const MORE_WORDS: usize = 4 << 20;
 
 /// Takes memory until it is refused, asks once more, works without giving anything back, and takes
@@ -22,7 +22,7 @@ pub(super) fn exhaust(
     time: &dyn Time,
     most_bytes: u64,
 ) -> Result<ProbeTold, ProbeError> {
-    // What the launch needs is there before anything is taken.
+    // The launch's memory is allocated before memory runs out.
     let stamps = Stamps::new(gpu, 1)?;
     stamps.put(gpu, 0)?;
     gpu.stream.synchronize()?;

@@ -1,7 +1,7 @@
-//! Arithmetic without a pause, submitted in ways that a limiter may overlook.
+//! Compute-limit bypass: arithmetic without a pause, submitted in ways that a limiter may miss.
 //!
-//! Ends are seen by the host, through events, which no limiter holds back: a stamp by a kernel
-//! would itself be a launch.
+//! The host observes the ends through events, which no limiter delays; a stamp by a kernel would
+//! itself be a launch.
 
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Graph, Grid};
 use gpubench_kernels::kernel::fp32_chain::Fp32Chain;

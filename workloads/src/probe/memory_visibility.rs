@@ -1,4 +1,4 @@
-//! What a tenant can see of another: free memory, and the other's addresses.
+//! Memory visibility: what a tenant can see of another, namely free memory and its addresses.
 
 use gpubench_kernels::driver::DevicePtr;
 use gpubench_kernels::pattern_word;

@@ -1,8 +1,7 @@
-//! Probes from the tenant's side: one step after the other, each a question whose answer is no
-//! rate.
+//! Probes, the tenant's side: checks that do not produce a throughput, one step after another.
 //!
-//! What a step takes and is told to keep stays with the tenant until `release` or until its context
-//! closes. Nothing is judged here.
+//! Memory that a step keeps stays with the tenant until `release` or until its context closes.
+//! Nothing is judged here.
 
 mod allocate_to_limit;
 mod calls;

@@ -23,7 +23,7 @@ pub(super) fn export(
     Ok(ProbeTold::Exported { handle: hex })
 }
 
-/// Maps memory by its handle; what is mapped is let go of at once.
+/// Maps memory by its handle and unmaps it at once.
 pub(super) fn import(gpu: &Gpu, handle: &str) -> Result<ProbeTold, ProbeError> {
     let handle = parse(handle)
         .ok_or_else(|| ProbeError::asked(format!("{} digits are no handle", handle.len())))?;

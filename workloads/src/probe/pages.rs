@@ -1,4 +1,4 @@
-//! Pages with a canary: who finds them, and how many.
+//! Marked pages: writes a mark to every page, and counts the marks that a later owner finds.
 
 use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Grid, codes};

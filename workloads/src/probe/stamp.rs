@@ -6,12 +6,12 @@ use gpubench_kernels::{Kernel, Launcher};
 
 use crate::load::Gpu;
 
-/// One warp, of which one thread looks once.
+/// One warp, of which one thread reads the clock once.
 const GRID: Grid = Grid::new(1, 32);
 /// It never watches for longer than this, whatever the clock does.
 const BUDGET_NS: u64 = 1_000_000;
 
-/// Room for so many stamps on the device.
+/// Number of stamps that fit on the device.
 pub(super) struct Stamps {
     rows: DeviceBuffer<u64>,
 }

@@ -1,4 +1,4 @@
-//! When a kernel of this tenant really ran: one block that watches the device's clock.
+//! Time-slice trace: one block reads the clock of the device; gaps show when it did not run.
 
 use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DeviceBuffer, Grid};
@@ -10,7 +10,7 @@ use crate::load::Gpu;
 
 /// Gaps that are kept; more are counted.
 const GAPS: u32 = 2048;
-/// One warp, of which one thread looks.
+/// One warp, of which one thread reads the clock.
 const GRID: Grid = Grid::new(1, 32);
 
 /// Watches the clock for `watch_ns`; reads further apart than `threshold_ns` are a gap.

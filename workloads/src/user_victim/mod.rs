@@ -30,7 +30,7 @@ use victim_protocol::VictimProtocol;
 /// Name of the fact that holds the PID of the program, which leads a process group of its own.
 pub const PROGRAM_PID: &str = "program_pid";
 
-/// How long after the end of an order the program may go on with what it began.
+/// How long after the end of an order the program may finish what it began.
 const LATE_NS_MAX: u64 = 10_000_000_000;
 
 /// Lengths of the closed loop in which the native rate is found: longer ones if too little ends.

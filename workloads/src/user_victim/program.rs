@@ -28,11 +28,11 @@ const LINES_KEPT_MAX: usize = 1 << 14;
 const UNREAD_MAX: Duration = Duration::from_secs(5);
 /// How long a program may take to end after it was asked, and again after SIGTERM.
 const GRACE_NS: u64 = 2_000_000_000;
-/// How often a program that says nothing is looked after, and how long the last lines of one that
+/// How often a silent program is checked, and how long the last lines of one that
 /// has ended may be under way.
 const LOOK_NS: u64 = 50_000_000;
 const LAST_NS: u64 = 20_000_000;
-/// How often its end is looked for.
+/// How often its end is checked.
 const POLL_NS: u64 = 5_000_000;
 
 /// What came from the program.
@@ -148,7 +148,7 @@ impl Program {
     /// The next line that arrives before an instant.
     pub(super) fn hear(&mut self, clock: &Clock, until_ns: u64) -> Heard {
         loop {
-            // Asked before the last line is looked for: what it wrote, it wrote before it ended.
+            // Checked before the last line is read: all of its lines precede its end.
             let ended = matches!(self.child.try_wait(), Ok(Some(_)));
             let left_ns = until_ns.saturating_sub(clock.now_ns());
             let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
@@ -160,7 +160,7 @@ impl Program {
                         text,
                     };
                 }
-                // One that has ended can leave others behind who hold the descriptor open.
+                // Processes that the program left behind may still hold the descriptor open.
                 Err(RecvTimeoutError::Timeout) if ended => return Heard::End,
                 Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
                 Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
@@ -186,7 +186,7 @@ impl Program {
             signal_group(self.pid(), libc::SIGTERM);
             self.wait(clock, GRACE_NS);
         }
-        // Also when it has ended: what it started may live on, in its group or out of it.
+        // Also when it has ended: processes that it started may live on, in its group or out of it.
         signal_group(self.pid(), libc::SIGKILL);
         let _reaped = self.child.wait();
         if process_tree::adopts() {
