@@ -9,15 +9,17 @@
 //! SMs.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, PinnedBuffer};
-use gpubench_kernels::kernel::matmul::{self, Matmul, TILE};
-use gpubench_kernels::kernel::matvec::{self, Matvec};
-use gpubench_kernels::kernel::rmsnorm::{self, Rmsnorm};
-use gpubench_kernels::kernel::softmax::{self, Softmax};
+use gpubench_kernels::kernel::matmul::{Matmul, TILE};
+use gpubench_kernels::kernel::matvec::Matvec;
+use gpubench_kernels::kernel::rmsnorm::Rmsnorm;
+use gpubench_kernels::kernel::softmax::Softmax;
 use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::params::{spec, whole_sms};
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
+
+mod check;
 
 /// The length of a request in slices of weights.
 const SLICES_KNOB: Knob = Knob {
@@ -52,7 +54,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     knob: Some(SLICES_KNOB),
     first_guess,
     setup,
-    verify,
+    verify: check::verify,
     more: More::NONE,
 }];
 
@@ -243,87 +245,4 @@ impl Prepared for Decode {
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     Ok(Box::new(Decode::new(gpu, spec)?))
-}
-
-/// The kernels are checked on their own; here two layers and a half with all kinds of numbers must
-/// come to what the host computes.
-fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    let (rows, cols, slices) = (20_u64, 512_u64, 40_u64);
-    let params = [
-        ("rows", rows),
-        ("cols", cols),
-        ("slices", slices),
-        ("buffer_bytes", 4 * rows * cols * 3),
-    ];
-    let mut decode = Decode::new(gpu, &spec(name, params))?;
-    let model = Model {
-        input: numbers(cols, 1),
-        gain: numbers(cols, 2),
-        weights: numbers(decode.held * rows * cols, 3),
-        mixer: numbers(cols, 4),
-    };
-    decode.input.write(0, &model.input)?;
-    decode.gain.write(0, &model.gain)?;
-    decode.weights.write(0, &model.weights)?;
-    decode.mixer.write(0, &model.mixer)?;
-    decode.step(gpu)?;
-    gpu.stream.synchronize()?;
-    let mut found = vec![0.0; cols as usize];
-    decode.output.read(0, &mut found)?;
-    let expected = model.decode(&decode);
-    // The softmax is good to `TOLERANCE`; a later layer sees its error through one more softmax,
-    // whose inputs are below a hundred.
-    let near = |(found, wanted): (&f32, &f32)| {
-        (found - wanted).abs() <= 100.0 * softmax::TOLERANCE * wanted.abs()
-    };
-    match found.iter().zip(&expected).position(|pair| !near(pair)) {
-        None => Ok(()),
-        Some(at) => Err(LoadError::Wrong {
-            workload: name,
-            what: format!("output {at} is {}, expected {}", found[at], expected[at]),
-        }),
-    }
-}
-
-/// The numbers of a small model, on the host.
-struct Model {
-    input: Vec<f32>,
-    gain: Vec<f32>,
-    weights: Vec<f32>,
-    mixer: Vec<f32>,
-}
-
-impl Model {
-    /// What a first request of `shape` should come to.
-    fn decode(&self, shape: &Decode) -> Vec<f32> {
-        let (rows, cols) = (shape.rows as usize, shape.cols as usize);
-        let slice_len = rows * cols;
-        let tile = TILE as usize;
-        let mut x = self.input.clone();
-        let mut y = vec![0.0; shape.per_layer as usize * rows];
-        let mut normed = Vec::new();
-        for slice in 0..shape.slices {
-            let at = (slice % shape.per_layer) as usize;
-            if at == 0 {
-                normed = rmsnorm::reference(&x, &self.gain, EPS);
-            }
-            let from = (slice % shape.held) as usize * slice_len;
-            let part = matvec::reference(&self.weights[from..from + slice_len], &normed);
-            y[at * rows..(at + 1) * rows].copy_from_slice(&part);
-            if at as u64 + 1 == shape.per_layer || slice + 1 == shape.slices {
-                let scores = matmul::reference(&y[..tile * tile], &self.mixer, cols / tile, tile);
-                x = softmax::reference(&scores, shape.softmax().cols as usize);
-            }
-        }
-        x
-    }
-}
-
-/// Numbers between -0.1 and 0.1 that follow from a seed.
-fn numbers(count: u64, seed: u64) -> Vec<f32> {
-    let number = |n: u64| {
-        let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 32));
-        ((bits >> 40) as f32 / (1u64 << 24) as f32 - 0.5) * 0.2
-    };
-    (0..count).map(number).collect()
 }

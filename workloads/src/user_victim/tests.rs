@@ -342,16 +342,3 @@ fn printed_lines_are_work_done() {
             .all(|pair| pair[0].t_done_ns == pair[1].t_issue_ns)
     );
 }
-
-#[test]
-fn a_native_rate_is_completions_over_whole_cycles() {
-    let request = |number: u64| Request {
-        due_ns: None,
-        start_ns: 1_000 + number * 10_000_000,
-        end_ns: 1_000 + (number + 1) * 10_000_000,
-        failed: false,
-    };
-    let done: Vec<Request> = (0..40).map(request).collect();
-    assert_eq!(rate(&done), Some((100.0, 10_000_000)));
-    assert_eq!(rate(&done[..CALIBRATE_REQUESTS - 1]), None);
-}
