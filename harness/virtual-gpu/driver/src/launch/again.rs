@@ -9,12 +9,12 @@
 //! to, and by the versions of the large ones. Nothing is kept or done while other threads of the
 //! process write to device memory.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::known::Known;
-use super::{Key, Memory};
 use crate::entries::{AllocationEntry, Origin};
+use crate::launch_memory::effects::{Added, Digest, FINDINGS, Left, Part, Whole};
+use crate::launch_memory::key::Key;
+use crate::launch_memory::profile::{Known, Memory};
 use crate::process::{Process, Tables};
 use gpubench_virtual_gpu_ptx::Properties;
 
@@ -24,82 +24,11 @@ const SMALL_BYTES: u64 = 256 << 10;
 /// Additions to more memory than this cost as much as executing them.
 const ADDED_BYTES: u64 = 64 << 20;
 
-/// What is kept of all launches at most; beyond that it is all forgotten.
-const KEPT_BYTES: usize = 256 << 20;
-
-/// Different findings of one launch that are kept; where none of them came again it is given up.
-const FINDINGS: usize = 256;
-
 /// Looking at so many bytes costs about what executing a lane-instruction does.
 const BYTES_PER_LANE: u64 = 2;
 
 /// Lane-instructions that a launch is taken to have which was not executed before.
 const LANES_UNSEEN: u64 = 64 << 10;
-
-type Digest = [u8; 32];
-
-/// A part of an allocation: from where on, and its bytes, or what is added to them.
-#[derive(Debug)]
-struct Part {
-    start: u64,
-    first: u64,
-    bytes: Vec<u8>,
-}
-
-/// The whole of a small allocation, and the digest of it.
-#[derive(Debug)]
-struct Whole {
-    start: u64,
-    bytes: Vec<u8>,
-    digest: Digest,
-}
-
-/// What one kind of launch adds, in words of so many bytes.
-#[derive(Debug)]
-struct Added {
-    word: u64,
-    parts: Vec<Part>,
-}
-
-/// What launches of one kind left, by what they found.
-#[derive(Debug, Clone, Default)]
-struct Left {
-    by_found: HashMap<Digest, Arc<Vec<Whole>>>,
-    came_again: bool,
-}
-
-impl Left {
-    fn is_given_up(&self) -> bool {
-        self.by_found.len() >= FINDINGS && !self.came_again
-    }
-}
-
-/// All that is kept.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Effects {
-    added: HashMap<Key, Arc<Added>>,
-    left: HashMap<Key, Left>,
-    /// Of small allocations, and at which version.
-    digests: HashMap<u64, (u64, Digest)>,
-    bytes: usize,
-}
-
-impl Effects {
-    /// Forgets a context that is gone.
-    pub(super) fn forget_context(&mut self, context: u32) {
-        self.added.retain(|key, _| key.context != context);
-        self.left.retain(|key, _| key.context != context);
-        self.digests.clear();
-    }
-
-    /// Makes room for so many bytes more.
-    fn make_room(&mut self, bytes: usize) {
-        if self.bytes + bytes > KEPT_BYTES {
-            *self = Self::default();
-        }
-        self.bytes += bytes;
-    }
-}
 
 /// A launch while it is executed.
 pub(super) struct Watch {

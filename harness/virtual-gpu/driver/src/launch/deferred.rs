@@ -5,39 +5,15 @@ use std::ops::Range;
 
 use super::clocking::when;
 use super::execute::execute;
+use super::known::UnderWay;
 use super::ledger::nameless;
-use super::{Key, UnderWay};
 use crate::bytes::{Store, move_bytes};
 use crate::code::Code;
 use crate::copy_shape::Copy;
-use crate::process::{FunctionEntry, Process, StreamEntry};
+use crate::launch_memory::deferred::{Deferred, Work};
+use crate::process::{Process, StreamEntry};
 use crate::tables::Piece;
 use gpubench_virtual_gpu_model::state::hold::Owed;
-
-/// Something whose results depend on when it ran.
-#[derive(Debug, Clone)]
-pub(super) struct Deferred {
-    pub stream: u32,
-    pub context: u32,
-    pub seq: u64,
-    /// Allocations that it will write.
-    pub writes: Vec<u64>,
-    /// Parts of pinned host memory that it will write.
-    pub pinned: Vec<Range<usize>>,
-    pub work: Work,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Work {
-    Launch {
-        key: Box<Key>,
-        function: FunctionEntry,
-        /// Time alone, for what is measured in work; none for what ends by the clock.
-        alone_ns: Option<f64>,
-    },
-    Copy(Copy),
-    Store(Store),
-}
 
 /// Has a word written once more behind a launch that will write to its allocation once more.
 pub fn store_later(process: &Process, stream: &StreamEntry, seq: u64, start: u64, store: Store) {

@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 
 use super::clocking::Clocking;
 use super::ranges::{Ranges, ranges};
-use super::{Key, blocks_per_sm, kernel_of};
+use super::shape::{blocks_per_sm, kernel_of};
 use crate::bytes;
 use crate::code::{self, Code};
-use crate::cost::{self, Cost, Part, Shape};
+use crate::cost::{self, Part, Shape};
+use crate::launch_memory::costs::{Fault, Outcome};
+use crate::launch_memory::key::Key;
 use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx::{
@@ -27,44 +29,6 @@ const SAMPLED_BLOCKS: u64 = 8;
 
 /// Interior blocks may differ by this part and still stand for each other.
 const HOMOGENEOUS: f64 = 0.05;
-
-/// A fault as the program and the log will see it.
-#[derive(Debug, Clone)]
-pub struct Fault {
-    /// What comes back from the next call that waits.
-    pub code: Code,
-    /// The Xid that the driver logs, 0 for none.
-    pub xid: u32,
-}
-
-/// What executing a launch came to.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What it costs.
-    pub cost: Cost,
-    /// It ends at an instant rather than after an amount of work.
-    pub by_clock: bool,
-    /// Allocations read.
-    pub reads: Vec<u64>,
-    /// Allocations written.
-    pub writes: Vec<u64>,
-    /// For each of them, the first byte touched and the one after the last.
-    pub extents: Vec<(u64, u64)>,
-    /// Parts of pinned host memory written, by address.
-    pub pinned: Vec<Range<usize>>,
-    /// Lane-instructions executed.
-    pub lanes: u64,
-    /// Only some of its blocks were executed.
-    pub sampled: bool,
-    /// Atomics ran.
-    pub uses_atomics: bool,
-    /// It touched memory that others than this process's calls read and write.
-    pub open: bool,
-    /// It printed.
-    pub printed: bool,
-    /// It ended badly.
-    pub fault: Option<Fault>,
-}
 
 /// The ideal clock running four times as fast: a kernel that then ends sooner ends by the clock.
 struct Fast;

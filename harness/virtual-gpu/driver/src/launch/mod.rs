@@ -19,25 +19,26 @@ mod shape;
 use std::sync::Arc;
 
 use crate::code::{self, Code};
-use crate::entries::Seat;
 use crate::operation::Pace;
 use crate::process::{FunctionEntry, Process, StreamEntry};
 use crate::submit::{charge, noisy};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
-use gpubench_virtual_gpu_ptx as ptx;
 
 pub use clocking::Clocking;
-use deferred::{Deferred, Work};
 pub use deferred::{
     finish_deferred, finish_deferred_writes, is_owed, owed, owes, repeat_later, store_later,
 };
 
-use execute::{Fault, Outcome, execute};
-use known::{Known, recall, remember};
-pub use known::{Memory, UnderWay};
-pub use ledger::Ledger;
-use ledger::Nameless;
-pub use shape::{Shape, blocks_per_sm, check, check_residence};
+use execute::execute;
+pub use known::UnderWay;
+use known::{note, recall, remember};
+pub use shape::{blocks_per_sm, check, check_residence, kernel_of};
+
+use crate::launch_memory::costs::{Fault, Nameless, Outcome};
+use crate::launch_memory::deferred::{Deferred, Work};
+use crate::launch_memory::key::Key;
+use crate::launch_memory::profile::Known;
+use crate::launch_memory::shape::Shape;
 
 /// One launch as the program asked for it.
 #[derive(Debug)]
@@ -50,21 +51,6 @@ pub struct Request<'a> {
     pub shape: Shape,
     /// The arguments, laid out.
     pub params: Vec<u8>,
-}
-
-/// Everything that decides what a launch does, memory contents aside.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
-    hash: u64,
-    name: String,
-    context: u32,
-    seat: Seat,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
-    /// Its blocks run together, since they may wait for each other.
-    together: bool,
-    params: Vec<u8>,
 }
 
 /// Executes and queues a launch.
@@ -120,7 +106,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         ..Op::default()
     };
     let seq = device.submit(request.stream.slot, op)?;
-    known.note(process, (request.stream.slot, seq))?;
+    note(&known, process, (request.stream.slot, seq))?;
     if timed && fault.is_none() && !known.mute {
         let writes = known.writes.iter().map(|&(start, _)| start).collect();
         process.tables().launches.deferred.push(Deferred {
@@ -176,12 +162,4 @@ fn found_out(
     let outcome = execute(process, function, key, &launch.pointees, &Clocking::Ideal)?;
     process.ledger().keep(launch, &outcome);
     Ok(outcome)
-}
-
-fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
-    function
-        .program
-        .module()
-        .kernel(&function.name)
-        .ok_or(code::NOT_FOUND)
 }

@@ -1,24 +1,11 @@
 //! The shape of a launch, and whether the device has room for it.
 
-use super::kernel_of;
 use crate::code::{self, Code};
 use crate::entries::Seat;
+use crate::launch_memory::shape::Shape;
 use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx as ptx;
-
-/// Shape of a launch.
-#[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    /// Blocks in each dimension.
-    pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
-    pub block: [u32; 3],
-    /// Dynamic shared memory.
-    pub shared_bytes: u32,
-    /// All blocks have to be on the device at the same time.
-    pub cooperative: bool,
-}
 
 /// Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
 const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
@@ -109,4 +96,16 @@ pub fn check_residence(
         return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     Ok(())
+}
+
+/// The kernel of a function.
+///
+/// # Errors
+/// When its module has none of that name, which would be a bug.
+pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
+    function
+        .program
+        .module()
+        .kernel(&function.name)
+        .ok_or(code::NOT_FOUND)
 }
