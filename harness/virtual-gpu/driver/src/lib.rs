@@ -44,6 +44,7 @@ pub mod process;
 pub mod session;
 pub mod shm;
 pub mod stall;
+pub mod stored_word;
 pub mod stream;
 pub mod stream_memory_ops;
 pub mod submit;

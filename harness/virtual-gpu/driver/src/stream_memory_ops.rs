@@ -7,13 +7,13 @@
 //! from where to where. What a kernel stamps with the time is written when that is known: a wait
 //! for it looks again when the kernel is over. The stamps of other processes are not looked for.
 
-use crate::bytes::Store;
 use crate::code::{self, Code};
 use crate::device::words::{HoldId, Woken, read};
 use crate::entries::StreamEntry;
 use crate::memory_op::{Form, Meaning, MemOp};
 use crate::operation::{Pace, Word};
 use crate::process::Process;
+use crate::stored_word::Store;
 use crate::stream::come_to;
 use crate::submit::{self, charge, mark, wait_for};
 use crate::{ipc, launch, pinned};

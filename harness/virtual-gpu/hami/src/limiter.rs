@@ -107,7 +107,7 @@ pub fn wait(blocks: u64, percent: f64, shape: (u32, u32), utilisation: &dyn Fn()
             }
             if settings::get().limiter_paced {
                 let into_ns = (now_ns - bucket.starts_ns) % PERIOD_NS;
-                let Some(left_ns) = closed_for(into_ns, percent) else {
+                let Some(left_ns) = shut_for(into_ns, percent) else {
                     return;
                 };
                 drop(held);
@@ -119,8 +119,8 @@ pub fn wait(blocks: u64, percent: f64, shape: (u32, u32), utilisation: &dyn Fn()
             let due = now_ns.saturating_sub(bucket.filled_ns) / PERIOD_NS;
             if due > 0 {
                 let utilisation = utilisation();
-                // Where long launches are no hole, what they took counts, and not their blocks.
-                bucket.over = settings::get().is_closed("durations") && utilisation > limit;
+                // Where long launches are no bypass, what they took counts, and not their blocks.
+                bucket.over = settings::get().is_patched("durations") && utilisation > limit;
                 for _ in 0..due.min(100) {
                     bucket.fill(limit, utilisation, shape);
                 }
@@ -138,14 +138,14 @@ pub fn wait(blocks: u64, percent: f64, shape: (u32, u32), utilisation: &dyn Fn()
 
 /// Where launches go in the first part of each period alone, that part being the limit: how long
 /// one has to wait, so far into a period.
-fn closed_for(into_ns: u64, percent: f64) -> Option<u64> {
+fn shut_for(into_ns: u64, percent: f64) -> Option<u64> {
     let open_ns = (PERIOD_NS as f64 * percent / 100.0).round() as u64;
     (into_ns >= open_ns).then_some(PERIOD_NS - into_ns)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, PERIOD_NS, closed_for};
+    use super::{Bucket, PERIOD_NS, shut_for};
 
     #[test]
     fn one_that_acts_in_steps_is_open_for_the_limit_of_each() {
@@ -155,7 +155,7 @@ mod tests {
             (PERIOD_NS / 2, Some(PERIOD_NS / 2)),
             (PERIOD_NS - 1, Some(1)),
         ] {
-            assert_eq!(closed_for(into_ns, 50.0), left_ns);
+            assert_eq!(shut_for(into_ns, 50.0), left_ns);
         }
     }
 

@@ -1,22 +1,17 @@
-//! The way in: `dlsym` as programs call it, and the real one behind it.
-//!
-//! A program that loads libcuda at run time finds its functions through `dlsym`, so that is what is
-//! taken over. One that is linked statically, that calls `dlvsym`, or that walks the symbol table
-//! itself is not caught, as with the real library.
+//! The functions of the real libraries, by name.
 #![expect(unsafe_code, reason = "symbols are looked up by C names")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
-use crate::hooks;
-
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+/// `dlsym` (dlfcn.h).
+pub type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// Versions under which C libraries have carried `dlsym`, the newest first.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.17", c"GLIBC_2.2.5"];
 
 /// The C library's own `dlsym`.
-fn real() -> Option<Dlsym> {
+pub fn real() -> Option<Dlsym> {
     static REAL: OnceLock<Option<Dlsym>> = OnceLock::new();
     *REAL.get_or_init(|| {
         VERSIONS.iter().find_map(|version| {
@@ -27,26 +22,6 @@ fn real() -> Option<Dlsym> {
             unsafe { std::mem::transmute::<*mut c_void, Option<Dlsym>>(found) }
         })
     })
-}
-
-/// Answers for the hooked names, and asks the C library for all others.
-///
-/// # Safety
-/// `name` is a C string and `handle` one that `dlsym` takes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    if !name.is_null() {
-        // SAFETY: a C string by the caller's contract.
-        let wanted = unsafe { CStr::from_ptr(name) };
-        if let Some(hook) = hooks::find(wanted.to_bytes()) {
-            return hook;
-        }
-    }
-    match real() {
-        // SAFETY: passed on as it came.
-        Some(real) => unsafe { real(handle, name) },
-        None => std::ptr::null_mut(),
-    }
 }
 
 /// The driver's own function of that name; null if no driver is loaded or it has none.

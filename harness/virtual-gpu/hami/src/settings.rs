@@ -22,8 +22,8 @@ pub struct Settings {
     pub overshoot: f64,
     /// Planted: the limiter lets this share more through.
     pub sm_error: f64,
-    /// Planted: documented holes of the real library that this one has not.
-    pub closed: Vec<String>,
+    /// Planted: documented bypasses of the real library that this one patches.
+    pub patched: Vec<String>,
     /// Planted: how long the lock of somebody killed while it allocated is waited for.
     pub lock_stale_ms: u64,
     /// Planted: from the first launch on, how long the limiter lets everything through.
@@ -42,7 +42,7 @@ pub fn get() -> &'static Settings {
         let planted = planted();
         settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
         settings.sm_error = figure_in(&planted, "hami_sm_error");
-        settings.closed = list_in(&planted, "hami_closed");
+        settings.patched = list_in(&planted, "hami_closed");
         settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
         settings.limiter_start_ms = figure_in(&planted, "hami_limiter_start_ms") as u64;
         let is_set = |key: &str| {
@@ -76,7 +76,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
         lock_stale_ms: 0,
         limiter_start_ms: 0,
         limiter_paced: false,
-        closed: Vec::new(),
+        patched: Vec::new(),
         hidden: false,
     }
 }
@@ -87,9 +87,9 @@ impl Settings {
         f64::from(limit) * (1.0 + self.sm_error)
     }
 
-    /// Whether a hole of that name is closed.
-    pub fn is_closed(&self, hole: &str) -> bool {
-        self.closed.iter().any(|closed| closed == hole)
+    /// Whether the bypass of that name is patched.
+    pub fn is_patched(&self, bypass: &str) -> bool {
+        self.patched.iter().any(|patched| patched == bypass)
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_holes_are_read_from_one_line() {
+    fn patched_bypasses_are_read_from_one_line() {
         let text = "[defects]\nhami_closed = [\"arrays\", \"graphs\"]\n";
         assert_eq!(list_in(text, "hami_closed"), ["arrays", "graphs"]);
         assert!(list_in("hami_closed = []", "hami_closed").is_empty());

@@ -11,7 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::machine::Machine;
-use crate::mps::folder_key;
 use crate::state::{MemoryGroup, State};
 
 /// Name of the tree, in the device's folder.
@@ -61,6 +60,16 @@ pub fn of_process(device: &Path, pid: u32) -> u64 {
         members.any(|member: u32| line.contains(&member))
     });
     found.map_or(0, |group| folder_key(&group))
+}
+
+/// Hash of a folder, by which the state knows it: of the pipe directory of a daemon, for one.
+#[must_use]
+pub fn folder_key(dir: &std::path::Path) -> u64 {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(first)
 }
 
 /// A process and its ancestors, as far as the system tells them.
@@ -139,7 +148,7 @@ pub fn forget_gone(state: &mut State, device: &Path) {
 mod tests {
     use super::{TREE, ancestry, folder, forget_gone, limit, limits, make, of_process};
     use crate::machine::Machine;
-    use crate::mps::folder_key;
+    use super::folder_key;
     use crate::state::State;
 
     type Error = Box<dyn std::error::Error>;

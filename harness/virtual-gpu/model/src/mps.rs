@@ -4,6 +4,7 @@
 //! pipe directory. The server's context founds the group in which its clients run at the same time.
 //! The rules are those of the vendor's documentation of MPS (release 615).
 
+pub use crate::cgroup::folder_key;
 use crate::compute_mode;
 use crate::machine::Machine;
 use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerState, State};
@@ -50,16 +51,6 @@ impl Wish {
             partition: self.partition,
         }
     }
-}
-
-/// Hash of a folder, by which the state knows it: of the pipe directory of a daemon, for one.
-#[must_use]
-pub fn folder_key(dir: &std::path::Path) -> u64 {
-    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    let hash = blake3::hash(dir.as_os_str().as_encoded_bytes());
-    let mut first = [0; 8];
-    first.copy_from_slice(&hash.as_bytes()[..8]);
-    u64::from_le_bytes(first)
 }
 
 /// Enters a daemon. `None` when the table is full.

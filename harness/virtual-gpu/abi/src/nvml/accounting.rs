@@ -3,9 +3,10 @@
 
 use std::ffi::c_uint;
 
-use super::library::{catch_up_with_the_living, device};
+use super::library::catch_up_with_the_living;
 use super::mig::privileged;
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::AccountingStats;
 use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, figures, put, take};

@@ -7,8 +7,9 @@
 
 use std::ffi::c_uint;
 
-use super::library::{catch_up, device};
+use super::library::catch_up;
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::ViolationTime;
 use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, figures, put, take};

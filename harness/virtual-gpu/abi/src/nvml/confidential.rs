@@ -7,9 +7,10 @@
 use std::ffi::c_uint;
 use std::sync::Arc;
 
-use super::library::{Target, device, only_device};
+use super::library::only_device;
 use super::memory::figures_of;
 use super::returns::{self, Return};
+use super::target::{Target, device};
 use super::types::{
     ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps, ConfComputeSystemState,
     Memory, version_of,

@@ -4,9 +4,11 @@
 use std::ffi::c_uint;
 use std::time::Duration;
 
-use super::library::{catch_up_with_the_living, device, device_handle, library, only_device};
+use super::library::{catch_up_with_the_living, device_handle, library, only_device};
 use super::pace::Pace;
+use super::objects::EventSet;
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::{EventData, NO_INSTANCE};
 use super::{DeviceHandle, check_place, entries, figures, put};
 use gpubench_virtual_gpu_driver::device::Device;
@@ -22,14 +24,6 @@ const KNOWN: u64 = 0xfe9f;
 const STEP_NS: u64 = 1_000_000;
 /// How long a waiter in real time sleeps at most before it looks for processes that died.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// What one set listens to.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EventSet {
-    types: u64,
-    /// Number of the next Xid to deliver, counted from the device's start.
-    next: u64,
-}
 
 figures! {
     fn nvmlDeviceGetSupportedEventTypes(_) -> u64 {

@@ -5,10 +5,10 @@ use std::ffi::c_int;
 
 use super::clocks::capped_ns;
 use super::health::{CORRECTED, UNCORRECTED, errors_found, has_ecc, remapped};
-use super::library::device;
 use super::link::moved;
 use super::power::{Limits, average_mw, energy_mj, instant_mw};
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::FieldValue;
 use super::utilization::stamp_us;
 use super::{DeviceHandle, check_place, entries, put, take};

@@ -10,9 +10,11 @@ use std::ffi::{CStr, c_char, c_uint};
 use std::mem::offset_of;
 use std::ptr::null;
 
-use super::library::{Target, catch_up, device, library, target};
+use super::library::{catch_up, library};
 use super::link::moved_by;
+use super::objects::Sample;
 use super::returns::{self, Return};
+use super::target::{Target, device, target};
 use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -59,22 +61,6 @@ pub struct GpmMetricsGet {
     pub first: Handle,
     pub second: Handle,
     pub metrics: [GpmMetric; METRICS],
-}
-
-/// The counters at one instant.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
-    /// Generation of the instance that they are of, 0 for the whole device.
-    of: u64,
-    at_ns: u64,
-    busy_ns: u64,
-    used: Usage,
-    /// Bytes over the link: to the device, to the host.
-    moved: [u64; 2],
-    /// What of the device is there to be used: SMs, and shares of SMs and of DRAM.
-    sm_count: u32,
-    sm_share: u64,
-    bandwidth: u64,
 }
 
 entries! {

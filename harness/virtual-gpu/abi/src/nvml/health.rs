@@ -4,9 +4,9 @@
 
 use std::ffi::c_uint;
 
-use super::library::{Target, device, target};
 use super::mig::privileged;
 use super::returns::{self, Return};
+use super::target::{Target, device, target};
 use super::types::{EccErrorCounts, EccSramErrorStatus, RowRemapperHistogram, version_of};
 use super::{DeviceHandle, check_place, entries, figures, put, take};
 use gpubench_virtual_gpu_driver::device::Device;

@@ -4,8 +4,8 @@
 use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::library::{Target, device, target};
 use super::returns::{self, Return};
+use super::target::{Target, device, target};
 use super::types::{PciInfo, PciInfoExt, version_of};
 use super::{DeviceHandle, check_place, entries, figures, mig, put, put_text, take};
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;

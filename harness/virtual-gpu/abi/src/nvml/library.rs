@@ -4,17 +4,16 @@
 use std::ffi::{c_char, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::events::EventSet;
-use super::gpm::Sample;
 use super::handles::Objects;
 use super::history::{History, Record};
+use super::objects::{EventSet, Sample};
 use super::returns::{self, Return};
-use super::{DeviceHandle, entries, mig};
+use super::{DeviceHandle, entries};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::process;
 
 /// The handle of the only device: no address that a program could have by accident.
-const DEVICE: usize = 0x6e76_6d6c_0010;
+pub(super) const DEVICE: usize = 0x6e76_6d6c_0010;
 
 /// Kinds of handles, which those of libcuda are not.
 const SETS: u8 = 32;
@@ -58,39 +57,6 @@ pub(super) fn library() -> Result<MutexGuard<'static, Library>, Return> {
 pub(super) fn only_device() -> Result<Arc<Device>, Return> {
     drop(library()?);
     Ok(process::device()?)
-}
-
-/// What a device handle stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// The device.
-    Whole,
-    /// The compute instance in this row of the engines: a MIG device.
-    Engine(u32),
-}
-
-/// The device, and what of it a handle stands for.
-pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Return> {
-    let device = only_device()?;
-    if handle as usize == DEVICE {
-        return Ok((device, Target::Whole));
-    }
-    let row = device
-        .shared()
-        .read(|state| mig::row_of(state, mig::Kind::Device, handle))?;
-    Ok((
-        device,
-        Target::Engine(row.ok_or(returns::INVALID_ARGUMENT)?),
-    ))
-}
-
-/// The device behind a handle that must stand for the whole of it. A MIG device has no clock, no
-/// power meter, no link and no utilisation of its own.
-pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
-    match target(handle)? {
-        (device, Target::Whole) => Ok(device),
-        (_, Target::Engine(_)) => Err(returns::NOT_SUPPORTED),
-    }
 }
 
 /// The handle of the only device.

@@ -3,9 +3,10 @@
 
 use std::ffi::c_uint;
 
-use super::library::{catch_up, device};
+use super::library::catch_up;
 use super::pace::Pace;
 use super::returns::{self, Return};
+use super::target::device;
 use super::{DeviceHandle, check_place, entries, figures, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::shm::Side;

@@ -1,8 +1,9 @@
 //! How much device memory there is, and how much of it is free.
 #![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
-use super::library::{Target, catch_up_with_the_living, target};
+use super::library::catch_up_with_the_living;
 use super::returns::{self, Return};
+use super::target::{Target, target};
 use super::types::{Bar1Memory, Memory, MemoryV2, version_of};
 use super::{DeviceHandle, check_place, entries, mig, put, take};
 use gpubench_virtual_gpu_driver::device::Device;

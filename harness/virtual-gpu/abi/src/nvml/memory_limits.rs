@@ -4,10 +4,10 @@
 
 use std::ffi::c_char;
 
-use super::library::device;
 use super::lookup::text;
 use super::mig::privileged;
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::{GetMemoryLimits, SetMemoryLimits};
 use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;

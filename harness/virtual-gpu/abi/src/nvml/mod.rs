@@ -26,12 +26,14 @@ mod memory;
 mod memory_limits;
 pub mod mig;
 mod modes;
+mod objects;
 mod pace;
 mod power;
 mod processes;
 pub mod returns;
 mod samples;
 mod system;
+mod target;
 pub mod types;
 mod utilization;
 
@@ -100,7 +102,7 @@ macro_rules! figures {
                 figure: *mut $ty,
             ) -> i32 {
                 $crate::nvml::guard(stringify!($name), || {
-                    let $device = &*$crate::nvml::library::device(device)?;
+                    let $device = &*$crate::nvml::target::device(device)?;
                     let body = || -> Result<$ty, $crate::nvml::returns::Return> { $body };
                     $crate::nvml::check_place(figure)?;
                     let found = body()?;

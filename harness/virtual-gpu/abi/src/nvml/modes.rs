@@ -3,9 +3,9 @@
 
 use std::ffi::c_uint;
 
-use super::library::target;
 use super::mig::privileged;
 use super::returns;
+use super::target::target;
 use super::{DeviceHandle, entries, figures, put};
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 

@@ -3,8 +3,9 @@
 
 use std::ffi::c_uint;
 
-use super::library::{Target, catch_up_with_the_living, target};
+use super::library::catch_up_with_the_living;
 use super::returns::{self, Return};
+use super::target::{Target, target};
 use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of};
 use super::{DeviceHandle, entries, mig, put, take};
 use gpubench_virtual_gpu_model::memory;

@@ -9,8 +9,9 @@
 use std::ffi::c_uint;
 
 use super::fields::UNSIGNED_INT;
-use super::library::{catch_up, device};
+use super::library::catch_up;
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::Sample;
 use super::utilization::{stamp_us, undivided};
 use super::{DeviceHandle, check_place, entries, put, take};

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::history::Record;
-use super::library::{catch_up_with_the_living, device, library};
+use super::library::{catch_up_with_the_living, library};
 use super::returns::{self, Return};
+use super::target::device;
 use super::types::{
     ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization,
     version_of,

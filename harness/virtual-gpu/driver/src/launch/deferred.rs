@@ -7,11 +7,12 @@ use super::clocking::when;
 use super::execute::execute;
 use super::known::UnderWay;
 use super::ledger::nameless;
-use crate::bytes::{Store, move_bytes};
+use crate::bytes::move_bytes;
 use crate::code::Code;
 use crate::copy_shape::Copy;
 use crate::launch_memory::deferred::{Deferred, Work};
 use crate::process::{Process, StreamEntry};
+use crate::stored_word::Store;
 use crate::tables::Piece;
 use gpubench_virtual_gpu_model::state::hold::Owed;
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::key::Key;
-use crate::bytes::Store;
 use crate::copy_shape::Copy;
 use crate::entries::FunctionEntry;
+use crate::stored_word::Store;
 
 /// Something whose results depend on when it ran.
 #[derive(Debug, Clone)]

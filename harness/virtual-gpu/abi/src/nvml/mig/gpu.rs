@@ -6,8 +6,9 @@ use std::ffi::c_uint;
 use super::profile::{by_id, put_all};
 use super::types::{GpuInstanceInfo, Placement};
 use super::{InstanceHandle, Kind, enabled, handle, instance, privileged, supported, take_time};
-use crate::nvml::library::{catch_up_with_the_living, device, device_handle};
+use crate::nvml::library::{catch_up_with_the_living, device_handle};
 use crate::nvml::returns::{self, Return};
+use crate::nvml::target::device;
 use crate::nvml::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_model::mig;
 

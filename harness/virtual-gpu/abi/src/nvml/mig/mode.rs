@@ -4,8 +4,9 @@
 use std::ffi::c_uint;
 
 use super::{privileged, supported};
-use crate::nvml::library::{catch_up_with_the_living, device};
+use crate::nvml::library::catch_up_with_the_living;
 use crate::nvml::returns;
+use crate::nvml::target::device;
 use crate::nvml::{DeviceHandle, check_place, entries, put};
 use gpubench_virtual_gpu_model::mig;
 

@@ -9,8 +9,8 @@ use super::types::{
 };
 use super::{enabled, privileged, supported};
 use crate::nvml::identity::filled;
-use crate::nvml::library::device;
 use crate::nvml::returns::{self, Return};
+use crate::nvml::target::device;
 use crate::nvml::types::version_of;
 use crate::nvml::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_model::machine::{Machine, Mig, Profile};

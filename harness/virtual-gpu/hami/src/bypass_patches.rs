@@ -1,7 +1,7 @@
-//! Hooks that HAMi-core has not (at 8f3a89c): each closes one of its documented holes, where the
-//! machine file says so, so that tests can tell a hole from what looks like one.
+//! Bypass patches: hooks that HAMi-core (at 8f3a89c) lacks. Each closes one documented bypass where
+//! the machine file names it, so that tests can tell a bypass from what looks like one.
 //!
-//! | hole | calls |
+//! | bypass | calls |
 //! |---|---|
 //! | `arrays` | `cuArrayCreate` |
 //! | `pools` | `cuMemAllocFromPoolAsync` |
@@ -20,12 +20,12 @@
     reason = "a C interface is made of raw pointers and exported names"
 )]
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::hooks::{OUT_OF_MEMORY, adopted, counted, freed, hold_back, hooks, measured};
+use crate::accounting::{OUT_OF_MEMORY, adopted, counted, freed, hold_back, hooks, measured};
+use crate::recording::RECORDING;
 use crate::{lookup, settings};
 
 /// `CUDA_ARRAY_DESCRIPTOR` (cuda.h).
@@ -50,8 +50,8 @@ pub struct AllocNode {
     pointer: u64,
 }
 
-/// Which hole a call is.
-fn hole(name: &[u8]) -> &'static str {
+/// Which bypass a call is.
+fn bypass(name: &[u8]) -> &'static str {
     match name {
         b"cuArrayCreate_v2" | b"cuArrayDestroy" => "arrays",
         b"cuMemAllocFromPoolAsync" => "pools",
@@ -64,9 +64,9 @@ fn hole(name: &[u8]) -> &'static str {
     }
 }
 
-/// The hook for a name, if there is one and its hole is closed.
+/// The hook for a name, if there is one and its bypass is patched.
 pub fn find(name: &[u8]) -> Option<*mut c_void> {
-    hook(name).filter(|_| settings::get().is_closed(hole(name)))
+    hook(name).filter(|_| settings::get().is_patched(bypass(name)))
 }
 
 hooks! {
@@ -205,20 +205,6 @@ hooks! {
         // SAFETY: as above.
         unsafe { driver(executable, stream) }
     }
-}
-
-thread_local! {
-    /// Blocks that this thread has recorded, while it records.
-    static RECORDING: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-/// Adds blocks to what is being recorded; whether anything is.
-pub fn recorded(blocks: u64) -> bool {
-    let Some(known) = RECORDING.get() else {
-        return false;
-    };
-    RECORDING.set(Some(known + blocks));
-    true
 }
 
 /// Blocks of each graph, and of each that can be launched.

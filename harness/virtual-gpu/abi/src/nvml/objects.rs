@@ -1,0 +1,27 @@
+//! What a program holds of the library by handle.
+
+use gpubench_virtual_gpu_model::state::Usage;
+
+/// What one set listens to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EventSet {
+    pub(super) types: u64,
+    /// Number of the next Xid to deliver, counted from the device's start.
+    pub(super) next: u64,
+}
+
+/// The counters at one instant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    /// Generation of the instance that they are of, 0 for the whole device.
+    pub(super) of: u64,
+    pub(super) at_ns: u64,
+    pub(super) busy_ns: u64,
+    pub(super) used: Usage,
+    /// Bytes over the link: to the device, to the host.
+    pub(super) moved: [u64; 2],
+    /// What of the device is there to be used: SMs, and shares of SMs and of DRAM.
+    pub(super) sm_count: u32,
+    pub(super) sm_share: u64,
+    pub(super) bandwidth: u64,
+}

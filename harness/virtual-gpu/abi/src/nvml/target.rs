@@ -1,0 +1,41 @@
+//! What a device handle stands for: the device, or a MIG device of it.
+
+use std::sync::Arc;
+
+use super::library::{DEVICE, only_device};
+use super::returns::{self, Return};
+use super::{DeviceHandle, mig};
+use gpubench_virtual_gpu_driver::device::Device;
+
+/// What a device handle stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The device.
+    Whole,
+    /// The compute instance in this row of the engines: a MIG device.
+    Engine(u32),
+}
+
+/// The device, and what of it a handle stands for.
+pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Return> {
+    let device = only_device()?;
+    if handle as usize == DEVICE {
+        return Ok((device, Target::Whole));
+    }
+    let row = device
+        .shared()
+        .read(|state| mig::row_of(state, mig::Kind::Device, handle))?;
+    Ok((
+        device,
+        Target::Engine(row.ok_or(returns::INVALID_ARGUMENT)?),
+    ))
+}
+
+/// The device behind a handle that must stand for the whole of it. A MIG device has no clock, no
+/// power meter, no link and no utilisation of its own.
+pub(super) fn device(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
+    match target(handle)? {
+        (device, Target::Whole) => Ok(device),
+        (_, Target::Engine(_)) => Err(returns::NOT_SUPPORTED),
+    }
+}
