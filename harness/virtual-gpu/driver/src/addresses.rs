@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 /// First address given out. Far from device memory's own addresses and from what the host maps.
 pub const FIRST: u64 = 0x6000_0000_0000;
+
 /// End of the addresses given out.
 pub const END: u64 = 0x6800_0000_0000;
 

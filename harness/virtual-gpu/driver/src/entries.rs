@@ -295,6 +295,7 @@ pub struct ArrayEntry {
     pub element_bytes: u64,
 }
 
+/// `CU_DEVICE_INVALID` (cuda.h).
 pub const NOWHERE: c_int = -2;
 
 /// What the program said about managed memory. It changes nothing but the answers.

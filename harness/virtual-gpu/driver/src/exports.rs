@@ -16,6 +16,7 @@ use gpubench_virtual_gpu_model::state::State;
 
 /// Folder of the files, in the device's.
 const FOLDER: &str = "exports";
+
 /// Exports of one allocation at the same time, at most.
 const MOST: u32 = 1024;
 

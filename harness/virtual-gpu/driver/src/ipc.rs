@@ -26,8 +26,11 @@ use gpubench_virtual_gpu_model::memory;
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Device memory.
     Memory = 1,
+    /// An event.
     Event = 2,
+    /// Physical memory without an address.
     Physical = 3,
 }
 
@@ -36,14 +39,21 @@ const MAGIC: u64 = 0x4750_4256_4950_4331;
 /// What stands in the 64 bytes of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
+    /// Number of the kind.
     pub kind: u64,
     /// Tells this device from any other.
     pub device: u64,
+    /// The process whose memory or event it is, and which one.
     pub owner: Owner,
+    /// Length.
     pub bytes: u64,
 }
 
 impl Ticket {
+    /// A ticket for something of this process.
+    ///
+    /// # Errors
+    /// When the process has no such thing.
     pub fn new(process: &Process, kind: Kind, place: u64, bytes: u64) -> Result<Self, Code> {
         let slot = process.device.process()?;
         let number = match kind {
@@ -64,7 +74,7 @@ impl Ticket {
             bytes,
         })
     }
-
+    /// The 64 bytes of a handle.
     pub fn pack(&self) -> [u8; 64] {
         let words = [
             MAGIC,
@@ -82,7 +92,10 @@ impl Ticket {
         }
         out
     }
-
+    /// The ticket in a handle.
+    ///
+    /// # Errors
+    /// For handles of another kind or another device.
     pub fn unpack(process: &Process, kind: Kind, bytes: &[u8; 64]) -> Result<Self, Code> {
         let mut words = [0; 8];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {

@@ -19,6 +19,7 @@ use gpubench_virtual_gpu_model::state::{State, Xid};
 
 /// Name of the file, in the device's folder.
 pub const FILE: &str = "kernel.log";
+
 /// The PCI bus on which the device sits; domain, device and function are 0.
 pub const PCI_BUS: u32 = 1;
 

@@ -12,6 +12,7 @@ type At = (u32, u64);
 
 /// Writes to one allocation that are remembered; of more, the first are forgotten.
 const WRITES: usize = 16;
+
 /// Allocations whose writes are remembered; beyond that, all are forgotten but the present one.
 const ALLOCATIONS: usize = 4096;
 

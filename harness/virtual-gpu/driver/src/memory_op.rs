@@ -9,12 +9,15 @@ use gpubench_virtual_gpu_model::state::hold::Test;
 /// `CUstreamBatchMemOpType` (cuda.h).
 pub const WAIT_32: c_int = 1;
 
+/// Writes a word of 32 bits.
 pub const WRITE_32: c_int = 2;
 
 const FLUSH: c_int = 3;
 
+/// Waits for a word of 64 bits.
 pub const WAIT_64: c_int = 4;
 
+/// Writes a word of 64 bits.
 pub const WRITE_64: c_int = 5;
 
 const BARRIER: c_int = 6;
@@ -29,7 +32,9 @@ const NO_BARRIER: c_uint = 1;
 /// Which form of the calls: they differ in what they take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// The calls without a suffix.
     First,
+    /// The calls with the suffix `_v2`.
     Second,
 }
 
@@ -37,6 +42,7 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemOp {
+    /// Number of the operation.
     pub operation: c_int,
     /// Flags of operations that have no address.
     pub flags: c_uint,
@@ -47,13 +53,16 @@ pub struct MemOp {
 /// What an operation is to the device.
 #[derive(Debug, Clone, Copy)]
 pub enum Meaning {
+    /// Writes the word.
     Write(Word),
+    /// Waits until the word passes.
     Await(Word),
     /// Orders what the model orders anyway.
     Barrier,
 }
 
 impl MemOp {
+    /// An operation on a word.
     pub fn on(operation: c_int, pointer: u64, value: u64, flags: c_uint) -> Self {
         Self {
             operation,

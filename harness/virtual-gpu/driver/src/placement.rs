@@ -22,8 +22,10 @@ use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
 
 /// Name of the socket that a daemon listens on, in its pipe directory.
 pub const CONTROL_SOCKET: &str = "control";
+
 /// Where clients look for a daemon if nothing else is said (MPS documentation).
 pub const PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+
 /// Longest wait for a daemon that must start a server first.
 const ANSWER: Duration = Duration::from_secs(10);
 

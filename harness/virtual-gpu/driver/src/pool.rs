@@ -17,6 +17,10 @@ use crate::stream;
 use crate::submit::{charge, mark};
 use gpubench_virtual_gpu_model::memory;
 
+/// The default pool of a device and its present one.
+///
+/// # Errors
+/// For another device than the only one.
 pub fn pools_of(device: c_int) -> Result<(usize, usize), Code> {
     let mut tables = process()?.ready()?;
     if device != 0 {
@@ -55,6 +59,10 @@ pub fn reserve(process: &Process, bytes: u64) -> Result<Reserved, Code> {
     })
 }
 
+/// Allocates memory of a pool in a stream.
+///
+/// # Errors
+/// When memory is out, or the pool may not grow.
 pub fn from_pool(
     process: &Process,
     stream: &StreamEntry,
@@ -198,6 +206,10 @@ fn surplus(pool: &mut PoolEntry, keep_bytes: u64) -> Vec<Kept> {
     out
 }
 
+/// Gives memory that a pool kept back to the device.
+///
+/// # Errors
+/// When the device cannot be asked.
 pub fn release(process: &Process, kept: &[Kept]) -> Result<(), Code> {
     kept.iter()
         .try_for_each(|kept| give_back(process, kept.offset))

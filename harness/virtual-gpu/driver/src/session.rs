@@ -12,14 +12,18 @@ use gpubench_virtual_gpu_model::state::State;
 
 /// Environment variable that names the folder.
 pub const ENV: &str = "GPUBENCH_VIRTUAL_GPU";
+
 /// Environment variable of a process that reads no results of large launches, so that they may be
 /// sampled in wall time too: executing them in full would take real time that no GPU takes.
 pub const SAMPLE_ENV: &str = "GPUBENCH_VIRTUAL_GPU_SAMPLE";
+
 /// The shared state.
 pub const STATE_FILE: &str = "state";
+
 /// The contents of device memory, sparse.
 pub const MEMORY_FILE: &str = "memory";
 const SESSION_FILE: &str = "session.toml";
+
 /// The machine, as it was loaded.
 pub const MACHINE_FILE: &str = "machine.toml";
 

@@ -9,6 +9,7 @@ use crate::process::{Process, Tables};
 /// What physical memory comes in, both at least and as recommended.
 pub const GRANULARITY: u64 = 2 << 20;
 
+/// Whether a length is a positive multiple of the granularity.
 pub fn is_whole(bytes: u64) -> bool {
     bytes != 0 && bytes.is_multiple_of(GRANULARITY)
 }

@@ -3,13 +3,14 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::library::catch_up_with_the_living;
 use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::AccountingStats;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{ACCOUNTS, Account, FRACTION_BITS, State};
 

@@ -7,12 +7,13 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::library::catch_up;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::ViolationTime;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{GpuInstance, NONE, ONE};

@@ -4,13 +4,14 @@
 use std::ffi::c_uint;
 use std::time::Duration;
 
+use super::figures::figures;
 use super::library::{catch_up_with_the_living, device_handle, library, only_device};
-use super::pace::Pace;
 use super::objects::EventSet;
+use super::pace::Pace;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{EventData, NO_INSTANCE};
-use super::{DeviceHandle, check_place, entries, figures, put};
+use super::{DeviceHandle, check_place, entries, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::simulation::next_event_ns;

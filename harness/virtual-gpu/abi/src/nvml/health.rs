@@ -4,11 +4,12 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
 use super::types::{EccErrorCounts, EccSramErrorStatus, RowRemapperHistogram, version_of};
-use super::{DeviceHandle, check_place, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).

@@ -4,10 +4,11 @@
 use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
+use super::figures::figures;
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
 use super::types::{PciInfo, PciInfoExt, version_of};
-use super::{DeviceHandle, check_place, entries, figures, mig, put, put_text, take};
+use super::{DeviceHandle, check_place, entries, mig, put, put_text, take};
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
 
 /// Vendor 10de below a device id that no product has: no table of names can take it for silicon.

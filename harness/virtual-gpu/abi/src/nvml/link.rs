@@ -3,11 +3,12 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::library::catch_up;
 use super::pace::Pace;
 use super::returns::{self, Return};
 use super::target::device;
-use super::{DeviceHandle, check_place, entries, figures, put};
+use super::{DeviceHandle, check_place, entries, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::shm::Side;
 use gpubench_virtual_gpu_model::simulation::Queues;

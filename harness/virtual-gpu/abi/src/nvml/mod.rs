@@ -14,6 +14,7 @@ mod clocks;
 mod confidential;
 mod events;
 mod fields;
+mod figures;
 pub mod gpm;
 mod handles;
 mod health;
@@ -86,34 +87,6 @@ macro_rules! entries {
     };
 }
 use entries;
-
-/// Defines exported entry points of the commonest form: a device, and a place for one figure.
-macro_rules! figures {
-    ($( fn $name:ident($device:pat_param) -> $ty:ty $body:block )*) => {
-        $(
-            #[unsafe(no_mangle)]
-            #[allow(
-                non_snake_case,
-                clippy::missing_safety_doc,
-                reason = "names and contracts are the vendor's"
-            )]
-            pub unsafe extern "C" fn $name(
-                device: $crate::nvml::DeviceHandle,
-                figure: *mut $ty,
-            ) -> i32 {
-                $crate::nvml::guard(stringify!($name), || {
-                    let $device = &*$crate::nvml::target::device(device)?;
-                    let body = || -> Result<$ty, $crate::nvml::returns::Return> { $body };
-                    $crate::nvml::check_place(figure)?;
-                    let found = body()?;
-                    // SAFETY: the caller's place, checked for null.
-                    unsafe { $crate::nvml::put(figure, found) }
-                })
-            }
-        )*
-    };
-}
-use figures;
 
 /// Runs the body of an entry point and turns what comes of it into a number.
 fn guard(name: &'static str, body: impl FnOnce() -> Result<(), Return>) -> i32 {

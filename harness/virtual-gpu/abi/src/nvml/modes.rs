@@ -3,10 +3,11 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::mig::privileged;
 use super::returns;
 use super::target::target;
-use super::{DeviceHandle, entries, figures, put};
+use super::{DeviceHandle, entries, put};
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 
 figures! {

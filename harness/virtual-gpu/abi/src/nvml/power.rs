@@ -3,12 +3,13 @@
 
 use std::ffi::c_uint;
 
+use super::figures::figures;
 use super::history::Record;
 use super::library::{catch_up, library};
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{Temperature, version_of};
-use super::{DeviceHandle, check_place, entries, figures, mig, put, take};
+use super::{DeviceHandle, check_place, entries, mig, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 

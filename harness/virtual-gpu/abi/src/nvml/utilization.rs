@@ -8,6 +8,7 @@ use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::figures::figures;
 use super::history::Record;
 use super::library::{catch_up_with_the_living, library};
 use super::returns::{self, Return};
@@ -16,7 +17,7 @@ use super::types::{
     ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization,
     version_of,
 };
-use super::{DeviceHandle, check_place, entries, figures, put, take};
+use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{FRACTION_BITS, PROCESSES};
 

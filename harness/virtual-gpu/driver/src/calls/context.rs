@@ -133,6 +133,7 @@ pub fn check_flags(flags: c_uint, allowed: c_uint) -> Result<(), Code> {
     }
 }
 
+/// The result for a limit without a value.
 pub fn no_limit(why: NoLimit) -> Code {
     match why {
         NoLimit::Unsupported => code::UNSUPPORTED_LIMIT,
@@ -140,6 +141,7 @@ pub fn no_limit(why: NoLimit) -> Code {
     }
 }
 
+/// A dead handle of a context is an invalid context, not an invalid handle.
 pub fn invalid_context(code: Code) -> Code {
     if code == code::INVALID_HANDLE {
         code::INVALID_CONTEXT

@@ -8,6 +8,10 @@ use crate::operation::{Action, Pace};
 use crate::process::{Process, process};
 use crate::{addresses, pinned};
 
+/// Copies bytes that lie in one row: in a stream, or in the default stream with a wait.
+///
+/// # Errors
+/// As the sides and the copy.
 pub fn plain(
     to: Result<Place, Code>,
     from: Result<Place, Code>,
@@ -32,6 +36,10 @@ pub fn queue(
     perform(process, &stream, Action::Copy(copy), pace)
 }
 
+/// Host memory at a pointer. The form is that of the other sides, which can fail.
+///
+/// # Errors
+/// None.
 pub fn host<T>(pointer: *const T) -> Result<Place, Code> {
     Ok(Place::Host(pointer as u64))
 }
@@ -82,6 +90,10 @@ pub fn in_array(array: Handle, offset: usize, bytes: usize) -> Result<Place, Cod
     Ok(Place::Device(entry.address + offset as u64))
 }
 
+/// Refuses contexts that do not exist.
+///
+/// # Errors
+/// When one does not.
 pub fn known_contexts(contexts: &[Handle]) -> Result<(), Code> {
     let tables = process()?.ready()?;
     let unknown = contexts

@@ -54,9 +54,13 @@ pub fn shown(process: &Process) -> Result<Shown, Code> {
 
 /// See [`shown`].
 pub struct Shown {
+    /// The SMs and caches that the process may use.
     pub part: Part,
+    /// Its memory.
     pub bytes: u64,
+    /// Its UUID.
     pub uuid: String,
+    /// Its product name.
     pub name: String,
 }
 
@@ -69,10 +73,13 @@ pub fn compute_mode(process: &Process) -> Result<ComputeMode, Code> {
 /// `CUdevice_attribute` (cuda.h) of what depends on settings or on the part that the process sees.
 pub const MULTIPROCESSOR_COUNT: c_int = 16;
 
+/// The mode that admits contexts.
 pub const COMPUTE_MODE: c_int = 20;
 
+/// Bytes of L2.
 pub const L2_CACHE_SIZE: c_int = 38;
 
+/// The bytes of a UUID that is written in hexadecimal digits.
 pub fn uuid_bytes(uuid: &str) -> [u8; 16] {
     let mut out = [0; 16];
     let digits: Vec<u8> = uuid.bytes().skip(4).filter(|b| *b != b'-').collect();

@@ -9,6 +9,10 @@ use crate::issue::perform;
 use crate::operation::{Action, Pace};
 use crate::process::process;
 
+/// Records an event in a stream.
+///
+/// # Errors
+/// For unknown flags, a dead event, and a stream of another context.
 pub fn queue(event: Handle, stream: Handle, flags: c_uint) -> Result<(), Code> {
     if flags > 1 {
         return Err(code::INVALID_VALUE);

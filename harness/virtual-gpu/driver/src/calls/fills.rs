@@ -7,6 +7,7 @@ use crate::issue::perform;
 use crate::operation::{Action, Pace};
 use crate::process::process;
 
+/// A fill of one row of elements.
 pub fn row(pointer: u64, value: u32, element: u64, count: usize) -> Fill {
     let width = count as u64;
     Fill {
@@ -19,6 +20,7 @@ pub fn row(pointer: u64, value: u32, element: u64, count: usize) -> Fill {
     }
 }
 
+/// A fill of several rows: pointer and pitch, value and bytes of an element, width and height.
 pub fn rows(
     (pointer, pitch): (u64, usize),
     (value, element): (u32, u64),
@@ -35,6 +37,10 @@ pub fn rows(
     }
 }
 
+/// Fills in a stream, or in the default stream with a wait.
+///
+/// # Errors
+/// As the fill.
 pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
     let process = process()?;
     let pace = if stream.is_some() {

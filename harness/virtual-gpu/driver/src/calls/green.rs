@@ -64,6 +64,7 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// The steps of a compute capability.
     pub fn of(major: u32, ignore_coscheduling: bool, smallest_groups: Option<u32>) -> Self {
         let (min_partition, alignment) = granularity(major, ignore_coscheduling);
         let most = smallest_groups.filter(|_| !ignore_coscheduling);
@@ -83,9 +84,13 @@ impl Steps {
     }
 }
 
+/// How SMs are divided.
 pub struct Split {
+    /// SMs of a group.
     pub size: u32,
+    /// Groups that there could be.
     pub fit: u32,
+    /// SMs that are left over.
     pub rest: SmRange,
 }
 
@@ -122,6 +127,10 @@ fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u
     Some((slot as u32, stream as u32))
 }
 
+/// Makes a green context on these SMs.
+///
+/// # Errors
+/// When there is no room for another context.
 pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     let planted = process.device.machine().defects.green_contexts_whole;
     let range = if planted { all_sms(process)? } else { range };

@@ -6,6 +6,10 @@ use crate::issue::perform;
 use crate::operation::{Action, HostCall, Pace};
 use crate::process::process;
 
+/// Has a stream call a function.
+///
+/// # Errors
+/// When the stream is dead or its context broke.
 pub fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
     let process = process()?;
     let stream = process.stream(stream)?;

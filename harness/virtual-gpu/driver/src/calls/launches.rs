@@ -23,6 +23,7 @@ pub enum Meaning {
     Unknown,
 }
 
+/// The meaning of an attribute by its number.
 pub fn meaning(attribute: c_int) -> Meaning {
     match attribute {
         // Ignore, access policy, synchronization policy, cluster scheduling, early start,

@@ -86,6 +86,10 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
     Ok(handle)
 }
 
+/// The function of a kernel on a device.
+///
+/// # Errors
+/// For another device than the only one, and a dead kernel.
 pub fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<FunctionEntry, Code> {
     process.ready()?.kernels.get(kernel)?;
     if device != 0 {

@@ -30,6 +30,10 @@ pub fn within(tables: &Tables, pointer: u64, bytes: usize) -> Result<u64, Code> 
     managed.map(|(start, _)| start).ok_or(code::INVALID_VALUE)
 }
 
+/// Notes what the program says about managed memory (`CUmem_advise`).
+///
+/// # Errors
+/// For memory that is not managed, and unknown advice.
 pub fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     let start = within(&tables, pointer, bytes)?;
@@ -49,6 +53,10 @@ pub fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Resul
     Ok(())
 }
 
+/// Moves managed memory to a device or to the host.
+///
+/// # Errors
+/// For memory that is not managed, and unknown devices.
 pub fn prefetch(pointer: u64, bytes: usize, device: c_int, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = process.stream(stream)?;

@@ -19,6 +19,7 @@ use ::gpubench_virtual_gpu_ptx as ptx;
 /// A code and what the compiler has to say about it.
 pub type Refusal = (Code, String);
 
+/// A refusal without a message.
 pub fn plain(code: Code) -> Refusal {
     (code, String::new())
 }
@@ -34,6 +35,7 @@ pub fn is_compiled(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
 }
 
+/// The refusal of compiled code.
 pub fn compiled() -> Refusal {
     let text = "only PTX can run here: this is a compiled binary".to_owned();
     (code::NO_BINARY_FOR_GPU, text)

@@ -10,14 +10,21 @@ use crate::process::Tables;
 /// An address as far as the driver knows it.
 #[derive(Debug, Clone)]
 pub struct Known {
+    /// First address of its allocation.
     pub start: u64,
+    /// Length of the allocation.
     pub bytes: u64,
+    /// Context slot.
     pub context: u32,
+    /// How it came to be; `None` for pinned host memory.
     pub origin: Option<Origin>,
+    /// A number that tells the allocation from others.
     pub version: u64,
+    /// Kernels may write it.
     pub writable: bool,
 }
 
+/// What the driver knows of an address; `None` for memory of the program.
 pub fn known(tables: &Tables, pointer: u64) -> Option<Known> {
     if let Some((start, entry)) = tables.covering(pointer, 1) {
         return Some(Known {

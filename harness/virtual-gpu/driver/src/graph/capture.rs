@@ -15,12 +15,12 @@ use crate::stream::{NON_BLOCKING, null_stream};
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL` and `_RELAXED` (cuda.h).
 pub const GLOBAL: c_int = 0;
-
+/// `CU_STREAM_CAPTURE_MODE_RELAXED` (cuda.h).
 pub const RELAXED: c_int = 2;
 
 /// `CU_STREAM_CAPTURE_STATUS_NONE`, `_ACTIVE` and `_INVALIDATED` (cuda.h).
 const NONE: c_int = 0;
-
+/// `CU_STREAM_CAPTURE_STATUS_ACTIVE` (cuda.h).
 pub const ACTIVE: c_int = 1;
 
 const INVALIDATED: c_int = 2;
@@ -30,6 +30,10 @@ thread_local! {
     static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
 }
 
+/// Begins a recording, into a new graph or behind nodes of one that exists.
+///
+/// # Errors
+/// For the legacy stream, a stream that is recorded already, and unknown nodes.
 pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> Result<(), Code> {
     if !(GLOBAL..=RELAXED).contains(&mode) {
         return Err(code::INVALID_VALUE);
@@ -72,6 +76,10 @@ pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> 
     Ok(())
 }
 
+/// Refuses nodes that are not in a graph.
+///
+/// # Errors
+/// When one is not.
 pub fn check_tips(tables: &Tables, graph: usize, tips: &[usize]) -> Result<(), Code> {
     for node in tips {
         if tables.nodes.get(*node as Handle)?.graph != graph {
@@ -141,6 +149,7 @@ fn comes_before(tables: &Tables, node: usize, others: &[usize]) -> bool {
     false
 }
 
+/// The status of a recording (`CUstreamCaptureStatus`).
 pub fn status_of(capture: Option<&Capture>) -> c_int {
     match capture {
         None => NONE,
@@ -149,6 +158,7 @@ pub fn status_of(capture: Option<&Capture>) -> c_int {
     }
 }
 
+/// Adds the nodes that are not listed yet.
 pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
     for node in more {
         if !to.contains(node) {

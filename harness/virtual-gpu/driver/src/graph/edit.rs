@@ -41,6 +41,10 @@ pub fn known_context(context: Handle) -> Result<(), Code> {
         .map_err(|_| code::INVALID_CONTEXT)
 }
 
+/// An action on an event that exists.
+///
+/// # Errors
+/// When it does not.
 pub fn event_action(event: Handle, action: impl FnOnce(usize) -> Action) -> Result<Action, Code> {
     process()?.ready()?.events.get(event)?;
     Ok(action(event as usize))
@@ -92,6 +96,10 @@ pub fn kind_of(action: &Action) -> c_int {
     }
 }
 
+/// The nodes that come after a node.
+///
+/// # Errors
+/// When the node does not exist.
 pub fn dependents(node: Handle) -> Result<Vec<usize>, Code> {
     let tables = process()?.ready()?;
     let graph = tables.nodes.get(node)?.graph;

@@ -15,8 +15,10 @@ const LANES: usize = 7;
 /// priorities of nodes.
 pub const AUTO_FREE: u64 = 1;
 
+/// Launch from the device.
 pub const DEVICE_LAUNCH: u64 = 4;
 
+/// All flags that cuda.h knows.
 pub const FLAGS: u64 = 15;
 
 /// Appends a graph's nodes as steps, those of inner graphs in place of the node that holds them.

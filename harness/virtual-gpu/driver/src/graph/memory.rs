@@ -16,12 +16,18 @@ use crate::submit::mark;
 /// `CUgraphMem_attribute` (cuda.h).
 const USED: c_int = 0;
 
+/// Most bytes in use so far.
 pub const USED_HIGH: c_int = 1;
 
 const RESERVED: c_int = 2;
 
+/// Most bytes held so far.
 pub const RESERVED_HIGH: c_int = 3;
 
+/// A figure of a pool by its number in `CUgraphMem_attribute`.
+///
+/// # Errors
+/// For unknown numbers.
 pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
     match attribute {
         USED => Ok(&pool.used.0),
@@ -32,6 +38,10 @@ pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
     }
 }
 
+/// The pool of graphs on a device.
+///
+/// # Errors
+/// For another device than the only one.
 pub fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
     let mut tables = process.ready()?;
     if device != 0 {

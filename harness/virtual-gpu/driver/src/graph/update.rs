@@ -8,6 +8,10 @@ use crate::memory_op::is_alike;
 use crate::operation::Action;
 use crate::process::process;
 
+/// The step that was made from a node.
+///
+/// # Errors
+/// When none was.
 pub fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
     let found = steps.iter_mut().find(|step| step.node == node as usize);
     found.ok_or(code::INVALID_VALUE)

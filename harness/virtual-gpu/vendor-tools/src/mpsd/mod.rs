@@ -11,16 +11,18 @@
 //! it is asked for, the third (`v3`). Two things differ from the vendor's: servers keep the user of
 //! the daemon (a model needs no rights), and of the third version some modules are missing.
 
+mod client;
 mod command;
 mod daemon;
 mod detach;
-mod front;
+mod listen;
 mod log;
 mod named;
 mod partition;
 mod query;
 mod rows;
 mod serve;
+mod socket;
 mod v3;
 mod watch;
 
@@ -36,7 +38,7 @@ use gpubench_virtual_gpu_model::pump;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::State;
 
-pub use front::ask;
+pub use client::ask;
 
 /// Name of the command that is daemon and front end.
 pub const CONTROL: &str = "nvidia-cuda-mps-control";
@@ -151,10 +153,10 @@ struct Options {
 #[must_use]
 pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
     let done = options(argv).and_then(|options| match &options.mode {
-        Mode::Front => front::run(&Folders::from_environment().pipe),
-        Mode::Ask(words) => front::once(&Folders::from_environment().pipe, words),
+        Mode::Front => client::run(&Folders::from_environment().pipe),
+        Mode::Ask(words) => client::once(&Folders::from_environment().pipe, words),
         Mode::Background => detach::start(programs, &options),
-        Mode::Foreground => daemon::run(programs, &options),
+        Mode::Foreground => listen::run(programs, &options),
         Mode::Version => say_version(),
     });
     finish(CONTROL, done)
@@ -171,7 +173,7 @@ fn finish(name: &str, done: Result<(), MpsdError>) -> u8 {
         Ok(()) => 0,
         // Word for word and where the vendor's command says it (as in `command`).
         Err(error @ MpsdError::Taken) if !detach::is_waited_for() => {
-            front::print(&format!("{error}\n"));
+            client::print(&format!("{error}\n"));
             1
         }
         Err(error @ MpsdError::Unreachable) => {
@@ -228,7 +230,7 @@ fn options(argv: &[OsString]) -> Result<Options, MpsdError> {
 
 fn say_version() -> Result<(), MpsdError> {
     let device = open_device()?;
-    front::print(&format!("CUDA MPS {}\n", device.machine().gpu.driver));
+    client::print(&format!("CUDA MPS {}\n", device.machine().gpu.driver));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::MpsdError;
-use super::daemon::{Daemon, bind, serve};
+use super::socket::bind;
 use gpubench_virtual_gpu_driver::placement::CONTROL_SOCKET;
 use gpubench_virtual_gpu_model::mps::Wish;
 
@@ -57,25 +57,29 @@ pub struct Door {
 }
 
 impl Door {
-    /// Opens one in a folder, which is made. One that stands there already is that of a daemon
-    /// that died: this daemon, which is alone in its own folder, knows of no such server.
-    pub fn open(daemon: &Arc<Daemon>, folder: &Path, seat: Seat) -> Result<Self, MpsdError> {
+    /// Opens one in a folder, which is made; `serve` answers each connection. One that stands there
+    /// already is that of a daemon that died: this daemon, which is alone in its own folder, knows
+    /// of no such server.
+    pub fn open(
+        folder: &Path,
+        serve: impl Fn(UnixStream) + Send + Sync + 'static,
+    ) -> Result<Self, MpsdError> {
         std::fs::create_dir_all(folder).map_err(MpsdError::place(folder))?;
         let listener = bind(&folder.join(CONTROL_SOCKET))?;
         let door = Self {
             folder: folder.to_path_buf(),
             closed: Arc::default(),
         };
-        let (daemon, closed) = (Arc::clone(daemon), Arc::clone(&door.closed));
+        let (serve, closed) = (Arc::new(serve), Arc::clone(&door.closed));
         let accept = move || {
             for stream in listener.incoming().flatten() {
                 if closed.load(Ordering::Acquire) {
                     return;
                 }
-                let (daemon, seat) = (Arc::clone(&daemon), seat.clone());
+                let serve = Arc::clone(&serve);
                 let name = std::thread::Builder::new().name("answer".to_owned());
                 // Without a thread for it the connection is closed unanswered.
-                let _ = name.spawn(move || serve(&daemon, stream, Some(&seat)));
+                let _ = name.spawn(move || serve(stream));
             }
         };
         std::thread::Builder::new()

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::daemon::Daemon;
+use super::listen::answering;
 use super::named::{self, DEFAULT, Door, Named, Namespace, Seat};
 use super::{MpsdError, command, partition, query, rows, watch};
 use gpubench_virtual_gpu_model::mps::Wish;
@@ -146,7 +147,7 @@ fn create_server(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<Stri
         server: name.to_owned(),
         namespace: DEFAULT.to_owned(),
     };
-    let door = Door::open(daemon, &daemon.pipe.join(name), seat)?;
+    let door = Door::open(&daemon.pipe.join(name), answering(daemon, seat))?;
     inside.named.push(Named {
         name: name.to_owned(),
         uid,
@@ -193,7 +194,7 @@ fn create_namespace(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<S
         found.namespaces.push(Namespace {
             name: name.to_owned(),
             bounds: Wish::default(),
-            door: Door::open(daemon, &folder, seat)?,
+            door: Door::open(&folder, answering(daemon, seat))?,
         });
         Ok(String::new())
     })
