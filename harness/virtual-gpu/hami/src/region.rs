@@ -250,7 +250,7 @@ mod tests {
             log_level: 0,
             overshoot: 0.0,
             sm_error: 0.0,
-            closed: Vec::new(),
+            patched: Vec::new(),
             lock_stale_ms: 0,
             limiter_start_ms: 0,
             limiter_paced: false,
