@@ -238,7 +238,7 @@ fn clients_that_die_under_it_leave_nothing_behind() -> Result<(), Error> {
 /// Nothing of the dead is on the device.
 fn nothing_is_left(gpu: &VirtualGpu) -> Result<(), Error> {
     let device = gpu.open()?;
-    device.bury_the_dead()?;
+    device.reap_dead_processes()?;
     let left = device.shared().read(|state| {
         let processes = state.processes.live().iter().filter(|p| p.pid != 0);
         let contexts = state.contexts.live().iter().filter(|c| c.live);

@@ -148,7 +148,7 @@ impl Stage {
     }
 
     fn settings(&self) -> Result<Settings, Error> {
-        self.device.bury_the_dead()?;
+        self.device.reap_dead_processes()?;
         let folders = std::fs::read_dir(self.device.dir().join(TREE));
         let folders = folders
             .into_iter()

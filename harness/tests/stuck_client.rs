@@ -118,7 +118,7 @@ impl Stage {
 
     /// Daemons, servers and contexts on the device, and whether its settings are the driver's own.
     fn state(&self) -> Result<Left, Error> {
-        self.device.bury_the_dead()?;
+        self.device.reap_dead_processes()?;
         Ok(self.device.shared().read(|state| {
             let daemons = state.daemons.live().iter().filter(|row| row.live);
             let servers = state.servers.live().iter().filter(|row| row.live);

@@ -99,7 +99,7 @@ impl RunClock {
             return Ok(());
         };
         device
-            .bury_the_dead()
+            .reap_dead_processes()
             .map_err(|error| RunError::Clock(error.to_string()))
     }
 }

@@ -45,14 +45,14 @@ fn free_events(shared: &Shared) -> usize {
 }
 
 fn nothing_stays(stage: &Stage, what: &str) -> Result<(), Error> {
-    stage.device.bury_the_dead()?;
+    stage.device.reap_dead_processes()?;
     let left = stage.device.shared().read(|state| {
         [
             state.processes.live().iter().filter(|p| p.pid != 0).count(),
             state.contexts.live().iter().filter(|c| c.live).count(),
             state.streams.live().iter().filter(|s| s.live).count(),
             state.allocations.live().iter().filter(|a| a.live).count(),
-            state.holds.live().iter().filter(|h| h.live).count(),
+            state.stream_waits.live().iter().filter(|h| h.live).count(),
             state
                 .participants
                 .live()

@@ -136,7 +136,7 @@ fn a_descriptor_keeps_memory_until_its_last_holder_closes_it() -> Result<(), Err
         // What the dead held is taken back when somebody looks for them.
         let device = device().map_err(|code| format!("{code:?}"))?;
         eventually("the maker's own memory is back", || {
-            device.bury_the_dead()?;
+            device.reap_dead_processes()?;
             Ok(taken(before)? == BYTES)
         })?;
         for _ in 0..2 {

@@ -133,7 +133,7 @@ fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
     // What the dead held is taken back when somebody looks for them.
     device()
         .map_err(|code| format!("{code:?}"))?
-        .bury_the_dead()?;
+        .reap_dead_processes()?;
     let (mut back, before) = ([0_u32; 1024], free_bytes()?);
     // SAFETY: a buffer of that size, and memory that is held here.
     unsafe {

@@ -73,7 +73,7 @@ fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error>
         assert_eq!(daemon.ask("server list --format=csv,noheader")?, "");
         assert_eq!(daemon.ask("quit")?, "");
         daemon.finish()?;
-        stage.device.bury_the_dead()?;
+        stage.device.reap_dead_processes()?;
         let live = |state: &State| {
             state.servers.live().iter().any(|s| s.live)
                 || state.daemons.live().iter().any(|d| d.live)

@@ -23,7 +23,7 @@ pub const BASE: u64 = 0x7000_0020_0000;
 
 /// A mapping of all device memory.
 #[derive(Debug)]
-pub struct Contents {
+pub struct BackingStore {
     base: *mut u8,
     bytes: usize,
     file: File,
@@ -31,11 +31,11 @@ pub struct Contents {
 
 // SAFETY: the mapping is plain shared bytes; who may touch which of them is decided by the
 // allocation table, and unordered accesses are the program's own race, as on hardware.
-unsafe impl Send for Contents {}
+unsafe impl Send for BackingStore {}
 // SAFETY: as above.
-unsafe impl Sync for Contents {}
+unsafe impl Sync for BackingStore {}
 
-impl Contents {
+impl BackingStore {
     /// Maps the memory file of a device.
     ///
     /// # Errors
@@ -145,12 +145,12 @@ impl HostView {
 
 impl Drop for HostView {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `Contents::view` with this size.
+        // SAFETY: the mapping was made by `BackingStore::view` with this size.
         unsafe { libc::munmap(self.base.cast(), self.bytes) };
     }
 }
 
-impl Contents {
+impl BackingStore {
     /// Maps a part of device memory once more, for the host. Both must be whole pages.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl Contents {
     }
 }
 
-impl Drop for Contents {
+impl Drop for BackingStore {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `open` with this size.
         unsafe { libc::munmap(self.base.cast(), self.bytes) };

@@ -7,7 +7,7 @@ use crate::bytes::{is_pinned, move_bytes};
 use crate::code::{self, Code};
 use crate::copy_shape::{Copy, Place};
 use crate::entries::StreamEntry;
-use crate::operation::Pace;
+use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic, link_traffic};
 use crate::tables::{Piece, Tables};
@@ -37,20 +37,30 @@ fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Co
 ///
 /// # Errors
 /// For ranges that are not the program's, and for reading what was never written.
-pub fn run(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+pub fn run(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     if copy.total() == Some(0) {
         return Ok(());
     }
     let copy = copy.check()?;
     match (copy.to.place, copy.from.place) {
-        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, pace),
-        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, pace),
-        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, pace),
-        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, pace),
+        (Place::Device(_), Place::Host(_)) => to_device(process, stream, &copy, policy),
+        (Place::Host(_), Place::Device(_)) => to_host(process, stream, &copy, policy),
+        (Place::Device(_), Place::Device(_)) => within_device(process, stream, &copy, policy),
+        (Place::Host(_), Place::Host(_)) => within_host(process, stream, &copy, policy),
     }
 }
 
-fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+fn to_device(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     let targets = touched(process, copy, true)?;
     for piece in &targets {
         launch::finish_deferred_writes(process, piece.start)?;
@@ -67,7 +77,7 @@ fn to_device(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -
     drop(tables);
     drop(under_way);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
-    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, pace)?;
+    let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, policy)?;
     process.wrote_pieces(&targets, (stream.slot, seq))
 }
 
@@ -95,10 +105,15 @@ fn is_open(tables: &Tables, start: u64) -> bool {
         .is_none_or(|entry| entry.open)
 }
 
-fn to_host(process: &Process, stream: &StreamEntry, copy: &Copy, pace: Pace) -> Result<(), Code> {
+fn to_host(
+    process: &Process,
+    stream: &StreamEntry,
+    copy: &Copy,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     let sources = touched(process, copy, false)?;
     let rate = process.device.machine().pcie.to_host_gb_per_s;
-    let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, pace)?;
+    let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, policy)?;
     launch::finish_deferred(process, stream.context)?;
     if let Some(address) = unwritten_among(process, &sources) {
         return Err(refuse_unwritten(address));
@@ -117,7 +132,7 @@ fn within_device(
     process: &Process,
     stream: &StreamEntry,
     copy: &Copy,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
     let targets = touched(process, copy, true)?;
     let sources = touched(process, copy, false)?;
@@ -137,7 +152,7 @@ fn within_device(
     }
     drop(tables);
     drop(under_way);
-    charge(process, pace, process.device.machine().host.copy_ns)?;
+    charge(process, policy, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
     let seq = device_traffic(process, stream, bytes)?;
@@ -150,9 +165,9 @@ fn within_host(
     process: &Process,
     stream: &StreamEntry,
     copy: &Copy,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
-    charge(process, pace, process.device.machine().host.copy_ns)?;
+    charge(process, policy, process.device.machine().host.copy_ns)?;
     stream::wait_for_all(process, stream)?;
     move_bytes(process, copy)
 }
@@ -184,7 +199,7 @@ fn transfer(
     stream: &StreamEntry,
     (kind, gb_per_s): (OpKind, f64),
     copy: &Copy,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(u64, bool), Code> {
     let device = &process.device;
     let bytes = copy.total().ok_or(code::INVALID_VALUE)?;
@@ -196,10 +211,10 @@ fn transfer(
     } else {
         device.machine().pcie.pageable_factor
     };
-    charge(process, pace, device.machine().host.copy_ns)?;
+    charge(process, policy, device.machine().host.copy_ns)?;
     let seq = link_traffic(process, stream, (kind, gb_per_s * factor), bytes)?;
     // A copy of pageable memory returns only when its staging buffer is free again.
-    let waits = pace == Pace::Now || (pace == Pace::Later && !pinned);
+    let waits = policy == WaitPolicy::Now || (policy == WaitPolicy::Later && !pinned);
     if waits {
         device.wait_stream(stream.slot, seq)?;
         device.charge(device.machine().host.sync_ns)?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::device::words::HoldId;
+use crate::device::words::StreamWaitId;
 use crate::entries::StreamEntry;
 use crate::operation::Action;
 use gpubench_virtual_gpu_model::state::Order;
@@ -14,7 +14,7 @@ pub(crate) type Place = (u32, u64);
 
 /// What one stream holds back.
 #[derive(Debug)]
-pub struct Backlog {
+pub struct DeferredQueue {
     /// The stream.
     pub stream: StreamEntry,
     pub(crate) order: Order,
@@ -25,7 +25,7 @@ pub struct Backlog {
     pub(crate) given_up: Arc<AtomicBool>,
 }
 
-impl Backlog {
+impl DeferredQueue {
     /// Lets nothing of it be carried out any more.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
@@ -38,5 +38,5 @@ pub(crate) struct Item {
     pub(crate) action: Action,
     pub(crate) number: u64,
     pub(crate) after: Vec<Place>,
-    pub(crate) hold: Option<HoldId>,
+    pub(crate) stream_wait: Option<StreamWaitId>,
 }

@@ -1,5 +1,5 @@
 //! What a stream cannot begin yet, because it waits for something that the device does not know of:
-//! a word in memory, a function of the program, or another stream's backlog.
+//! a word in memory, a function of the program, or another stream's queue.
 //!
 //! Effects on bytes come when work is carried out, so such work is kept as it is, and so is all
 //! that comes after it in the stream. A thread of the driver's own, a participant of the clock,
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bytes::is_pageable;
 use crate::code::{self, Code};
-use crate::deferred::{Backlog, Item, Place};
+use crate::deferred::{DeferredQueue, Item, Place};
 use crate::entries::StreamEntry;
 use crate::event;
 use crate::execute::run;
 use crate::handles::Handle;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, process};
 use crate::stream::{self, NON_BLOCKING};
 use crate::stream_memory_ops::{self, notice};
@@ -34,12 +34,12 @@ pub fn pass(
     process: &Process,
     stream: &StreamEntry,
     action: Action,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
     notice(process, None)?;
     let (behind, after) = places_before(process, stream, &action)?;
     if !behind && after.is_empty() && !waits_for_host(process, &action)? {
-        return carry_out(process, stream, &action, pace);
+        return carry_out(process, stream, &action, policy);
     }
     if !process.device.can_wait() {
         crate::diagnostics::say(
@@ -47,9 +47,9 @@ pub fn pass(
         );
         return Err(code::NOT_SUPPORTED);
     }
-    let waits = pace == Pace::Now || is_pageable(process, &action);
-    charge(process, pace, process.device.machine().host.event_ns)?;
-    let number = hold(process, stream, action, after)?;
+    let waits = policy == WaitPolicy::Now || is_pageable(process, &action);
+    charge(process, policy, process.device.machine().host.event_ns)?;
+    let number = defer(process, stream, action, after)?;
     if waits {
         process.device.wait_held(stream.slot, number)?;
         stream::wait_for_all(process, stream)?;
@@ -65,7 +65,10 @@ pub fn pass(
 pub fn drain(process: &Process) -> Result<(), Code> {
     let places: Vec<Place> = {
         let tables = process.tables();
-        let places = tables.backlogs.iter().map(|(slot, b)| (*slot, b.last));
+        let places = tables
+            .deferred_queues
+            .iter()
+            .map(|(slot, b)| (*slot, b.last));
         places.collect()
     };
     for (slot, number) in places {
@@ -78,9 +81,9 @@ fn carry_out(
     process: &Process,
     stream: &StreamEntry,
     action: &Action,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
-    run(process, stream, action, pace)?;
+    run(process, stream, action, policy)?;
     notice(process, Some(stream.slot))
 }
 
@@ -97,20 +100,20 @@ fn places_before(
         let pending = tables.events.get(*event as Handle)?.pending;
         after.extend(pending.filter(|(slot, _)| *slot != stream.slot));
     }
-    if tables.backlogs.is_empty() {
+    if tables.deferred_queues.is_empty() {
         return Ok((false, after));
     }
     let own = order_of(&tables, stream);
-    for (slot, backlog) in &tables.backlogs {
+    for (slot, queue) in &tables.deferred_queues {
         let ordered = matches!(
-            (own, backlog.order),
+            (own, queue.order),
             (Order::Legacy, Order::Blocking) | (Order::Blocking, Order::Legacy)
         );
-        if ordered && backlog.stream.seat.context == stream.seat.context {
-            after.push((*slot, backlog.last));
+        if ordered && queue.stream.seat.context == stream.seat.context {
+            after.push((*slot, queue.last));
         }
     }
-    Ok((tables.backlogs.contains_key(&stream.slot), after))
+    Ok((tables.deferred_queues.contains_key(&stream.slot), after))
 }
 
 fn order_of(tables: &Tables, stream: &StreamEntry) -> Order {
@@ -141,14 +144,14 @@ fn waits_for_host(process: &Process, action: &Action) -> Result<bool, Code> {
 
 /// Holds work back, and starts the thread that will carry it out if there is none. Gives the
 /// work's number.
-fn hold(
+fn defer(
     process: &Process,
     stream: &StreamEntry,
     action: Action,
     after: Vec<Place>,
 ) -> Result<u64, Code> {
     let device = &process.device;
-    let hold = match &action {
+    let stream_wait = match &action {
         Action::Await(word) if !stream_memory_ops::passes(process, word)? => {
             Some(stream_memory_ops::arm(process, stream, word)?)
         }
@@ -168,28 +171,28 @@ fn hold(
         action,
         number,
         after,
-        hold,
+        stream_wait,
     };
-    if let Some(backlog) = tables.backlogs.get_mut(&stream.slot) {
-        backlog.items.push_back(item);
-        backlog.last = number;
+    if let Some(queue) = tables.deferred_queues.get_mut(&stream.slot) {
+        queue.items.push_back(item);
+        queue.last = number;
         return Ok(number);
     }
     let given_up = Arc::new(AtomicBool::new(false));
-    let backlog = Backlog {
+    let queue = DeferredQueue {
         stream: *stream,
         order: order_of(&tables, stream),
         items: VecDeque::from([item]),
         last: number,
         given_up: Arc::clone(&given_up),
     };
-    tables.backlogs.insert(stream.slot, backlog);
+    tables.deferred_queues.insert(stream.slot, queue);
     drop(tables);
     start(process, stream, given_up)?;
     Ok(number)
 }
 
-/// Starts the thread of a backlog.
+/// Starts the thread of a queue.
 fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> Result<(), Code> {
     let stream = *stream;
     let device = &process.device;
@@ -208,7 +211,7 @@ fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> 
     if let Some(id) = id {
         device.abandon(id)?;
     }
-    process.tables().backlogs.remove(&stream.slot);
+    process.tables().deferred_queues.remove(&stream.slot);
     Err(code::OUT_OF_MEMORY)
 }
 
@@ -233,16 +236,16 @@ fn serve(stream: &StreamEntry, id: Option<u32>, given_up: &Arc<AtomicBool>) -> R
     Ok(())
 }
 
-/// The next held work; where there is none the backlog ends.
+/// The next held work; where there is none the queue ends.
 fn next(process: &Process, stream: &StreamEntry, given_up: &Arc<AtomicBool>) -> Option<Item> {
     let mut tables = process.tables();
-    let backlog = tables.backlogs.get_mut(&stream.slot)?;
-    if !Arc::ptr_eq(&backlog.given_up, given_up) {
+    let queue = tables.deferred_queues.get_mut(&stream.slot)?;
+    if !Arc::ptr_eq(&queue.given_up, given_up) {
         return None;
     }
-    let item = backlog.items.pop_front();
+    let item = queue.items.pop_front();
     if item.is_none() {
-        tables.backlogs.remove(&stream.slot);
+        tables.deferred_queues.remove(&stream.slot);
     }
     item
 }
@@ -261,8 +264,8 @@ fn step(
         // The device looks at the word when it has come to this place.
         let seq = mark(process, stream)?;
         process.device.wait_stream(stream.slot, seq)?;
-        if item.hold.is_some() || !stream_memory_ops::passes(process, word)? {
-            return stream_memory_ops::wait(process, stream, word, item.hold);
+        if item.stream_wait.is_some() || !stream_memory_ops::passes(process, word)? {
+            return stream_memory_ops::wait(process, stream, word, item.stream_wait);
         }
     }
     if given_up.load(Ordering::Acquire) {
@@ -271,7 +274,7 @@ fn step(
     if !matches!(item.action, Action::Callback(_) | Action::Close) {
         process.check_sticky(stream.context)?;
     }
-    carry_out(process, stream, &item.action, Pace::Graph)
+    carry_out(process, stream, &item.action, WaitPolicy::Graph)
 }
 
 /// Counts work as carried out, for those who wait for it.

@@ -17,7 +17,7 @@ pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, C
         Some(made) => made,
         None => {
             // What the dead held is free, once somebody has looked for them.
-            device.bury_the_dead()?;
+            device.reap_dead_processes()?;
             attempt()?.ok_or(code::OUT_OF_MEMORY)?
         }
     };

@@ -4,7 +4,7 @@ use crate::code::{self, Code};
 use crate::entries::{EventEntry, StreamEntry};
 use crate::handles::Handle;
 use crate::ipc;
-use crate::operation::Pace;
+use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, wait_for};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
@@ -51,14 +51,14 @@ pub fn record(
     process: &Process,
     stream: &StreamEntry,
     event: usize,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
     let event = event as Handle;
     let entry = *process.ready()?.events.get(event)?;
     if entry.context != stream.context {
         return Err(code::INVALID_HANDLE);
     }
-    charge(process, pace, process.device.machine().host.event_ns)?;
+    charge(process, policy, process.device.machine().host.event_ns)?;
     let op = Op {
         kind: OpKind::Record,
         target: entry.index,
@@ -88,9 +88,14 @@ pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
 ///
 /// # Errors
 /// When the event is gone.
-pub fn wait(process: &Process, stream: &StreamEntry, event: usize, pace: Pace) -> Result<(), Code> {
+pub fn wait(
+    process: &Process,
+    stream: &StreamEntry,
+    event: usize,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     let entry = *process.ready()?.events.get(event as Handle)?;
-    charge(process, pace, process.device.machine().host.event_ns)?;
+    charge(process, policy, process.device.machine().host.event_ns)?;
     let recorded = last_recorded(process, &entry)?;
     if let Some((target, target_seq)) = recorded.filter(|(slot, _)| *slot != stream.slot) {
         wait_for(process, stream.slot, target, target_seq)?;

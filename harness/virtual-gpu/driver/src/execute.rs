@@ -7,7 +7,7 @@ use crate::entries::StreamEntry;
 use crate::graph::entries::ExecEntry;
 use crate::graph::memory;
 use crate::launch::{self, Request};
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 use crate::submit::{mark, submitted, wait_for};
 use crate::{copy, event, fill, host_call, pool, stream, stream_memory_ops};
@@ -20,7 +20,7 @@ pub fn run(
     process: &Process,
     stream: &StreamEntry,
     action: &Action,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
     match action {
         // A graph that holds another one has it in parts.
@@ -32,19 +32,19 @@ pub fn run(
                 shape: kernel.shape,
                 params: kernel.params.clone(),
             };
-            launch::launch(process, &request, pace)
+            launch::launch(process, &request, policy)
         }
-        Action::Copy(copy) => copy::run(process, stream, copy, pace),
-        Action::Fill(fill) => fill::run(process, stream, fill, pace),
+        Action::Copy(copy) => copy::run(process, stream, copy, policy),
+        Action::Fill(fill) => fill::run(process, stream, fill, policy),
         Action::Host(call) => host_call::run(process, stream, call),
         Action::Callback(call) => host_call::call_back(process, stream, call),
-        Action::Record(event) => event::record(process, stream, *event, pace),
-        Action::Wait(event) => event::wait(process, stream, *event, pace),
+        Action::Record(event) => event::record(process, stream, *event, policy),
+        Action::Wait(event) => event::wait(process, stream, *event, policy),
         Action::Allocate(reserved) => memory::place_reserved(process, stream, *reserved),
-        Action::Free(address) => pool::free(process, stream, *address, pace),
+        Action::Free(address) => pool::free(process, stream, *address, policy),
         Action::Batch(ops) => stream_memory_ops::run_batch(process, stream, ops),
-        Action::Write(word) => stream_memory_ops::write(process, stream, word, pace),
-        Action::Await(word) => stream_memory_ops::follow(process, stream, word, pace),
+        Action::Write(word) => stream_memory_ops::write(process, stream, word, policy),
+        Action::Await(word) => stream_memory_ops::follow(process, stream, word, policy),
         Action::Launch(graph) => launch_graph(process, graph, stream),
         Action::Close => stream::finish(process, stream.slot),
     }
@@ -68,7 +68,7 @@ pub fn launch_graph(
     };
     if !entry.lanes.is_empty() {
         // The lanes wait for what the stream waits for, which a mark in it stands for.
-        run(process, stream, &Action::Empty, Pace::Graph)?;
+        run(process, stream, &Action::Empty, WaitPolicy::Graph)?;
     }
     let begin = submitted(stream.slot)?;
     for lane in &entry.lanes {
@@ -88,7 +88,7 @@ pub fn launch_graph(
         } else {
             &Action::Empty
         };
-        run(process, &own, action, Pace::Graph)?;
+        run(process, &own, action, WaitPolicy::Graph)?;
         stream_memory_ops::notice(process, Some(own.slot))?;
         done.push(submitted(own.slot)?);
     }

@@ -4,7 +4,7 @@ use crate::bytes::write_row;
 use crate::code::{self, Code};
 use crate::entries::StreamEntry;
 use crate::fill_shape::Fill;
-use crate::operation::Pace;
+use crate::operation::WaitPolicy;
 use crate::process::Process;
 use crate::submit::{charge, device_traffic};
 use crate::tables::Piece;
@@ -18,7 +18,12 @@ const LARGE_FILL_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// For ranges that are not the program's, or not aligned to the element.
-pub fn run(process: &Process, stream: &StreamEntry, fill: &Fill, pace: Pace) -> Result<(), Code> {
+pub fn run(
+    process: &Process,
+    stream: &StreamEntry,
+    fill: &Fill,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     if fill.width == 0 || fill.height == 0 {
         return Ok(());
     }
@@ -48,7 +53,7 @@ pub fn run(process: &Process, stream: &StreamEntry, fill: &Fill, pace: Pace) -> 
     }
     drop(tables);
     drop(under_way);
-    charge(process, pace, process.device.machine().host.launch_ns)?;
+    charge(process, policy, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
     let by = (stream.slot, seq);
     process.wrote_pieces(&pieces, by)?;
@@ -56,7 +61,7 @@ pub fn run(process: &Process, stream: &StreamEntry, fill: &Fill, pace: Pace) -> 
         let span = fill.span().ok_or(code::INVALID_VALUE)?;
         process.wrote_pinned(fill.pointer as usize..(fill.pointer + span) as usize, by);
     }
-    if pace == Pace::Now {
+    if policy == WaitPolicy::Now {
         process.device.wait_stream(stream.slot, seq)?;
     }
     Ok(())

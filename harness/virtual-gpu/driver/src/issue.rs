@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::deferred_queue;
 use crate::entries::StreamEntry;
 use crate::graph::capture;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 
 /// Has a stream do something, or keeps it in the graph that the stream is recorded into.
@@ -15,10 +15,10 @@ pub fn perform(
     process: &Process,
     stream: &StreamEntry,
     action: Action,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
-    match capture::recorded(process, stream, action, pace)? {
+    match capture::recorded(process, stream, action, policy)? {
         None => Ok(()),
-        Some(action) => deferred_queue::pass(process, stream, action, pace),
+        Some(action) => deferred_queue::pass(process, stream, action, policy),
     }
 }

@@ -18,11 +18,11 @@ const ALLOCATIONS: usize = 4096;
 
 /// The last writes, by the address at which the allocation begins.
 #[derive(Debug, Default)]
-pub struct Writers {
+pub struct LastWriters {
     by_base: BTreeMap<usize, Vec<(Range<usize>, At)>>,
 }
 
-impl Writers {
+impl LastWriters {
     /// Notes that an operation writes to a part of an allocation, or to some of that part.
     pub fn note(&mut self, base: usize, part: Range<usize>, by: At) {
         if part.is_empty() {
@@ -56,11 +56,11 @@ impl Writers {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALLOCATIONS, WRITES, Writers};
+    use super::{ALLOCATIONS, LastWriters, WRITES};
 
     #[test]
     fn the_last_write_that_touches_a_part_counts() {
-        let mut writers = Writers::default();
+        let mut writers = LastWriters::default();
         for (base, part, by) in [
             (0, 0..64, (1, 1)),
             (0, 32..48, (2, 5)),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_has_bounds() {
-        let mut writers = Writers::default();
+        let mut writers = LastWriters::default();
         for at in 0..2 * WRITES {
             writers.note(0, 8 * at..8 * at + 4, (1, at as u64));
         }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use crate::code::{self, Code};
 use crate::operation::Word;
-use gpubench_virtual_gpu_model::state::hold::Test;
+use gpubench_virtual_gpu_model::state::stream_wait::Test;
 
 /// `CUstreamBatchMemOpType` (cuda.h).
 pub const WAIT_32: c_int = 1;

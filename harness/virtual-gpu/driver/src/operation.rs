@@ -11,11 +11,11 @@ use crate::graph::entries::ExecEntry;
 use crate::handles::Handle;
 use crate::launch_memory::shape::Shape;
 use crate::memory_op::MemOp;
-use gpubench_virtual_gpu_model::state::hold::Test;
+use gpubench_virtual_gpu_model::state::stream_wait::Test;
 
 /// How the caller goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum WaitPolicy {
     /// The call returns when the work is done.
     Now,
     /// The call returns when the work is queued.

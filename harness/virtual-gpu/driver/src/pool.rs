@@ -11,7 +11,7 @@ use crate::code::{self, Code};
 use crate::device_memory::{self, give_back, take};
 use crate::entries::{Kept, Origin, PoolEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::operation::{Pace, Reserved};
+use crate::operation::{Reserved, WaitPolicy};
 use crate::process::{Process, Tables, process};
 use crate::stream;
 use crate::submit::{charge, mark};
@@ -143,7 +143,12 @@ fn grow(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
 ///
 /// # Errors
 /// When the address is not the start of memory that can be freed so.
-pub fn free(process: &Process, stream: &StreamEntry, address: u64, pace: Pace) -> Result<(), Code> {
+pub fn free(
+    process: &Process,
+    stream: &StreamEntry,
+    address: u64,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     let origin = process
         .ready()?
         .allocations
@@ -153,7 +158,7 @@ pub fn free(process: &Process, stream: &StreamEntry, address: u64, pace: Pace) -
     if crate::launch::owes(process, address) {
         stream::wait_for_all(process, stream)?;
     }
-    charge(process, pace, process.device.machine().host.event_ns)?;
+    charge(process, policy, process.device.machine().host.event_ns)?;
     match origin {
         Origin::Pool(pool) => keep(process, pool, address)?,
         Origin::Plain | Origin::Managed => {

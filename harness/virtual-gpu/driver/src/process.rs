@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::backing_store::Contents;
+use crate::backing_store::BackingStore;
 use crate::code::{self, Code};
 use crate::cost::Part;
 use crate::device::Device;
@@ -22,7 +22,7 @@ pub struct Process {
     /// The device.
     pub device: Arc<Device>,
     /// Its memory.
-    pub contents: Contents,
+    pub contents: BackingStore,
     tables: Mutex<Tables>,
     ledger: Mutex<Ledger>,
 }
@@ -66,7 +66,7 @@ pub fn process() -> Result<&'static Process, Code> {
         .get_or_init(|| {
             let device = device()?;
             let path = device.dir().join(session::MEMORY_FILE);
-            let contents = Contents::open(&path).map_err(|error| {
+            let contents = BackingStore::open(&path).map_err(|error| {
                 crate::diagnostics::say(&format!("device memory {}: {error}", path.display()));
                 code::NO_DEVICE
             })?;
@@ -182,7 +182,7 @@ impl Process {
             let base = self.host_address(entry.offset, entry.bytes)? as usize;
             let first = base + (piece.offset - entry.offset) as usize;
             let part = first..first + piece.bytes as usize;
-            tables.writers.note(base, part, by);
+            tables.last_writers.note(base, part, by);
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Process {
     pub fn wrote_pinned(&self, part: std::ops::Range<usize>, by: (u32, u64)) {
         let mut tables = self.tables();
         if let Some((base, _)) = pinned::covering(&tables, part.start, part.len()) {
-            tables.writers.note(base, part, by);
+            tables.last_writers.note(base, part, by);
         }
     }
 

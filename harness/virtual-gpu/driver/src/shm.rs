@@ -168,7 +168,7 @@ impl Shared {
     ///
     /// # Errors
     /// When the lock cannot be had or the kernel's log not be written; the state is then unchanged.
-    pub fn transact<R>(&self, body: impl FnOnce(&mut State, &Side<'_>) -> R) -> io::Result<R> {
+    pub fn transact<R>(&self, body: impl FnOnce(&mut State, &QueueView<'_>) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
         crash::pass(Place::Locked);
@@ -183,7 +183,7 @@ impl Shared {
         };
         draft.copy_used(published);
         crash::pass(Place::Copied);
-        let result = body(draft, &Side { layout });
+        let result = body(draft, &QueueView { layout });
         if draft.xids_raised != published.xids_raised {
             self.kernel_log.write_news(draft, published.xids_raised)?;
         }
@@ -332,14 +332,14 @@ impl Drop for Shared {
 }
 
 /// The parts of the file beside the two copies, reachable while the lock is held.
-pub struct Side<'a> {
+pub struct QueueView<'a> {
     layout: &'a Layout,
 }
 
-impl Queues for Side<'_> {
+impl Queues for QueueView<'_> {
     fn op(&self, stream: usize, seq: u64) -> Op {
         let cell = &self.layout.rings[stream][ring_index(seq)];
-        // SAFETY: a `Side` exists only while the lock is held; slots are written under it too.
+        // SAFETY: a `QueueView` exists only while the lock is held; slots are written under it too.
         unsafe { *cell.get() }
     }
 
@@ -360,12 +360,12 @@ impl Queues for Side<'_> {
     }
 }
 
-impl Side<'_> {
+impl QueueView<'_> {
     /// When the operation with this sequence number began and ended, while the ring still has it.
     #[must_use]
     pub fn span(&self, stream: usize, seq: u64) -> Interval {
         let cell = &self.layout.spans[stream][ring_index(seq)];
-        // SAFETY: a `Side` exists only while the lock is held.
+        // SAFETY: a `QueueView` exists only while the lock is held.
         unsafe { *cell.get() }
     }
 

@@ -101,7 +101,7 @@ fn awaited(state: &State, participant: &Participant) -> String {
         Condition::Unpark => "an unpark".to_owned(),
         Condition::Held => format!("what stream {target} holds back"),
         Condition::Word => {
-            let hold = &state.holds.rows[target as usize];
+            let hold = &state.stream_waits.rows[target as usize];
             let what = hold.test.describe();
             format!(
                 "the word at {:#x} {what}, for stream {}",

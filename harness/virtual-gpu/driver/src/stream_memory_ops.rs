@@ -2,22 +2,22 @@
 //!
 //! A write changes the word when the call is made, like every effect on bytes; its time is that of
 //! a mark in the stream. A wait whose word does not pass holds back what follows in its stream
-//! (`backlog`) until an operation or the host changes the word. One whose word passes already waits
+//! (`queue`) until an operation or the host changes the word. One whose word passes already waits
 //! for the last operation that wrote there: of kernels not the words are known that they write, but
 //! from where to where. What a kernel stamps with the time is written when that is known: a wait
 //! for it looks again when the kernel is over. The stamps of other processes are not looked for.
 
 use crate::code::{self, Code};
-use crate::device::words::{HoldId, Woken, read};
+use crate::device::words::{StreamWaitId, Woken, read};
 use crate::entries::StreamEntry;
 use crate::memory_op::{Form, Meaning, MemOp};
-use crate::operation::{Pace, Word};
+use crate::operation::{WaitPolicy, Word};
 use crate::process::Process;
 use crate::stored_word::Store;
 use crate::stream::come_to;
 use crate::submit::{self, charge, mark, wait_for};
 use crate::{ipc, launch, pinned};
-use gpubench_virtual_gpu_model::state::{Hold, NEVER};
+use gpubench_virtual_gpu_model::state::{NEVER, StreamWait};
 
 /// Looks whether somebody waits for a word that passes now, by the last work of a stream or by the
 /// host.
@@ -97,7 +97,12 @@ pub fn check(process: &Process, word: &Word) -> Result<(), Code> {
 ///
 /// # Errors
 /// When its memory is gone.
-pub fn write(process: &Process, stream: &StreamEntry, word: &Word, pace: Pace) -> Result<(), Code> {
+pub fn write(
+    process: &Process,
+    stream: &StreamEntry,
+    word: &Word,
+    policy: WaitPolicy,
+) -> Result<(), Code> {
     let at = place(process, word)?;
     let store = Store {
         host: at.host as usize,
@@ -115,14 +120,14 @@ pub fn write(process: &Process, stream: &StreamEntry, word: &Word, pace: Pace) -
         tables.wrote(start, unwritten);
     }
     drop(under_way);
-    charge(process, pace, process.device.machine().host.event_ns)?;
+    charge(process, policy, process.device.machine().host.event_ns)?;
     let seq = mark(process, stream)?;
     if let Some((start, _)) = at.device {
         launch::store_later(process, stream, seq, start, store);
     }
     let part = at.part(word);
     let mut tables = process.tables();
-    tables.writers.note(at.base, part, (stream.slot, seq));
+    tables.last_writers.note(at.base, part, (stream.slot, seq));
     Ok(())
 }
 
@@ -139,17 +144,17 @@ pub fn passes(process: &Process, word: &Word) -> Result<bool, Code> {
 ///
 /// # Errors
 /// When its memory is gone, or there is no room for another wait.
-pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<HoldId, Code> {
+pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<StreamWaitId, Code> {
     let Place { host, device, .. } = place(process, word)?;
-    let mut hold = Hold {
+    let mut stream_wait = StreamWait {
         stream: stream.slot,
         offset: device.map_or(NEVER, |(_, offset)| offset),
         host: host as u64,
         test: word.test,
-        ..Hold::default()
+        ..StreamWait::default()
     };
-    hold.look_after(&launch::owed(process));
-    Ok(process.device.arm(hold)?)
+    stream_wait.look_after(&launch::owed(process));
+    Ok(process.device.arm(stream_wait)?)
 }
 
 /// Waits until a word passes, or its stream or context is no more. The wait for it may have been
@@ -161,14 +166,14 @@ pub fn wait(
     process: &Process,
     stream: &StreamEntry,
     word: &Word,
-    mut armed: Option<HoldId>,
+    mut armed: Option<StreamWaitId>,
 ) -> Result<(), Code> {
     loop {
-        let hold = match armed.take() {
-            Some(hold) => hold,
+        let stream_wait = match armed.take() {
+            Some(stream_wait) => stream_wait,
             None => arm(process, stream, word)?,
         };
-        if process.device.wait_for_word(hold)? == Woken::Over {
+        if process.device.wait_for_word(stream_wait)? == Woken::Over {
             return Ok(());
         }
         launch::finish_deferred(process, stream.context)?;
@@ -186,11 +191,11 @@ pub fn follow(
     process: &Process,
     stream: &StreamEntry,
     word: &Word,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<(), Code> {
     let at = place(process, word)?;
-    charge(process, pace, process.device.machine().host.event_ns)?;
-    let writer = process.tables().writers.last(at.base, &at.part(word));
+    charge(process, policy, process.device.machine().host.event_ns)?;
+    let writer = process.tables().last_writers.last(at.base, &at.part(word));
     let Some((target, target_seq)) = writer.filter(|(slot, _)| *slot != stream.slot) else {
         return mark(process, stream).map(|_| ());
     };
@@ -206,14 +211,14 @@ pub fn run_batch(process: &Process, stream: &StreamEntry, ops: &[MemOp]) -> Resu
     for op in ops {
         match op.meaning(Form::Second)? {
             Meaning::Barrier => drop(mark(process, stream)?),
-            Meaning::Write(word) => write(process, stream, &word, Pace::Graph)?,
+            Meaning::Write(word) => write(process, stream, &word, WaitPolicy::Graph)?,
             Meaning::Await(word) => {
                 come_to(process, stream)?;
                 if !passes(process, &word)? {
                     wait(process, stream, &word, None)?;
                     process.check_sticky(stream.context)?;
                 }
-                follow(process, stream, &word, Pace::Graph)?;
+                follow(process, stream, &word, WaitPolicy::Graph)?;
             }
         }
     }

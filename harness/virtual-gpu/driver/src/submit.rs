@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::device::DeviceError;
 use crate::entries::StreamEntry;
-use crate::operation::Pace;
+use crate::operation::WaitPolicy;
 use crate::process::{Process, process};
 use gpubench_virtual_gpu_model::noise;
 use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
@@ -39,8 +39,8 @@ pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) ->
 ///
 /// # Errors
 /// When the clock stalls.
-pub fn charge(process: &Process, pace: Pace, cost_ns: u64) -> Result<(), Code> {
-    if pace != Pace::Graph {
+pub fn charge(process: &Process, policy: WaitPolicy, cost_ns: u64) -> Result<(), Code> {
+    if policy != WaitPolicy::Graph {
         process.device.charge(cost_ns)?;
     }
     Ok(())

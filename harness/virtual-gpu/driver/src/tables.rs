@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::thread::ThreadId;
 
 use crate::addresses::Addresses;
-use crate::deferred::Backlog;
+use crate::deferred::DeferredQueue;
 use crate::entries::{
     AllocationEntry, ArrayEntry, ContextEntry, EventEntry, FunctionEntry, GreenEntry, KernelEntry,
     LibraryEntry, ModuleEntry, Origin, PhysicalEntry, PinnedEntry, PoolEntry, SmRange, StreamEntry,
@@ -12,7 +12,7 @@ use crate::entries::{
 use crate::fill_shape::Fill;
 use crate::graph::entries::{Capture, ExecEntry, GraphEntry, NodeEntry};
 use crate::handles::{Handle, Slab};
-use crate::last_writers::Writers;
+use crate::last_writers::LastWriters;
 
 /// Everything behind handles.
 #[derive(Debug)]
@@ -80,9 +80,9 @@ pub struct Tables {
     /// Events recorded during a capture: the capture's number and the nodes they stand for.
     pub captured_events: HashMap<usize, (u64, Vec<usize>)>,
     /// What streams hold back, by slot.
-    pub backlogs: BTreeMap<u32, Backlog>,
+    pub deferred_queues: BTreeMap<u32, DeferredQueue>,
     /// Which operations wrote what last.
-    pub writers: Writers,
+    pub last_writers: LastWriters,
     /// Next number of a capture or of an object that is numbered.
     pub next_number: u64,
 }
@@ -121,8 +121,8 @@ impl Default for Tables {
             advice: BTreeMap::new(),
             captures: BTreeMap::new(),
             captured_events: HashMap::new(),
-            backlogs: BTreeMap::new(),
-            writers: Writers::default(),
+            deferred_queues: BTreeMap::new(),
+            last_writers: LastWriters::default(),
             next_number: 1,
         }
     }
@@ -260,11 +260,11 @@ impl Tables {
         self.arrays.remove_where(|a| a.context == slot);
         self.execs.remove_where(|e| e.context == slot);
         // Streams that wrote something may be gone now: what they wrote stands.
-        self.writers.clear();
-        self.backlogs.retain(|_, backlog| {
-            let stays = backlog.stream.context != slot;
+        self.last_writers.clear();
+        self.deferred_queues.retain(|_, queue| {
+            let stays = queue.stream.context != slot;
             if !stays {
-                backlog.give_up();
+                queue.give_up();
             }
             stays
         });

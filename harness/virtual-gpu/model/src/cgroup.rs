@@ -146,9 +146,9 @@ pub fn forget_gone(state: &mut State, device: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::folder_key;
     use super::{TREE, ancestry, folder, forget_gone, limit, limits, make, of_process};
     use crate::machine::Machine;
-    use super::folder_key;
     use crate::state::State;
 
     type Error = Box<dyn std::error::Error>;

@@ -39,12 +39,12 @@ pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
         ComputeMode::Default => true,
         ComputeMode::Prohibited => false,
         ComputeMode::ExclusiveProcess => {
-            let newcomer = Context {
+            let candidate = Context {
                 process,
                 server: server.unwrap_or(NONE),
                 ..Context::default()
             };
-            let who = holder(state, &newcomer);
+            let who = holder(state, &candidate);
             let there = state.contexts.live().iter().filter(|c| c.live);
             there
                 .into_iter()
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn only_the_process_that_is_there_gets_in_again() {
         use ComputeMode::{Default, ExclusiveProcess, Prohibited};
-        for (mode, there, newcomer, expected) in [
+        for (mode, there, candidate, expected) in [
             (Default, Some(1), 2, true),
             (ExclusiveProcess, None, 2, true),
             (ExclusiveProcess, Some(1), 2, false),
@@ -101,7 +101,7 @@ mod tests {
         ] {
             let state = state(mode, there, None);
             assert_eq!(
-                admits(&state, newcomer, None),
+                admits(&state, candidate, None),
                 expected,
                 "{mode:?} {there:?}"
             );

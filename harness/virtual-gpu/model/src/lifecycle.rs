@@ -72,8 +72,8 @@ pub fn drop_context(state: &mut State, context: u32) {
             }
         }
     }
-    for hold in state.holds.live_mut() {
-        hold.live &= state.streams.rows[hold.stream as usize].live;
+    for stream_wait in state.stream_waits.live_mut() {
+        stream_wait.live &= state.streams.rows[stream_wait.stream as usize].live;
     }
     memory::note_peak(state, state.contexts.rows[context as usize].process);
     memory::end_where(state, |a| a.context == context);

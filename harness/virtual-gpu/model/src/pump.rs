@@ -6,7 +6,7 @@
 //! therefore decides nothing.
 
 use crate::simulation::{Queues, Rules, advance_to, next_event_ns, settle};
-use crate::state::{Condition, NEVER, Participant, RING, Standing, State, hold};
+use crate::state::{Condition, NEVER, Participant, RING, Standing, State, stream_wait};
 
 /// Why nobody was granted the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +87,14 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
             let stream = &state.streams.rows[target];
             !stream.live || stream.taken >= participant.seq
         }
-        Condition::Word => hold::is_over(state, target, participant.seq),
+        Condition::Word => stream_wait::is_over(state, target, participant.seq),
     }
 }
 
 /// Not before then may the participant go on: its own time, and that of what it waits for.
 fn ready_ns(state: &State, participant: &Participant) -> u64 {
     let met_ns = match participant.condition {
-        Condition::Word => state.holds.rows[participant.target as usize].met_ns,
+        Condition::Word => state.stream_waits.rows[participant.target as usize].met_ns,
         _ => 0,
     };
     participant.ready_ns.max(met_ns)

@@ -13,7 +13,7 @@ use gpubench_virtual_gpu_driver::graph::capture;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::issue::perform;
 use gpubench_virtual_gpu_driver::operation::{
-    Action, Callback, HostCall, HostFunction, Pace, StreamCallback,
+    Action, Callback, HostCall, HostFunction, StreamCallback, WaitPolicy,
 };
 use gpubench_virtual_gpu_driver::process::process;
 
@@ -46,6 +46,6 @@ entries! {
         capture::forbid(process, &entry)?;
         let (stream, data) = (stream as usize, data as usize);
         let call = Callback { function: callback, stream, data };
-        perform(process, &entry, Action::Callback(call), Pace::Later)
+        perform(process, &entry, Action::Callback(call), WaitPolicy::Later)
     }
 }

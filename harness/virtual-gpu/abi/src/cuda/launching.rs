@@ -19,7 +19,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::issue::perform;
 use gpubench_virtual_gpu_driver::launch;
 use gpubench_virtual_gpu_driver::launch_memory::shape::Shape;
-use gpubench_virtual_gpu_driver::operation::{Action, Kernel, Pace};
+use gpubench_virtual_gpu_driver::operation::{Action, Kernel, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
@@ -144,7 +144,7 @@ unsafe fn queue(
         process,
         &stream,
         Action::Kernel(Box::new(kernel)),
-        Pace::Later,
+        WaitPolicy::Later,
     )
 }
 

@@ -32,7 +32,7 @@ entries! {
         let context = process.current()?;
         // Copies into it that have to be made once more must not come after it is gone.
         // Nor may a stream look at a word in it.
-        let waiting = !process.ready()?.backlogs.is_empty();
+        let waiting = !process.ready()?.deferred_queues.is_empty();
         if waiting || gpubench_virtual_gpu_driver::launch::is_owed(process, context.slot) {
             process.device.wait_context(context.slot)?;
             gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;

@@ -17,7 +17,7 @@ use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PoolEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::issue::perform;
-use gpubench_virtual_gpu_driver::operation::{Action, Pace};
+use gpubench_virtual_gpu_driver::operation::{Action, WaitPolicy};
 use gpubench_virtual_gpu_driver::pool::{
     device_pools, from_pool, pools_of, release, reserve, trim,
 };
@@ -43,7 +43,7 @@ entries! {
         if pointer == 0 {
             return Ok(());
         }
-        perform(process, &stream, Action::Free(pointer), Pace::Later)
+        perform(process, &stream, Action::Free(pointer), WaitPolicy::Later)
     }
 
     fn cuMemPoolCreate(pool: *mut Handle, properties: *const PoolProperties) {
@@ -232,7 +232,12 @@ fn allocate(
     let bytes = bytes as u64;
     let address = if process.tables().captures.contains_key(&stream.slot) {
         let reserved = reserve(process, bytes)?;
-        perform(process, &stream, Action::Allocate(reserved), Pace::Later)?;
+        perform(
+            process,
+            &stream,
+            Action::Allocate(reserved),
+            WaitPolicy::Later,
+        )?;
         reserved.address
     } else {
         let address = from_pool(process, &stream, pool, bytes)?;

@@ -12,7 +12,7 @@ use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::capture;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::issue::perform;
-use gpubench_virtual_gpu_driver::operation::{Action, Pace};
+use gpubench_virtual_gpu_driver::operation::{Action, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::process;
 use gpubench_virtual_gpu_driver::stream::{NON_BLOCKING, context_of, open, wait_until_idle};
 use gpubench_virtual_gpu_driver::{deferred_queue, pool};
@@ -43,7 +43,7 @@ entries! {
         let process = process()?;
         let entry = *process.ready()?.streams.get(stream)?;
         process.tables().captures.remove(&entry.slot);
-        deferred_queue::pass(process, &entry, Action::Close, Pace::Later)?;
+        deferred_queue::pass(process, &entry, Action::Close, WaitPolicy::Later)?;
         process.tables().streams.remove(stream)?;
         Ok(())
     }
@@ -92,7 +92,7 @@ entries! {
         if flags == 0 && capture::join(process, &entry, event)? {
             return Ok(());
         }
-        perform(process, &entry, Action::Wait(event as usize), Pace::Later)
+        perform(process, &entry, Action::Wait(event as usize), WaitPolicy::Later)
     }
 
     fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::figures::figures;
 use super::library::{catch_up_with_the_living, device_handle, library, only_device};
 use super::objects::EventSet;
-use super::pace::Pace;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{EventData, NO_INSTANCE};
+use super::wait_policy::WaitPolicy;
 use super::{DeviceHandle, check_place, entries, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -119,8 +119,8 @@ fn due(device: &Device, set: Handle) -> Result<Option<EventData>, Return> {
 fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
     let device = only_device()?;
     library()?.sets.get_mut(set)?;
-    let pace = Pace::of(&device)?;
-    let deadline_ns = pace.now_ns(&device) + u64::from(timeout_ms) * 1_000_000;
+    let policy = WaitPolicy::of(&device)?;
+    let deadline_ns = policy.now_ns(&device) + u64::from(timeout_ms) * 1_000_000;
     loop {
         // Read before looking, so that a change in between is not slept through.
         let seen = device.shared().change();
@@ -128,12 +128,12 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
         if let Some(event) = due(&device, set)? {
             return Ok(event);
         }
-        let now_ns = pace.now_ns(&device);
+        let now_ns = policy.now_ns(&device);
         if now_ns >= deadline_ns {
             return Err(returns::TIMEOUT);
         }
-        match pace {
-            Pace::Wall => {
+        match policy {
+            WaitPolicy::Wall => {
                 let left = Duration::from_nanos(deadline_ns - now_ns);
                 let next_ns = device.transact(|state, side| next_event_ns(state, side))?;
                 let next =
@@ -142,8 +142,8 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
                     .shared()
                     .sleep_on_change(seen, left.min(next).min(LOOK));
             }
-            Pace::OnClock | Pace::Beside => {
-                pace.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;
+            WaitPolicy::OnClock | WaitPolicy::Beside => {
+                policy.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;
             }
         }
     }

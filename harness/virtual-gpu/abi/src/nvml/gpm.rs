@@ -18,7 +18,7 @@ use super::target::{Target, device, target};
 use super::{DeviceHandle, check_place, entries, put, take};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::shm::Side;
+use gpubench_virtual_gpu_driver::shm::QueueView;
 use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::state::{ONE, Resource, State, Usage};
 
@@ -141,7 +141,7 @@ fn is_supported(device: &Device) -> bool {
 fn keep(
     device: &Device,
     handle: Handle,
-    read: impl FnOnce(&State, &Side<'_>) -> Option<Sample>,
+    read: impl FnOnce(&State, &QueueView<'_>) -> Option<Sample>,
 ) -> Result<(), Return> {
     if !is_supported(device) {
         return Err(returns::NOT_SUPPORTED);
@@ -154,7 +154,7 @@ fn keep(
     Ok(())
 }
 
-fn of_the_device(state: &State, side: &Side<'_>, device: &Device) -> Sample {
+fn of_the_device(state: &State, side: &QueueView<'_>, device: &Device) -> Sample {
     let mut used = Usage::default();
     for engine in state.engines.live() {
         used.add(&engine.used, 1);
@@ -173,7 +173,7 @@ fn of_the_device(state: &State, side: &Side<'_>, device: &Device) -> Sample {
     }
 }
 
-fn of_an_engine(state: &State, side: &Side<'_>, row: u32) -> Sample {
+fn of_an_engine(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
     let engine = &state.engines.rows[row as usize];
     let instance = &state.instances.rows[engine.instance as usize];
     Sample {
@@ -188,7 +188,7 @@ fn of_an_engine(state: &State, side: &Side<'_>, row: u32) -> Sample {
     }
 }
 
-fn of_an_instance(state: &State, side: &Side<'_>, row: u32) -> Sample {
+fn of_an_instance(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
     let instance = &state.instances.rows[row as usize];
     let mut sample = Sample {
         of: instance.generation,

@@ -74,7 +74,7 @@ pub(super) fn catch_up(device: &Device) -> Result<(), Return> {
 /// As [`catch_up`]; what dead processes held is taken back first.
 pub(super) fn catch_up_with_the_living(device: &Device) -> Result<(), Return> {
     catch_up(device)?;
-    Ok(device.bury_the_dead()?)
+    Ok(device.reap_dead_processes()?)
 }
 
 fn initialise() -> Result<(), Return> {

@@ -5,12 +5,12 @@ use std::ffi::c_uint;
 
 use super::figures::figures;
 use super::library::catch_up;
-use super::pace::Pace;
 use super::returns::{self, Return};
 use super::target::device;
+use super::wait_policy::WaitPolicy;
 use super::{DeviceHandle, check_place, entries, put};
 use gpubench_virtual_gpu_driver::device::Device;
-use gpubench_virtual_gpu_driver::shm::Side;
+use gpubench_virtual_gpu_driver::shm::QueueView;
 use gpubench_virtual_gpu_model::simulation::Queues;
 use gpubench_virtual_gpu_model::state::{FRACTION_BITS, GpuInstance, NONE, State};
 
@@ -91,7 +91,7 @@ pub(super) fn moved(device: &Device, direction: usize) -> Result<(u64, u64), Ret
 }
 
 /// Bytes that the engines of one part of the device have moved in each direction.
-pub(super) fn moved_by(state: &State, side: &Side<'_>, instance: &GpuInstance) -> [u64; 2] {
+pub(super) fn moved_by(state: &State, side: &QueueView<'_>, instance: &GpuInstance) -> [u64; 2] {
     instance.copies.map(|engine| {
         if engine.stream == NONE {
             return engine.bytes;
@@ -111,9 +111,9 @@ fn progress(bytes: u64, alone_ns: u64, work_left: u64) -> u64 {
 
 /// Throughput of one direction over the window, in KiB a second.
 fn throughput(device: &Device, direction: usize) -> Result<u32, Return> {
-    let pace = Pace::of(device)?;
+    let policy = WaitPolicy::of(device)?;
     let (from_ns, before) = moved(device, direction)?;
-    pace.sleep_until(device, pace.now_ns(device) + WINDOW_NS)?;
+    policy.sleep_until(device, policy.now_ns(device) + WINDOW_NS)?;
     let (to_ns, after) = moved(device, direction)?;
     if to_ns == from_ns {
         // Beside a clock that stands, nothing can be measured.

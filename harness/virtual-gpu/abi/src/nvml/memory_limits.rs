@@ -25,7 +25,7 @@ entries! {
         // SAFETY: the caller's structure, checked for null.
         let asked = unsafe { take(limits)? };
         let key = group(&device, asked.namespace)?;
-        device.bury_the_dead()?;
+        device.reap_dead_processes()?;
         let (set, used) = device.transact(|state, _| {
             cgroup::forget_gone(state, device.dir());
             let member = Context { memory_group: key, ..Context::default() };

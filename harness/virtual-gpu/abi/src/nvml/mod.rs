@@ -28,7 +28,6 @@ mod memory_limits;
 pub mod mig;
 mod modes;
 mod objects;
-mod pace;
 mod power;
 mod processes;
 pub mod returns;
@@ -37,6 +36,7 @@ mod system;
 mod target;
 pub mod types;
 mod utilization;
+mod wait_policy;
 
 /// Every entry point by its exported name, for programs in Rust.
 pub mod calls {

@@ -168,7 +168,7 @@ fn die(test: &str, mechanism: Mechanism) -> Result<(), Error> {
 
 /// With the last daemon all of it is gone, also of those that died before.
 fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
-    stage.device.bury_the_dead()?;
+    stage.device.reap_dead_processes()?;
     let left = stage.device.shared().read(|state| {
         [
             state.daemons.live().iter().filter(|d| d.live).count(),
@@ -276,7 +276,7 @@ fn serves_afterwards(
     env: &[(&str, &str)],
 ) -> Result<(), Error> {
     eventually("the dead are gone", || {
-        stage.device.bury_the_dead()?;
+        stage.device.reap_dead_processes()?;
         let left = stage.device.shared().read(|state| {
             let mps = |process: usize| {
                 let servers = state.servers.live().iter();

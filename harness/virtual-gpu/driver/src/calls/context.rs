@@ -25,7 +25,7 @@ pub fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let mode = device.shared().read(|state| state.compute_mode);
     if mode.map_err(DeviceError::State)? != ComputeMode::Default {
         // A process that is no more keeps nobody out.
-        device.bury_the_dead()?;
+        device.reap_dead_processes()?;
     }
     let group = cgroup::of_process(device.dir(), std::process::id());
     let made = device.transact(|state, _| {

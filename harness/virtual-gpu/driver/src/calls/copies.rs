@@ -4,7 +4,7 @@ use crate::code::{self, Code};
 use crate::copy_shape::{Copy, Place};
 use crate::handles::Handle;
 use crate::issue::perform;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, process};
 use crate::{addresses, pinned};
 
@@ -27,13 +27,13 @@ pub fn queue(
     stream: Option<Handle>,
 ) -> Result<(), Code> {
     let process = process()?;
-    let (stream, pace) = match stream {
-        None => (std::ptr::null_mut(), Pace::Now),
-        Some(stream) => (stream, Pace::Later),
+    let (stream, policy) = match stream {
+        None => (std::ptr::null_mut(), WaitPolicy::Now),
+        Some(stream) => (stream, WaitPolicy::Later),
     };
     let stream = process.stream(stream)?;
     let copy = copy(process)?;
-    perform(process, &stream, Action::Copy(copy), pace)
+    perform(process, &stream, Action::Copy(copy), policy)
 }
 
 /// Host memory at a pointer. The form is that of the other sides, which can fail.

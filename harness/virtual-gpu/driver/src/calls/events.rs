@@ -6,7 +6,7 @@ use crate::code::{self, Code};
 use crate::graph::capture;
 use crate::handles::Handle;
 use crate::issue::perform;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 
 /// Records an event in a stream.
@@ -31,6 +31,6 @@ pub fn queue(event: Handle, stream: Handle, flags: c_uint) -> Result<(), Code> {
         process,
         &target,
         Action::Record(event as usize),
-        Pace::Later,
+        WaitPolicy::Later,
     )
 }

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::fill_shape::Fill;
 use crate::handles::Handle;
 use crate::issue::perform;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 
 /// A fill of one row of elements.
@@ -43,11 +43,11 @@ pub fn rows(
 /// As the fill.
 pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
     let process = process()?;
-    let pace = if stream.is_some() {
-        Pace::Later
+    let policy = if stream.is_some() {
+        WaitPolicy::Later
     } else {
-        Pace::Now
+        WaitPolicy::Now
     };
     let stream = process.stream(stream.unwrap_or(std::ptr::null_mut()))?;
-    perform(process, &stream, Action::Fill(fill), pace)
+    perform(process, &stream, Action::Fill(fill), policy)
 }

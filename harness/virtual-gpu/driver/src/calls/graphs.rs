@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::entries::StreamEntry;
 use crate::execute::run;
 use crate::graph::entries::ExecEntry;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 
 /// Frees what the last launch allocated and nobody freed.
@@ -21,7 +21,7 @@ pub fn free_leftovers(
                 process,
                 stream,
                 &Action::Free(reserved.address),
-                Pace::Graph,
+                WaitPolicy::Graph,
             )?;
         }
     }

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::handles::Handle;
 use crate::issue::perform;
-use crate::operation::{Action, HostCall, Pace};
+use crate::operation::{Action, HostCall, WaitPolicy};
 use crate::process::process;
 
 /// Has a stream call a function.
@@ -13,5 +13,5 @@ use crate::process::process;
 pub fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
     let process = process()?;
     let stream = process.stream(stream)?;
-    perform(process, &stream, Action::Host(call), Pace::Later)
+    perform(process, &stream, Action::Host(call), WaitPolicy::Later)
 }

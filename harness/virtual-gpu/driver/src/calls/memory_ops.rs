@@ -5,7 +5,7 @@ use crate::deferred_queue;
 use crate::graph::capture;
 use crate::handles::Handle;
 use crate::memory_op::{Form, Meaning, MemOp};
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::process;
 use crate::stream_memory_ops::check;
 
@@ -23,7 +23,12 @@ pub fn queue(stream: Handle, ops: Vec<MemOp>, form: Form) -> Result<(), Code> {
     let process = process()?;
     let stream = process.stream(stream)?;
     check_all(&ops, form)?;
-    let left = capture::recorded(process, &stream, Action::Batch(ops.clone()), Pace::Later)?;
+    let left = capture::recorded(
+        process,
+        &stream,
+        Action::Batch(ops.clone()),
+        WaitPolicy::Later,
+    )?;
     if left.is_none() {
         return Ok(());
     }
@@ -33,7 +38,7 @@ pub fn queue(stream: Handle, ops: Vec<MemOp>, form: Form) -> Result<(), Code> {
             Meaning::Await(word) => Action::Await(word),
             Meaning::Barrier => Action::Empty,
         };
-        deferred_queue::pass(process, &stream, action, Pace::Later)?;
+        deferred_queue::pass(process, &stream, action, WaitPolicy::Later)?;
     }
     Ok(())
 }

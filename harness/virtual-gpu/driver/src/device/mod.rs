@@ -17,7 +17,7 @@ use crate::crash::{self, Place};
 use crate::exports;
 use crate::host_process;
 use crate::session::{self, Session, TimeMode};
-use crate::shm::{Shared, Side};
+use crate::shm::{QueueView, Shared};
 use clock::ME;
 use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::machine::Machine;
@@ -138,7 +138,7 @@ impl Device {
         let pid = std::process::id();
         // Where nobody waits, nobody looks for the dead: a newcomer must not find their rows and
         // their memory taken.
-        self.bury_the_dead()?;
+        self.reap_dead_processes()?;
         // The row and the proof that its process lives appear together: between the two, somebody
         // who buries the dead would take the newcomer for one of them.
         let slot = self.shared.transact(|state, _| {
@@ -164,7 +164,7 @@ impl Device {
     /// When the lock cannot be had or the clock stalls.
     pub fn transact<R>(
         &self,
-        body: impl FnOnce(&mut State, &Side<'_>) -> R,
+        body: impl FnOnce(&mut State, &QueueView<'_>) -> R,
     ) -> Result<R, DeviceError> {
         self.catch_up()?;
         Ok(self.shared.transact(body)?)
@@ -253,7 +253,7 @@ impl Device {
     ///
     /// # Errors
     /// When the lock cannot be had.
-    pub fn bury_the_dead(&self) -> Result<(), DeviceError> {
+    pub fn reap_dead_processes(&self) -> Result<(), DeviceError> {
         self.drop_closed_exports()?;
         let own = std::process::id();
         let slots: Vec<(u32, u32)> = self.shared.read(|state| {

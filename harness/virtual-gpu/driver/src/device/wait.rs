@@ -131,7 +131,7 @@ impl Device {
                 }
             }
             if watch.is_late() {
-                self.bury_the_dead()?;
+                self.reap_dead_processes()?;
             }
             if me.own {
                 continue;
@@ -191,6 +191,6 @@ impl Device {
             return Ok(());
         }
         LOOKED_NS.store(now, Ordering::Relaxed);
-        self.bury_the_dead()
+        self.reap_dead_processes()
     }
 }

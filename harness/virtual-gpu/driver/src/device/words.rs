@@ -8,11 +8,11 @@
 
 use super::clock::ME;
 use super::{Device, DeviceError};
-use gpubench_virtual_gpu_model::state::hold::{self, Owed};
-use gpubench_virtual_gpu_model::state::{Condition, Hold, NEVER, NONE};
+use gpubench_virtual_gpu_model::state::stream_wait::{self, Owed};
+use gpubench_virtual_gpu_model::state::{Condition, NEVER, NONE, StreamWait};
 
 /// A wait for a word: its row and its number there.
-pub type HoldId = (u32, u64);
+pub type StreamWaitId = (u32, u64);
 
 /// Why a wait for a word has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,20 +28,20 @@ impl Device {
     ///
     /// # Errors
     /// When there is no room, or the lock cannot be had.
-    pub fn arm(&self, hold: Hold) -> Result<HoldId, DeviceError> {
+    pub fn arm(&self, stream_wait: StreamWait) -> Result<StreamWaitId, DeviceError> {
         let process = self.process()?;
         self.shared.transact(|state, _| {
             self.shared.set_words_wanted(true);
-            let row = state.holds.claim(|hold| !hold.live);
+            let row = state.stream_waits.claim(|stream_wait| !stream_wait.live);
             let row = row.ok_or(DeviceError::Full("wait for a word"))?;
             state.holds_made += 1;
             let number = state.holds_made;
-            state.holds.rows[row] = Hold {
+            state.stream_waits.rows[row] = StreamWait {
                 live: true,
                 number,
                 process,
                 by: NONE,
-                ..hold
+                ..stream_wait
             };
             Ok((row as u32, number))
         })?
@@ -51,13 +51,13 @@ impl Device {
     ///
     /// # Errors
     /// When the clock stalls or the lock cannot be had.
-    pub fn wait_for_word(&self, (row, number): HoldId) -> Result<Woken, DeviceError> {
+    pub fn wait_for_word(&self, (row, number): StreamWaitId) -> Result<Woken, DeviceError> {
         let waited = self.wait_for(Condition::Word, row, number);
         let woken = self.shared.transact(|state, _| {
-            let over = hold::is_met_or_gone(state, row as usize, number);
-            let hold = &mut state.holds.rows[row as usize];
-            if hold.number == number {
-                hold.live = false;
+            let over = stream_wait::is_met_or_gone(state, row as usize, number);
+            let stream_wait = &mut state.stream_waits.rows[row as usize];
+            if stream_wait.number == number {
+                stream_wait.live = false;
             }
             if over { Woken::Over } else { Woken::Look }
         })?;
@@ -88,28 +88,27 @@ impl Device {
         let met = self.shared.transact(|state, _| {
             let mut met = 0;
             let mut none_waits = true;
-            for hold in state
-                .holds
+            for stream_wait in state
+                .stream_waits
                 .live_mut()
                 .iter_mut()
                 .filter(|h| h.live && !h.met)
             {
                 none_waits = false;
-                let place = match hold.process == own {
-                    true => Some(hold.host as *const u8),
-                    false if hold.offset == NEVER => None,
-                    false => {
-                        elsewhere(hold.offset, hold.test.bytes.into()).map(<*mut u8>::cast_const)
-                    }
+                let place = match stream_wait.process == own {
+                    true => Some(stream_wait.host as *const u8),
+                    false if stream_wait.offset == NEVER => None,
+                    false => elsewhere(stream_wait.offset, stream_wait.test.bytes.into())
+                        .map(<*mut u8>::cast_const),
                 };
-                let found = place.map(|place| read(place, hold.test.bytes));
-                if found.is_some_and(|found| hold.test.accepts(found)) {
-                    hold.met = true;
-                    hold.met_ns = at_ns;
-                    (hold.by, hold.by_seq) = by.unwrap_or((NONE, 0));
+                let found = place.map(|place| read(place, stream_wait.test.bytes));
+                if found.is_some_and(|found| stream_wait.test.accepts(found)) {
+                    stream_wait.met = true;
+                    stream_wait.met_ns = at_ns;
+                    (stream_wait.by, stream_wait.by_seq) = by.unwrap_or((NONE, 0));
                     met += 1;
-                } else if hold.process == own {
-                    hold.look_after(owed);
+                } else if stream_wait.process == own {
+                    stream_wait.look_after(owed);
                 }
             }
             // Under the lock, or a wait that somebody enters now would never be looked at. And only

@@ -8,7 +8,7 @@ use crate::entries::StreamEntry;
 use crate::graph::edit::{add, new_graph, remove_graph};
 use crate::graph::entries::Capture;
 use crate::handles::Handle;
-use crate::operation::{Action, Pace};
+use crate::operation::{Action, WaitPolicy};
 use crate::process::{Process, Tables, process};
 use crate::stream::LEGACY;
 use crate::stream::{NON_BLOCKING, null_stream};
@@ -175,7 +175,7 @@ pub fn recorded(
     process: &Process,
     stream: &StreamEntry,
     action: Action,
-    pace: Pace,
+    policy: WaitPolicy,
 ) -> Result<Option<Action>, Code> {
     let mut tables = process.ready()?;
     refuse_implicit(&mut tables, stream)?;
@@ -185,7 +185,7 @@ pub fn recorded(
     if capture.broken {
         return Err(code::STREAM_CAPTURE_INVALIDATED);
     }
-    if pace == Pace::Now {
+    if policy == WaitPolicy::Now {
         capture.broken = true;
         return Err(code::STREAM_CAPTURE_UNSUPPORTED);
     }

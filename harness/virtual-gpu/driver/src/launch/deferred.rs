@@ -14,7 +14,7 @@ use crate::launch_memory::deferred::{Deferred, Work};
 use crate::process::{Process, StreamEntry};
 use crate::stored_word::Store;
 use crate::tables::Piece;
-use gpubench_virtual_gpu_model::state::hold::Owed;
+use gpubench_virtual_gpu_model::state::stream_wait::Owed;
 
 /// Has a word written once more behind a launch that will write to its allocation once more.
 pub fn store_later(process: &Process, stream: &StreamEntry, seq: u64, start: u64, store: Store) {

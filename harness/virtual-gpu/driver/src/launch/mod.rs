@@ -19,7 +19,7 @@ mod shape;
 use std::sync::Arc;
 
 use crate::code::{self, Code};
-use crate::operation::Pace;
+use crate::operation::WaitPolicy;
 use crate::process::{FunctionEntry, Process, StreamEntry};
 use crate::submit::{charge, noisy};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
@@ -57,7 +57,7 @@ pub struct Request<'a> {
 ///
 /// # Errors
 /// For impossible shapes at once; faults of the kernel come back from the next call that waits.
-pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<(), Code> {
+pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> Result<(), Code> {
     let device = &process.device;
     if request.function.context != request.stream.context {
         return Err(code::INVALID_HANDLE);
@@ -75,7 +75,7 @@ pub fn launch(process: &Process, request: &Request<'_>, pace: Pace) -> Result<()
         ));
         return Err(code::NOT_SUPPORTED);
     }
-    charge(process, pace, device.machine().host.launch_ns)?;
+    charge(process, policy, device.machine().host.launch_ns)?;
     let key = Key {
         hash: request.function.hash,
         name: request.function.name.clone(),

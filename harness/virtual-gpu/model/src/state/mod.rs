@@ -5,19 +5,18 @@
 //! point.
 
 mod account;
-pub mod hold;
 pub mod order;
 mod participant;
 mod parts;
 mod resource;
 mod samples;
+pub mod stream_wait;
 mod xid;
 
 use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
-pub use hold::{HOLDS, Hold};
 pub use order::Order;
 pub use participant::{Condition, Participant, Standing};
 pub use parts::{
@@ -27,6 +26,7 @@ pub use parts::{
 };
 pub use resource::{Place, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
+pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use xid::{XIDS, Xid};
 
 /// Clock participants (threads) at most.
@@ -361,7 +361,7 @@ pub struct State {
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
     /// Waits for words.
-    pub holds: Table<Hold, HOLDS>,
+    pub stream_waits: Table<StreamWait, STREAM_WAITS>,
     /// Waits for words ever made.
     pub holds_made: u64,
     /// How long turns are: 0 by default, 1 short, 2 medium, 3 long.
@@ -413,7 +413,7 @@ impl State {
             allocations: Table::new(),
             allocations_made: 0,
             xids: Table::new(),
-            holds: Table::new(),
+            stream_waits: Table::new(),
             holds_made: 0,
             slice_level: 0,
             slice_ns: 0,
@@ -457,7 +457,7 @@ impl State {
         self.allocations.copy_if_changed(&from.allocations);
         self.allocations_made = from.allocations_made;
         self.xids.copy_if_changed(&from.xids);
-        self.holds.copy_used(&from.holds);
+        self.stream_waits.copy_used(&from.stream_waits);
         self.holds_made = from.holds_made;
         self.slice_level = from.slice_level;
         self.slice_ns = from.slice_ns;

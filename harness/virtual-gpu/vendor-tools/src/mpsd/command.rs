@@ -18,7 +18,7 @@ pub const DEVICE: &str = "0";
 /// Carries a command out and returns the answer.
 pub fn answer(daemon: &Daemon, words: &[&str]) -> String {
     // Lists must not name the dead.
-    let alive = daemon.device.bury_the_dead().map_err(MpsdError::from);
+    let alive = daemon.device.reap_dead_processes().map_err(MpsdError::from);
     match alive.and_then(|()| carry_out(daemon, words)) {
         Ok(text) => text,
         Err(error) => format!("{error}\n"),

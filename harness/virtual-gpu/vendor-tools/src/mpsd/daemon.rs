@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::log::{Log, Which};
-use super::named::{Named, Seat};
+use super::named::{Named, NamespaceId};
 use super::serve::from_outside::Process;
 use super::{MpsdError, Programs};
 use gpubench_virtual_gpu_driver::device::Device;
@@ -52,7 +52,7 @@ pub struct Inside {
     /// Everybody who ever asked for a server, for the log.
     pub clients: BTreeSet<u32>,
     /// Where those stand who asked for one with a name, by process id.
-    pub seats: BTreeMap<u32, Seat>,
+    pub namespaces_of: BTreeMap<u32, NamespaceId>,
     /// When set, the daemon ends with its servers, by force at that instant.
     pub quit_ns: Option<u64>,
 }
@@ -78,18 +78,20 @@ impl Daemon {
     }
 
     /// The answer to a client: its server, or that it is refused.
-    pub fn welcome(&self, pid: u32, uid: u32, seat: Option<&Seat>) -> String {
-        let found = match seat {
-            Some(seat) => self.named(uid, seat),
+    pub fn welcome(&self, pid: u32, uid: u32, namespace_id: Option<&NamespaceId>) -> String {
+        let found = match namespace_id {
+            Some(namespace_id) => self.named(uid, namespace_id),
             None => self.server(uid).map(|row| (row, Wish::default())),
         };
         match found {
             Ok((row, bounds)) => {
                 let mut inside = self.inside();
                 inside.clients.insert(pid);
-                match seat {
-                    Some(seat) => _ = inside.seats.insert(pid, seat.clone()),
-                    None => _ = inside.seats.remove(&pid),
+                match namespace_id {
+                    Some(namespace_id) => {
+                        _ = inside.namespaces_of.insert(pid, namespace_id.clone())
+                    }
+                    None => _ = inside.namespaces_of.remove(&pid),
                 }
                 drop(inside);
                 self.note(
@@ -109,22 +111,26 @@ impl Daemon {
     }
 
     /// The row of a server with a name, and what clients of the namespace may have at most.
-    fn named(&self, uid: u32, seat: &Seat) -> Result<(u32, Wish), MpsdError> {
+    fn named(&self, uid: u32, namespace_id: &NamespaceId) -> Result<(u32, Wish), MpsdError> {
         let refused = |text: String| MpsdError::Refused(text);
         let mut inside = self.inside();
         self.forget_dead(&mut inside)?;
         let mut all = inside.named.iter();
-        let server = all.find(|server| server.name == seat.server);
+        let server = all.find(|server| server.name == namespace_id.server);
         let running = |row: u32| inside.servers.iter().any(|s| s.process.row == row);
         let server = server.filter(|server| running(server.row));
-        let server = server.ok_or_else(|| refused(format!("server {} is gone", seat.server)))?;
+        let server =
+            server.ok_or_else(|| refused(format!("server {} is gone", namespace_id.server)))?;
         if !self.multiuser && server.uid != uid {
             let of = server.uid;
-            return Err(refused(format!("server {} is for user {of}", seat.server)));
+            return Err(refused(format!(
+                "server {} is for user {of}",
+                namespace_id.server
+            )));
         }
         let mut namespaces = server.namespaces.iter();
-        let namespace = namespaces.find(|known| known.name == seat.namespace);
-        let gone = || refused(format!("namespace {} is gone", seat.namespace));
+        let namespace = namespaces.find(|known| known.name == namespace_id.namespace);
+        let gone = || refused(format!("namespace {} is gone", namespace_id.namespace));
         Ok((server.row, namespace.ok_or_else(gone)?.bounds))
     }
 
@@ -197,7 +203,7 @@ impl Daemon {
             !over
         });
         if inside.servers.len() < before {
-            self.device.bury_the_dead()?;
+            self.device.reap_dead_processes()?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::daemon::Daemon;
 use super::log::{Log, Which};
-use super::named::Seat;
+use super::named::NamespaceId;
 use super::socket::bind;
 use super::{CONTROL, Folders, MpsdError, Options, Programs};
 use super::{act, command, detach, open_device, take_name, v3, watch};
@@ -157,7 +157,7 @@ fn accept(daemon: &Arc<Daemon>, listener: &UnixListener) {
 }
 
 /// Answers one connection: at the daemon's own socket, or at that of a namespace.
-pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, seat: Option<&Seat>) {
+pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, namespace_id: Option<&NamespaceId>) {
     if stream.set_read_timeout(Some(LINE_WAIT)).is_err() {
         return;
     }
@@ -168,7 +168,7 @@ pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, seat: Option<&Seat>) 
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let answer = match client_in(&words) {
-        Some((pid, uid)) => daemon.welcome(pid, uid, seat),
+        Some((pid, uid)) => daemon.welcome(pid, uid, namespace_id),
         None if daemon.protocol == 3 => v3::answer(daemon, &words),
         None => command::answer(daemon, &words),
     };
@@ -177,9 +177,12 @@ pub fn serve(daemon: &Arc<Daemon>, mut stream: UnixStream, seat: Option<&Seat>) 
 }
 
 /// What answers the connections at the socket of a namespace.
-pub fn answering(daemon: &Arc<Daemon>, seat: Seat) -> impl Fn(UnixStream) + Send + Sync + 'static {
+pub fn answering(
+    daemon: &Arc<Daemon>,
+    namespace_id: NamespaceId,
+) -> impl Fn(UnixStream) + Send + Sync + 'static {
     let daemon = Arc::clone(daemon);
-    move |stream| serve(&daemon, stream, Some(&seat))
+    move |stream| serve(&daemon, stream, Some(&namespace_id))
 }
 
 /// Process and user of a client that asks for its server; `None` for a command.

@@ -38,12 +38,12 @@ pub struct Namespace {
     /// What its clients may have at most.
     pub bounds: Wish,
     /// Where they connect.
-    pub door: Door,
+    pub socket: NamespaceSocket,
 }
 
 /// Which namespace of which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat {
+pub struct NamespaceId {
     /// Name of the server.
     pub server: String,
     /// Name of the namespace.
@@ -51,12 +51,12 @@ pub struct Seat {
 }
 
 /// A socket at which the clients of a namespace ask for their server; closed when dropped.
-pub struct Door {
+pub struct NamespaceSocket {
     folder: PathBuf,
     closed: Arc<AtomicBool>,
 }
 
-impl Door {
+impl NamespaceSocket {
     /// Opens one in a folder, which is made; `serve` answers each connection. One that stands there
     /// already is that of a daemon that died: this daemon, which is alone in its own folder, knows
     /// of no such server.
@@ -66,11 +66,11 @@ impl Door {
     ) -> Result<Self, MpsdError> {
         std::fs::create_dir_all(folder).map_err(MpsdError::place(folder))?;
         let listener = bind(&folder.join(CONTROL_SOCKET))?;
-        let door = Self {
+        let socket = Self {
             folder: folder.to_path_buf(),
             closed: Arc::default(),
         };
-        let (serve, closed) = (Arc::new(serve), Arc::clone(&door.closed));
+        let (serve, closed) = (Arc::new(serve), Arc::clone(&socket.closed));
         let accept = move || {
             for stream in listener.incoming().flatten() {
                 if closed.load(Ordering::Acquire) {
@@ -86,7 +86,7 @@ impl Door {
             .name("accept".to_owned())
             .spawn(accept)
             .map_err(MpsdError::place(folder))?;
-        Ok(door)
+        Ok(socket)
     }
 
     /// Its folder, by which clients name it.
@@ -95,7 +95,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for NamespaceSocket {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Release);
         let socket = self.folder.join(CONTROL_SOCKET);

@@ -57,7 +57,7 @@ fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsdError> {
     let device = open_device()?;
     let process = device.process()?;
     // A process that is no more keeps nobody out.
-    device.bury_the_dead()?;
+    device.reap_dead_processes()?;
     if !act(&device, |state| compute_mode::admits(state, process, None))? {
         let why = "the compute mode of the device keeps the server out".to_owned();
         return Err(MpsdError::Refused(why));
@@ -71,7 +71,7 @@ fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsdError> {
 /// The daemon died: its row goes as soon as the kernel has taken its locks back.
 fn bury_daemon(device: &Device, daemon: u32) -> Result<(), MpsdError> {
     for _ in 0..LOOKS {
-        device.bury_the_dead()?;
+        device.reap_dead_processes()?;
         let live = device
             .shared()
             .read(|state| state.daemons.rows[daemon as usize].live);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::daemon::Daemon;
 use super::listen::answering;
-use super::named::{self, DEFAULT, Door, Named, Namespace, Seat};
+use super::named::{self, DEFAULT, Named, Namespace, NamespaceId, NamespaceSocket};
 use super::{MpsdError, command, partition, query, rows, watch};
 use gpubench_virtual_gpu_model::mps::Wish;
 
@@ -17,7 +17,7 @@ pub const REFUSED: &str = "Error: ";
 /// Carries a command out and returns the answer.
 pub fn answer(daemon: &Arc<Daemon>, words: &[&str]) -> String {
     // Lists must not name the dead.
-    let alive = daemon.device.bury_the_dead().map_err(MpsdError::from);
+    let alive = daemon.device.reap_dead_processes().map_err(MpsdError::from);
     match alive.and_then(|()| carry_out(daemon, words)) {
         Ok(text) => text,
         Err(error) => format!("{REFUSED}{error}\n"),
@@ -143,11 +143,11 @@ fn create_server(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<Stri
         return refuse(format!("there is a server {name} already"));
     }
     let row = daemon.start(&mut inside, uid)?;
-    let seat = Seat {
+    let namespace_id = NamespaceId {
         server: name.to_owned(),
         namespace: DEFAULT.to_owned(),
     };
-    let door = Door::open(&daemon.pipe.join(name), answering(daemon, seat))?;
+    let socket = NamespaceSocket::open(&daemon.pipe.join(name), answering(daemon, namespace_id))?;
     inside.named.push(Named {
         name: name.to_owned(),
         uid,
@@ -156,7 +156,7 @@ fn create_server(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<Stri
         namespaces: vec![Namespace {
             name: DEFAULT.to_owned(),
             bounds: Wish::default(),
-            door,
+            socket,
         }],
     });
     Ok(String::new())
@@ -186,7 +186,7 @@ fn create_namespace(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<S
         if found.namespaces.iter().any(|known| known.name == name) {
             return refuse(format!("server {server} has a namespace {name} already"));
         }
-        let seat = Seat {
+        let namespace_id = NamespaceId {
             server: server.to_owned(),
             namespace: name.to_owned(),
         };
@@ -194,7 +194,7 @@ fn create_namespace(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<S
         found.namespaces.push(Namespace {
             name: name.to_owned(),
             bounds: Wish::default(),
-            door: Door::open(&folder, answering(daemon, seat))?,
+            socket: NamespaceSocket::open(&folder, answering(daemon, namespace_id))?,
         });
         Ok(String::new())
     })
@@ -203,12 +203,12 @@ fn create_namespace(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<S
 fn delete_namespace(daemon: &Arc<Daemon>, name: &str, asked: &Asked) -> Result<String, MpsdError> {
     let server = asked.only(&["server", "force"], Asked::server)?;
     let force = asked.get("force").is_some();
-    let seat = Seat {
+    let namespace_id = NamespaceId {
         server: server.to_owned(),
         namespace: name.to_owned(),
     };
     let clients = clients(daemon)?;
-    if !force && clients.iter().any(|(_, known)| *known == seat) {
+    if !force && clients.iter().any(|(_, known)| *known == namespace_id) {
         return refuse(format!("namespace {name} has clients"));
     }
     with_server(daemon, server, |found| {
@@ -266,13 +266,16 @@ fn set_bounds(
 fn terminate(daemon: &Arc<Daemon>, pid: &str) -> Result<String, MpsdError> {
     let found = clients(daemon)?;
     let known = found.iter().find(|(client, _)| client.to_string() == pid);
-    let Some((_, seat)) = known else {
+    let Some((_, namespace_id)) = known else {
         return refuse(format!("there is no client {pid}"));
     };
-    let row = with_server(daemon, &seat.server, |server| Ok(server.row))?;
+    let row = with_server(daemon, &namespace_id.server, |server| Ok(server.row))?;
     match command::terminate_in(daemon, row, pid)? {
         true => Ok(String::new()),
-        false => refuse(format!("MPS server {} has no client {pid}", seat.server)),
+        false => refuse(format!(
+            "MPS server {} has no client {pid}",
+            namespace_id.server
+        )),
     }
 }
 
@@ -298,7 +301,7 @@ fn with_server<R>(
 }
 
 /// Every client of a server with a name, by process id, with its namespace.
-fn clients(daemon: &Daemon) -> Result<Vec<(u32, Seat)>, MpsdError> {
+fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsdError> {
     let servers: Vec<(u32, String)> = {
         let inside = daemon.inside();
         let named = inside.named.iter();
@@ -309,13 +312,15 @@ fn clients(daemon: &Daemon) -> Result<Vec<(u32, Seat)>, MpsdError> {
     let mut found = Vec::new();
     for (row, server) in servers {
         for pid in query::client_pids(daemon, row)? {
-            let seats = &daemon.inside().seats;
-            let namespace = seats.get(&pid).map_or(DEFAULT, |seat| &seat.namespace);
-            let seat = Seat {
+            let namespaces_of = &daemon.inside().namespaces_of;
+            let namespace = namespaces_of
+                .get(&pid)
+                .map_or(DEFAULT, |namespace_id| &namespace_id.namespace);
+            let namespace_id = NamespaceId {
                 server: server.clone(),
                 namespace: namespace.to_owned(),
             };
-            found.push((pid, seat));
+            found.push((pid, namespace_id));
         }
     }
     Ok(found)
@@ -343,7 +348,7 @@ fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsdError> {
         let Some(running) = running.find(|s| s.process.row == server.row) else {
             continue;
         };
-        let folder = server.namespaces.first().map(|first| first.door.folder());
+        let folder = server.namespaces.first().map(|first| first.socket.folder());
         found.push(vec![
             server.name.clone(),
             server.uid.to_string(),
@@ -386,7 +391,7 @@ fn namespace_rows(daemon: &Daemon, only: Option<&str>) -> Result<Vec<Vec<String>
                 told(bounds.memory_limit.map(|bytes| format!("{}M", bytes >> 20))),
                 told(bounds.percentage.map(|percent| percent.to_string())),
                 told(bounds.priority.map(|priority| priority.to_string())),
-                namespace.door.folder().display().to_string(),
+                namespace.socket.folder().display().to_string(),
             ]
         }));
     }
@@ -400,15 +405,15 @@ fn list_namespaces(daemon: &Daemon, a: &Asked) -> Result<String, MpsdError> {
 fn list_clients(daemon: &Daemon, a: &Asked) -> Result<String, MpsdError> {
     let only = a.get("server");
     let mut found = clients(daemon)?;
-    found.retain(|(_, seat)| only.is_none_or(|only| only == seat.server));
-    let row = |(pid, seat): (u32, Seat)| {
+    found.retain(|(_, namespace_id)| only.is_none_or(|only| only == namespace_id.server));
+    let row = |(pid, namespace_id): (u32, NamespaceId)| {
         let pid = pid.to_string();
         let command = query::command_line(&pid);
         vec![
             pid,
-            seat.server,
+            namespace_id.server,
             command::DEVICE.to_owned(),
-            seat.namespace,
+            namespace_id.namespace,
             command,
         ]
     };

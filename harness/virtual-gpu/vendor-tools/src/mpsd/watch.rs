@@ -33,7 +33,7 @@ pub fn watch(daemon: &Daemon) -> Result<(), MpsdError> {
             if !state_file.exists() {
                 return Ok(());
             }
-            daemon.device.bury_the_dead()?;
+            daemon.device.reap_dead_processes()?;
         }
         seen.log_news(daemon, &inside)?;
         end_servers(daemon, &mut inside)?;
@@ -73,7 +73,7 @@ pub fn stop(daemon: &Daemon, inside: &mut Inside, index: usize) -> Result<(), Mp
     let pid = process.pid();
     process.stop();
     daemon.note(Which::Server, &format!("server {pid} stopped"));
-    daemon.device.bury_the_dead()?;
+    daemon.device.reap_dead_processes()?;
     Ok(())
 }
 

@@ -110,7 +110,7 @@ fn set(limits: (u64, u64), device: &Device, key: u64) -> Result<Answer, DeviceEr
 }
 
 fn tell(wish: &Wish, device: &Device, key: u64) -> Result<Answer, DeviceError> {
-    device.bury_the_dead()?;
+    device.reap_dead_processes()?;
     let (limits, used) = device.transact(|state, _| {
         let member = Context {
             memory_group: key,

@@ -62,7 +62,7 @@ pub(super) fn answer(setting: Setting, device: &Device) -> Result<Answer, Device
         return Ok(refusal(NO_PERMISSION, "Insufficient Permissions"));
     }
     // A process that is no more uses nothing.
-    device.bury_the_dead()?;
+    device.reap_dead_processes()?;
     let uuid = device.machine().uuid();
     let done = |text: String| Answer {
         text: format!("{text} for GPU {uuid}\nAll done.\n"),

@@ -23,7 +23,7 @@ use gpubench_virtual_gpu_driver::graph::instantiate::{
     AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context,
 };
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::operation::{Action, Pace};
+use gpubench_virtual_gpu_driver::operation::{Action, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::process;
 use gpubench_virtual_gpu_driver::stream::{NON_BLOCKING, close, open};
 use gpubench_virtual_gpu_driver::submit::submitted;
@@ -114,7 +114,7 @@ entries! {
         if entry.flags & AUTO_FREE != 0 {
             free_leftovers(process, &entry, &stream)?;
         }
-        deferred_queue::pass(process, &stream, Action::Launch(Box::new(entry)), Pace::Graph)
+        deferred_queue::pass(process, &stream, Action::Launch(Box::new(entry)), WaitPolicy::Graph)
     }
 }
 

@@ -29,8 +29,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::library::only_device;
-use super::pace::Pace;
 use super::returns::{self, Return};
+use super::wait_policy::WaitPolicy;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Mig;
 use gpubench_virtual_gpu_model::mig::MigError;
@@ -132,11 +132,11 @@ pub(super) fn privileged(device: &Device) -> Result<(), Return> {
 /// Lets the caller wait as long as the machine needs to make or end an instance. Who takes no part
 /// in virtual time has none that could pass.
 fn take_time(device: &Device, mig: &Mig) -> Result<(), Return> {
-    let pace = Pace::of(device)?;
-    if pace == Pace::Beside {
+    let policy = WaitPolicy::of(device)?;
+    if policy == WaitPolicy::Beside {
         return Ok(());
     }
-    pace.sleep_until(device, pace.now_ns(device) + mig.instance_ms * 1_000_000)
+    policy.sleep_until(device, policy.now_ns(device) + mig.instance_ms * 1_000_000)
 }
 
 impl From<MigError> for Return {

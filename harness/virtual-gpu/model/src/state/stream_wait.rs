@@ -9,12 +9,12 @@ use std::ops::Range;
 use super::{NONE, State};
 
 /// Streams that wait for words at most.
-pub const HOLDS: usize = 64;
+pub const STREAM_WAITS: usize = 64;
 
 /// One wait of one stream for one word.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub struct Hold {
+pub struct StreamWait {
     /// Whether the row is in use.
     pub live: bool,
     /// Tells the holds apart that have this row one after the other.
@@ -51,7 +51,7 @@ pub struct Owed {
     pub by: (u32, u64),
 }
 
-impl Hold {
+impl StreamWait {
     /// Looks again after the first of those that may store to the word.
     pub fn look_after(&mut self, owed: &[Owed]) {
         let mut owed = owed
@@ -113,7 +113,7 @@ impl Test {
 /// to the word.
 #[must_use]
 pub fn is_over(state: &State, row: usize, number: u64) -> bool {
-    let (stream, seq) = state.holds.rows[row].look;
+    let (stream, seq) = state.stream_waits.rows[row].look;
     let done = seq > 0 && state.streams.rows[stream as usize].completed >= seq;
     done || is_met_or_gone(state, row, number)
 }
@@ -122,23 +122,23 @@ pub fn is_over(state: &State, row: usize, number: u64) -> bool {
 /// given up, or its stream is no more.
 #[must_use]
 pub fn is_met_or_gone(state: &State, row: usize, number: u64) -> bool {
-    let hold = &state.holds.rows[row];
-    if !hold.live || hold.number != number {
+    let stream_wait = &state.stream_waits.rows[row];
+    if !stream_wait.live || stream_wait.number != number {
         return true;
     }
-    let stream = &state.streams.rows[hold.stream as usize];
+    let stream = &state.streams.rows[stream_wait.stream as usize];
     if !stream.live || state.contexts.rows[stream.context as usize].sticky != 0 {
         return true;
     }
-    hold.met && {
-        let by = state.streams.rows.get(hold.by as usize);
-        hold.by == NONE || by.is_none_or(|by| !by.live || by.completed >= hold.by_seq)
+    stream_wait.met && {
+        let by = state.streams.rows.get(stream_wait.by as usize);
+        stream_wait.by == NONE || by.is_none_or(|by| !by.live || by.completed >= stream_wait.by_seq)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Hold, Owed, Test, is_met_or_gone, is_over};
+    use super::{Owed, StreamWait, Test, is_met_or_gone, is_over};
     use crate::state::{NONE, State, Stream};
 
     #[test]
@@ -172,35 +172,38 @@ mod tests {
                 ..Stream::default()
             };
         }
-        let row = state.holds.claim(|_| false).expect("room");
+        let row = state.stream_waits.claim(|_| false).expect("room");
         let (live, number, by) = (true, 7, NONE);
-        state.holds.rows[row] = Hold {
+        state.stream_waits.rows[row] = StreamWait {
             live,
             number,
             by,
-            ..Hold::default()
+            ..StreamWait::default()
         };
         assert!(!is_over(&state, row, 7));
         assert!(is_over(&state, row, 6), "an earlier one in this row");
-        state.holds.rows[row].met = true;
+        state.stream_waits.rows[row].met = true;
         assert!(is_over(&state, row, 7), "the host wrote");
-        (state.holds.rows[row].by, state.holds.rows[row].by_seq) = (1, 4);
+        (
+            state.stream_waits.rows[row].by,
+            state.stream_waits.rows[row].by_seq,
+        ) = (1, 4);
         assert!(!is_over(&state, row, 7), "the device has yet to come to it");
         state.streams.rows[1].completed = 4;
         assert!(is_over(&state, row, 7));
-        state.holds.rows[row].met = false;
+        state.stream_waits.rows[row].met = false;
         state.contexts.rows[0].sticky = 700;
         assert!(is_over(&state, row, 7), "the context broke");
         state.contexts.rows[0].sticky = 0;
         let (part, by) = (64..128, (1, 6));
-        state.holds.rows[row].host = 128;
-        state.holds.rows[row].look_after(&[Owed {
+        state.stream_waits.rows[row].host = 128;
+        state.stream_waits.rows[row].look_after(&[Owed {
             part: part.clone(),
             by,
         }]);
-        assert_eq!(state.holds.rows[row].look, (0, 0), "beside it");
-        state.holds.rows[row].host = 127;
-        state.holds.rows[row].look_after(&[Owed { part, by }]);
+        assert_eq!(state.stream_waits.rows[row].look, (0, 0), "beside it");
+        state.stream_waits.rows[row].host = 127;
+        state.stream_waits.rows[row].look_after(&[Owed { part, by }]);
         assert!(!is_over(&state, row, 7));
         state.streams.rows[1].completed = 6;
         assert!(is_over(&state, row, 7), "look again");

@@ -8,7 +8,7 @@ use gpubench_virtual_gpu_driver::session::monotonic_ns;
 
 /// What the calling thread's waits are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum WaitPolicy {
     /// The thread takes part in virtual time.
     OnClock,
     /// Time is real.
@@ -17,7 +17,7 @@ pub enum Pace {
     Beside,
 }
 
-impl Pace {
+impl WaitPolicy {
     /// The calling thread's.
     pub fn of(device: &Device) -> Result<Self, Return> {
         if !device.is_virtual_time() {
@@ -38,7 +38,7 @@ impl Pace {
         }
     }
 
-    /// Sleeps until an instant of [`Pace::now_ns`].
+    /// Sleeps until an instant of [`WaitPolicy::now_ns`].
     pub fn sleep_until(self, device: &Device, t_ns: u64) -> Result<(), Return> {
         match self {
             Self::OnClock => device.sleep_until(t_ns)?,
