@@ -63,10 +63,10 @@ fn to_device(
 ) -> Result<(), Code> {
     let targets = touched(process, copy, true)?;
     for piece in &targets {
-        launch::finish_deferred_writes(process, piece.start)?;
+        launch::finish_reruns_into(process, piece.start)?;
     }
     let repeated = is_repeated(process, copy, &targets);
-    let under_way = launch::UnderWay::begin(process);
+    let writing = launch::WriteGuard::begin(process);
     if !repeated {
         move_bytes(process, copy)?;
     }
@@ -75,7 +75,7 @@ fn to_device(
         tables.wrote(piece.start, repeated);
     }
     drop(tables);
-    drop(under_way);
+    drop(writing);
     let rate = process.device.machine().pcie.to_device_gb_per_s;
     let (seq, _) = transfer(process, stream, (OpKind::ToDevice, rate), copy, policy)?;
     process.wrote_pieces(&targets, (stream.slot, seq))
@@ -114,7 +114,7 @@ fn to_host(
     let sources = touched(process, copy, false)?;
     let rate = process.device.machine().pcie.to_host_gb_per_s;
     let (seq, waited) = transfer(process, stream, (OpKind::ToHost, rate), copy, policy)?;
-    launch::finish_deferred(process, stream.context)?;
+    launch::finish_reruns(process, stream.context)?;
     if let Some(address) = unwritten_among(process, &sources) {
         return Err(refuse_unwritten(address));
     }
@@ -123,7 +123,7 @@ fn to_host(
         let span = copy.span(&copy.to).ok_or(code::INVALID_VALUE)?;
         let part = address as usize..(address + span) as usize;
         process.wrote_pinned(part.clone(), (stream.slot, seq));
-        launch::repeat_later(process, stream, seq, copy, &sources, &[], Some(part));
+        launch::rerun_copy(process, stream, seq, copy, &sources, &[], Some(part));
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn within_device(
     let targets = touched(process, copy, true)?;
     let sources = touched(process, copy, false)?;
     let unwritten = unwritten_among(process, &sources);
-    let under_way = launch::UnderWay::begin(process);
+    let writing = launch::WriteGuard::begin(process);
     if let Some(address) = unwritten {
         let tables = process.tables();
         if targets.iter().any(|piece| is_open(&tables, piece.start)) {
@@ -151,12 +151,12 @@ fn within_device(
         tables.wrote(piece.start, unwritten.is_some());
     }
     drop(tables);
-    drop(under_way);
+    drop(writing);
     charge(process, policy, process.device.machine().host.copy_ns)?;
     // Each byte is read and written.
     let bytes = 2 * copy.total().ok_or(code::INVALID_VALUE)?;
     let seq = device_traffic(process, stream, bytes)?;
-    launch::repeat_later(process, stream, seq, copy, &sources, &targets, None);
+    launch::rerun_copy(process, stream, seq, copy, &sources, &targets, None);
     process.wrote_pieces(&targets, (stream.slot, seq))
 }
 

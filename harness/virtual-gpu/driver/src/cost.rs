@@ -1,4 +1,4 @@
-//! What a launch costs alone on a machine: its time, and its share of every resource meanwhile.
+//! Cost of a launch alone on a machine: its time, and its share of every resource.
 //!
 //! A roofline with one roof for each resource (Williams, Waterman, Patterson, CACM 52(4), 2009):
 //! the time is that of the slowest resource, and of the longest chain of dependent instructions.
@@ -16,7 +16,7 @@ pub struct Shape {
     pub blocks: u64,
     /// Blocks that one SM holds at the same time.
     pub blocks_per_sm: u64,
-    /// Bytes of device memory that it touches.
+    /// Bytes of device memory that it accesses.
     pub footprint_bytes: u64,
 }
 
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// What a launch costs alone.
+/// Cost of a launch alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Time.
@@ -63,10 +63,10 @@ pub struct Cost {
 /// Architecture Whitepaper*, "Atomics": to a common address one operation per clock).
 const WORD_ATOMICS_PER_CLOCK: f64 = 1.0;
 
-/// Even an empty kernel takes the device this long.
+/// Duration of an empty kernel.
 const LEAST_NS: f64 = 1_000.0;
 
-/// Multiply-adds of one product of matrices, 16 by 16 by 16: the only form there is.
+/// Multiply-adds of one product of matrices, 16 by 16 by 16: the only supported form.
 const TENSOR_MULTIPLY_ADDS: u64 = 16 * 16 * 16;
 
 /// Cycles from the end of a product to a usable sum. Planted: of the order that microbenchmarks
@@ -96,7 +96,7 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
     model
 }
 
-/// What the counted work costs alone on a part of the machine. Demands are shares of the whole.
+/// Cost of the counted work, alone on a part of the machine. Demands are shares of the whole.
 #[must_use]
 pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
     let gpu = &machine.gpu;
@@ -210,8 +210,8 @@ fn sm_loads(machine: &Machine, counts: &Counts) -> [(Resource, f64, f64); 7] {
     ]
 }
 
-/// Power above idle: half of the range for the busiest pipe, half for DRAM. A planted relation, of
-/// the right shape and no more.
+/// Power above idle: half of the range for the busiest pipe, half for DRAM. A planted relation,
+/// not a measured one.
 fn power_mw(machine: &Machine, demand: &[u32; RESOURCES]) -> u32 {
     let share = |resource: Resource| f64::from(demand[resource as usize]) / ONE as f64;
     let pipes = [
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_in_l2_does_not_touch_dram() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_footprint_within_l2_does_not_use_dram() -> Result<(), Box<dyn std::error::Error>> {
         let machine = Machine::load("turing")?;
         let counts = Counts {
             load_sector_bytes: 1 << 30,
@@ -282,8 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_l1_serves_takes_its_path_and_not_that_to_l2() -> Result<(), Box<dyn std::error::Error>>
-    {
+    fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>> {
         let machine = Machine::load("turing")?;
         // 40 SMs of 64 bytes a clock at 1.59 GHz move this in a millisecond.
         let bytes = 40 * 64 * 1_590_000;
@@ -311,8 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn atomics_on_one_word_take_a_clock_each_and_leave_the_units_to_others()
-    -> Result<(), Box<dyn std::error::Error>> {
+    fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Error>> {
         let machine = Machine::load("turing")?;
         let shape = Shape {
             blocks: 40,
@@ -389,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abiding_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::Error>> {
         let machine = Machine::load("turing")?;
         let mut counts = Counts::default();
         // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.

@@ -35,10 +35,10 @@ pub fn run(
     ipc::check_opened(process, fill.pointer)?;
     let (pieces, open) = targets(process, fill)?;
     for piece in &pieces {
-        launch::finish_deferred_writes(process, piece.start)?;
+        launch::finish_reruns_into(process, piece.start)?;
     }
     let skipped = process.device.is_virtual_time() && total > LARGE_FILL_BYTES && !open;
-    let under_way = launch::UnderWay::begin(process);
+    let writing = launch::WriteGuard::begin(process);
     if !skipped {
         for index in 0..fill.height {
             write_row(process, fill, fill.pointer + index * fill.pitch, row_bytes)?;
@@ -52,7 +52,7 @@ pub fn run(
         tables.skipped(piece, fill);
     }
     drop(tables);
-    drop(under_way);
+    drop(writing);
     charge(process, policy, process.device.machine().host.launch_ns)?;
     let seq = device_traffic(process, stream, total)?;
     let by = (stream.slot, seq);

@@ -34,7 +34,6 @@ pub mod issue;
 pub mod kernel_log;
 pub mod last_writers;
 pub mod launch;
-pub mod launch_memory;
 pub mod memory_op;
 pub mod operation;
 pub mod pinned;

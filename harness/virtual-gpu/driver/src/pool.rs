@@ -155,7 +155,7 @@ pub fn free(
         .get(&address)
         .map(|entry| entry.origin.clone());
     let origin = origin.ok_or(code::INVALID_VALUE)?;
-    if crate::launch::owes(process, address) {
+    if crate::launch::rerun_writes(process, address) {
         stream::wait_for_all(process, stream)?;
     }
     charge(process, policy, process.device.machine().host.event_ns)?;

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::entries::Seat;
 pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::launch_memory::costs::Ledger;
+use crate::launch::CostCache;
 use crate::pinned;
 use crate::session;
 use crate::tables::Piece;
@@ -24,7 +24,7 @@ pub struct Process {
     /// Its memory.
     pub contents: BackingStore,
     tables: Mutex<Tables>,
-    ledger: Mutex<Ledger>,
+    cost_cache: Mutex<CostCache>,
 }
 
 thread_local! {
@@ -70,12 +70,12 @@ pub fn process() -> Result<&'static Process, Code> {
                 crate::diagnostics::say(&format!("device memory {}: {error}", path.display()));
                 code::NO_DEVICE
             })?;
-            let ledger = Mutex::new(Ledger::of(device.dir()));
+            let cost_cache = Mutex::new(CostCache::of(device.dir()));
             Ok(Process {
                 device,
                 contents,
                 tables: Mutex::new(Tables::default()),
-                ledger,
+                cost_cache,
             })
         })
         .as_ref()
@@ -92,9 +92,11 @@ impl Process {
     }
 
     /// What launches were found to cost on this device.
-    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub fn cost_cache(&self) -> MutexGuard<'_, CostCache> {
         // Consistent between statements, as the tables are.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cost_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tables of an initialised process.

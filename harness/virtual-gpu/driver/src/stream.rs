@@ -60,7 +60,7 @@ pub fn default_stream_of_thread(
 pub fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let seq = mark(process, stream)?;
     process.device.wait_stream(stream.slot, seq)?;
-    crate::launch::finish_deferred(process, stream.context)
+    crate::launch::finish_reruns(process, stream.context)
 }
 
 /// The greatest priority there is; lower numbers go first.
@@ -146,7 +146,7 @@ pub fn context_of(stream: Handle) -> Result<Handle, Code> {
 /// When the clock stalls.
 pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     wait_until_idle(process, stream.slot)?;
-    crate::launch::finish_deferred(process, stream.context)
+    crate::launch::finish_reruns(process, stream.context)
 }
 
 /// Waits for what was submitted to a stream, and to those that its handle stands for.

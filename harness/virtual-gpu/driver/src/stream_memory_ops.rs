@@ -33,7 +33,7 @@ pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
         Some(slot) => Some((slot, submit::submitted(slot)?)),
         None => None,
     };
-    let owed = crate::launch::owed(process);
+    let owed = crate::launch::rerun_targets(process);
     device.notice(by, &owed, &|offset, bytes| {
         process.host_address(offset, bytes).ok()
     })?;
@@ -109,7 +109,7 @@ pub fn write(
         bytes: word.test.bytes as usize,
         value: word.test.value,
     };
-    let under_way = launch::UnderWay::begin(process);
+    let writing = launch::WriteGuard::begin(process);
     store.make();
     if let Some((start, _)) = at.device {
         let mut tables = process.tables();
@@ -119,11 +119,11 @@ pub fn write(
             .is_some_and(|entry| entry.unwritten);
         tables.wrote(start, unwritten);
     }
-    drop(under_way);
+    drop(writing);
     charge(process, policy, process.device.machine().host.event_ns)?;
     let seq = mark(process, stream)?;
     if let Some((start, _)) = at.device {
-        launch::store_later(process, stream, seq, start, store);
+        launch::rerun_store(process, stream, seq, start, store);
     }
     let part = at.part(word);
     let mut tables = process.tables();
@@ -153,7 +153,7 @@ pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<Strea
         test: word.test,
         ..StreamWait::default()
     };
-    stream_wait.look_after(&launch::owed(process));
+    stream_wait.look_after(&launch::rerun_targets(process));
     Ok(process.device.arm(stream_wait)?)
 }
 
@@ -176,7 +176,7 @@ pub fn wait(
         if process.device.wait_for_word(stream_wait)? == Woken::Over {
             return Ok(());
         }
-        launch::finish_deferred(process, stream.context)?;
+        launch::finish_reruns(process, stream.context)?;
         if passes(process, word)? {
             return Ok(());
         }

@@ -38,8 +38,6 @@ fn run(program: &Program, kernel: &str, params: &[u8], memory: &mut DeviceMemory
         sm_count: BLOCKS,
         limits: Limits::default(),
         model: &model,
-        planted_illegal: &[],
-        keep_blocks: false,
     };
     execute(program, &launch, 0..u64::from(BLOCKS), memory, &mut NoTimer).expect("runs")
 }

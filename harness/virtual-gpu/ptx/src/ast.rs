@@ -1,6 +1,6 @@
 //! PTX as written: names unresolved, nothing checked beyond the grammar.
 
-use super::types::{Space, Ty};
+use crate::types::{Space, Ty};
 
 /// One operand of an instruction.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,6 @@ pub(crate) struct RawFunc<'a> {
     pub params: Vec<RawVar<'a>>,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
-    pub min_blocks_per_sm: Option<u32>,
     /// `None` for a declaration.
     pub body: Option<Vec<Stmt<'a>>>,
 }

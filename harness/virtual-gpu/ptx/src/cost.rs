@@ -1,6 +1,6 @@
 //! The modelled time of one warp: when it may issue, and when each register is ready.
 
-use super::counts::Class;
+use crate::counts::Class;
 
 /// Cycles that a warp spends per instruction. Indices are those of [`Class`].
 ///

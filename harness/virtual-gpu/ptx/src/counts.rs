@@ -1,4 +1,4 @@
-//! What executing a kernel cost: instructions by class, bytes, sectors, barriers, the chain.
+//! Counts of an execution: instructions by class, bytes, sectors, barriers, the longest warp.
 
 /// Classes of instructions; each stands for one resource of an SM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,10 +63,6 @@ pub struct Counts {
     pub lane_instructions: [u64; Class::COUNT],
     /// Warp-instructions by [`Class`].
     pub warp_instructions: [u64; Class::COUNT],
-    /// Bytes that lanes asked to load from device memory.
-    pub requested_load_bytes: u64,
-    /// Bytes that lanes asked to store to device memory.
-    pub requested_store_bytes: u64,
     /// Bytes of the distinct 32-byte sectors of each warp-wide load.
     pub load_sector_bytes: u64,
     /// Bytes of the distinct 32-byte sectors of each warp-wide store.
@@ -175,8 +171,6 @@ impl Counts {
         let Counts {
             lane_instructions,
             warp_instructions,
-            requested_load_bytes,
-            requested_store_bytes,
             load_sector_bytes,
             store_sector_bytes,
             atomic_sector_bytes,
@@ -194,8 +188,6 @@ impl Counts {
         let mut all: Vec<&mut u64> = lane_instructions.iter_mut().collect();
         all.extend(warp_instructions.iter_mut());
         all.extend([
-            requested_load_bytes,
-            requested_store_bytes,
             load_sector_bytes,
             store_sector_bytes,
             atomic_sector_bytes,

@@ -1,6 +1,6 @@
-//! How a kernel can end badly, and where.
+//! Faults of kernels, with their position.
 
-use super::counts::Counts;
+use crate::counts::Counts;
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,13 +59,13 @@ pub enum FaultKind {
         /// Limit per thread.
         limit_bytes: u32,
     },
-    /// A call or a jump to where no code is.
+    /// A call or a jump to an address without code.
     #[error("invalid program counter {addr:#x}")]
     InvalidPc {
         /// Value of the pointer or index.
         addr: u64,
     },
-    /// An opcode that the caller declared broken.
+    /// An instruction whose result the PTX ISA leaves undefined.
     #[error("illegal instruction `{opcode}`")]
     IllegalInstruction {
         /// Opcode as written.
@@ -77,15 +77,15 @@ pub enum FaultKind {
         /// The budget.
         lane_instructions: u64,
     },
-    /// Every thread that is left waits for another one.
+    /// All live threads wait for each other.
     #[error("all remaining threads wait at barriers")]
     Deadlock,
-    /// The launch itself makes no sense.
+    /// The launch has impossible arguments.
     #[error("launch refused: {0}")]
     BadLaunch(String),
 }
 
-/// A fault with its place and what had happened until then.
+/// A fault with its position and the counts until then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in {function} at line {line}, block {block:?}, thread {thread:?}")]
 pub struct KernelFault {

@@ -1,9 +1,10 @@
-//! Which 128-byte lines of which mapped ranges were touched.
+//! The touched 128-byte lines of each mapped range.
 
 use std::collections::BTreeMap;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 128;
+
 /// Lines per chunk of the bitmap.
 const CHUNK_LINES: u64 = 4096;
 
@@ -79,7 +80,7 @@ impl Footprint {
         let Some(chunks) = self.ranges.get(range).map(|range| &range.chunks) else {
             return (0, 0);
         };
-        // A chunk is there because a line of it is: only the outermost two have to be looked at.
+        // A chunk exists because a line of it was touched: the outermost two give the extent.
         let set = |words: &[u64; 64]| {
             let touched = |word: &u64| *word != 0;
             let first = words.iter().position(touched)?;
@@ -98,7 +99,7 @@ impl Footprint {
         }
     }
 
-    /// Adds what another execution on the same ranges touched.
+    /// Adds the lines of another execution on the same ranges.
     pub fn absorb(&mut self, other: Footprint) {
         if self.ranges.len() < other.ranges.len() {
             self.ranges

@@ -4,100 +4,11 @@
 //! parameters, share one bank; 64-bit registers have a second; predicates are one mask each.
 //! Immediates are rows too, filled when a module is bound, so that operands are always rows.
 
-pub(crate) use super::ops::{
-    AtomOp, BarKind, BoolOp, Cmp, CmpKind, CountOp, FMode, FOp, FUn, IntOp, IntUn, PrmtMode, Round,
-    ShflMode, Special, TestOp, TriOp, VoteMode,
+use crate::operands::{Access, Atom, Bar, Cvt, PredRef, Row, SetP, Shfl};
+use crate::ops::{
+    BoolOp, CountOp, FMode, FOp, FUn, IntOp, IntUn, PrmtMode, Special, TestOp, TriOp, VoteMode,
 };
-use super::types::{Space, Ty};
-
-/// Index of a register row in its bank.
-pub(crate) type Row = u16;
-/// No row: an absent operand.
-pub(crate) const NO_ROW: Row = u16::MAX;
-
-/// A predicate operand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PredRef {
-    pub row: Row,
-    pub negated: bool,
-}
-
-/// `setp` and its optional second operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SetP {
-    pub cmp: Cmp,
-    pub kind: CmpKind,
-    pub p: Row,
-    /// Complement, or `NO_ROW`.
-    pub q: Row,
-    pub a: Row,
-    pub b: Row,
-    pub combine: Option<(BoolOp, PredRef)>,
-}
-
-/// `cvt` between two types.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cvt {
-    pub from: Ty,
-    pub to: Ty,
-    pub round: Round,
-    /// Whether a floating result is rounded to an integral value (`.rni` and kin).
-    pub integral: bool,
-    pub ftz: bool,
-    pub sat: bool,
-    pub d: Row,
-    pub a: Row,
-}
-
-/// A load or a store of up to four elements.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub space: Space,
-    pub ty: Ty,
-    /// Whether L1 may serve it.
-    pub cached: bool,
-    pub lanes_of_vector: u8,
-    pub rows: [Row; 4],
-    /// 64-bit row of the address, or `NO_ROW`.
-    pub base: Row,
-    pub offset: i64,
-}
-
-/// `atom` or `red` (then `d` is `NO_ROW`).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Atom {
-    pub op: AtomOp,
-    pub ty: Ty,
-    pub space: Space,
-    pub d: Row,
-    pub base: Row,
-    pub offset: i64,
-    pub b: Row,
-    pub c: Row,
-}
-
-/// `shfl.sync`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shfl {
-    pub mode: ShflMode,
-    pub d: Row,
-    /// Whether the source lane was in range, or `NO_ROW`.
-    pub p: Row,
-    pub a: Row,
-    pub b: Row,
-    pub c: Row,
-    pub members: Row,
-}
-
-/// `bar` in any form; absent operands are `NO_ROW`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bar {
-    pub kind: BarKind,
-    pub id: Row,
-    pub threads: Row,
-    pub d: Row,
-    pub p: Option<PredRef>,
-}
+use crate::types::{Space, Ty};
 
 /// One decoded instruction. `d` is the destination, `a`, `b`, `c` the sources.
 #[derive(Debug, Clone, Copy)]
@@ -387,46 +298,4 @@ pub(crate) enum Inst {
     Call {
         site: u32,
     },
-}
-
-/// Rows of the fragments of `wmma.mma`: `d = a b + c`. Those of `a` and `b` hold pairs of halves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Product {
-    pub d: [Row; 8],
-    pub a: [Row; 8],
-    pub b: [Row; 8],
-    pub c: [Row; 8],
-}
-
-/// What a call goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Callee {
-    /// Function index of the module.
-    Direct(u32),
-    /// 64-bit row holding a function pointer.
-    Indirect(Row),
-    Vprintf,
-    AssertFail,
-}
-
-/// A parameter variable: consecutive words of the 32-bit bank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ParamWords {
-    pub row: Row,
-    pub bytes: u32,
-}
-
-impl ParamWords {
-    /// Rows that hold the bytes.
-    pub(crate) fn words(self) -> u16 {
-        self.bytes.div_ceil(4) as u16
-    }
-}
-
-/// A call with its arguments.
-#[derive(Debug, Clone)]
-pub(crate) struct CallSite {
-    pub callee: Callee,
-    pub args: Vec<ParamWords>,
-    pub returns: Vec<ParamWords>,
 }

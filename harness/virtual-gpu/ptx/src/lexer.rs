@@ -3,7 +3,7 @@
 //! Opcodes and directives stay whole words (`ld.global.v4.u32`, `.reg`), because their dots mean
 //! nothing to the grammar (PTX ISA, "Syntax").
 
-use super::error::{Loaded, PtxError};
+use crate::error::{Loaded, PtxError};
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +24,7 @@ pub(crate) enum Kind<'a> {
     End,
 }
 
-/// A token with its place.
+/// A token with its line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
     pub kind: Kind<'a>,

@@ -12,11 +12,11 @@
 //! The package lacks on purpose: devices, contexts, streams and time. It uses no other package of
 //! the workspace; see its `README.md`.
 
-mod additions;
+mod analysis;
 mod ast;
+mod code;
 mod cost;
 mod counts;
-mod dataflow;
 mod decode;
 mod error;
 mod exec;
@@ -24,27 +24,24 @@ mod fault;
 mod footprint;
 mod inst;
 mod lexer;
-mod liveness;
 mod memory;
 mod module;
+mod operands;
 mod ops;
 mod parse;
-mod parse_body;
 mod program;
-mod repeats;
-mod sample;
 mod types;
 
+pub use code::Properties;
 pub use cost::CycleModel;
 pub use counts::{Class, Counts, HotWord};
 pub use error::{PtxError, Refused};
-pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute, execute_together};
+pub use exec::{BlockCounts, Execution, Launch, Limits, Timer, execute, execute_cooperative};
 pub use fault::{FaultKind, KernelFault};
-pub use footprint::{Footprint, LINE_BYTES};
-pub use memory::{DeviceMemory, MapError, Place};
-pub use module::{Kernel, Module, Param, Properties, Relocation, Symbol, Target};
+pub use footprint::Footprint;
+pub use memory::{DeviceMemory, MapError};
+pub use module::{Kernel, Module, Param, Relocation, Symbol, Target};
 pub use program::Program;
-pub use sample::{Sampled, execute_sampled, extrapolate, sample_blocks};
 pub use types::{Space, Ty, window};
 
 /// Parses, checks and decodes a PTX text.

@@ -1,9 +1,9 @@
-//! Device memory as the kernel sees it: mapped ranges of host memory, and what was touched.
+//! Device memory of a kernel: mapped ranges of host memory.
 #![expect(unsafe_code, reason = "ranges are host memory that the caller mapped")]
 
 use std::marker::PhantomData;
 
-use super::fault::FaultKind;
+use crate::fault::FaultKind;
 
 /// One mapped range.
 #[derive(Debug, Clone, Copy)]
@@ -13,8 +13,8 @@ struct Range {
     host: *mut u8,
     readable: bool,
     writable: bool,
-    /// Where caches take the range to begin.
-    near: u64,
+    /// Address at which the L1/TLB model takes the range to begin.
+    cache_base: u64,
 }
 
 /// Why a range was not mapped.
@@ -39,9 +39,9 @@ pub struct DeviceMemory<'a> {
     owner: PhantomData<&'a mut [u8]>,
 }
 
-/// A place in a mapped range.
+/// An offset into a mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RangeOffset {
     /// Index of the range, in the order of mapping.
     pub range: usize,
     /// Bytes from the range's start.
@@ -91,7 +91,7 @@ impl<'a> DeviceMemory<'a> {
         if bytes == 0 || bytes > isize::MAX as u64 {
             return fail("is empty or larger than the host can hold");
         }
-        if end > super::types::window::CODE_BASE {
+        if end > crate::types::window::CODE_BASE {
             return fail("reaches into the windows of shared and local memory");
         }
         let overlaps = |r: &Range| base < r.base + r.bytes && r.base < end;
@@ -106,46 +106,36 @@ impl<'a> DeviceMemory<'a> {
             host,
             readable,
             writable,
-            near: base,
+            cache_base: base,
         });
         self.sorted.insert(at, index);
         Ok(index)
     }
 
-    /// Has caches take a range to begin at `near`, wherever it is mapped. Nothing happens for an
-    /// index that was never given.
-    pub fn place_near(&mut self, index: usize, near: u64) {
+    /// Sets the address at which the L1/TLB model takes a range to begin, so that what it counts
+    /// does not depend on where the range is mapped. An unknown index changes nothing.
+    pub fn set_cache_base(&mut self, index: usize, base: u64) {
         if let Some(range) = self.ranges.get_mut(index) {
-            range.near = near;
+            range.cache_base = base;
         }
     }
 
-    /// Where caches take an address to be; what is not mapped lies where it says.
+    /// The address by which the L1/TLB model knows `addr`: itself where nothing is mapped.
     #[inline]
-    pub(crate) fn near(&mut self, addr: u64) -> u64 {
+    pub(crate) fn cache_address(&mut self, addr: u64) -> u64 {
         match self.find(addr, 1) {
-            Some(place) => self.ranges[place.range].near.wrapping_add(place.offset),
+            Some(at) => self.ranges[at.range].cache_base.wrapping_add(at.offset),
             None => addr,
         }
     }
 
-    /// Number of mapped ranges.
-    pub fn range_count(&self) -> usize {
-        self.ranges.len()
-    }
-
-    /// Size of a range; 0 for an index that was never given.
-    pub fn range_bytes(&self, index: usize) -> u64 {
-        self.ranges.get(index).map_or(0, |range| range.bytes)
-    }
-
     /// Where `bytes` bytes from `addr` lie, when all of them are in one range.
     #[inline]
-    pub fn find(&mut self, addr: u64, bytes: u64) -> Option<Place> {
+    pub fn find(&mut self, addr: u64, bytes: u64) -> Option<RangeOffset> {
         if let Some(range) = self.ranges.get(self.last) {
             let offset = addr.wrapping_sub(range.base);
             if offset < range.bytes && bytes <= range.bytes - offset {
-                return Some(Place {
+                return Some(RangeOffset {
                     range: self.last,
                     offset,
                 });
@@ -154,7 +144,7 @@ impl<'a> DeviceMemory<'a> {
         self.search(addr, bytes)
     }
 
-    fn search(&mut self, addr: u64, bytes: u64) -> Option<Place> {
+    fn search(&mut self, addr: u64, bytes: u64) -> Option<RangeOffset> {
         let after = self
             .sorted
             .partition_point(|&i| self.ranges[i].base <= addr);
@@ -165,31 +155,31 @@ impl<'a> DeviceMemory<'a> {
             return None;
         }
         self.last = index;
-        Some(Place {
+        Some(RangeOffset {
             range: index,
             offset,
         })
     }
 
-    /// The place of an access, or the fault that it is.
+    /// The range and offset of an access, or the fault that it raises.
     #[inline]
     pub(crate) fn locate(
         &mut self,
         addr: u64,
         bytes: u64,
         write: bool,
-    ) -> Result<Place, FaultKind> {
-        let place = self.find(addr, bytes);
-        match place {
-            Some(place) => {
-                let range = &self.ranges[place.range];
+    ) -> Result<RangeOffset, FaultKind> {
+        let at = self.find(addr, bytes);
+        match at {
+            Some(at) => {
+                let range = &self.ranges[at.range];
                 let allowed = if write {
                     range.writable
                 } else {
                     range.readable
                 };
                 if allowed {
-                    Ok(place)
+                    Ok(at)
                 } else {
                     Err(FaultKind::IllegalAddress { addr, write })
                 }
@@ -198,24 +188,24 @@ impl<'a> DeviceMemory<'a> {
         }
     }
 
-    /// The bytes at a place that `locate` gave for a read.
+    /// The bytes at an offset that `locate` gave for a read.
     #[inline]
-    pub(crate) fn bytes(&self, place: Place, bytes: usize) -> &[u8] {
-        let range = &self.ranges[place.range];
-        assert!(range.readable && place.offset + bytes as u64 <= range.bytes);
+    pub(crate) fn bytes(&self, at: RangeOffset, bytes: usize) -> &[u8] {
+        let range = &self.ranges[at.range];
+        assert!(range.readable && at.offset + bytes as u64 <= range.bytes);
         // SAFETY: the range is valid for reads of `range.bytes` bytes (contract of `map_raw`), and
         // the assertion keeps the slice inside it.
-        unsafe { std::slice::from_raw_parts(range.host.add(place.offset as usize), bytes) }
+        unsafe { std::slice::from_raw_parts(range.host.add(at.offset as usize), bytes) }
     }
 
-    /// The bytes at a place that `locate` gave for a write.
+    /// The bytes at an offset that `locate` gave for a write.
     #[inline]
-    pub(crate) fn bytes_mut(&mut self, place: Place, bytes: usize) -> &mut [u8] {
-        let range = &self.ranges[place.range];
-        assert!(range.writable && place.offset + bytes as u64 <= range.bytes);
+    pub(crate) fn bytes_mut(&mut self, at: RangeOffset, bytes: usize) -> &mut [u8] {
+        let range = &self.ranges[at.range];
+        assert!(range.writable && at.offset + bytes as u64 <= range.bytes);
         // SAFETY: the range is valid for writes of `range.bytes` bytes (contract of `map_raw`), the
         // assertion keeps the slice inside it, and `&mut self` makes it the only one.
-        unsafe { std::slice::from_raw_parts_mut(range.host.add(place.offset as usize), bytes) }
+        unsafe { std::slice::from_raw_parts_mut(range.host.add(at.offset as usize), bytes) }
     }
 }
 
@@ -231,14 +221,14 @@ mod tests {
         memory.map(0x1000, &mut a, false).expect("maps");
         assert_eq!(
             memory.find(0x1000, 16),
-            Some(Place {
+            Some(RangeOffset {
                 range: 1,
                 offset: 0
             })
         );
         assert_eq!(
             memory.find(0x2008, 8),
-            Some(Place {
+            Some(RangeOffset {
                 range: 0,
                 offset: 8
             })
@@ -260,7 +250,7 @@ mod tests {
         assert!(memory.map(u64::MAX - 3, &mut c, true).is_err());
         assert!(
             memory
-                .map(super::super::types::window::SHARED_BASE, &mut d, true)
+                .map(crate::types::window::SHARED_BASE, &mut d, true)
                 .is_err()
         );
     }

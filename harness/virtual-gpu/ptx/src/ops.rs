@@ -1,4 +1,4 @@
-//! What instructions do: the operations, modes and modifiers that decoded instructions name.
+//! Operations, modes and modifiers of decoded instructions.
 
 /// Two-operand integer operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(crate) enum Cmp {
     Nan,
 }
 
-/// What `setp` compares.
+/// Operand types of `setp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CmpKind {
     U32,
@@ -215,7 +215,7 @@ pub(crate) enum VoteMode {
     Ballot,
 }
 
-/// What a block-wide barrier returns.
+/// Results of a block-wide barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarKind {
     Sync,
@@ -256,7 +256,7 @@ pub(crate) enum Special {
     TotalSharedBytes,
 }
 
-/// What `testp` asks.
+/// Tests of `testp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestOp {
     Finite,

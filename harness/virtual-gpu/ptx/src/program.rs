@@ -1,17 +1,18 @@
-//! A module bound to the addresses of its variables: what can be launched.
+//! A module bound to the addresses of its variables, ready to launch.
 
+use crate::code::{Const64, FuncCode};
+use crate::error::PtxError;
+use crate::module::{Module, Target};
+use crate::types::window;
 use std::sync::Arc;
-
-use super::error::PtxError;
-use super::module::{Const64, Module, Target};
-use super::types::window;
 
 /// One register row of 32-bit lanes.
 pub(crate) type Row32 = [u32; 32];
+
 /// One register row of 64-bit lanes.
 pub(crate) type Row64 = [u64; 32];
 
-/// Register banks as a call finds them: constants in place, the rest zero.
+/// Initial register banks of a call: constants in place, the rest zero.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub r32: Vec<Row32>,
@@ -78,7 +79,7 @@ impl Program {
 
     fn make_templates(&self) -> Vec<Template> {
         let functions = self.module.functions.iter();
-        let template = |func: &super::module::FuncCode| {
+        let template = |func: &FuncCode| {
             let mut r32 = vec![[0; 32]; usize::from(func.rows32)];
             let mut r64 = vec![[0; 32]; usize::from(func.rows64)];
             for (row, bits) in &func.const32 {

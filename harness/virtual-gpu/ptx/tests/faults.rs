@@ -114,20 +114,9 @@ fn misaligned_accesses_of_every_kind() {
 }
 
 #[test]
-fn traps_and_breakpoints_and_planted_opcodes() {
+fn traps_and_breakpoints() {
     assert_eq!(kind("trap;"), FaultKind::Trap);
     assert_eq!(kind("brkpt;"), FaultKind::Breakpoint);
-    let text = kernel("", "add.f32 %f1, %f1, %f1;");
-    let mut case = Case::new(&text, "k").buffer(0);
-    assert!(case.run(&mut [vec![0; 256]]).is_ok());
-    case.planted = vec!["add.f32".into()];
-    let fault = case.run(&mut [vec![0; 256]]).expect_err("is planted");
-    assert_eq!(
-        fault.kind,
-        FaultKind::IllegalInstruction {
-            opcode: "add.f32".into()
-        }
-    );
 }
 
 #[test]
@@ -266,10 +255,10 @@ fn printing_is_kept_within_its_bound() {
     let mut case = Case::new(&text, "k").buffer(0);
     let done = case.run(&mut [vec![0; 256]]).expect("runs");
     let want: Vec<String> = (0..32).map(|t| format!("t={t}!\n")).collect();
-    assert_eq!((done.printed, done.printed_lost), (want.clone(), 0));
+    assert_eq!(done.printed, want);
     case.limits.printf_bytes = 18;
     let done = case.run(&mut [vec![0; 256]]).expect("runs");
-    assert_eq!((done.printed, done.printed_lost), (want[29..].to_vec(), 29));
+    assert_eq!(done.printed, want[29..], "the oldest entries go first");
 }
 
 #[test]

@@ -47,8 +47,6 @@ fn run_all(module: Module) -> bool {
                 ..Limits::default()
             },
             model: &model,
-            planted_illegal: &[],
-            keep_blocks: true,
         };
         let middle = &mut host[GUARD_BYTES..GUARD_BYTES + BUFFER_BYTES];
         let mut memory = DeviceMemory::new();

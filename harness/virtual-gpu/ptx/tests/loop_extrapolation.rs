@@ -20,10 +20,10 @@ const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 /// Lane-instructions of a case that stand for a long launch in these tests.
 const MANY: u64 = 2_000_000_000;
 
-fn run(case: &Case<'_>, repeats_after: Option<u64>) -> Execution {
+fn run(case: &Case<'_>, extrapolate_after: Option<u64>) -> Execution {
     let limits = Limits {
         lane_instructions: MANY,
-        repeats_after,
+        extrapolate_after,
         l1_bytes: 64 << 10,
         tlb_pages: 16,
         ..Limits::default()
@@ -31,7 +31,6 @@ fn run(case: &Case<'_>, repeats_after: Option<u64>) -> Execution {
     let case = Case {
         limits,
         params: case.params.clone(),
-        planted: Vec::new(),
         ..*case
     };
     let mut buffers = vec![vec![0u8; 1 << 20], vec![0u8; 1 << 20]];
@@ -42,7 +41,7 @@ fn run(case: &Case<'_>, repeats_after: Option<u64>) -> Execution {
 /// The case in full and with leaps; both must say the same.
 fn both(case: &Case<'_>) -> Execution {
     let (full, leapt) = (run(case, None), run(case, Some(0)));
-    assert_eq!(full.repeated_lanes, 0, "{}", case.kernel);
+    assert_eq!(full.extrapolated_lanes, 0, "{}", case.kernel);
     assert_eq!(leapt.counts, full.counts, "{}", case.kernel);
     assert_eq!(leapt.blocks, full.blocks, "{}", case.kernel);
     assert_eq!(leapt.footprint, full.footprint, "{}", case.kernel);
@@ -114,7 +113,7 @@ fn every_kernel_that_repeats_itself_counts_as_if_it_had_been_executed() {
 
 #[test]
 fn how_much_is_executed_does_not_grow_with_the_length() {
-    let executed = |done: &Execution| done.counts.lanes() - done.repeated_lanes;
+    let executed = |done: &Execution| done.counts.lanes() - done.extrapolated_lanes;
     for (text, kernel) in [
         (FP32, "fp32_chain"),
         (FP64, "fp64_chain"),
@@ -213,7 +212,7 @@ fn ends_of_every_kind_are_met_exactly() {
     ] {
         let text = looping(before, body);
         let done = both(&Case::new(&text, "k").buffer(0));
-        assert!(done.repeated_lanes > 0, "{body}");
+        assert!(done.extrapolated_lanes > 0, "{body}");
     }
 }
 
@@ -291,9 +290,9 @@ fn iterations_that_differ_are_executed() {
         let text = looping(before, body);
         let done = both(&Case::new(&text, "k").buffer(0));
         assert!(
-            done.repeated_lanes * 2 < done.counts.lanes(),
+            done.extrapolated_lanes * 2 < done.counts.lanes(),
             "{body}: {} of {}",
-            done.repeated_lanes,
+            done.extrapolated_lanes,
             done.counts.lanes()
         );
     }
@@ -307,7 +306,7 @@ fn a_loop_within_a_loop_is_one_of_its_own() {
                 setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;";
     let text = looping("", body);
     let done = both(&Case::new(&text, "k").buffer(0));
-    assert!(done.repeated_lanes > 0);
+    assert!(done.extrapolated_lanes > 0);
 }
 
 #[test]
@@ -317,7 +316,7 @@ fn a_loop_without_end_still_ends_at_the_limit() {
         "add.u32 %r1, %r1, 1; setp.ge.u32 %p1, %r1, 0; @%p1 bra AGAIN;",
     );
     let mut case = Case::new(&text, "k").buffer(0);
-    case.limits.repeats_after = Some(0);
+    case.limits.extrapolate_after = Some(0);
     case.limits.lane_instructions = 1_000_000;
     let fault = case.run(&mut [vec![0; 64]]).expect_err("never ends");
     let timed_out = matches!(fault.kind, FaultKind::LaunchTimeout { .. });

@@ -163,7 +163,7 @@ entries! {
         let context = process.current()?;
         process.device.wait_context(context.slot)?;
         process.device.charge(process.device.machine().host.sync_ns)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
         pool::trim_all(process)?;
         process.check_sticky(context.slot)
     }

@@ -79,7 +79,7 @@ entries! {
         if !done {
             return Err(code::NOT_READY);
         }
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, entry.context)
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, entry.context)
     }
 
     fn cuEventSynchronize(event: Handle) {
@@ -94,7 +94,7 @@ entries! {
             process.device.wait_stream(stream, seq)?;
         }
         process.device.charge(process.device.machine().host.sync_ns)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, entry.context)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, entry.context)?;
         pool::trim_all(process)?;
         process.check_sticky(entry.context)
     }

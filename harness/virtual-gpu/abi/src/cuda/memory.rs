@@ -71,7 +71,7 @@ entries! {
         let device = &process.device;
         // Freeing waits for the work that may still use the memory.
         device.wait_context(context.slot)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
         device.charge_locked(device.machine().host.free_ns)?;
         if let Origin::Pool(pool) = entry.origin {
             pool::keep(process, pool, pointer)?;

@@ -33,9 +33,9 @@ entries! {
         // Copies into it that have to be made once more must not come after it is gone.
         // Nor may a stream look at a word in it.
         let waiting = !process.ready()?.deferred_queues.is_empty();
-        if waiting || gpubench_virtual_gpu_driver::launch::is_owed(process, context.slot) {
+        if waiting || gpubench_virtual_gpu_driver::launch::has_reruns(process, context.slot) {
             process.device.wait_context(context.slot)?;
-            gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
+            gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
         }
         let mut tables = process.ready()?;
         let key = pointer as usize;
@@ -90,7 +90,7 @@ entries! {
         }
         // Results that kernels still owe this memory must not come after it is gone.
         process.device.wait_context(context.slot)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
         process.tables().pinned.remove(&key);
         Ok(())
     }

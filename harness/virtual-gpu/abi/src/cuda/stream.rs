@@ -54,7 +54,7 @@ entries! {
         capture::forbid(process, &entry)?;
         wait_until_idle(process, entry.slot)?;
         process.device.charge(process.device.machine().host.sync_ns)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, entry.context)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, entry.context)?;
         pool::trim_all(process)?;
         process.check_sticky(entry.context)
     }
@@ -78,7 +78,7 @@ entries! {
         if !idle {
             return Err(code::NOT_READY);
         }
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, entry.context)
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, entry.context)
     }
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint) {

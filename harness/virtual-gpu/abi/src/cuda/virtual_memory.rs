@@ -173,7 +173,7 @@ entries! {
         whole_maps(&*process.ready()?, pointer, bytes as u64)?;
         // Unmapping waits for the work that may still use the addresses.
         process.device.wait_context(context.slot)?;
-        gpubench_virtual_gpu_driver::launch::finish_deferred(process, context.slot)?;
+        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
         process.device.charge(process.device.machine().host.other_ns)?;
         let maps = whole_maps(&*process.ready()?, pointer, bytes as u64)?;
         for (address, physical) in maps {

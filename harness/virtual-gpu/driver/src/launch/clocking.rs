@@ -1,16 +1,16 @@
-//! What `%globaltimer` shows to a launch: the spans in which it really ran.
+//! The clock of a launch: `%globaltimer` over the spans in which it ran.
 
 use crate::code::Code;
 use crate::process::Process;
 use gpubench_virtual_gpu_model::state::Interval;
 use gpubench_virtual_gpu_ptx::Timer;
 
-/// What `%globaltimer` shows to a launch.
+/// The clock that a launch reads.
 #[derive(Debug, Clone)]
 pub enum Clocking {
-    /// A clock that starts at zero and never stops, times a rate: for finding out what it costs.
+    /// A clock that starts at zero and never stops: to compute the cost.
     Ideal,
-    /// The spans during which the launch really ran, and how much longer than alone it took.
+    /// The spans in which the launch ran, and its slowdown.
     Spans {
         /// When its context had the engine.
         spans: Vec<(u64, u64)>,
@@ -55,7 +55,7 @@ fn clip(intervals: &[Interval], span: &Interval) -> Vec<(u64, u64)> {
         .collect();
     match out.last() {
         None => out.push((span.start_ns, span.end_ns.max(span.start_ns + 1))),
-        // What waits for an instant that passes in another's turn sees it at the start of its own.
+        // A wait for an instant inside the turn of another context ends when the own turn starts.
         Some(&(_, end)) if end < span.end_ns => out.push((span.end_ns, span.end_ns + 1)),
         Some(_) => {}
     }

@@ -16,15 +16,15 @@ pub struct Ranges<'a> {
     pub memory: DeviceMemory<'a>,
     /// Address of the allocation behind each range; none for pinned host memory.
     pub starts: Vec<Option<u64>>,
-    /// Where each range begins.
+    /// Start of each range.
     pub at: Vec<u64>,
     /// Length of each range.
     pub bytes: Vec<u64>,
-    /// Whether others than this process's calls may read and write it meanwhile.
+    /// Whether others than this process may read and write it.
     pub open: Vec<bool>,
 }
 
-/// One range to be.
+/// One range to map.
 struct Range {
     at: u64,
     bytes: u64,
@@ -33,8 +33,8 @@ struct Range {
     writable: bool,
     start: Option<u64>,
     open: bool,
-    /// Where caches take it to lie.
-    near: u64,
+    /// Address at which the L1/TLB model takes it to begin.
+    cache_base: u64,
 }
 
 impl Ranges<'_> {
@@ -45,7 +45,7 @@ impl Ranges<'_> {
             host,
             readable,
             writable,
-            near,
+            cache_base,
             ..
         } = *range;
         // SAFETY: device memory stays mapped for the process's life, and pinned memory until it
@@ -56,7 +56,7 @@ impl Ranges<'_> {
             crate::diagnostics::say(&error.to_string());
             code::UNKNOWN
         })?;
-        self.memory.place_near(index, near);
+        self.memory.set_cache_base(index, cache_base);
         self.starts.push(range.start);
         self.at.push(at);
         self.bytes.push(bytes);
@@ -64,30 +64,29 @@ impl Ranges<'_> {
         Ok(())
     }
 
-    /// Whether an argument points to memory that others than this process's calls read or write.
+    /// Whether an argument points to memory that others than this process read or write.
     pub fn points_at_open(&self, params: &[u8]) -> bool {
         params.chunks_exact(8).any(|bytes| {
             let mut raw = [0; 8];
             raw.copy_from_slice(bytes);
             let value = u64::from_le_bytes(raw);
-            let places = self.at.iter().zip(&self.bytes).zip(&self.open);
-            let mut open = places.filter(|(_, open)| **open);
+            let ranges = self.at.iter().zip(&self.bytes).zip(&self.open);
+            let mut open = ranges.filter(|(_, open)| **open);
             open.any(|((&at, &bytes), _)| value >= at && value - at < bytes)
         })
     }
 }
 
-/// Where caches take the pointees of a launch to lie: each on large pages of its own, far from the
-/// others and from every real address. What a launch costs then does not depend on where its memory
-/// happens to be, which a program could not tell on a device either: pages lie anywhere in DRAM.
-fn near(pointees: &[u64], address: u64) -> u64 {
+/// Address of a pointee in the L1/TLB model: each pointee on large pages of its own, apart from the
+/// others and from every real address. The cost of a launch then does not depend on addresses.
+fn cache_base(pointees: &[u64], address: u64) -> u64 {
     const APART: u64 = 1 << 48;
     let ordinal = pointees.iter().position(|&start| start == address);
     ordinal.map_or(address, |at| (at as u64 + 1) * APART)
 }
 
-/// Everything that kernels of a context may touch; `pointees` are what the launch's arguments point
-/// to, in their order.
+/// All memory that kernels of a context may access; `pointees` are the allocations that the
+/// arguments of the launch point to, in their order.
 ///
 /// # Errors
 /// When the tables contradict each other, which is a bug.
@@ -114,7 +113,7 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
             writable: entry.writable,
             start: Some(address),
             open: entry.open,
-            near: near(pointees, address),
+            cache_base: cache_base(pointees, address),
         })?;
     }
     for (&address, entry) in &tables.pinned {
@@ -126,7 +125,7 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
             writable: true,
             start: None,
             open: true,
-            near: address as u64,
+            cache_base: address as u64,
         })?;
     }
     Ok(out)

@@ -1,11 +1,24 @@
 //! The shape of a launch, and whether the device has room for it.
 
+use super::kernel::kernel_of;
 use crate::code::{self, Code};
 use crate::entries::Seat;
-use crate::launch_memory::shape::Shape;
 use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx as ptx;
+
+/// Shape of a launch.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Blocks in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared_bytes: u32,
+    /// All blocks must be resident at the same time.
+    pub cooperative: bool,
+}
 
 /// Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
 const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
@@ -14,7 +27,7 @@ fn product(dims: [u32; 3]) -> u64 {
     dims.iter().map(|&side| u64::from(side)).product()
 }
 
-/// Blocks of a kernel that fit on one SM at the same time; 0 if not even one does.
+/// Blocks of a kernel that fit on one SM at the same time; 0 if none fits.
 #[must_use]
 pub fn blocks_per_sm(
     machine: &Machine,
@@ -37,8 +50,8 @@ pub fn blocks_per_sm(
         .min(by_shared)
 }
 
-/// Whether a kernel can be launched in a shape at all: asked when a launch is made or recorded, and
-/// when it becomes a node.
+/// Whether a kernel can be launched in a shape: checked when it is made or recorded, and when
+/// it becomes a node.
 ///
 /// # Errors
 /// As cuLaunchKernel.
@@ -73,8 +86,8 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     Ok(())
 }
 
-/// Whether a seat has room for all blocks of a cooperative launch at the same time. Others do not
-/// need it.
+/// Whether a seat has room for all blocks of a cooperative launch at the same time. Other launches
+/// always have.
 ///
 /// # Errors
 /// As cuLaunchCooperativeKernel, when it has not.
@@ -96,16 +109,4 @@ pub fn check_residence(
         return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     Ok(())
-}
-
-/// The kernel of a function.
-///
-/// # Errors
-/// When its module has none of that name, which would be a bug.
-pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
-    function
-        .program
-        .module()
-        .kernel(&function.name)
-        .ok_or(code::NOT_FOUND)
 }

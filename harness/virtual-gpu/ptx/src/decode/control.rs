@@ -1,14 +1,15 @@
-//! Branches, calls, ends, and what has no effect here.
+//! Branches, calls, returns, and instructions without effect here.
 
-use super::super::ast::{Operand, RawVar, Stmt};
-use super::super::counts::Class;
-use super::super::error::{Loaded, PtxError};
-use super::super::inst::{CallSite, Callee, Inst, ParamWords};
-use super::super::module::FuncCode;
-use super::super::types::{MAX_LOCAL_BYTES, Space, Ty};
-use super::Decoder;
+use super::decoder::Decoder;
 use super::mods::Mods;
 use super::names::{Reg, Var};
+use crate::ast::{Operand, RawVar, Stmt};
+use crate::code::FuncCode;
+use crate::counts::Class;
+use crate::error::{Loaded, PtxError};
+use crate::inst::Inst;
+use crate::operands::{CallSite, Callee, ParamWords};
+use crate::types::{MAX_LOCAL_BYTES, Space, Ty};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn control(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
@@ -240,7 +241,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// A variable of a body: shared ones were laid out before, the rest gets its place here.
+    /// A variable of a body: shared ones were laid out before, the others are laid out here.
     fn variable(&mut self, raw: &RawVar<'a>) -> Loaded<()> {
         self.set_line(raw.line);
         if raw.space == Space::Shared {

@@ -1,12 +1,13 @@
 //! Floating arithmetic (PTX ISA, "Floating-Point Instructions").
 
-use super::super::ast::Operand;
-use super::super::counts::Class;
-use super::super::error::Loaded;
-use super::super::inst::{FMode, FOp, FUn, Inst, Round, TestOp};
-use super::super::types::Ty;
-use super::Decoder;
+use super::decoder::Decoder;
 use super::mods::Mods;
+use crate::ast::Operand;
+use crate::counts::Class;
+use crate::error::Loaded;
+use crate::inst::Inst;
+use crate::ops::{FMode, FOp, FUn, Round, TestOp};
+use crate::types::Ty;
 
 fn simple_class(ty: Ty) -> Class {
     if ty == Ty::F64 {

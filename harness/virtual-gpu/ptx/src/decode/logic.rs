@@ -1,12 +1,14 @@
 //! Bitwise logic, comparisons, selections and moves.
 
-use super::super::ast::Operand;
-use super::super::counts::Class;
-use super::super::error::Loaded;
-use super::super::inst::{BoolOp, Cmp, CmpKind, Inst, IntOp, IntUn, NO_ROW, PredRef, SetP, TriOp};
-use super::super::types::Ty;
-use super::Decoder;
+use super::decoder::Decoder;
 use super::mods::Mods;
+use crate::ast::Operand;
+use crate::counts::Class;
+use crate::error::Loaded;
+use crate::inst::Inst;
+use crate::operands::{NO_ROW, PredRef, SetP};
+use crate::ops::{BoolOp, Cmp, CmpKind, IntOp, IntUn, TriOp};
+use crate::types::Ty;
 
 fn bool_op(name: &str) -> Option<BoolOp> {
     Some(match name {
@@ -206,7 +208,8 @@ impl<'a> Decoder<'a, '_> {
             return Ok(());
         }
         let selector = mods.ty()?;
-        // Flushing a subnormal selector to zero makes it pass `>= 0`; none of ours compiles to it.
+        // Flushing a subnormal selector to zero makes it pass `>= 0`; no checked-in kernel compiles
+        // to it.
         if ftz || !matches!(selector, Ty::S32 | Ty::F32) {
             return mods.unsupported();
         }

@@ -1,13 +1,14 @@
-//! Loads, stores and atomics.
+//! Loads and stores.
 
-use super::super::ast::Operand;
-use super::super::counts::Class;
-use super::super::error::Loaded;
-use super::super::inst::{Access, Atom, AtomOp, Inst, NO_ROW, ParamWords, Row};
-use super::super::types::{Space, Ty};
-use super::Decoder;
+use super::decoder::Decoder;
+use super::location::AccessLocation;
 use super::mods::Mods;
-use super::names::Var;
+use crate::ast::Operand;
+use crate::counts::Class;
+use crate::error::Loaded;
+use crate::inst::Inst;
+use crate::operands::{Access, NO_ROW};
+use crate::types::{Space, Ty};
 
 /// Cache and ordering hints: one thread at a time runs on coherent memory, so all are met.
 const HINTS: [&str; 28] = [
@@ -41,8 +42,8 @@ const HINTS: [&str; 28] = [
     "mmio",
 ];
 
-/// Those with which a load goes past L1 (PTX ISA, "Cache Operators"; what is to be coherent between
-/// SMs cannot stay in one of them).
+/// Hints with which a load bypasses L1 (PTX ISA, "Cache Operators"): coherent data cannot stay in
+/// the L1 of one SM.
 const PAST_L1: [&str; 7] = [
     "relaxed",
     "acquire",
@@ -52,18 +53,6 @@ const PAST_L1: [&str; 7] = [
     "L1::no_allocate",
     "mmio",
 ];
-
-/// Where an access goes.
-enum Place {
-    /// Run-time address in a space.
-    Address {
-        space: Space,
-        base: Row,
-        offset: i64,
-    },
-    /// Inside a parameter variable, known now.
-    Words(ParamWords, u32),
-}
 
 fn class_of(space: Space, load: bool) -> Class {
     match (space, load) {
@@ -77,69 +66,12 @@ fn class_of(space: Space, load: bool) -> Class {
 
 impl<'a> Decoder<'a, '_> {
     /// Takes all hints; false if one of them keeps the access out of L1.
-    fn hints(&mut self, mods: &mut Mods<'a>) -> bool {
+    pub(super) fn hints(&mut self, mods: &mut Mods<'a>) -> bool {
         let mut cached = true;
         while let Some(hint) = mods.take_any(&HINTS) {
             cached &= !PAST_L1.contains(&hint);
         }
         cached
-    }
-
-    /// Resolves `[base+offset]` of an access to `space`.
-    fn place(&mut self, op: &Operand<'a>, space: Space) -> Loaded<Place> {
-        let Operand::Memory(base, offset) = *op else {
-            return self.fail("an address in square brackets is needed");
-        };
-        let Some(name) = base else {
-            return Ok(Place::Address {
-                space,
-                base: NO_ROW,
-                offset,
-            });
-        };
-        if self.register(name)?.is_some() {
-            let base = if self.is_wide_register(name)? {
-                self.read(&Operand::Name(name, 0), Ty::U64)?
-            } else {
-                let a = self.read(&Operand::Name(name, 0), Ty::U32)?;
-                let d = self.new64()?;
-                self.writes64(d);
-                self.emit(Class::Other, Inst::WidenU { d, a });
-                self.reads64(d)
-            };
-            if space == Space::Param && !self.entry {
-                return self.fail("a device function's parameters are addressed by name only");
-            }
-            return Ok(Place::Address {
-                space,
-                base,
-                offset,
-            });
-        }
-        match (self.names.var(name), space) {
-            (Some(Var::Param(words)), Space::Param) => match u32::try_from(offset) {
-                Ok(at) => Ok(Place::Words(words, at)),
-                Err(_) => self.fail(format!("offset {offset} leaves parameter `{name}`")),
-            },
-            (Some(Var::KernelParam(at)), Space::Param) => Ok(Place::Address {
-                space,
-                base: NO_ROW,
-                offset: i64::from(at) + offset,
-            }),
-            (Some(Var::Local(_)), Space::Local)
-            | (Some(Var::Shared(_) | Var::DynamicShared) | None, Space::Shared)
-            | (None, Space::Global | Space::Const) => {
-                let base = self.address_of(name, offset)?;
-                Ok(Place::Address {
-                    space,
-                    base,
-                    offset: 0,
-                })
-            }
-            _ => self.fail(format!(
-                "`{name}` is not declared in the space of this instruction"
-            )),
-        }
     }
 
     /// Takes the vector length and the type of an access.
@@ -176,13 +108,13 @@ impl<'a> Decoder<'a, '_> {
         let (vector, ty) = self.shape(mods)?;
         let [d, address] = self.take(mods, ops)?;
         let parts = self.elements(&d, vector)?;
-        match self.place(&address, space)? {
-            Place::Words(words, at) => {
+        match self.location(&address, space)? {
+            AccessLocation::Words(words, at) => {
                 for (index, part) in parts.iter().enumerate() {
                     self.load_words(words, at + index as u32 * ty.bytes(), ty, part)?;
                 }
             }
-            Place::Address {
+            AccessLocation::Address {
                 space,
                 base,
                 offset,
@@ -224,19 +156,19 @@ impl<'a> Decoder<'a, '_> {
         }
         let [address, a] = self.take(mods, ops)?;
         let parts = self.elements(&a, vector)?;
-        match self.place(&address, space)? {
-            Place::Words(words, at) => {
+        match self.location(&address, space)? {
+            AccessLocation::Words(words, at) => {
                 for (index, part) in parts.iter().enumerate() {
                     self.store_words(words, at + index as u32 * ty.bytes(), ty, part)?;
                 }
             }
-            Place::Address {
+            AccessLocation::Address {
                 space: Space::Param,
                 ..
             } => {
                 return self.fail("a kernel cannot store to its parameters");
             }
-            Place::Address {
+            AccessLocation::Address {
                 space,
                 base,
                 offset,
@@ -254,7 +186,7 @@ impl<'a> Decoder<'a, '_> {
                 let access = Access {
                     space,
                     ty,
-                    // What is stored goes through to L2.
+                    // Stores write through to L2.
                     cached: false,
                     lanes_of_vector: vector,
                     rows,
@@ -265,171 +197,5 @@ impl<'a> Decoder<'a, '_> {
             }
         }
         Ok(())
-    }
-
-    /// The word that holds byte `at` of a parameter, once the access is known to fit.
-    fn word_of(&self, words: ParamWords, at: u32, ty: Ty) -> Loaded<Row> {
-        let bytes = ty.bytes();
-        if !at.is_multiple_of(bytes) || at.checked_add(bytes).is_none_or(|end| end > words.bytes) {
-            return self.fail(format!(
-                "an access of {bytes} bytes at {at} does not fit a parameter of {} bytes",
-                words.bytes
-            ));
-        }
-        Ok(words.row + (at / 4) as u16)
-    }
-
-    fn load_words(&mut self, words: ParamWords, at: u32, ty: Ty, d: &Operand<'a>) -> Loaded<()> {
-        let word = self.word_of(words, at, ty)?;
-        self.reads32(word);
-        if ty.is_wide() {
-            self.reads32(word + 1);
-        }
-        let pending = self.write_relaxed(d, ty)?;
-        let d = pending.row;
-        let shift = (at % 4 * 8) as u8;
-        let inst = match ty.bytes() {
-            8 => Inst::Pack64 {
-                d,
-                low: word,
-                high: word + 1,
-            },
-            4 => Inst::Mov32 { d, a: word },
-            _ => Inst::Extract {
-                d,
-                a: word,
-                ty,
-                shift,
-            },
-        };
-        self.emit(Class::Other, inst);
-        self.finish(pending);
-        Ok(())
-    }
-
-    fn store_words(&mut self, words: ParamWords, at: u32, ty: Ty, a: &Operand<'a>) -> Loaded<()> {
-        let word = self.word_of(words, at, ty)?;
-        let a = self.read_relaxed(a, ty)?;
-        if ty.is_wide() {
-            self.writes32(word);
-            self.emit(Class::Other, Inst::Low { d: word, a });
-            self.reads64(a);
-            self.writes32(word + 1);
-            self.emit(Class::Other, Inst::High { d: word + 1, a });
-            return Ok(());
-        }
-        if ty.bytes() < 4 {
-            self.reads32(word);
-        }
-        self.writes32(word);
-        let inst = match ty.bytes() {
-            4 => Inst::Mov32 { d: word, a },
-            _ => Inst::Insert {
-                d: word,
-                a,
-                ty,
-                shift: (at % 4 * 8) as u8,
-            },
-        };
-        self.emit(Class::Other, inst);
-        Ok(())
-    }
-
-    pub(crate) fn atom(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
-        self.out.properties.uses_atomics = true;
-        self.hints(mods);
-        let space = mods.space();
-        let names = [
-            "add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas",
-        ];
-        let op = match mods.take_any(&names) {
-            Some("add") => AtomOp::Add,
-            Some("min") => AtomOp::Min,
-            Some("max") => AtomOp::Max,
-            Some("inc") => AtomOp::Inc,
-            Some("dec") => AtomOp::Dec,
-            Some("and") => AtomOp::And,
-            Some("or") => AtomOp::Or,
-            Some("xor") => AtomOp::Xor,
-            Some("exch") => AtomOp::Exch,
-            Some("cas") => AtomOp::Cas,
-            _ => return mods.unsupported(),
-        };
-        let ty = mods.ty()?;
-        let reduction = mods.base == "red";
-        if !atom_type_fits(op, ty, reduction)
-            || !matches!(space, Space::Generic | Space::Global | Space::Shared)
-        {
-            return mods.unsupported();
-        }
-        let mut rest = ops.iter();
-        let d = if reduction { None } else { rest.next() };
-        let (Some(address), Some(b), c, None) =
-            (rest.next(), rest.next(), rest.next(), rest.next())
-        else {
-            return self.fail(format!(
-                "`{}` has the wrong number of operands",
-                mods.opcode
-            ));
-        };
-        if c.is_some() != (op == AtomOp::Cas) {
-            return self.fail(format!(
-                "`{}` has the wrong number of operands",
-                mods.opcode
-            ));
-        }
-        let Place::Address {
-            space,
-            base,
-            offset,
-        } = self.place(address, space)?
-        else {
-            return mods.unsupported();
-        };
-        let b = self.read_relaxed(b, ty)?;
-        let c = match c {
-            Some(c) => self.read_relaxed(c, ty)?,
-            None => NO_ROW,
-        };
-        self.reads_row(ty, b);
-        if base != NO_ROW {
-            self.reads64(base);
-        }
-        let pending = match d {
-            Some(d) => Some(self.write_relaxed(d, ty)?),
-            None => None,
-        };
-        let row = pending.map_or(NO_ROW, |pending| pending.row);
-        self.emit(
-            Class::Atomic,
-            Inst::Atom(Atom {
-                op,
-                ty,
-                space,
-                d: row,
-                base,
-                offset,
-                b,
-                c,
-            }),
-        );
-        if let Some(pending) = pending {
-            self.finish(pending);
-        }
-        Ok(())
-    }
-}
-
-/// The combinations of PTX ISA, "atom", up to 64 bits.
-fn atom_type_fits(op: AtomOp, ty: Ty, reduction: bool) -> bool {
-    match op {
-        AtomOp::Add => {
-            matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::F32 | Ty::F64)
-        }
-        AtomOp::Min | AtomOp::Max => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64),
-        AtomOp::Inc | AtomOp::Dec => ty == Ty::U32,
-        AtomOp::And | AtomOp::Or | AtomOp::Xor => matches!(ty, Ty::B32 | Ty::B64),
-        AtomOp::Exch => !reduction && matches!(ty, Ty::B32 | Ty::B64),
-        AtomOp::Cas => !reduction && matches!(ty, Ty::B16 | Ty::B32 | Ty::B64),
     }
 }

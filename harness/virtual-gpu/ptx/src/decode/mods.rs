@@ -1,8 +1,8 @@
 //! The modifiers of an opcode. Whatever no decoder takes is an unsupported form, and refused.
 
-use super::super::error::{Loaded, PtxError};
-use super::super::inst::{FMode, Round};
-use super::super::types::{Space, Ty};
+use crate::error::{Loaded, PtxError};
+use crate::ops::{FMode, Round};
+use crate::types::{Space, Ty};
 
 /// An opcode taken apart.
 pub(crate) struct Mods<'a> {

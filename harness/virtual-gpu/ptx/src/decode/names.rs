@@ -1,14 +1,13 @@
 //! Names inside a function: nested scopes of registers, parameters and variables.
 
+use crate::operands::{ParamWords, Row};
+use crate::types::Ty;
 use std::collections::HashMap;
-
-use super::super::inst::{ParamWords, Row};
-use super::super::types::Ty;
 
 /// The condition code register: a predicate whose name no text can spell.
 pub(crate) const CARRY: &str = "carry flag";
 
-/// A register's place.
+/// The row of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reg {
     R32(Row),
@@ -16,7 +15,7 @@ pub(crate) enum Reg {
     P(Row),
 }
 
-/// What a name other than a register means.
+/// The meaning of a name that is no register.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Var {
     /// Parameter variable of a call or of a device function.

@@ -1,13 +1,14 @@
 //! Operands: registers and immediates as rows, checked against the instruction's type.
 
-use super::super::ast::Operand;
-use super::super::counts::Class;
-use super::super::error::Loaded;
-use super::super::inst::{Inst, PredRef, Row};
-use super::super::module::Const64;
-use super::super::types::Ty;
-use super::Decoder;
+use super::decoder::Decoder;
 use super::names::Reg;
+use crate::ast::Operand;
+use crate::code::Const64;
+use crate::counts::Class;
+use crate::error::Loaded;
+use crate::inst::Inst;
+use crate::operands::{PredRef, Row};
+use crate::types::Ty;
 
 impl<'a> Decoder<'a, '_> {
     /// A source of exactly the size of `ty`. Rows of 8 and 16 bits may hold anything above.

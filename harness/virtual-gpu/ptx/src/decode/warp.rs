@@ -1,12 +1,14 @@
-//! Instructions by which lanes and warps meet: shuffles, votes, matches, barriers.
+//! Warp-wide and block-wide instructions: shuffles, votes, matches, matrix products, barriers.
 
-use super::super::ast::Operand;
-use super::super::counts::Class;
-use super::super::error::Loaded;
-use super::super::inst::{Bar, BarKind, Inst, NO_ROW, Product, Row, Shfl, ShflMode, VoteMode};
-use super::super::types::Ty;
-use super::Decoder;
+use super::decoder::Decoder;
 use super::mods::Mods;
+use crate::ast::Operand;
+use crate::counts::Class;
+use crate::error::Loaded;
+use crate::inst::Inst;
+use crate::operands::{Bar, NO_ROW, Product, Row, Shfl};
+use crate::ops::{BarKind, ShflMode, VoteMode};
+use crate::types::Ty;
 
 impl<'a> Decoder<'a, '_> {
     /// `shfl.sync`, `vote.sync`, `match.sync`, `activemask`.
@@ -189,7 +191,6 @@ impl<'a> Decoder<'a, '_> {
         }
         // Threads are counted one by one here, so the aligned forms need no promise.
         mods.take("aligned");
-        self.out.properties.has_barrier = true;
         let mut bar = Bar {
             kind: BarKind::Sync,
             id: NO_ROW,

@@ -1,15 +1,17 @@
 //! Atomics and reductions: lanes in order, each a plain read, modify, write.
 
-use super::super::counts::HotWord;
-use super::super::inst::{Atom, AtomOp, NO_ROW};
-use super::super::program::Row32;
-use super::super::types::{Space, Ty, window};
-use super::access::{
-    LaneFault, Reach, addresses, is_contiguous, lanes, read_value, sector_bytes, write_value,
-};
+use super::access::{LaneFault, WarpMemory};
+use super::address::{addresses, is_contiguous, lanes, sector_bytes};
 use super::frame::Frame;
+use super::values::{read_value, write_value};
+use crate::counts::HotWord;
+use crate::operands::{Atom, NO_ROW};
+use crate::ops::AtomOp;
+use crate::program::Row32;
+use crate::types::window;
+use crate::types::{Space, Ty};
 
-impl Reach<'_, '_, '_> {
+impl WarpMemory<'_, '_, '_> {
     /// Runs an atomic of the active lanes.
     pub(crate) fn atomic(
         &mut self,
@@ -30,13 +32,13 @@ impl Reach<'_, '_, '_> {
         let on_chip = u64::from((active & !device).count_ones());
         self.counts.shared_bytes += on_chip * size;
         self.counts.atomic_sector_bytes += sector_bytes(&all, device);
-        let mut places = all;
-        self.place_near(&mut places, device);
-        let reached = lanes(device).map(|lane| places[lane]);
-        self.counts.translations += self.near.translate(reached);
+        let mut cached = all;
+        self.to_cache_addresses(&mut cached, device);
+        let reached = lanes(device).map(|lane| cached[lane]);
+        self.counts.translations += self.l1_tlb.translate(reached);
         for lane in lanes(device) {
             let address = all[lane];
-            let atomics = self.near.atomic_on(address);
+            let atomics = self.l1_tlb.atomic_on(address);
             if atomics > self.counts.hot_word.atomics {
                 self.counts.hot_word = HotWord { address, atomics };
             }

@@ -1,10 +1,12 @@
 //! Comparisons, predicates and bit fields.
 
-use super::super::inst::{BoolOp, Cmp, CountOp, Inst, PrmtMode, SetP, TestOp};
-use super::super::program::{Row32, Row64};
-use super::super::types::Ty;
 use super::float::flush;
 use super::frame::Frame;
+use crate::inst::Inst;
+use crate::operands::{NO_ROW, SetP};
+use crate::ops::{BoolOp, Cmp, CountOp, PrmtMode, TestOp};
+use crate::program::{Row32, Row64};
+use crate::types::Ty;
 
 /// Comparison of two ordered values, as a mask of lanes.
 macro_rules! compare_integers {
@@ -35,8 +37,11 @@ macro_rules! compare_integers {
 }
 
 compare_integers!(compare_u32, Row32, u32);
+
 compare_integers!(compare_s32, Row32, i32);
+
 compare_integers!(compare_u64, Row64, u64);
+
 compare_integers!(compare_s64, Row64, i64);
 
 /// Ordered and unordered comparisons (PTX ISA, "Comparisons and Selection").
@@ -93,7 +98,7 @@ pub(crate) fn finish_setp(frame: &mut Frame, setp: &SetP, active: u32, compared:
         q = logic(op, q, c);
     }
     frame.set_pred(setp.p, active, p);
-    if setp.q != super::super::inst::NO_ROW {
+    if setp.q != NO_ROW {
         frame.set_pred(setp.q, active, q);
     }
 }
@@ -248,8 +253,8 @@ pub(crate) fn testp(what: TestOp, wide: bool, bits: u64) -> bool {
     }
 }
 
-/// `add.cc`, `addc`, `sub.cc`, `subc`. After a subtraction the flag holds the borrow, so that
-/// `subc` takes off what `sub.cc` could not (PTX ISA, "Extended-Precision Integer Arithmetic").
+/// `add.cc`, `addc`, `sub.cc`, `subc`. After a subtraction the flag holds the borrow, which `subc`
+/// subtracts (PTX ISA, "Extended-Precision Integer Arithmetic").
 pub(crate) fn carry(frame: &mut Frame, inst: &Inst, active: u32) {
     let Inst::Carry {
         wide,

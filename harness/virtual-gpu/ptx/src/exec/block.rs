@@ -1,25 +1,9 @@
 //! A block: its setup, the rounds in which its warps run, and its barriers.
 
-use super::super::fault::FaultKind;
-use super::super::inst::{BarKind, Inst};
-use super::frame::{Wait, Warp};
-use super::{Machine, Raised, raised};
-
-/// One of a block's sixteen barriers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Barrier {
-    pub arrived: u32,
-    pub needed: Option<u32>,
-    pub yes: u32,
-    pub all: bool,
-}
-
-const IDLE: Barrier = Barrier {
-    arrived: 0,
-    needed: None,
-    yes: 0,
-    all: true,
-};
+use super::barrier::{Barrier, IDLE};
+use super::machine::{Machine, Raised, raised};
+use super::warp::Warp;
+use crate::fault::FaultKind;
 
 /// The running block.
 pub(super) struct Block {
@@ -52,7 +36,7 @@ impl Block {
 }
 
 impl Machine<'_, '_, '_> {
-    /// Sets block and warps up and runs them to the end.
+    /// Initialises a block and its warps and runs them to the end.
     pub(super) fn run_block(
         &mut self,
         warps: &mut Vec<Warp>,
@@ -68,7 +52,7 @@ impl Machine<'_, '_, '_> {
         Ok(())
     }
 
-    /// Gives every warp of the block a turn. False when none could do anything.
+    /// Runs every warp of the block for one turn. False when no warp made progress.
     pub(super) fn round(&mut self, warps: &mut [Warp]) -> Result<bool, Raised> {
         let mut progressed = false;
         for (index, warp) in warps.iter_mut().enumerate() {
@@ -84,7 +68,7 @@ impl Machine<'_, '_, '_> {
         Ok(progressed)
     }
 
-    /// The fault of a block in which everybody waits.
+    /// The fault of a block in which every live warp waits.
     pub(super) fn stuck(&self, warps: &[Warp]) -> Raised {
         let stuck = warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
         let lane = warps[stuck].live.trailing_zeros() as usize & 31;
@@ -128,7 +112,7 @@ impl Machine<'_, '_, '_> {
         block.shared.clear();
         block.shared.resize(end as usize, 0);
         block.barriers = [IDLE; 16];
-        self.near.reset();
+        self.l1_tlb.reset();
         let func = &self.program.module().functions[function];
         warps.resize_with(threads.div_ceil(32) as usize, Warp::default);
         for (index, warp) in warps.iter_mut().enumerate() {
@@ -148,48 +132,5 @@ impl Machine<'_, '_, '_> {
         }
         self.counts.blocks = 1;
         self.counts.warps = warps.len() as u64;
-    }
-
-    /// Lets everyone go who waits at barrier `id`, if all have come.
-    fn release(&mut self, warps: &mut [Warp], id: usize) -> bool {
-        let state = self.block.barriers[id];
-        let needed = state.needed.unwrap_or(self.block.live_threads);
-        if state.arrived == 0 || state.arrived < needed {
-            return false;
-        }
-        let wait = Wait::Barrier(id as u8);
-        let waits = |warp: &&mut Warp| warp.fragments.iter().any(|f| f.wait == wait);
-        let latest = warps
-            .iter_mut()
-            .filter(waits)
-            .map(|warp| warp.cycle)
-            .max()
-            .unwrap_or(0);
-        for warp in warps.iter_mut().filter(waits) {
-            warp.cycle = latest;
-            for at in 0..warp.fragments.len() {
-                let fragment = warp.fragments[at];
-                if fragment.wait != wait {
-                    continue;
-                }
-                let frame = &mut warp.frames[fragment.frame];
-                let func = &self.program.module().functions[frame.function];
-                if let Inst::Bar(bar) = &func.code[fragment.pc as usize] {
-                    let predicate = |holds: bool| if holds { u32::MAX } else { 0 };
-                    match bar.kind {
-                        BarKind::Popc => frame.set32(bar.d, fragment.mask, &[state.yes; 32]),
-                        BarKind::And => frame.set_pred(bar.d, fragment.mask, predicate(state.all)),
-                        BarKind::Or => {
-                            frame.set_pred(bar.d, fragment.mask, predicate(state.yes != 0));
-                        }
-                        BarKind::Sync | BarKind::Arrive => {}
-                    }
-                }
-                let fragment = &mut warp.fragments[at];
-                (fragment.wait, fragment.pc) = (Wait::Ready, fragment.pc + 1);
-            }
-        }
-        self.block.barriers[id] = IDLE;
-        true
     }
 }

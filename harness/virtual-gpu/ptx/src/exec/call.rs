@@ -1,27 +1,30 @@
 //! Calls, returns, exits, and the two built-in functions.
 
-use super::super::fault::FaultKind;
-use super::super::inst::{CallSite, Callee, ParamWords};
-use super::super::program::function_of;
-use super::super::types::MAX_LOCAL_BYTES;
-use super::access::{LaneFault, Reach, lanes};
-use super::frame::{Fragment, Frame, Warp};
-use super::run::{reach, split};
-use super::{Machine, printf};
+use super::access::{LaneFault, WarpMemory, warp_memory};
+use super::address::lanes;
+use super::divergence::split;
+use super::frame::Frame;
+use super::machine::Machine;
+use super::printf;
+use super::warp::{Fragment, Warp};
+use crate::fault::FaultKind;
+use crate::operands::{CallSite, Callee, ParamWords};
+use crate::program::function_of;
+use crate::types::MAX_LOCAL_BYTES;
 
 /// Calls nest no deeper, whatever the stack limit: each level costs the host a register file.
 const MAX_CALL_DEPTH: u32 = 1024;
 
 /// Memory as the built-in functions read it, on behalf of one lane.
 struct LaneReader<'r, 'm, 'a, 'b> {
-    reach: &'r mut Reach<'m, 'a, 'b>,
+    memory: &'r mut WarpMemory<'m, 'a, 'b>,
     lane: usize,
 }
 
 impl printf::Source for LaneReader<'_, '_, '_, '_> {
     type Error = FaultKind;
     fn read(&mut self, addr: u64, bytes: u64) -> Result<u64, FaultKind> {
-        self.reach.read_generic(self.lane, addr, bytes)
+        self.memory.read_generic(self.lane, addr, bytes)
     }
 }
 
@@ -78,7 +81,7 @@ impl Machine<'_, '_, '_> {
                     split(warp, at, mask & !active, pc + 1);
                 }
                 if active & !going != 0 {
-                    // Lanes with other targets come back to this call.
+                    // Lanes with other targets execute this call again.
                     split(warp, at, active & !going, pc);
                 }
                 let fragment = &mut warp.fragments[at];
@@ -184,13 +187,13 @@ impl Machine<'_, '_, '_> {
         active: u32,
     ) -> Result<(), LaneFault> {
         for lane in lanes(active) {
-            reach!(self, warp, frame_at, reach, frame);
+            warp_memory!(self, warp, frame_at, memory, frame);
             let (pattern, args) = (
                 argument(frame, site, 0, lane),
                 argument(frame, site, 1, lane),
             );
             let mut reader = LaneReader {
-                reach: &mut reach,
+                memory: &mut memory,
                 lane,
             };
             let formatted = printf::format(&mut reader, pattern, args);
@@ -209,9 +212,9 @@ impl Machine<'_, '_, '_> {
         site: &CallSite,
         lane: usize,
     ) -> LaneFault {
-        reach!(self, warp, frame_at, reach, frame);
+        warp_memory!(self, warp, frame_at, memory, frame);
         let mut reader = LaneReader {
-            reach: &mut reach,
+            memory: &mut memory,
             lane,
         };
         let mut read = |index| printf::text(&mut reader, argument(frame, site, index, lane));

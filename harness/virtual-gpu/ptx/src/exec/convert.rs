@@ -1,10 +1,11 @@
 //! `cvt` between any two types (PTX ISA, "cvt").
 
-use super::super::inst::{Cvt, Round};
-use super::super::types::Ty;
 use super::bits::extend;
 use super::float::{canonical, flush, round_to_f32, saturate};
 use super::frame::Frame;
+use crate::operands::Cvt;
+use crate::ops::Round;
+use crate::types::Ty;
 
 /// Converts the active lanes.
 pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {

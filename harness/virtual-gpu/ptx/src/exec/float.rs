@@ -4,9 +4,9 @@
 //! ISA, "Floating-Point Instructions": canonical NaN 0x7fffffff). Approximate instructions are
 //! computed in double precision and rounded: within every bound that the ISA gives for them.
 
-use super::super::inst::{FMode, FOp, FUn, Round};
-use super::super::program::{Row32, Row64};
-use super::alu::map;
+use super::rows::map;
+use crate::ops::{FMode, FOp, FUn, Round};
+use crate::program::{Row32, Row64};
 
 /// The NaN that single-precision instructions produce.
 pub(crate) const CANONICAL_NAN: u32 = 0x7FFF_FFFF;

@@ -1,8 +1,8 @@
 //! Integer arithmetic on rows.
 
-use super::super::inst::{IntOp, IntUn, TriOp};
-use super::super::program::{Row32, Row64};
-use super::alu::map;
+use super::rows::map;
+use crate::ops::{IntOp, IntUn, TriOp};
+use crate::program::{Row32, Row64};
 
 /// Whether the second operand is a 32-bit shift amount.
 #[inline(always)]

@@ -1,10 +1,11 @@
 //! Special registers and the clocks behind them.
 
-use super::super::inst::Special;
-use super::super::program::Row32;
-use super::super::types::{Space, window};
-use super::Machine;
-use super::frame::Warp;
+use super::machine::Machine;
+use super::warp::Warp;
+use crate::ops::Special;
+use crate::program::Row32;
+use crate::types::Space;
+use crate::types::window;
 
 impl Machine<'_, '_, '_> {
     /// A 32-bit special register of all lanes (PTX ISA, "Special Registers").

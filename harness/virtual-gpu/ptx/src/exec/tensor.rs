@@ -5,9 +5,9 @@
 //! register, the lower lane's ones counting; lane `l` holds in register `i` the sum of row `l % 16`
 //! and column `8 (l / 16) + i`. Products are exact, and are added one by one in the order of `k`.
 
-use super::super::inst::{Product, Row};
-use super::super::program::Row32;
 use super::frame::Frame;
+use crate::operands::{Product, Row};
+use crate::program::Row32;
 
 /// Rows and columns of all matrices.
 const N: usize = 16;

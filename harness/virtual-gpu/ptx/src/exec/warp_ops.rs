@@ -1,8 +1,10 @@
-//! What lanes of one warp tell each other: shuffles, votes, matches.
+//! Exchanges between the lanes of a warp: shuffles, votes, matches.
 
-use super::super::inst::{Inst, NO_ROW, Row, Shfl, ShflMode, VoteMode};
-use super::access::lanes;
+use super::address::lanes;
 use super::frame::Frame;
+use crate::inst::Inst;
+use crate::operands::{NO_ROW, Row, Shfl};
+use crate::ops::{ShflMode, VoteMode};
 
 /// The row that says which lanes take part, when `inst` is such an instruction.
 pub(crate) fn members(inst: &Inst) -> Option<Row> {
@@ -57,7 +59,7 @@ fn shuffle(frame: &mut Frame, op: &Shfl, active: u32) {
             ShflMode::Idx => (low | (b & !segment), (low | (b & !segment)) <= high),
         };
         let from = if fits { from } else { own };
-        // Reading from a lane that takes no part is undefined; here it is that lane's register.
+        // Reading from an inactive lane is undefined; here it gives that lane's register.
         out[lane] = source[(from & 31) as usize];
         in_range |= u32::from(fits) << lane;
     }

@@ -202,7 +202,7 @@ fn is_name_of_argument(word: &str) -> bool {
 
 #[test]
 fn each_form_of_our_ptx_is_tested() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../kernels/ptx");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../kernels/ptx");
     let mut used: BTreeMap<String, String> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("an entry").path();

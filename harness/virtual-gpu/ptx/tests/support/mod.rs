@@ -30,7 +30,6 @@ pub struct Case<'c> {
     pub dynamic_shared_bytes: u32,
     pub params: Vec<u8>,
     pub limits: Limits,
-    pub planted: Vec<String>,
 }
 
 impl<'c> Case<'c> {
@@ -46,7 +45,6 @@ impl<'c> Case<'c> {
                 lane_instructions: 50_000_000,
                 ..Limits::default()
             },
-            planted: Vec::new(),
         }
     }
 
@@ -100,8 +98,6 @@ impl<'c> Case<'c> {
             sm_count: 7,
             limits: self.limits.clone(),
             model: &model,
-            planted_illegal: &self.planted,
-            keep_blocks: true,
         };
         let blocks = 0..self.grid.iter().map(|side| u64::from(*side)).product();
         gpubench_virtual_gpu_ptx::execute(

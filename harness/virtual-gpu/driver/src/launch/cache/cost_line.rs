@@ -1,0 +1,80 @@
+//! One line of the file of the cost cache.
+
+use std::fmt::Write as _;
+
+use crate::cost::Cost;
+use gpubench_virtual_gpu_model::state::RESOURCES;
+
+/// One line: a cost, and which of the pointees are read and written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) cost: Cost,
+    pub(crate) by_clock: bool,
+    pub(crate) reads: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
+}
+
+impl Line {
+    pub(super) fn text(&self) -> String {
+        let cost = &self.cost;
+        // The bits of the time, to read back the same value.
+        let mut out = format!(
+            "{} {} {} {}",
+            cost.alone_ns.to_bits(),
+            cost.power_mw,
+            cost.sms,
+            u8::from(self.by_clock)
+        );
+        let numbers = |out: &mut String, all: &mut dyn Iterator<Item = u64>| {
+            for number in all {
+                // WritesInProgress to a string does not fail.
+                let _ = write!(out, " {number}");
+            }
+        };
+        numbers(&mut out, &mut cost.demand.iter().map(|&share| share.into()));
+        for list in [&self.reads, &self.writes] {
+            let items = list.iter().map(|&at| at as u64);
+            numbers(
+                &mut out,
+                &mut std::iter::once(list.len() as u64).chain(items),
+            );
+        }
+        out.push(' ');
+        out.push_str(END);
+        out
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut words = text.strip_suffix(END)?.split_ascii_whitespace();
+        let mut next = || words.next()?.parse::<u64>().ok();
+        let alone_ns = f64::from_bits(next()?);
+        let (power_mw, sms) = (next()?.try_into().ok()?, next()?.try_into().ok()?);
+        let by_clock = next()? == 1;
+        let mut demand = [0; RESOURCES];
+        for share in &mut demand {
+            *share = next()?.try_into().ok()?;
+        }
+        let mut list = || {
+            let length = next()?;
+            (0..length)
+                .map(|_| next().and_then(|at| usize::try_from(at).ok()))
+                .collect::<Option<Vec<usize>>>()
+        };
+        let (reads, writes) = (list()?, list()?);
+        let whole = words.next().is_none();
+        whole.then_some(Self {
+            cost: Cost {
+                alone_ns,
+                demand,
+                power_mw,
+                sms,
+            },
+            by_clock,
+            reads,
+            writes,
+        })
+    }
+}
+
+/// End of a line: without it the writer was killed in the middle.
+pub(crate) const END: &str = ".";

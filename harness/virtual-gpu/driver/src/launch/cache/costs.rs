@@ -1,0 +1,244 @@
+//! The cost cache: costs of sampled launches, shared by all processes of a device.
+//!
+//! A load generator makes the same launch in many contexts, and each would execute its sample. The
+//! cost of a sample does not depend on addresses, so it is kept in the device's folder under a key
+//! without addresses. Only launches are kept whose branches and addresses do not depend on loaded
+//! data and which access only allocations that their arguments point to: equal keys then mean equal
+//! costs.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write as _};
+use std::path::PathBuf;
+
+use super::cost_line::Line;
+use super::portable::PortableLaunch;
+use crate::launch::outcome::Outcome;
+
+/// Name of the file in the device's folder.
+const FILE: &str = "launches";
+
+/// Lines kept. A program without identical launches must not fill the host's disk.
+const LINES_MAX: usize = 65_536;
+
+/// The file, and the lines that this process has read.
+#[derive(Debug)]
+pub struct CostCache {
+    path: PathBuf,
+    read_to: u64,
+    lines: HashMap<String, Line>,
+}
+
+impl CostCache {
+    /// The cost cache of the device in a folder.
+    #[must_use]
+    pub fn of(dir: &std::path::Path) -> Self {
+        Self {
+            path: dir.join(FILE),
+            read_to: 0,
+            lines: HashMap::new(),
+        }
+    }
+
+    /// The outcome of an identical launch, as if it had been executed here.
+    pub fn find(&mut self, launch: &PortableLaunch) -> Option<Outcome> {
+        let key = launch.key.as_ref()?;
+        if !self.lines.contains_key(key) {
+            // Without the file the launch is executed, which costs time only.
+            let _ = self.read_on();
+        }
+        let line = self.lines.get(key)?;
+        let of = |all: &[usize]| -> Option<Vec<u64>> {
+            all.iter()
+                .map(|&at| launch.pointees.get(at).copied())
+                .collect()
+        };
+        let (reads, writes) = (of(&line.reads)?, of(&line.writes)?);
+        Some(Outcome {
+            cost: line.cost,
+            by_clock: line.by_clock,
+            extents: vec![(0, 0); writes.len()],
+            pinned: Vec::new(),
+            lanes: 0,
+            reads,
+            writes,
+            sampled: true,
+            uses_atomics: false,
+            open: false,
+            printed: false,
+            fault: None,
+        })
+    }
+
+    /// Keeps the cost of a launch, if it is valid for other processes.
+    pub fn keep(&mut self, launch: &PortableLaunch, outcome: &Outcome) {
+        let Some(key) = &launch.key else { return };
+        if !outcome.sampled || outcome.open || outcome.fault.is_some() {
+            return;
+        }
+        let of = |all: &[u64]| -> Option<Vec<usize>> {
+            let index = |start: &u64| launch.pointees.iter().position(|other| other == start);
+            all.iter().map(index).collect()
+        };
+        let (Some(reads), Some(writes)) = (of(&outcome.reads), of(&outcome.writes)) else {
+            return;
+        };
+        let line = Line {
+            cost: outcome.cost,
+            by_clock: outcome.by_clock,
+            reads,
+            writes,
+        };
+        if self.lines.len() < LINES_MAX && !self.lines.contains_key(key) {
+            // As with reading: a cost that is not kept is computed again.
+            let _ = self.append(key, &line);
+            self.lines.insert(key.clone(), line);
+        }
+    }
+
+    fn append(&self, name: &str, line: &Line) -> std::io::Result<()> {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)?;
+        // In one piece, so that lines of several processes do not mix.
+        file.write_all(format!("{name} {}\n", line.text()).as_bytes())
+    }
+
+    /// Reads what was appended since the last time, up to the last whole line.
+    fn read_on(&mut self) -> std::io::Result<()> {
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        file.seek(SeekFrom::Start(self.read_to))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let whole = text.rfind('\n').map_or(0, |last| last + 1);
+        self.read_to += whole as u64;
+        for entry in text[..whole].lines() {
+            if let Some((name, rest)) = entry.split_once(' ')
+                && let Some(line) = Line::read(rest)
+            {
+                self.lines.entry(name.to_owned()).or_insert(line);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CostCache, Line, PortableLaunch};
+    use crate::cost::Cost;
+    use crate::launch::outcome::Outcome;
+    use gpubench_virtual_gpu_model::state::RESOURCES;
+
+    fn outcome(alone_ns: f64) -> Outcome {
+        Outcome {
+            cost: Cost {
+                alone_ns,
+                demand: std::array::from_fn(|at| at as u32 * 7),
+                power_mw: 55_000,
+                sms: 132,
+            },
+            by_clock: true,
+            reads: vec![0x7000, 0x9000],
+            writes: vec![0x9000],
+            extents: vec![(0, 128)],
+            pinned: Vec::new(),
+            lanes: 0,
+            sampled: true,
+            uses_atomics: false,
+            open: false,
+            printed: false,
+            fault: None,
+        }
+    }
+
+    fn launch(name: &str, pointees: &[u64]) -> PortableLaunch {
+        PortableLaunch {
+            pointees: pointees.to_vec(),
+            key: Some(name.to_owned()),
+        }
+    }
+
+    #[test]
+    fn another_process_finds_the_cost_with_its_own_addresses() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut one, mut other) = (CostCache::of(dir.path()), CostCache::of(dir.path()));
+        let mine = launch("a", &[0x9000, 0x7000]);
+        assert!(other.find(&mine).is_none());
+        // A time without a short decimal form.
+        let alone_ns = 1e6 / 3.0;
+        one.keep(&mine, &outcome(alone_ns));
+        let found = other.find(&launch("a", &[0x100, 0x200])).unwrap();
+        assert_eq!(found.cost, outcome(alone_ns).cost);
+        assert_eq!(
+            (found.reads, found.writes),
+            (vec![0x200, 0x100], vec![0x100])
+        );
+        assert!(found.by_clock && found.sampled);
+        assert!(other.find(&launch("b", &[0x100, 0x200])).is_none());
+    }
+
+    #[test]
+    fn costs_that_others_cannot_use_are_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cache = CostCache::of(dir.path());
+        let all = launch("a", &[0x9000, 0x7000]);
+        let full = Outcome {
+            sampled: false,
+            ..outcome(1.0)
+        };
+        cache.keep(&all, &full);
+        let open = Outcome {
+            open: true,
+            ..outcome(1.0)
+        };
+        cache.keep(&all, &open);
+        // It accesses memory that no argument points to, or depends on data.
+        cache.keep(&launch("a", &[0x9000]), &outcome(1.0));
+        let dependent = PortableLaunch {
+            key: None,
+            ..all.clone()
+        };
+        cache.keep(&dependent, &outcome(1.0));
+        assert!(cache.find(&all).is_none() && cache.find(&dependent).is_none());
+        cache.keep(&all, &outcome(1.0));
+        assert!(cache.find(&all).is_some());
+    }
+
+    #[test]
+    fn a_truncated_or_changed_line_is_rejected() {
+        let line = Line {
+            cost: outcome(12.5).cost,
+            by_clock: false,
+            reads: vec![0, 1],
+            writes: vec![1],
+        };
+        let text = line.text();
+        assert_eq!(Line::read(&text), Some(line));
+        for length in 0..text.len() {
+            assert_eq!(Line::read(&text[..length]), None, "{length}");
+        }
+        assert_eq!(Line::read(&format!("1 {text}")), None);
+        assert_eq!(RESOURCES, outcome(1.0).cost.demand.len());
+    }
+
+    #[test]
+    fn a_writer_killed_in_the_middle_of_a_line_loses_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut one, mut other) = (CostCache::of(dir.path()), CostCache::of(dir.path()));
+        std::fs::write(dir.path().join(super::FILE), "torn 12 13").unwrap();
+        let pointees = [0x9000, 0x7000];
+        assert!(other.find(&launch("a", &pointees)).is_none());
+        one.keep(&launch("a", &pointees), &outcome(1.0));
+        one.keep(&launch("b", &pointees), &outcome(2.0));
+        assert!(
+            other.find(&launch("a", &pointees)).is_none(),
+            "it is joined to the torn line"
+        );
+        assert!(other.find(&launch("b", &pointees)).is_some());
+    }
+}

@@ -1,0 +1,159 @@
+//! Profiles of executed launches, and whether an identical launch has to be executed.
+
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::launch::outcome::Outcome;
+use crate::launch::request::Key;
+use crate::launch::state::{LaunchProfile, PartialWrite};
+use crate::process::Process;
+use crate::tables::{Piece, Tables};
+
+impl LaunchProfile {
+    /// Notes the writes of an operation that is such a launch.
+    pub(crate) fn note_writes(&self, process: &Process, by: (u32, u64)) -> Result<(), Code> {
+        let pieces: Vec<Piece> = {
+            let tables = process.tables();
+            let parts = self.writes.iter().zip(&self.extents);
+            let piece = |(&(start, _), &(first, last)): (&(u64, u64), &(u64, u64))| {
+                let offset = tables.allocations.get(&start)?.offset + first;
+                let bytes = last - first;
+                Some(Piece {
+                    start,
+                    offset,
+                    bytes,
+                })
+            };
+            parts.filter_map(piece).collect()
+        };
+        process.wrote_pieces(&pieces, by)?;
+        for part in &self.pinned {
+            process.wrote_pinned(part.clone(), by);
+        }
+        Ok(())
+    }
+
+    /// Whether both accessed the same extents.
+    pub(super) fn has_extents_of(&self, other: &Self) -> bool {
+        let same = |mine: &[(u64, u64)], theirs: &[(u64, u64)]| {
+            let starts = |all: &[(u64, u64)]| all.iter().map(|(start, _)| *start).collect();
+            let (mine, theirs): (Vec<u64>, Vec<u64>) = (starts(mine), starts(theirs));
+            mine == theirs
+        };
+        let alike = same(&self.reads, &other.reads) && same(&self.writes, &other.writes);
+        alike && self.extents == other.extents
+    }
+}
+
+/// The profile of an identical launch that is idempotent on unchanged memory, or sampled. Marks the
+/// outputs of a sampled launch as unwritten.
+pub(super) fn unchanged(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
+    let mut tables = process.tables();
+    let profile = tables.launches.profiles.get(key)?.clone();
+    if profile.sampled {
+        for &(start, _) in &profile.writes {
+            let already = tables.allocations.get(&start).is_some_and(|a| a.unwritten);
+            if !already {
+                tables.wrote(start, true);
+            }
+        }
+        return Some(profile);
+    }
+    let same = |&(start, version): &(u64, u64)| {
+        tables
+            .allocations
+            .get(&start)
+            .is_some_and(|a| a.version == version)
+    };
+    let kept = |(&(start, version), &extent): (&(u64, u64), &(u64, u64))| {
+        tables.allocations.get(&start).is_some_and(|a| {
+            tables
+                .launches
+                .is_unchanged(start, extent, version, a.version)
+        })
+    };
+    let unchanged =
+        profile.reads.iter().all(same) && profile.writes.iter().zip(&profile.extents).all(kept);
+    (profile.idempotent && unchanged).then_some(profile)
+}
+
+/// Keeps the profile of an executed launch and notes its writes.
+pub(super) fn keep(
+    process: &Process,
+    key: &Key,
+    pointees: Vec<u64>,
+    outcome: Outcome,
+) -> Arc<LaunchProfile> {
+    let mut tables = process.tables();
+    for (&start, &extent) in outcome.writes.iter().zip(&outcome.extents) {
+        // The writes of a sampled launch are not all known: later launches are executed.
+        if outcome.sampled {
+            tables.wrote(start, true);
+        } else {
+            wrote_part(&mut tables, start, extent);
+        }
+    }
+    let versions = |starts: &[u64]| -> Vec<(u64, u64)> {
+        starts
+            .iter()
+            .filter_map(|&start| Some((start, tables.allocations.get(&start)?.version)))
+            .collect()
+    };
+    let disjoint = outcome
+        .reads
+        .iter()
+        .all(|start| !outcome.writes.contains(start));
+    let profile = LaunchProfile {
+        cost: outcome.cost,
+        by_clock: outcome.by_clock,
+        reads: versions(&outcome.reads),
+        writes: versions(&outcome.writes),
+        extents: outcome.extents.clone(),
+        pinned: outcome.pinned.clone(),
+        pointees,
+        lanes: outcome.lanes,
+        deterministic: !outcome.sampled
+            && outcome.fault.is_none()
+            && !outcome.open
+            && !outcome.printed
+            && outcome.pinned.is_empty(),
+        inert: outcome.writes.is_empty() && !outcome.open && !outcome.printed,
+        sampled: outcome.sampled,
+        idempotent: disjoint && outcome.fault.is_none() && !outcome.uses_atomics && !outcome.open,
+    };
+    // A program without identical launches must not fill the host's memory.
+    const PROFILES_MAX: usize = 4096;
+    if tables.launches.profiles.len() >= PROFILES_MAX {
+        tables.launches.profiles.clear();
+    }
+    let profile = Arc::new(profile);
+    if outcome.fault.is_none() {
+        tables
+            .launches
+            .profiles
+            .insert(key.clone(), Arc::clone(&profile));
+    }
+    profile
+}
+
+/// Notes that a launch wrote an extent of an allocation and nothing else of it.
+fn wrote_part(tables: &mut Tables, start: u64, extent: (u64, u64)) {
+    let version = |tables: &Tables| tables.allocations.get(&start).map_or(0, |a| a.version);
+    let before = version(tables);
+    tables.wrote(start, false);
+    let write = PartialWrite {
+        before,
+        after: version(tables),
+        extent,
+    };
+    tables.launches.note(start, write);
+}
+
+impl Tables {
+    /// Notes that a launch wrote the extents of its profile again.
+    pub(crate) fn wrote_again(&mut self, profile: &LaunchProfile) {
+        for (&(start, _), &extent) in profile.writes.iter().zip(&profile.extents) {
+            wrote_part(self, start, extent);
+        }
+    }
+}

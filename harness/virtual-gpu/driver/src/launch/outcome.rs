@@ -1,0 +1,44 @@
+//! The outcome of an execution: plain data.
+
+use std::ops::Range;
+
+use crate::code::Code;
+use crate::cost::Cost;
+
+/// A fault as the program and the log will see it.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// Result of the next call that waits.
+    pub code: Code,
+    /// The Xid that the driver logs, 0 for none.
+    pub xid: u32,
+}
+
+/// The outcome of an execution.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Cost alone on its part of the device.
+    pub cost: Cost,
+    /// It ends at an instant, not after an amount of work.
+    pub by_clock: bool,
+    /// Allocations read.
+    pub reads: Vec<u64>,
+    /// Allocations written.
+    pub writes: Vec<u64>,
+    /// For each of them, the first byte touched and the one after the last.
+    pub extents: Vec<(u64, u64)>,
+    /// Parts of pinned host memory written, by address.
+    pub pinned: Vec<Range<usize>>,
+    /// Lane-instructions executed.
+    pub lanes: u64,
+    /// Only some of its blocks were executed.
+    pub sampled: bool,
+    /// It executed atomics.
+    pub uses_atomics: bool,
+    /// It accessed memory that others than this process read and write.
+    pub open: bool,
+    /// It printed.
+    pub printed: bool,
+    /// The fault that ended it.
+    pub fault: Option<Fault>,
+}

@@ -1,0 +1,32 @@
+//! A launch as the program asked for it, and the key that identifies it.
+
+use super::shape::Shape;
+use crate::entries::{FunctionEntry, Seat, StreamEntry};
+
+/// One launch as the program asked for it.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The kernel.
+    pub function: &'a FunctionEntry,
+    /// The stream.
+    pub stream: StreamEntry,
+    /// Its shape.
+    pub shape: Shape,
+    /// The arguments, laid out.
+    pub params: Vec<u8>,
+}
+
+/// Inputs of a launch, memory contents aside.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub(crate) hash: u64,
+    pub(crate) name: String,
+    pub(crate) context: u32,
+    pub(crate) seat: Seat,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    /// Its blocks are executed together, since they may wait for each other.
+    pub(crate) cooperative: bool,
+    pub(crate) params: Vec<u8>,
+}

@@ -1,0 +1,33 @@
+//! RerunWork that is repeated once its start time is known: plain data.
+
+use std::ops::Range;
+
+use super::request::Key;
+use crate::copy_shape::Copy;
+use crate::entries::FunctionEntry;
+use crate::stored_word::Store;
+
+/// An operation whose results depend on its start time.
+#[derive(Debug, Clone)]
+pub(crate) struct Rerun {
+    pub(crate) stream: u32,
+    pub(crate) context: u32,
+    pub(crate) seq: u64,
+    /// Allocations that it will write.
+    pub(crate) writes: Vec<u64>,
+    /// Parts of pinned host memory that it will write.
+    pub(crate) pinned: Vec<Range<usize>>,
+    pub(crate) work: RerunWork,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum RerunWork {
+    Launch {
+        key: Box<Key>,
+        function: FunctionEntry,
+        /// Time alone, for what is measured in work; none for what ends by the clock.
+        alone_ns: Option<f64>,
+    },
+    Copy(Copy),
+    Store(Store),
+}

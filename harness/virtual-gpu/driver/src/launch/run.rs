@@ -1,0 +1,301 @@
+//! One launch in execution: all of its blocks, or a sample of them.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::clocking::Clocking;
+use super::faults::{classify, refuse_unwritten};
+use super::kernel::kernel_of;
+use super::ranges::Ranges;
+use super::request::Key;
+use crate::bytes;
+use crate::code::Code;
+use crate::cost::Part;
+use crate::entries::FunctionEntry;
+use crate::process::Process;
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_ptx::{
+    Counts, CycleModel, DeviceMemory, Execution, FaultKind, KernelFault, Launch, Limits, Program,
+    Timer,
+};
+
+/// Where sampling is allowed, launches of more lane-instructions than this are sampled. A load
+/// generator repeats one launch thousands of times and reads no results; verification launches stay
+/// below.
+pub(crate) const FULL_LANE_INSTRUCTIONS: u64 = 6_000_000;
+
+/// Launches of at most this many blocks are executed in full: a sample would be no smaller.
+pub(crate) const SAMPLED_BLOCKS: u64 = 8;
+
+/// Largest relative difference of interior blocks that are extrapolated from a sample.
+pub(crate) const HOMOGENEOUS: f64 = 0.05;
+
+/// The ideal clock at four times the rate: a kernel that ends earlier under it ends by the clock.
+pub(crate) struct Fast;
+
+impl Timer for Fast {
+    fn globaltimer_ns(&mut self, active_ns: u64) -> u64 {
+        active_ns * 4
+    }
+}
+
+/// Memory that a launch accessed, as in [`super::outcome::Outcome`].
+pub(crate) struct Touched {
+    pub(crate) reads: Vec<u64>,
+    pub(crate) writes: Vec<u64>,
+    pub(crate) extents: Vec<(u64, u64)>,
+    pub(crate) pinned: Vec<Range<usize>>,
+    pub(crate) open: bool,
+}
+
+/// One launch being executed.
+pub(crate) struct Run<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) function: &'a FunctionEntry,
+    pub(crate) key: &'a Key,
+    pub(crate) model: &'a CycleModel,
+    pub(crate) per_sm: u64,
+    /// Share of an L1 that a block has.
+    pub(crate) l1_bytes: u64,
+    pub(crate) part: Part,
+    pub(crate) ranges: Ranges<'static>,
+    /// Duration of a block, for the start of later waves.
+    pub(crate) block_ns: u64,
+    /// Lane-instructions after which loops are extrapolated; `None` executes all.
+    pub(crate) extrapolate_after: Option<u64>,
+}
+
+impl Run<'_> {
+    /// Executes some blocks one after the other.
+    fn blocks(
+        &mut self,
+        blocks: impl IntoIterator<Item = u64>,
+        timer: &mut dyn Timer,
+    ) -> Result<Execution, Box<KernelFault>> {
+        self.with_launch(|program, launch, memory| {
+            gpubench_virtual_gpu_ptx::execute(program, launch, blocks, memory, timer)
+        })
+    }
+
+    /// Executes all blocks at the same time.
+    fn cooperative(&mut self, timer: &mut dyn Timer) -> Result<Execution, Box<KernelFault>> {
+        self.with_launch(|program, launch, memory| {
+            gpubench_virtual_gpu_ptx::execute_cooperative(program, launch, memory, timer)
+        })
+    }
+
+    fn with_launch<T>(
+        &mut self,
+        execute: impl FnOnce(&Program, &Launch<'_>, &mut DeviceMemory<'static>) -> T,
+    ) -> T {
+        let (first, sms) = (self.part.sm_first, u64::from(self.part.sm_count.max(1)));
+        let (wave, block_ns) = (sms * self.per_sm, self.block_ns);
+        let launch = Launch {
+            kernel: &self.key.name,
+            grid: self.key.grid,
+            block: self.key.block,
+            dynamic_shared_bytes: self.key.shared_bytes,
+            params: &self.key.params,
+            block_smid: &|block| first + (block % sms) as u32,
+            block_start_ns: &|block| block / wave * block_ns,
+            sm_count: self.part.sm_count,
+            limits: Limits {
+                l1_bytes: self.l1_bytes,
+                tlb_pages: tlb_pages(self.process.device.machine()),
+                extrapolate_after: self.extrapolate_after,
+                ..Limits::default()
+            },
+            model: self.model,
+        };
+        execute(&self.function.program, &launch, &mut self.ranges.memory)
+    }
+
+    /// Whether the first block takes less active time when the clock runs faster.
+    pub(super) fn ends_by_the_clock(&mut self) -> Result<bool, Code> {
+        let took = |done: Result<Execution, Box<KernelFault>>| match done {
+            Ok(execution) => Ok(execution.counts.longest_warp_cycles),
+            Err(fault) => classify(*fault).map(|(_, counts)| counts.longest_warp_cycles),
+        };
+        let slow = took(self.blocks([0], &mut Clocking::Ideal))?;
+        let fast = took(self.blocks([0], &mut Fast))?;
+        Ok((fast as f64) < 0.7 * slow as f64)
+    }
+
+    /// Executes the launch, in full or on a sample. The flag says whether it is too large to
+    /// execute every time, so that its results are undefined.
+    pub(super) fn all(
+        &mut self,
+        blocks: u64,
+        timer: &mut dyn Timer,
+    ) -> Result<(Execution, bool), Box<KernelFault>> {
+        if self.key.cooperative {
+            return Ok((self.cooperative(timer)?, false));
+        }
+        // If a block passes its share of the limit, the launch will be sampled.
+        self.extrapolate_after = (may_sample(self.process)
+            && !self.ranges.points_at_open(&self.key.params))
+        .then(|| FULL_LANE_INSTRUCTIONS / blocks + 1);
+        let mut first = self.blocks([0], timer)?;
+        let lanes = first.counts.lanes().max(1);
+        self.block_ns =
+            first.counts.longest_warp_cycles * 1000 / u64::from(self.model.clock_mhz.max(1));
+        // Memory that others read is always written in full.
+        let in_full = !may_sample(self.process)
+            || lanes.saturating_mul(blocks) <= FULL_LANE_INSTRUCTIONS
+            || self.writes_open(&first);
+        if in_full && first.extrapolated_lanes > 0 {
+            // No argument points there: the kernel loaded the address.
+            let what = "it writes to memory that others read, after extrapolated iterations";
+            return Err(self.refused(what, first.counts));
+        }
+        self.extrapolate_after = self.extrapolate_after.filter(|_| !in_full).map(|_| 0);
+        // With few blocks, all are executed once.
+        if !in_full
+            && blocks > SAMPLED_BLOCKS
+            && let Some(sampled) = self.sample(&first, blocks, timer)?
+        {
+            if self.writes_open(&sampled) {
+                let what = "only some of its blocks write to memory that others read";
+                return Err(self.refused(what, sampled.counts));
+            }
+            return Ok((sampled, true));
+        }
+        let rest = self.blocks(1..blocks, timer)?;
+        first.counts.add(&rest.counts);
+        first.blocks.extend(rest.blocks);
+        first.printed.extend(rest.printed);
+        first.footprint.absorb(rest.footprint);
+        Ok((first, !in_full))
+    }
+
+    fn refused(&self, what: &str, counts: Counts) -> Box<KernelFault> {
+        Box::new(KernelFault {
+            kind: FaultKind::BadLaunch(what.to_owned()),
+            function: self.key.name.clone(),
+            line: 0,
+            block: [0; 3],
+            thread: [0; 3],
+            counts,
+            printed: Vec::new(),
+        })
+    }
+
+    pub(super) fn touched(&self, execution: &Execution) -> Touched {
+        let footprint = &execution.footprint;
+        let (read, written) = (footprint.read_ranges(), footprint.written_ranges());
+        let starts = &self.ranges.starts;
+        let of = |indices: &[usize]| indices.iter().filter_map(|&index| starts[index]).collect();
+        let known = written.iter().filter(|index| starts[**index].is_some());
+        let others = written.iter().filter(|index| starts[**index].is_none());
+        let part = |index: &usize| {
+            let (base, bytes) = (self.ranges.at[*index], self.ranges.bytes[*index]);
+            let (first, last) = footprint.extent(*index);
+            (base + first) as usize..(base + last.min(bytes)) as usize
+        };
+        Touched {
+            reads: of(&read),
+            writes: of(&written),
+            pinned: others.map(part).collect(),
+            extents: known.map(|index| footprint.extent(*index)).collect(),
+            open: read
+                .iter()
+                .chain(&written)
+                .any(|&index| self.ranges.open[index]),
+        }
+    }
+
+    /// Carries out skipped fills of memory that a full execution read. True if there were any: the
+    /// execution is repeated then, so its effect until then must not depend on what it read.
+    pub(super) fn fills_skipped(&self, execution: &Execution) -> Result<bool, Code> {
+        let footprint = &execution.footprint;
+        let properties = kernel_of(self.function)?.properties;
+        let written = footprint.written_ranges();
+        let mut anything = false;
+        for index in footprint.read_ranges() {
+            let Some(start) = self.ranges.starts[index] else {
+                continue;
+            };
+            let unwritten = {
+                let tables = self.process.tables();
+                let entry = tables.allocations.get(&start);
+                entry.is_some_and(|allocation| allocation.unwritten)
+            };
+            if !unwritten {
+                continue;
+            }
+            let again = !properties.data_dependent
+                && execution.counts.atomics == 0
+                && execution.printed.is_empty()
+                && !written.contains(&index);
+            let good = bytes::make_good(self.process, start, footprint.extent(index))?;
+            match good {
+                Some(false) => {}
+                Some(true) if again => anything = true,
+                _ => return Err(refuse_unwritten(&self.function.name, start)),
+            }
+        }
+        Ok(anything)
+    }
+
+    fn writes_open(&self, execution: &Execution) -> bool {
+        let mut written = execution.footprint.written_ranges().into_iter();
+        written.any(|index| self.ranges.open[index])
+    }
+
+    /// Executes a few blocks and extrapolates the others; `None` if they differ too much.
+    fn sample(
+        &mut self,
+        first: &Execution,
+        blocks: u64,
+        timer: &mut dyn Timer,
+    ) -> Result<Option<Execution>, Box<KernelFault>> {
+        let interior = [blocks / 4, blocks / 2, blocks * 3 / 4];
+        let mut done = self.blocks(interior.into_iter().chain([blocks - 1]), timer)?;
+        let lanes: Vec<f64> = done.blocks[..3]
+            .iter()
+            .map(|block| block.counts.lanes() as f64)
+            .collect();
+        let (least, most) = (
+            lanes.iter().copied().fold(f64::MAX, f64::min),
+            lanes.iter().copied().fold(0.0, f64::max),
+        );
+        if most > least * (1.0 + HOMOGENEOUS) {
+            return Ok(None);
+        }
+        let mut counts: Counts = first.counts.clone();
+        counts.add(&done.blocks[3].counts);
+        counts.add_times(&done.blocks[1].counts, blocks - 2);
+        done.counts = counts;
+        done.footprint.absorb(first.footprint.clone());
+        done.blocks.extend(first.blocks.iter().cloned());
+        Ok(Some(done))
+    }
+
+    /// Bytes that the whole grid touches: those of the executed blocks, scaled to the grid, bounded
+    /// by the size of the allocations.
+    pub(super) fn footprint(&self, execution: &Execution, blocks: u64) -> u64 {
+        let seen = execution.blocks.len().max(1) as u64;
+        let scaled = execution.footprint.bytes().saturating_mul(blocks) / seen.min(blocks);
+        let mut touched = execution.footprint.read_ranges();
+        touched.extend(execution.footprint.written_ranges());
+        touched.sort_unstable();
+        touched.dedup();
+        let limit: u64 = touched.iter().map(|&index| self.ranges.bytes[index]).sum();
+        scaled.min(limit)
+    }
+}
+
+/// Large pages in the TLB of an SM.
+pub(crate) fn tlb_pages(machine: &Machine) -> u32 {
+    machine.memory.sm_tlb_mib / 2
+}
+
+/// Whether launches may be sampled: in virtual time, where programs are load generators, and in
+/// wall time if the process asks for it.
+pub(crate) fn may_sample(process: &Process) -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    process.device.is_virtual_time()
+        || *ASKED.get_or_init(|| {
+            std::env::var_os(crate::session::SAMPLE_ENV).is_some_and(|value| value == "1")
+        })
+}

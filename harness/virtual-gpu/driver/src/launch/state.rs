@@ -1,0 +1,152 @@
+//! Launch state of a process: profiles, effects, reruns, and the writes that invalidate them.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::cache::effect_store::Effects;
+use super::request::Key;
+use super::rerun_data::Rerun;
+use crate::cost::Cost;
+
+/// Partial writes kept per allocation; if more lie between two identical launches, the second is
+/// executed.
+pub(crate) const WRITES_MAX: usize = 64;
+
+/// Profile of an executed launch: its cost, and the memory that it reads and writes.
+#[derive(Debug, Clone)]
+pub(crate) struct LaunchProfile {
+    pub(crate) cost: Cost,
+    pub(crate) by_clock: bool,
+    /// Allocations read, with their versions at the time.
+    pub(crate) reads: Vec<(u64, u64)>,
+    /// Allocations written, with their versions afterwards.
+    pub(crate) writes: Vec<(u64, u64)>,
+    /// For each of them, the first byte touched and the one after the last.
+    pub(crate) extents: Vec<(u64, u64)>,
+    /// Parts of pinned host memory that were written.
+    pub(crate) pinned: Vec<Range<usize>>,
+    /// Allocations that its arguments point to.
+    pub(crate) pointees: Vec<u64>,
+    /// Lane-instructions that were executed.
+    pub(crate) lanes: u64,
+    /// Only some of its blocks were executed.
+    pub(crate) sampled: bool,
+    /// Executing it again on the same memory changes nothing.
+    pub(crate) idempotent: bool,
+    /// Executed in full, in memory that only this process writes: its outputs depend on its inputs
+    /// alone.
+    pub(crate) deterministic: bool,
+    /// It wrote nothing and touched nothing that others read, so it needs no rerun. A kernel that
+    /// did not write under a clock that began at zero is assumed never to write.
+    pub(crate) inert: bool,
+}
+
+/// Writes to device memory in progress in a process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WritesInProgress {
+    /// Number that have not ended.
+    pub(crate) now: u64,
+    /// Number that ever began.
+    pub(crate) begun: u64,
+}
+
+/// Launch state of a process.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchState {
+    pub(crate) profiles: HashMap<Key, Arc<LaunchProfile>>,
+    pub(crate) reruns: Vec<Rerun>,
+    pub(crate) effects: Effects,
+    pub(crate) writing: WritesInProgress,
+    /// By allocation, the last partial writes of launches.
+    pub(crate) partial: HashMap<u64, VecDeque<PartialWrite>>,
+}
+
+/// A write of a launch to an extent of an allocation, with the versions before and after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartialWrite {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    pub(crate) extent: (u64, u64),
+}
+
+impl LaunchState {
+    /// Drops the state of a destroyed context.
+    pub fn forget_context(&mut self, context: u32) {
+        self.profiles.retain(|key, _| key.context != context);
+        self.reruns.retain(|rerun| rerun.context != context);
+        self.effects.forget_context(context);
+    }
+
+    pub(super) fn note(&mut self, start: u64, write: PartialWrite) {
+        let writes = self.partial.entry(start).or_default();
+        if writes.len() == WRITES_MAX {
+            writes.pop_front();
+        }
+        writes.push_back(write);
+    }
+
+    /// Whether an extent holds the same contents at version `now` as at version `then`: every write
+    /// between the two is kept and lies outside it.
+    pub(super) fn is_unchanged(&self, start: u64, extent: (u64, u64), then: u64, now: u64) -> bool {
+        let mut version = now;
+        let writes = self.partial.get(&start).into_iter().flatten();
+        for write in writes.rev() {
+            if version == then {
+                break;
+            }
+            let outside = write.extent.1 <= extent.0 || extent.1 <= write.extent.0;
+            if write.after != version || !outside {
+                return false;
+            }
+            version = write.before;
+        }
+        version == then
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LaunchState, PartialWrite, WRITES_MAX};
+
+    #[test]
+    fn an_extent_is_unchanged_if_all_later_writes_are_kept_and_lie_outside_it() {
+        let mut state = LaunchState::default();
+        let mut write = |before, after, extent| {
+            let write = PartialWrite {
+                before,
+                after,
+                extent,
+            };
+            state.note(7, write);
+            state.clone()
+        };
+        // The launch wrote 0..128 and left version 2; others wrote outside it.
+        write(1, 2, (0, 128));
+        write(2, 3, (128, 256));
+        let state = write(3, 4, (256, 384));
+        for (extent, then, now, expected) in [
+            ((0, 128), 2, 2, true),
+            ((0, 128), 2, 4, true),
+            ((128, 256), 3, 4, true),
+            // Overlapping by a byte or by the whole, or an unknown write in between.
+            ((127, 129), 2, 4, false),
+            ((0, 384), 2, 4, false),
+            ((0, 128), 2, 5, false),
+            ((0, 128), 0, 4, false),
+        ] {
+            assert_eq!(
+                state.is_unchanged(7, extent, then, now),
+                expected,
+                "{extent:?} from {then} to {now}"
+            );
+        }
+        assert!(!state.is_unchanged(8, (0, 128), 2, 4), "another allocation");
+        // Older writes than the kept ones are unknown.
+        let mut last = state;
+        for number in 0..WRITES_MAX as u64 {
+            last = write(4 + number, 5 + number, (512, 640));
+        }
+        assert!(!last.is_unchanged(7, (0, 128), 2, 4 + WRITES_MAX as u64));
+    }
+}

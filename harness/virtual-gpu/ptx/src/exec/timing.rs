@@ -1,0 +1,75 @@
+//! The cost of an instruction: counts, budget, cycles of the warp.
+
+use super::access::{LaneFault, warp_memory};
+use super::machine::Machine;
+use super::warp::Warp;
+use crate::code::{FuncCode, Info};
+use crate::fault::FaultKind;
+use crate::operands::Access;
+
+impl Machine<'_, '_, '_> {
+    /// Counts an instruction and charges the budget.
+    #[inline(always)]
+    pub(super) fn account(&mut self, info: &Info, active: u32) -> Result<(), FaultKind> {
+        let (class, lanes) = (info.class as usize, u64::from(active.count_ones()));
+        self.counts.warp_instructions[class] += 1;
+        self.counts.lane_instructions[class] += lanes;
+        // An instruction without lanes is charged too, or a loop of them would never end.
+        match self.budget.checked_sub(lanes.max(1)) {
+            Some(left) => self.budget = left,
+            None => {
+                let lane_instructions = self.launch.limits.lane_instructions;
+                return Err(FaultKind::LaunchTimeout { lane_instructions });
+            }
+        }
+        Ok(())
+    }
+
+    /// Advances the warp's clock past the issue of an instruction and notes when its results are
+    /// ready. The further steps of an instruction only pass readiness on.
+    #[inline(always)]
+    pub(super) fn time(&self, warp: &mut Warp, frame: usize, func: &FuncCode, info: &Info) {
+        let ready = &mut warp.frames[frame].ready;
+        let rows = |(from, to): (u32, u32)| &func.deps[from as usize..to as usize];
+        let mut now = if info.counted { warp.cycle } else { 0 };
+        for row in rows(info.reads) {
+            now = now.max(ready[*row as usize]);
+        }
+        let mut done = now;
+        if info.counted {
+            let model = self.launch.model;
+            let class = info.class as usize;
+            warp.cycle = now.saturating_add(u64::from(model.issue_cycles[class]));
+            done = now.saturating_add(u64::from(model.latency_cycles[class]));
+        }
+        for row in rows(info.writes) {
+            ready[*row as usize] = done;
+        }
+    }
+
+    /// Runs a load. `time` assumed L2 latency; results are ready earlier after an L1 hit.
+    #[inline(always)]
+    pub(super) fn load(
+        &mut self,
+        warp: &mut Warp,
+        frame: usize,
+        access: &Access,
+        active: u32,
+        (func, info): (&FuncCode, &Info),
+    ) -> Result<(), LaneFault> {
+        warp_memory!(self, warp, frame, memory, registers);
+        memory.load(registers, access, active)?;
+        if !std::mem::take(&mut self.l1_tlb.hit) {
+            return Ok(());
+        }
+        let model = self.launch.model;
+        let l2_cycles = model.latency_cycles[info.class as usize];
+        let less = u64::from(l2_cycles.saturating_sub(model.l1_hit_cycles));
+        let (from, to) = info.writes;
+        for row in &func.deps[from as usize..to as usize] {
+            let ready = &mut warp.frames[frame].ready[*row as usize];
+            *ready = ready.saturating_sub(less);
+        }
+        Ok(())
+    }
+}

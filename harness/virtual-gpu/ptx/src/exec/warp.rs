@@ -1,0 +1,174 @@
+//! A running warp: the fragments of its lanes, its frames, its local memory.
+
+use super::frame::Frame;
+use super::watched_loops::WatchedLoops;
+
+/// What a fragment waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Nothing: it can run.
+    Ready,
+    /// The other lanes named by a `.sync` instruction.
+    Lanes,
+    /// A block-wide barrier.
+    Barrier(u8),
+}
+
+/// Lanes of a warp that are at the same address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fragment {
+    pub mask: u32,
+    pub pc: u32,
+    pub frame: usize,
+    pub wait: Wait,
+    /// Used up its turn without meeting the others; the others run first.
+    pub yielded: bool,
+    /// Times it was picked since it last yielded.
+    pub picks: u32,
+    /// Runs the `.sync` instruction at its address although lanes are missing.
+    pub forced: bool,
+}
+
+/// One warp of a block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Warp {
+    /// Index in the block.
+    pub index: u32,
+    pub frames: Vec<Frame>,
+    free: Vec<usize>,
+    pub fragments: Vec<Fragment>,
+    /// Lanes that have not exited.
+    pub live: u32,
+    /// Modelled cycles since the block started.
+    pub cycle: u64,
+    /// Local memory, lane after lane, `local_stride` bytes each.
+    pub local: Vec<u8>,
+    pub local_stride: u32,
+    /// Loops that it is executing, for extrapolation.
+    pub loops: WatchedLoops,
+    /// Thread index of each lane.
+    pub tid: [[u32; 32]; 3],
+}
+
+impl Warp {
+    /// Starts the warp over with `live` lanes; the caller fills frame 0.
+    pub(crate) fn reset(&mut self, index: u32, live: u32, local_bytes: u32) {
+        self.index = index;
+        self.free.clear();
+        self.frames.truncate(1);
+        if self.frames.is_empty() {
+            self.frames.push(Frame::default());
+        }
+        self.fragments.clear();
+        self.fragments.push(Fragment {
+            mask: live,
+            pc: 0,
+            frame: 0,
+            wait: Wait::Ready,
+            yielded: false,
+            picks: 0,
+            forced: false,
+        });
+        self.live = live;
+        self.cycle = 0;
+        self.loops.clear();
+        self.local_stride = local_bytes.next_multiple_of(16);
+        self.local.clear();
+        self.local.resize(self.local_stride as usize * 32, 0);
+    }
+
+    /// Index of a frame to be filled.
+    pub(crate) fn new_frame(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Frame::default());
+            self.frames.len() - 1
+        })
+    }
+
+    /// Gives a frame back once no lane is in it.
+    pub(crate) fn release_if_empty(&mut self, frame: usize) {
+        if frame != 0 && self.frames[frame].live == 0 {
+            self.free.push(frame);
+        }
+    }
+
+    /// Makes room for `bytes` of local memory in every lane.
+    pub(crate) fn grow_local(&mut self, bytes: u32) {
+        if bytes <= self.local_stride {
+            return;
+        }
+        let old = self.local_stride as usize;
+        let new = bytes
+            .next_multiple_of(16)
+            .max(self.local_stride.saturating_mul(2)) as usize;
+        let mut grown = vec![0; new * 32];
+        for lane in 0..32 {
+            grown[lane * new..][..old].copy_from_slice(&self.local[lane * old..][..old]);
+        }
+        self.local = grown;
+        self.local_stride = new as u32;
+    }
+
+    /// Merges fragments at the same address; those that wait for a `.sync` instruction retry it.
+    pub(crate) fn merge(&mut self) {
+        let mut at = 0;
+        while at < self.fragments.len() {
+            let mut other = at + 1;
+            while other < self.fragments.len() {
+                let (a, b) = (self.fragments[at], self.fragments[other]);
+                let barrier = |w: Wait| matches!(w, Wait::Barrier(_));
+                let same = a.frame == b.frame && a.pc == b.pc;
+                if same && !barrier(a.wait) && !barrier(b.wait) {
+                    let merged = &mut self.fragments[at];
+                    merged.mask |= b.mask;
+                    merged.wait = Wait::Ready;
+                    merged.yielded &= b.yielded;
+                    merged.forced |= b.forced;
+                    self.fragments.swap_remove(other);
+                } else {
+                    other += 1;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// The fragment to run: the deepest call first, then the lowest address, because compilers lay
+    /// code out so that lanes meet further down. A fragment that used up its turn goes last, so
+    /// that lanes which wait for other lanes of their warp make progress.
+    pub(crate) fn pick(&mut self) -> Option<usize> {
+        let ready = |f: &Fragment| f.wait == Wait::Ready;
+        if self.fragments.len() == 1 {
+            return ready(&self.fragments[0]).then_some(0);
+        }
+        if self
+            .fragments
+            .iter()
+            .filter(|f| ready(f))
+            .all(|f| f.yielded)
+        {
+            self.fragments.iter_mut().for_each(|f| f.yielded = false);
+        }
+        let key = |f: &Fragment| (u32::MAX - self.frames[f.frame].depth, f.pc, f.frame);
+        let eligible = self
+            .fragments
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| ready(f) && !f.yielded);
+        eligible.min_by_key(|(_, f)| key(f)).map(|(at, _)| at)
+    }
+
+    /// Lets the fragment with the lowest address pass a `.sync` whose lanes will never gather: on
+    /// a device that is undefined, here it is the lanes that are there. False if none waits so.
+    pub(crate) fn force_one(&mut self) -> bool {
+        let waiting = self.fragments.iter_mut().filter(|f| f.wait == Wait::Lanes);
+        match waiting.min_by_key(|f| (f.pc, f.frame)) {
+            Some(fragment) => {
+                fragment.wait = Wait::Ready;
+                fragment.forced = true;
+                true
+            }
+            None => false,
+        }
+    }
+}
