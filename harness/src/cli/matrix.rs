@@ -18,7 +18,9 @@ use crate::judge::{
 };
 use crate::plan;
 use crate::profile::{Profile, TRIALS_MAX};
-use crate::run::{self, HostSetup, Observer, RunClock, RunEnd, RunError, Setup};
+use crate::run::{
+    self, HostSetup, KernelLog, Observer, RunClock, RunEnd, RunError, RunPhase, Setup,
+};
 use crate::tenant::Spawner;
 
 /// What the statuses 3 and 4 say of a mechanism.
@@ -166,7 +168,6 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             host.insert("kernel_log".to_owned(), kernel_log::describe(&kernel_log));
             provenance
         },
-        kernel_log: kernel_log.ok(),
         spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
             what: format!("this program cannot find itself: {error}"),
         })?,
@@ -179,7 +180,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let mut progress = Told {
         progress: ui.progress(setup.plan.cells.len() as u64, setup.plan.blocks),
     };
-    let end = drive(setup, &mut progress);
+    let end = drive(setup, kernel_log.ok(), &mut progress);
     progress.progress.finish();
     // What ended the run comes first: with a full disk its conclusion cannot be written either.
     let judged = match (conclude(&out), end) {
@@ -192,7 +193,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
 }
 
 /// Runs the plan, and lets Ctrl-C and SIGTERM stop it.
-fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
+fn drive(
+    setup: Setup,
+    kernel_log: Option<KernelLog>,
+    observer: &mut Told,
+) -> Result<RunEnd, ExpectedError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -212,7 +217,7 @@ fn drive(setup: Setup, observer: &mut Told) -> Result<RunEnd, ExpectedError> {
             // Kept until the run is over: a dropped sender would look like a signal.
             std::future::pending::<()>().await;
         });
-        let end = run::run(setup, stopped, observer).await;
+        let end = run::run(setup, kernel_log, stopped, observer).await;
         signals.abort();
         end.map_err(|error| match error {
             RunError::Tenant(error) if by_program => expected::from_user_victim(error),
@@ -310,8 +315,8 @@ struct Told {
 }
 
 impl Observer for Told {
-    fn stage(&mut self, what: &str) {
-        self.progress.note(what);
+    fn phase(&mut self, phase: &RunPhase) {
+        self.progress.note(&phase.to_string());
     }
 
     fn cell_begins(&mut self, cell: &Cell) {

@@ -126,6 +126,9 @@ pub fn from_run(error: RunError, out: &Path) -> ExpectedError {
         RunError::Tenant(error) => ExpectedError::NothingRan {
             reason: error.to_string(),
         },
+        RunError::NoAnswer(error) => ExpectedError::NothingRan {
+            reason: error.to_string(),
+        },
         RunError::Verification(what) => ExpectedError::NothingRan {
             reason: format!("kernel verification failed: {what}"),
         },

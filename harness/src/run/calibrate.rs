@@ -8,19 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubench_record::{Calibration, FromTenant, RefusalKind, Role, ToTenant, Verification};
 
 use super::tenant_set::TenantSet;
-use super::{Run, RunError, peaks};
+use super::{RunError, peaks};
 use crate::tenant::TenantError;
 use one::{LIMIT, patiently};
 
 /// Verifies and calibrates all victims in the victim's place and all aggressors in the first
 /// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
-pub async fn calibrate(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    share: f64,
-) -> Result<Calibration, RunError> {
-    let cells = &run.setup.plan.cells;
-    let trials = run.setup.plan.fault_trials.iter().map(|trial| &trial.cell);
+pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
+    let cells = &tenants.handles().setup.plan.cells;
+    let trials = tenants
+        .handles()
+        .setup
+        .plan
+        .fault_trials
+        .iter()
+        .map(|trial| &trial.cell);
     let victims: BTreeSet<String> = cells
         .iter()
         .chain(trials)
@@ -38,17 +40,17 @@ pub async fn calibrate(
         if names.is_empty() {
             continue;
         }
-        tenants.open_only(run, slot).await?;
+        tenants.open_only(slot).await?;
         // What a program of the user's computes is its own affair.
-        if slot != 0 || run.setup.plan.foreign.is_none() {
-            waived.extend(verify(run, tenants, slot, &names).await?);
+        if slot != 0 || tenants.handles().setup.plan.foreign.is_none() {
+            waived.extend(verify(tenants, slot, &names).await?);
         }
         let mut found = BTreeMap::new();
         for name in &names {
             if waived.contains_key(name) {
                 continue;
             }
-            match patiently(run, tenants, slot, name, share).await {
+            match patiently(tenants, slot, name, share).await {
                 Ok(entry) => {
                     found.insert(name.clone(), entry);
                 }
@@ -59,7 +61,7 @@ pub async fn calibrate(
             }
         }
         if slot != 0 {
-            peaks = peaks::measure(run, tenants, slot, &found).await?;
+            peaks = peaks::measure(tenants, slot, &found).await?;
         }
         entries.extend(found);
     }
@@ -71,7 +73,6 @@ pub async fn calibrate(
 
 /// Has results checked; what comes back are the workloads that this device cannot run, and why.
 async fn verify(
-    run: &mut Run,
     tenants: &mut TenantSet,
     slot: usize,
     names: &BTreeSet<String>,
@@ -80,7 +81,7 @@ async fn verify(
         workloads: names.iter().cloned().collect(),
     };
     match tenants
-        .ask(run, slot, &message, "verifying its kernels", LIMIT)
+        .ask(slot, &message, "verifying its kernels", LIMIT)
         .await?
     {
         FromTenant::Verified { results } => {

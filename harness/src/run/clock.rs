@@ -8,8 +8,8 @@ use gpubench_virtual_gpu::device::Device;
 
 use super::RunError;
 
-/// Time between the order to start and the start: it reaches everybody and they get ready. On a
-/// host with few cores they wait for each other.
+/// Time between the order to start and the start, in which every tenant receives the order and gets
+/// ready. On a host with few cores they wait for each other.
 const LEAD_WALL_NS: u64 = 50_000_000;
 const LEAD_CROWDED_NS: u64 = 200_000_000;
 const CROWDED_CORES: usize = 6;
@@ -74,7 +74,7 @@ impl RunClock {
         }
     }
 
-    /// Takes the announcement of participants back that did not come.
+    /// Takes back the announcement of participants that did not join.
     ///
     /// # Errors
     /// When the clock cannot be reached.
@@ -90,7 +90,7 @@ impl RunClock {
         Ok(())
     }
 
-    /// Takes back what a dead tenant held on the virtual device.
+    /// Reaps dead processes: takes back what they held on the virtual device.
     ///
     /// # Errors
     /// When the clock cannot be reached.

@@ -1,6 +1,6 @@
 //! Which cores the threads of a run have, where cores are real and there are enough of them.
 //!
-//! An issuer that follows a schedule has a core to itself. Everybody else keeps off: the
+//! An issuer that follows a schedule has a core to itself. All other threads keep off: the
 //! coordinator, which asks the driver for counters and may be in the kernel for a millisecond at a
 //! time, and whatever it starts, since a process begins on the cores of the one that started it.
 
@@ -13,9 +13,9 @@ use super::Setup;
 /// coordinator, the kernel and the rest of the host.
 const OTHERS_MIN: usize = 2;
 
-/// The cores of the issuers, and those of everybody else.
+/// The cores of the issuers, and those of all other threads.
 pub struct Placement {
-    /// Of each place in order; empty where threads run wherever the kernel puts them.
+    /// Of each slot in order; empty where threads run wherever the kernel puts them.
     issuers: Vec<u32>,
     found: Option<Cores>,
 }
@@ -26,18 +26,18 @@ impl Placement {
     /// # Errors
     /// When the kernel refuses cores that this thread may use.
     pub fn settle(setup: &Setup) -> Result<Self, ClockError> {
-        let nobodys = Self {
+        let unplaced = Self {
             issuers: Vec::new(),
             found: None,
         };
         // A program of the user's has the whole host, as it would have without us.
         if setup.clock.is_virtual() || setup.plan.foreign.is_some() {
-            return Ok(nobodys);
+            return Ok(unplaced);
         }
         let found = Cores::of_this_thread()?;
         let issuers = issuers(&found.list(), setup.plan.tenants as usize);
         if issuers.is_empty() {
-            return Ok(nobodys);
+            return Ok(unplaced);
         }
         let others = issuers.iter().fold(found, |cores, cpu| cores.without(*cpu));
         others.apply()?;

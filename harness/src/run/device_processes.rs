@@ -1,8 +1,8 @@
-//! Who is on the device at one instant, as NVML tells it.
+//! The processes on the device at one instant, as NVML lists them.
 
 use crate::device::Nvml;
 
-/// What NVML told; absent is what it did not.
+/// NVML's lists; `None` is what it does not tell.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceProcesses {
     /// Processes with a compute context.
@@ -16,7 +16,7 @@ pub struct DeviceProcesses {
 }
 
 impl DeviceProcesses {
-    /// Asks.
+    /// Asks NVML.
     pub fn now(nvml: &Nvml) -> Self {
         let places = nvml.compute_places().ok();
         let pids = |places: &Vec<(u32, Option<u32>)>| places.iter().map(|(pid, _)| *pid).collect();

@@ -1,26 +1,28 @@
-//! Acts of the coordinator at an instant of the tenants' clock: signals, and words to a daemon. In
-//! virtual time the clock stands meanwhile, so that the same seed always meets the same state of
-//! the device.
+//! Actions of the coordinator at an instant of the tenants' clock: signals, and commands to a
+//! daemon. In virtual time the clock stands meanwhile, so that one seed always finds the same state
+//! of the device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::RunError;
 use super::clock::RunClock;
-use super::tenant_set::FAULT_SCHEDULER;
+use crate::device::BlockingCall;
 use crate::tenant::signal::{signal_group, signal_process};
 
-/// What is done, when.
+/// The scheduler's number as a participant of the clock.
+pub const FAULT_SCHEDULER: u32 = 1;
+
+/// An action at an instant.
 pub struct ScheduledAction {
-    /// When.
+    /// The instant.
     pub at_ns: u64,
-    /// What.
+    /// The action.
     pub action: HostAction,
 }
 
-/// What is done.
+/// What the coordinator does to the host at the instant of a fault.
 pub enum HostAction {
     /// A tenant and everything it started gets SIGKILL.
     KillTenant {
@@ -38,50 +40,47 @@ pub enum HostAction {
     KillService {
         /// Those processes.
         pids: Vec<u32>,
-        /// Processes that end with them on a virtual GPU, which are waited for there. What becomes
-        /// of them on a real one is for the trial to see.
+        /// Processes that end with them on a virtual GPU, which waits for them. On a real one the
+        /// trial observes what becomes of them.
         follow: Vec<u32>,
     },
-    /// Something else, which says why it could not be done.
+    /// Another call, which returns why it failed.
     Do(Box<dyn FnOnce() -> Result<(), String> + Send>),
 }
 
-/// How often it is looked whether a process is gone, and how often at most: five seconds in all.
-const LOOK: Duration = Duration::from_millis(1);
-const LOOKS_MAX: u32 = 5_000;
-/// In such steps an instant on the wall clock is waited for, so that a run can end meanwhile.
+/// How often a killed process is polled, and how often at most: five seconds in all.
+const POLL: Duration = Duration::from_millis(1);
+const POLLS_MAX: u32 = 5_000;
+/// The steps of a wait on the wall clock, between which a run can end.
 const STEP: Duration = Duration::from_millis(20);
+/// Longest wait for an action: every command to a daemon has a limit of its own.
+const FINISH: Duration = Duration::from_secs(90);
 
-/// When it was done, unless the run ended before; or why it could not be.
+/// The instant of the action, unless the run ended before; or why it failed.
 type Done = Result<Option<u64>, String>;
 
-/// A thread with an errand.
+/// A thread that waits for the instant of its action.
 pub struct FaultScheduler {
-    thread: JoinHandle<Done>,
+    thread: BlockingCall<Done>,
     stop: Arc<AtomicBool>,
 }
 
 impl FaultScheduler {
-    /// Sends it on its way. In virtual time it is a participant of the clock, announced here; the
-    /// caller starts the others afterwards.
+    /// Starts it. In virtual time it is the participant [`FAULT_SCHEDULER`] of the clock, which the
+    /// caller has announced with those of the tenants.
     pub fn start(clock: &RunClock, action: ScheduledAction) -> Result<Self, RunError> {
-        clock.expect(FAULT_SCHEDULER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (clock, flag) = (clock.clone(), Arc::clone(&stop));
-        let thread = std::thread::Builder::new()
-            .name("fault scheduler".to_owned())
-            .spawn(move || run(&clock, action, &flag))
-            .map_err(|error| RunError::Clock(format!("signalling thread: {error}")))?;
+        let run = move || run(&clock, action, &flag);
+        let thread = BlockingCall::start("acting on the host at the instant of a fault", run)?;
         Ok(Self { thread, stop })
     }
 
-    /// Waits for its return, at once if the run is to end.
-    pub fn finish(self, at_once: bool) -> Done {
-        if at_once {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-        let panicked = || Err("the signalling thread panicked".to_owned());
-        self.thread.join().unwrap_or_else(|_| panicked())
+    /// Waits for the action; one whose instant has not come is left out.
+    pub async fn finish(mut self) -> Done {
+        self.stop.store(true, Ordering::Relaxed);
+        let done = self.thread.within(FINISH).await;
+        done.unwrap_or_else(|error| Err(error.to_string()))
     }
 }
 
@@ -110,7 +109,7 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
         HostAction::StopTenant { pid, until_ns } => {
             signal_group(pid, libc::SIGSTOP);
             let slept = sleep_until(clock, until_ns, stop);
-            // Whatever became of the wait, nobody is left stopped.
+            // No process stays stopped, however the wait ended.
             signal_group(pid, libc::SIGCONT);
             slept?;
         }
@@ -135,17 +134,17 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
 /// Waits until a killed process is gone. What it held is taken back before the clock goes on; its
 /// last thread to end may hold the sign that it lives for a while yet.
 fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..POLLS_MAX {
         clock.reap().map_err(|error| error.to_string())?;
         if is_gone(pid) && !holds(clock, pid)? {
             return Ok(());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
     Err(format!("process {pid} outlived its signal"))
 }
 
-/// Whether a process still has a place on the virtual device.
+/// Whether a process still has a row on the virtual device.
 fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
     let RunClock::Virtual(device) = clock else {
         return Ok(false);
@@ -157,7 +156,7 @@ fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
     held.map_err(|error| error.to_string())
 }
 
-/// Whether a process has ended; one that nobody has waited for yet counts as ended.
+/// Whether a process has ended; one that its parent has not reaped counts as ended.
 fn is_gone(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
@@ -196,7 +195,7 @@ mod tests {
     use super::is_gone;
 
     #[test]
-    fn a_zombie_is_gone_and_the_living_are_not() -> std::io::Result<()> {
+    fn a_zombie_is_gone_and_a_live_process_is_not() -> std::io::Result<()> {
         assert!(!is_gone(std::process::id()));
         let mut child = std::process::Command::new("true").spawn()?;
         let pid = child.id();
@@ -204,7 +203,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
             is_gone(pid)
         });
-        assert!(gone, "nobody has waited for it yet");
+        assert!(gone, "its parent has not reaped it");
         child.wait()?;
         assert!(is_gone(pid));
         Ok(())

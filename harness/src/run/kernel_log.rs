@@ -1,8 +1,8 @@
-//! Xids as the kernel's log has them, from the moment somebody reads: with the process and the MIG
+//! Xids as the kernel's log has them, from the moment it is opened: with the process and the MIG
 //! instance that an NVML event does not name.
 //!
-//! The kernel gives its log record by record at `/dev/kmsg`, to whoever may read it; a virtual
-//! device has a file of lines. Neither is ever waited for.
+//! The kernel gives its log record by record at `/dev/kmsg`, to processes that may read it; a
+//! virtual device has a file of lines. Neither is ever waited for.
 
 mod line;
 
@@ -30,7 +30,7 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 pub struct KernelLog {
     file: File,
     form: Form,
-    /// The device that is asked about; all where nobody knows where it sits.
+    /// The PCI address of the device; `None` reads the lines of all devices.
     address: Option<PciAddress>,
     /// Whether the log's process numbers are those of this process.
     same_numbers: bool,
@@ -136,7 +136,7 @@ fn message(record: &str) -> &str {
 /// The lines that were finished since.
 fn lines(file: &File, at: &mut u64) -> std::io::Result<String> {
     let length = file.metadata()?.len();
-    // What somebody wrote who died over it is cut off by the next.
+    // A torn line of a writer that died is cut off by the next writer.
     *at = (*at).min(length);
     let mut bytes = vec![0; usize::try_from(length - *at).unwrap_or(0)];
     let mut filled = 0;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(
             numbers(&mut all)?,
             [1, 2],
-            "nobody knows where the device sits"
+            "without an address, every device"
         );
         Ok(())
     }
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_kernel_s_own_log_is_read_without_waiting_where_it_can_be() -> TestResult {
-        // In a container it may be missing or closed, which is said and harms nobody.
+        // In a container it may be missing or closed, which is reported and harms no run.
         if let Ok(mut log) = KernelLog::open(std::path::Path::new("/dev/kmsg"), Some((0, 1, 0))) {
             log.drain()?;
         }

@@ -1,25 +1,35 @@
-//! Looking around a cell: who is on the device, who serves whom, and what is mapped where.
+//! Observations around a cell: processes on the device, clients of daemons, mapped files.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use gpubench_record::Condition;
 
-use super::Run;
+use super::RunError;
 use super::device_processes::DeviceProcesses;
 use super::tenant_set::TenantSet;
 use crate::mechanism::{Observation, ProgramObservation, TenantEnv};
 
-/// Who serves whom, as the mechanism itself tells it while the contexts of a cell are open.
+/// Longest wait for a mechanism's daemon: three commands, each with a limit of its own.
+const DAEMON: Duration = Duration::from_secs(70);
+
+/// The servers of a mechanism and their clients, as the mechanism itself lists them while the
+/// contexts of a cell are open.
+#[derive(Debug, Clone, Default)]
 pub struct Serving {
     services: Vec<u32>,
     daemon_clients: Option<Result<Vec<u32>, String>>,
 }
 
 impl Serving {
-    /// Asks.
-    pub fn now(tenants: &TenantSet) -> Self {
-        let set_up = &tenants.config().set_up;
-        match set_up.servers() {
+    /// Asks the daemon, if there is one.
+    pub async fn now(tenants: &TenantSet) -> Result<Self, RunError> {
+        let set_up = tenants.config().set_up.clone();
+        if set_up.daemon.is_none() {
+            return Ok(Self::default());
+        }
+        let waits = &tenants.handles().waits;
+        let ask = move || match set_up.servers() {
             Ok(services) => Self {
                 daemon_clients: set_up.clients(&services),
                 services,
@@ -28,19 +38,30 @@ impl Serving {
                 services: Vec::new(),
                 daemon_clients: Some(Err(error)),
             },
-        }
+        };
+        waits.blocking("asking the MPS daemon", DAEMON, ask).await
     }
 }
 
-/// Everything that proofs are made of.
+/// The servers of a mechanism, or why its daemon does not list them.
+pub async fn servers(tenants: &TenantSet) -> Result<Result<Vec<u32>, String>, RunError> {
+    let set_up = tenants.config().set_up.clone();
+    if set_up.daemon.is_none() {
+        return Ok(Ok(Vec::new()));
+    }
+    let waits = &tenants.handles().waits;
+    let ask = move || set_up.servers();
+    waits.blocking("asking the MPS daemon", DAEMON, ask).await
+}
+
+/// The material of every proof.
 pub fn seen(
-    run: &Run,
     tenants: &TenantSet,
     condition: Condition,
     on_device: &DeviceProcesses,
     serving: &Serving,
 ) -> Observation {
-    // Everybody that anybody names: among them are the processes of a program of the user's.
+    // Every process in any list: among them are those of a user's program.
     let named = [&on_device.listed, &on_device.mps_clients]
         .into_iter()
         .flatten();
@@ -54,7 +75,7 @@ pub fn seen(
         mps_clients: on_device.mps_clients.clone(),
         access_attempts: tenants.access_attempts(),
         compute_mode: on_device.compute_mode.clone(),
-        native_sm_count: Some(run.setup.identity.sm_count).filter(|&count| count > 0),
+        native_sm_count: Some(tenants.handles().sm_count()).filter(|&count| count > 0),
         services: serving.services.clone(),
         daemon_clients: serving.daemon_clients.clone(),
         program: tenants
@@ -64,14 +85,14 @@ pub fn seen(
     }
 }
 
-/// A program of the user's with these processes, as the system and NVML tell of it.
+/// A user's program with these processes, as the system and NVML report it.
 fn program_seen(
     tenants: &TenantSet,
     pids: Vec<u32>,
     named: &[u32],
     on_device: &DeviceProcesses,
 ) -> ProgramObservation {
-    let of_program = |slot: &&(u32, Option<u32>)| pids.contains(&slot.0);
+    let of_program = |process: &&(u32, Option<u32>)| pids.contains(&process.0);
     let instances = on_device.instances.iter().filter(of_program).copied();
     let instances = instances.collect();
     let mut working = pids.clone();
@@ -94,7 +115,8 @@ fn program_seen(
     }
 }
 
-/// Which of these variables a process was started without; all where the system does not tell.
+/// The variables of `handed` that a process was started without; all where the system does not
+/// tell.
 fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
     use std::os::unix::ffi::OsStrExt;
     let bytes = environment(pid);
@@ -109,12 +131,12 @@ fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// What a process was started with; nothing where the system does not tell.
+/// The environment that a process was started with; empty where the system does not tell.
 fn environment(pid: u32) -> Vec<u8> {
     std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
-/// A variable that a process was started with; absent too if the system does not tell.
+/// A variable that a process was started with; `None` too where the system does not tell.
 pub fn variable(pid: u32, name: &str) -> Option<String> {
     let bytes = environment(pid);
     let mut all = bytes.split(|&byte| byte == 0);
@@ -126,8 +148,8 @@ pub fn variable(pid: u32, name: &str) -> Option<String> {
     all.find_map(value)
 }
 
-/// Whether a process is there and has not ended; one whose parent has not asked for its end yet
-/// has ended (`Z` and `X` in proc_pid_stat(5)).
+/// Whether a process is there and has not ended; a process that its parent has not reaped has ended
+/// (`Z` and `X` in proc_pid_stat(5)).
 pub fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name in parentheses may hold anything.
@@ -155,7 +177,7 @@ mod tests {
     use crate::mechanism::TenantEnv;
 
     #[test]
-    fn a_process_that_nobody_has_waited_for_lives_no_more() -> std::io::Result<()> {
+    fn a_process_that_its_parent_has_not_reaped_has_ended() -> std::io::Result<()> {
         assert!(lives(std::process::id()));
         assert!(!lives(u32::MAX));
         let mut child = std::process::Command::new("sleep").arg("60").spawn()?;
@@ -177,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_a_process_are_held_against_those_that_it_was_handed() {
+    fn variables_of_a_process_are_compared_with_those_that_it_was_handed() {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let (own, word) = (std::process::id(), "GPUBENCH_TEST_NOT_SET");
         let mut handed = TenantEnv::from([("PATH".into(), path)]);
         assert_eq!(lacking(own, &handed), []);
-        let told = variable(own, "PATH").map(OsString::from);
-        assert_eq!(told.as_ref(), handed.get(OsStr::new("PATH")));
+        let found = variable(own, "PATH").map(OsString::from);
+        assert_eq!(found.as_ref(), handed.get(OsStr::new("PATH")));
         assert_eq!(variable(own, word), None);
         handed.insert(word.into(), "1".into());
         assert_eq!(lacking(own, &handed), [(own, word.to_owned())]);

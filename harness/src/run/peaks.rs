@@ -1,18 +1,18 @@
-//! What each aggressor reaches alone, against the most that anything gets out of its resource.
+//! The rate that each aggressor reaches alone, against the highest rate of its resource.
 //!
 //! The canary of a resource is the same kernel on the whole device with requests four times as
 //! long, so that what a request costs besides its work weighs a quarter. Where several aggressors
-//! of a plan lean on one resource, the best of their canaries is the peak for all of them: one
+//! of a plan stress one resource, the best of their canaries is the peak for all of them: one
 //! that cannot get near it is too weak to show anything.
 
 use std::collections::BTreeMap;
 
-use gpubench_record::{CalibrationEntry, PeakEntry, RunEvent};
+use gpubench_record::{CalibrationEntry, PeakEntry};
 use gpubench_workloads::load;
 
+use super::RunError;
 use super::calibrate::one;
 use super::tenant_set::TenantSet;
-use super::{Run, RunError};
 use crate::tenant::TenantError;
 
 /// Length of a canary's requests in those of the cells.
@@ -32,7 +32,6 @@ struct Reached {
 /// Measures the canary of every aggressor that was calibrated in `place`, whose context alone is
 /// open. An aggressor without one stays out: nothing is held against it.
 pub async fn measure(
-    run: &mut Run,
     tenants: &mut TenantSet,
     slot: usize,
     aggressors: &BTreeMap<String, CalibrationEntry>,
@@ -54,13 +53,14 @@ pub async fn measure(
             per_s: entry.native_rate_per_s * entry.work_per_request,
         };
         alone.push(reached(name.clone(), entry));
-        let service_ns = LONGER * run.setup.plan.service_ns;
-        match one::ask(run, tenants, slot, name, 1.0, service_ns).await {
+        let service_ns = LONGER * tenants.handles().setup.plan.service_ns;
+        match one::ask(tenants, slot, name, 1.0, service_ns).await {
             Ok(entry) => canaries.push(reached(format!("{name}, {LONGER}x"), &entry)),
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
-                run.events.append(&RunEvent::Warning {
-                    text: format!("no canary of {}: {what}", workload.resource),
-                })?;
+                tenants
+                    .handles()
+                    .recorder
+                    .warning(format!("no canary of {}: {what}", workload.resource))?;
             }
             Err(error) => return Err(error),
         }

@@ -1,39 +1,45 @@
-//! Whose process is whose, by which the lines of the kernel's log, which has numbers alone, are
-//! told apart.
+//! Process ids of the tenants that were started: the kernel's log names processes by number alone.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use gpubench_record::XidLine;
 use gpubench_record::xid::SERVICE;
 
-/// Every process that was started for a tenant, by its number.
+/// Every process that was started for a tenant, by its number. Clones are the same registry.
+#[derive(Debug, Clone, Default)]
+pub struct PidRegistry(Rc<RefCell<Entries>>);
+
 #[derive(Debug, Default)]
-pub struct PidRegistry {
+struct Entries {
     tenants: BTreeMap<u32, Vec<String>>,
-    /// Who was entered last.
+    /// The process that was entered last.
     last: Option<u32>,
 }
 
 impl PidRegistry {
     /// Enters a process. Tenants that are threads of one are entered one after another; a number
     /// that comes again later is another process's.
-    pub fn enter(&mut self, tenant: &str, pid: u32) {
-        let tenants = self.tenants.entry(pid).or_default();
-        if self.last != Some(pid) {
+    pub fn enter(&self, tenant: &str, pid: u32) {
+        let entries = &mut *self.0.borrow_mut();
+        let tenants = entries.tenants.entry(pid).or_default();
+        if entries.last != Some(pid) {
             tenants.clear();
         }
         tenants.push(tenant.to_owned());
-        self.last = Some(pid);
+        entries.last = Some(pid);
     }
 
-    /// Says in each line whose the process is that it names.
+    /// Writes into each line the tenants of the process that it names.
     pub fn attribute(&self, lines: &mut [XidLine], services: &[u32]) {
+        let entries = self.0.borrow();
         for line in lines {
             line.ours = line.pid.map(|pid| {
                 if services.contains(&pid) {
                     return vec![SERVICE.to_owned()];
                 }
-                self.tenants.get(&pid).cloned().unwrap_or_default()
+                entries.tenants.get(&pid).cloned().unwrap_or_default()
             });
         }
     }
@@ -44,14 +50,14 @@ mod tests {
     use super::{PidRegistry, XidLine};
 
     #[test]
-    fn a_process_is_whoever_was_started_as_it_last() {
-        let mut registry = PidRegistry::default();
+    fn a_process_is_the_tenant_that_was_started_last_under_its_number() {
+        let registry = PidRegistry::default();
         for (tenant, pid) in [
             ("victim", 7),
             ("neighbour-1", 8),
             ("victim", 9),
             ("neighbour-1", 9),
-            // The number of one that is gone.
+            // The number of a process that has ended.
             ("recovery-client", 7),
         ] {
             registry.enter(tenant, pid);

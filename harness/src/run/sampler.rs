@@ -1,8 +1,7 @@
-//! The device's counters, sampled beside the tenants by a thread of its own.
+//! Samples the device's counters beside the tenants, on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpubench_record::TelemetryRow;
@@ -11,47 +10,52 @@ use super::RunError;
 use super::clock::RunClock;
 use super::device_processes::DeviceProcesses;
 use super::steal::CpuTime;
-use super::tenant_set::SAMPLER;
-use crate::device::Nvml;
+use crate::device::{BlockingCall, Nvml};
+
+/// The sampler's number as a participant of the clock.
+pub const SAMPLER: u32 = 0;
 
 /// What was sampled during one cell.
 #[derive(Debug, Default)]
 pub struct Sampled {
     /// The readings.
     pub rows: Vec<TelemetryRow>,
-    /// Who was on the device half-way through; absent if the cell ended before the sampler got
-    /// there, which a busy host can bring about.
+    /// The processes on the device half-way through; `None` if the cell ended before, as on a busy
+    /// host.
     pub on_device: Option<DeviceProcesses>,
-    /// Every reason for reduced clocks seen, as a bit mask; absent if NVML did not tell.
+    /// Every reason for reduced clocks, as a bit mask; `None` if NVML did not tell.
     pub throttle_reasons: Option<u64>,
-    /// Share of CPU time that a hypervisor took; absent in virtual time, which needs none.
+    /// Share of CPU time that a hypervisor took; `None` in virtual time.
     pub cpu_steal_ratio: Option<f64>,
     /// Why sampling ended early, if it did.
     pub failure: Option<String>,
 }
 
+/// Longest wait for the sampler once every tenant has answered.
+const FINISH: Duration = Duration::from_secs(60);
+
 /// A sampler at work.
 pub struct Sampler {
-    thread: JoinHandle<Sampled>,
+    thread: BlockingCall<Sampled>,
     stop: Arc<AtomicBool>,
 }
 
-/// When a sampler looks.
+/// The instants of a sampler.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// Start of the cell.
     pub t0_ns: u64,
     /// Length of the cell.
     pub length_ns: u64,
-    /// Time between two looks.
+    /// Time between two samples.
     pub period_ns: u64,
 }
 
 impl Times {
-    /// When to look: every period from the start on, and once half-way, however short the cell.
-    fn looks(self) -> Vec<u64> {
+    /// Every period from the start on, and once half-way, however short the cell.
+    fn instants(self) -> Vec<u64> {
         let period_ns = self.period_ns.max(1_000_000);
-        let regular = (0..self.length_ns.div_ceil(period_ns)).map(|look| look * period_ns);
+        let regular = (0..self.length_ns.div_ceil(period_ns)).map(|number| number * period_ns);
         let mut all: Vec<u64> = regular.chain([self.length_ns / 2]).collect();
         all.sort_unstable();
         all.dedup();
@@ -60,33 +64,33 @@ impl Times {
 }
 
 impl Sampler {
-    /// Starts to sample. In virtual time the sampler is a participant of the clock, announced
-    /// here; the caller starts the others afterwards.
+    /// Starts to sample. In virtual time the sampler is the participant [`SAMPLER`] of the clock,
+    /// which the caller has announced with those of the tenants.
     pub fn start(
         clock: &RunClock,
         nvml: &Arc<Nvml>,
         cell: &str,
         times: Times,
     ) -> Result<Self, RunError> {
-        clock.expect(SAMPLER)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (clock, nvml, flag) = (clock.clone(), Arc::clone(nvml), Arc::clone(&stop));
         let cell = cell.to_owned();
-        let thread = std::thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn(move || sample(&clock, &nvml, &cell, times, &flag))
-            .map_err(|error| RunError::Clock(format!("sampler thread: {error}")))?;
+        let sample = move || sample(&clock, &nvml, &cell, times, &flag);
+        let thread = BlockingCall::start("sampling counters", sample)?;
         Ok(Self { thread, stop })
     }
 
     /// Ends sampling and returns what there is. In virtual time the thread ends by itself at the
     /// end of the cell, which has passed when every tenant has answered.
-    pub fn finish(self) -> Sampled {
+    pub async fn finish(mut self) -> Sampled {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| Sampled {
-            failure: Some("the sampler panicked".to_owned()),
-            ..Sampled::default()
-        })
+        match self.thread.within(FINISH).await {
+            Ok(sampled) => sampled,
+            Err(error) => Sampled {
+                failure: Some(error.to_string()),
+                ..Sampled::default()
+            },
+        }
     }
 }
 
@@ -100,7 +104,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
     }
     let cpu_before = CpuTime::now().filter(|_| !clock.is_virtual());
     let middle_ns = times.t0_ns + times.length_ns / 2;
-    for at_ns in times.looks() {
+    for at_ns in times.instants() {
         if let Err(failure) = sleep_until(clock, at_ns, stop) {
             out.failure = Some(failure);
             break;
@@ -108,7 +112,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
         if !clock.is_virtual() && stop.load(Ordering::Relaxed) {
             break;
         }
-        look(nvml, cell, at_ns, &mut out);
+        read(nvml, cell, at_ns, &mut out);
         if at_ns == middle_ns {
             out.on_device = Some(DeviceProcesses::now(nvml));
         }
@@ -122,7 +126,7 @@ fn sample(clock: &RunClock, nvml: &Nvml, cell: &str, times: Times, stop: &Atomic
     out
 }
 
-fn look(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
+fn read(nvml: &Nvml, cell: &str, t_ns: u64, out: &mut Sampled) {
     for reading in nvml.readings() {
         if reading.metric == "throttle_reasons" {
             let bits = reading.value as u64;
@@ -143,7 +147,7 @@ fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<(), Str
     match clock {
         RunClock::Virtual(device) => device.sleep_until(t_ns).map_err(|error| error.to_string()),
         RunClock::Wall => {
-            // In short steps, so that the end of a cell is not waited for.
+            // In short steps, so that a finished cell does not wait.
             while !stop.load(Ordering::Relaxed) {
                 let left = t_ns.saturating_sub(clock.now_ns());
                 if left == 0 {
@@ -161,14 +165,14 @@ mod tests {
     use super::Times;
 
     #[test]
-    fn even_the_shortest_cell_is_looked_at_half_way() {
+    fn even_the_shortest_cell_is_sampled_half_way() {
         let times = |length_ns, period_ns| {
             Times {
                 t0_ns: 7,
                 length_ns,
                 period_ns,
             }
-            .looks()
+            .instants()
         };
         assert_eq!(times(4_000_000, 100_000_000), [7, 2_000_007]);
         assert_eq!(times(4_000_000, 2_000_000), [7, 2_000_007]);

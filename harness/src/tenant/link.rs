@@ -1,6 +1,7 @@
 //! The two pipes to a tenant, and the process that it is or is a thread of.
 
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, WireError, from_line, to_line};
@@ -10,11 +11,20 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::process::Child;
 
 use super::stderr_capture::StderrCapture;
+use crate::device::{BlockingCall, NoAnswer};
 
 /// How long a process may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_millis(300);
 
-/// The line to a tenant is broken.
+/// Longest pre-kill hook. A daemon answers in milliseconds; on a busy host its commands take longer
+/// to start.
+const HOOK: Duration = Duration::from_secs(10);
+
+/// How long a process may take to end after SIGKILL: one in an uninterruptible call of the driver
+/// does not end.
+const UNKILLABLE: Duration = Duration::from_secs(10);
+
+/// The connection to a tenant is broken.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The other end closed it.
@@ -23,18 +33,27 @@ pub enum LinkError {
     /// The system refuses.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What came is no message.
+    /// The line that came is not a message.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// Something to be done before a tenant is killed, for the sake of others.
-pub struct PreKillHook(Box<dyn Fn(u32) + Send + Sync>);
+/// Work that precedes the kill of a tenant, for the sake of others: an MPS daemon ends its client
+/// first. It may block, so it runs on a thread of its own.
+pub struct PreKillHook(Arc<dyn Fn(u32) + Send + Sync>);
 
 impl PreKillHook {
-    /// Called with the number of the process.
-    pub fn new(what: impl Fn(u32) + Send + Sync + 'static) -> Self {
-        Self(Box::new(what))
+    /// Calls `work` with the process id.
+    pub fn new(work: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(work))
+    }
+
+    /// Runs the work, at most [`HOOK`]. The tenant is killed whatever came of it.
+    async fn run(self, pid: u32) -> Result<(), NoAnswer> {
+        let doing = format!("the pre-kill hook of process {pid}");
+        BlockingCall::start(doing, move || (self.0)(pid))?
+            .within(HOOK)
+            .await
     }
 }
 
@@ -74,7 +93,7 @@ pub struct Link {
     input: Option<Input>,
     output: BufReader<Output>,
     ended: Option<String>,
-    /// What of a line had arrived when a wait was given up.
+    /// The part of a line that had arrived when a wait was abandoned.
     partial: Vec<u8>,
     hook: Option<PreKillHook>,
     /// A program that the tenant started, in a process group of its own.
@@ -124,12 +143,12 @@ impl Link {
         }
     }
 
-    /// Keeps what comes on the process's standard error.
+    /// Attaches the capture of the process's standard error.
     pub fn capture_stderr(&mut self, stderr: StderrCapture) {
         self.stderr = Some(stderr);
     }
 
-    /// What came on it so far; nothing for a thread of another tenant's process.
+    /// Its standard error so far; empty for a thread of another tenant's process.
     pub fn stderr(&self) -> String {
         self.stderr
             .as_ref()
@@ -140,7 +159,7 @@ impl Link {
         self.holder.pid()
     }
 
-    /// What the tenant started and will end itself, unless it is killed.
+    /// Sets the program that the tenant started; the tenant ends it itself, unless it is killed.
     pub fn set_program(&mut self, program: Option<u32>) {
         self.program = program;
     }
@@ -172,7 +191,7 @@ impl Link {
         Ok(from_line(&line)?)
     }
 
-    /// Waits for the tenant to end by itself, then insists.
+    /// Waits for the tenant to end by itself, then kills it.
     pub async fn end(&mut self, grace: Duration) -> String {
         self.input = None;
         if self.ended.is_none()
@@ -192,10 +211,11 @@ impl Link {
         if let Some(how) = &self.ended {
             return how.clone();
         }
+        let mut late = None;
         if let Some(pid) = self.holder.pid() {
             let program = self.program.take();
             if let Some(hook) = self.hook.take() {
-                (hook.0)(program.unwrap_or(pid));
+                late = hook.run(program.unwrap_or(pid)).await.err();
             }
             if let Some(program) = program {
                 end_program(pid, program).await;
@@ -205,7 +225,13 @@ impl Link {
                 super::signal::signal_group(pid, libc::SIGKILL);
             }
         }
-        let how = format!("stopped by the coordinator, {}", self.wait().await);
+        let ended = tokio::time::timeout(UNKILLABLE, self.wait()).await;
+        let ended = ended.unwrap_or_else(|_| {
+            let seconds = UNKILLABLE.as_secs();
+            format!("still there {seconds} s after SIGKILL")
+        });
+        let late = late.map_or_else(String::new, |late| format!(" ({late})"));
+        let how = format!("stopped by the coordinator, {ended}{late}");
         self.ended = Some(how.clone());
         how
     }
@@ -220,7 +246,7 @@ impl Link {
             },
             Holder::Other(_) => {
                 let mut rest = Vec::new();
-                // What a tenant says on its way out answers nothing; a broken line ends it too.
+                // Its last output answers nothing, and a broken connection ends it too.
                 let _ = self.output.read_to_end(&mut rest).await;
                 "its connection closed".to_owned()
             }
@@ -228,8 +254,8 @@ impl Link {
     }
 }
 
-/// Ends a program and all that it started, while the tenant lives: until then they all descend from
-/// the tenant, which adopts orphans, whatever group or session they are in.
+/// Ends a program and all that it started, before the tenant ends: the tenant adopts orphans, so
+/// until then all of them descend from it, whatever group or session they are in.
 async fn end_program(tenant: u32, program: u32) {
     super::signal::signal_group(program, libc::SIGTERM);
     let gone = async {
@@ -237,9 +263,9 @@ async fn end_program(tenant: u32, program: u32) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    // Whoever takes longer is not asked again.
+    // A process that takes longer is killed below.
     let _late = tokio::time::timeout(KILL_GRACE, gone).await;
-    // What even this does not end sleeps in the kernel, and ends when that lets it.
+    // A process that survives this sleeps in the kernel, and ends when it leaves it.
     let _stays = process_tree::end_descendants(tenant);
 }
 

@@ -1,5 +1,5 @@
-//! Whoever kills a tenant says hook first: to an MPS client, by its daemon, while the client is
-//! there and has not been told anything.
+//! The pre-kill hook of a tenant runs before any signal: an MPS daemon ends its client while the
+//! client is there and has received no signal.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,10 @@ use tokio::process::{Child, Command};
 
 use super::link::{Link, PreKillHook};
 
-/// A tenant that takes no notice of being told to end, but writes down that it was.
+/// A tenant that ignores SIGTERM, but writes that it received it.
 fn stubborn(folder: &Path) -> std::io::Result<Child> {
-    let script = "trap 'touch \"$0/told\"' TERM; touch \"$0/ready\"; while :; do sleep 0.01; done";
+    let script =
+        "trap 'touch \"$0/terminated\"' TERM; touch \"$0/ready\"; while :; do sleep 0.01; done";
     Command::new("sh")
         .args(["-c", script])
         .arg(folder)
@@ -21,7 +22,7 @@ fn stubborn(folder: &Path) -> std::io::Result<Child> {
 }
 
 #[test]
-fn a_farewell_comes_before_every_signal() -> Result<(), Box<dyn std::error::Error>> {
+fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -35,8 +36,8 @@ fn a_farewell_comes_before_every_signal() -> Result<(), Box<dyn std::error::Erro
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         let mut link = Link::new(child, ends.0, ends.1);
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (log, told) = (Arc::clone(&heard), dir.path().join("told"));
+        let called = Arc::new(Mutex::new(Vec::new()));
+        let (log, terminated) = (Arc::clone(&called), dir.path().join("terminated"));
         link.set_pre_kill_hook(PreKillHook::new(move |pid| {
             // Long enough for a signal that had been sent before to show.
             std::thread::sleep(std::time::Duration::from_millis(100));
@@ -44,17 +45,17 @@ fn a_farewell_comes_before_every_signal() -> Result<(), Box<dyn std::error::Erro
             let mut log = log
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            log.push((pid, is_there, told.exists()));
+            log.push((pid, is_there, terminated.exists()));
         }));
         let how = link.kill().await;
         assert_eq!(how, "stopped by the coordinator, killed by signal 9");
-        let heard = heard.lock().map_err(|_| "a panic")?.clone();
-        assert_eq!(heard, [(pid, true, false)]);
+        let called = called.lock().map_err(|_| "a panic")?.clone();
+        assert_eq!(called, [(pid, true, false)]);
         assert!(
-            dir.path().join("told").exists(),
-            "it was told before it was killed"
+            dir.path().join("terminated").exists(),
+            "SIGTERM comes before SIGKILL"
         );
-        assert_eq!(link.kill().await, how, "a second kill says the same");
+        assert_eq!(link.kill().await, how, "a second kill reports the same");
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! A tenant process as the coordinator sees it: started, spoken to line by line, and ended.
 //!
-//! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; nothing
-//! of it is waited for twice.
+//! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; no wait
+//! for it is repeated.
 
 mod link;
 #[cfg(test)]
@@ -33,13 +33,13 @@ pub struct Tenant {
     open: bool,
 }
 
-/// What a tenant answered instead of what was asked for, or that it is no more.
+/// Why a tenant did not give the answer that was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
-    /// It told of an error and lives on.
+    /// It reported an error and lives on.
     #[error("{tenant}: {doing}: {what}")]
     Refused {
-        /// Who.
+        /// The tenant.
         tenant: String,
         /// What it was doing.
         doing: String,
@@ -51,27 +51,27 @@ pub enum TenantError {
     /// It ended.
     #[error("{tenant} ended: {how}")]
     Ended {
-        /// Who.
+        /// The tenant.
         tenant: String,
         /// How.
         how: String,
     },
-    /// It did not answer in time, and was ended.
+    /// It did not answer in time and was killed.
     #[error("{tenant} did not answer within {seconds} s while {doing}, and was {how}")]
     Silent {
-        /// Who.
+        /// The tenant.
         tenant: String,
         /// What it should have been doing.
         doing: &'static str,
         /// The limit.
         seconds: u64,
-        /// How it ended: what it takes says how stuck it was.
+        /// How it ended, which shows how stuck it was.
         how: String,
     },
-    /// It said something that is no answer to the question.
+    /// Its answer does not fit the message.
     #[error("{tenant} broke the protocol: {what}")]
     Protocol {
-        /// Who.
+        /// The tenant.
         tenant: String,
         /// How.
         what: String,
@@ -102,27 +102,27 @@ impl Tenant {
         self.pid
     }
 
-    /// The program of the user's that it runs, which leads a process group; none for a tenant that
-    /// does its work itself, and none while its context is closed.
+    /// The user's program that it runs, which leads a process group; `None` for a tenant that does
+    /// its work itself, and while its context is closed.
     #[must_use]
     pub const fn program(&self) -> Option<u32> {
         self.link.program()
     }
 
-    /// Every process of that program: what it started too, in whatever group or session.
+    /// Every process of that program and of its descendants, whatever group or session they are in.
     #[must_use]
     pub fn program_pids(&self) -> Vec<u32> {
         let of_tenant = |_program| process_tree::descendants(self.pid);
         self.program().map_or_else(Vec::new, of_tenant)
     }
 
-    /// What it wrote to its standard error, as far as that is kept.
+    /// The beginning of its standard error.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.link.stderr()
     }
 
-    /// The numbers under which its threads join the clock.
+    /// The numbers of its threads as participants of the clock.
     #[must_use]
     pub const fn participants(&self) -> Participants {
         self.participants
@@ -134,7 +134,7 @@ impl Tenant {
         self.open
     }
 
-    /// Has something done before the process is killed, should it come to that.
+    /// Sets the work that precedes a kill of the process.
     pub fn set_pre_kill_hook(&mut self, hook: PreKillHook) {
         self.link.set_pre_kill_hook(hook);
     }
@@ -148,6 +148,24 @@ impl Tenant {
             Ok(()) => Ok(()),
             Err(error) => Err(self.ended(&error).await),
         }
+    }
+
+    /// Sends a message and waits for the answer, at most `limit` for each.
+    ///
+    /// # Errors
+    /// As [`Tenant::receive`].
+    pub async fn exchange(
+        &mut self,
+        message: &ToTenant,
+        doing: &'static str,
+        limit: Duration,
+    ) -> Result<FromTenant, TenantError> {
+        // A tenant that does not read leaves the pipe full.
+        match tokio::time::timeout(limit, self.send(message)).await {
+            Ok(sent) => sent?,
+            Err(_) => return Err(self.silent(doing, limit).await),
+        }
+        self.receive(doing, limit).await
     }
 
     /// Waits for the answer, at most `limit`. An answer that tells of an error is an error.
@@ -182,16 +200,18 @@ impl Tenant {
                 Ok(answer)
             }
             Ok(Err(error)) => Err(self.ended(&error).await),
-            Err(_) => {
-                let how = self.link.kill().await;
-                self.open = false;
-                Err(TenantError::Silent {
-                    tenant: self.name.clone(),
-                    doing,
-                    seconds: limit.as_secs(),
-                    how,
-                })
-            }
+            Err(_) => Err(self.silent(doing, limit).await),
+        }
+    }
+
+    /// Kills a tenant that did not answer.
+    async fn silent(&mut self, doing: &'static str, limit: Duration) -> TenantError {
+        let how = self.kill().await;
+        TenantError::Silent {
+            tenant: self.name.clone(),
+            doing,
+            seconds: limit.as_secs(),
+            how,
         }
     }
 
@@ -205,10 +225,10 @@ impl Tenant {
         }
     }
 
-    /// Ends the process: asks, waits, insists. Returns how it ended.
+    /// Ends the process: asks it to quit, waits, kills it. Returns how it ended.
     pub async fn stop(&mut self) -> String {
-        // One that is gone already needs no asking.
-        let _ = self.link.send(&ToTenant::Quit).await;
+        // One that is gone cannot be asked, and one that does not read is killed.
+        let _ = tokio::time::timeout(GRACE, self.link.send(&ToTenant::Quit)).await;
         self.open = false;
         self.link.end(GRACE).await
     }

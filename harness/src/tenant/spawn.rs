@@ -30,18 +30,18 @@ pub const USER_VICTIM_ARG: &str = "__user-victim";
 /// Longest wait for a new process's first line.
 const HELLO: Duration = Duration::from_secs(20);
 
-/// A tenant that could not be started.
+/// Why a tenant could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The process could not be made.
     #[error("tenant {tenant} could not be started: {source}")]
     Start {
-        /// Who.
+        /// The tenant.
         tenant: String,
         /// What the system said.
         source: std::io::Error,
     },
-    /// It came up and does not do.
+    /// It started and does not follow the protocol.
     #[error(transparent)]
     Tenant(#[from] TenantError),
 }
@@ -57,7 +57,7 @@ impl Spawner {
     /// Tenants are this binary, with these variables over the coordinator's own.
     ///
     /// # Errors
-    /// When the system does not say which binary this is.
+    /// When the system does not tell the path of this binary.
     pub fn new(environment: BTreeMap<OsString, OsString>) -> std::io::Result<Self> {
         // /proc/self/exe keeps naming the running binary when the file is replaced.
         let program = PathBuf::from("/proc/self/exe").canonicalize()?;
@@ -81,7 +81,7 @@ impl Spawner {
         greeted(name, participants, link).await
     }
 
-    /// Starts a tenant that has its work done by a program of the user's.
+    /// Starts a tenant that runs a program of the user's.
     ///
     /// # Errors
     /// As [`Spawner::spawn`]; the program itself is started when the tenant's device is opened.
@@ -159,8 +159,8 @@ impl Spawner {
             .first()
             .is_some_and(|verb| verb == USER_VICTIM_ARG)
         {
-            // Of our own kernels nobody reads the results, so a sample of the blocks will do. What
-            // a program of the user's does with its results is not known.
+            // The results of our own kernels are not read, so the interpreter may sample their
+            // blocks. A user's program may read its results.
             command.env_remove(SAMPLE_ENV);
         }
         // SAFETY: between fork and exec only one plain system call is made.
@@ -206,7 +206,7 @@ async fn greeted(name: &str, participants: Participants, link: Link) -> Result<T
     }
 }
 
-/// A folder that only this user can look into, gone when dropped.
+/// A folder for this user alone, removed when dropped.
 fn private_folder() -> std::io::Result<Folder> {
     use std::os::unix::fs::DirBuilderExt;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -228,7 +228,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Litter in a temporary place is no failed run.
+        // A folder left in the temporary directory does not fail a run.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! What a tenant's process writes to its standard error: passed on to ours, and its beginning kept,
-//! because some libraries say nowhere else that they do not do what they were told.
+//! The standard error of a tenant's process: passed on to ours, and its beginning kept, because
+//! some libraries report nowhere else that they do not do what they were told.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT_BYTES: usize = 64 << 10;
 /// Longest line that is read as one.
 const LINE_BYTES: u64 = 4096;
-/// Marks lines of HAMi-core and of its stand-in, of which it writes many: evidence, and no news.
+/// Prefixes of lines of HAMi-core and of its stand-in. There are many: they are kept as evidence
+/// and not passed on.
 const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
 
-/// What came so far.
+/// The output so far.
 #[derive(Debug, Clone)]
 pub struct StderrCapture(Arc<Mutex<String>>);
 
@@ -30,7 +31,7 @@ impl StderrCapture {
         Ok(kept)
     }
 
-    /// What was kept.
+    /// The part that was kept.
     pub fn text(&self) -> String {
         self.0
             .lock()
@@ -47,7 +48,7 @@ impl StderrCapture {
             }
             let text = String::from_utf8_lossy(&line);
             if !MARKS.iter().any(|mark| text.starts_with(mark)) {
-                // Whoever closed our own standard error does not want it.
+                // Our own standard error may be closed.
                 let _ = std::io::stderr().write_all(&line);
             }
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,10 +66,10 @@ mod tests {
 
     #[test]
     fn the_beginning_is_kept_and_the_rest_is_read_on() {
-        let said = StderrCapture(Arc::default());
+        let capture = StderrCapture(Arc::default());
         let line = format!("[HAMI-core {}\n", "x".repeat(1000));
-        said.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());
-        let text = said.text();
+        capture.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());
+        let text = capture.text();
         assert!(text.starts_with("[HAMI-core first\n"));
         assert!((KEPT_BYTES..KEPT_BYTES + 4096).contains(&text.len()));
     }

@@ -19,7 +19,7 @@ use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
 use crate::profile::Profile;
-use crate::run::sampler::{Sampled, Sampler, Times};
+use crate::run::sampler::{SAMPLER, Sampled, Sampler, Times};
 use crate::run::{RunClock, participants_of};
 use crate::tenant::{Spawner, Tenant};
 pub use clocks::Clocks;
@@ -277,7 +277,9 @@ impl Probe {
     /// Has the tenant do what it prepared; what NVML told meanwhile, if it was to be asked.
     async fn go(&mut self, asked: Option<&Arc<Nvml>>) -> Result<Vec<TelemetryRow>, String> {
         // All are announced before any begins, or time would go on without the others.
-        for id in [self.participants.issuer, self.participants.reaper] {
+        let sampler = asked.map(|_| SAMPLER);
+        let own = [self.participants.issuer, self.participants.reaper];
+        for id in own.into_iter().chain(sampler) {
             self.clock.expect(id).map_err(|error| error.to_string())?;
         }
         let t0_ns = self.clock.start_ns();
@@ -289,7 +291,7 @@ impl Probe {
         let sampler = asked.map(|nvml| Sampler::start(&self.clock, nvml, "doctor", times));
         let answer = self.exchange(&ToTenant::Go { t0_ns }).await;
         let sampled = match sampler {
-            Some(sampler) => sampler.map_err(|error| error.to_string())?.finish(),
+            Some(sampler) => sampler.map_err(|e| e.to_string())?.finish().await,
             None => Sampled::default(),
         };
         match (answer?, sampled.failure) {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::control::ControlError;
+use crate::device::is_abandoned;
 
 /// Longest wait for a command.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -31,7 +32,20 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
 /// # Errors
 /// When it cannot be started, does not end in time, or ends with a status other than 0.
 pub fn run(command: Command, input: &str, doing: &str) -> Result<String, ControlError> {
-    let Ended { status, output } = ended(command, input, doing)?;
+    run_within(LIMIT, command, input, doing)
+}
+
+/// Runs a command that must end within a limit of its own.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(
+    limit: Duration,
+    command: Command,
+    input: &str,
+    doing: &str,
+) -> Result<String, ControlError> {
+    let Ended { status, output } = ended(limit, command, input, doing)?;
     let [printed, complained] = output;
     if !status.success() {
         return Err(failed(status, &printed, &complained, doing));
@@ -52,7 +66,7 @@ pub fn run(command: Command, input: &str, doing: &str) -> Result<String, Control
 /// # Errors
 /// As [`run`].
 pub fn start(command: Command, doing: &str) -> Result<(), ControlError> {
-    let Ended { status, output } = ended(command, "", doing)?;
+    let Ended { status, output } = ended(LIMIT, command, "", doing)?;
     let [printed, complained] = output;
     match status.success() {
         true => Ok(()),
@@ -66,7 +80,12 @@ struct Ended {
     output: [Reader; 2],
 }
 
-fn ended(mut command: Command, input: &str, doing: &str) -> Result<Ended, ControlError> {
+fn ended(
+    limit: Duration,
+    mut command: Command,
+    input: &str,
+    doing: &str,
+) -> Result<Ended, ControlError> {
     let refused = |what: &dyn std::fmt::Display| ControlError::new(doing, what);
     let mut child = command
         .stdin(Stdio::piped())
@@ -82,16 +101,24 @@ fn ended(mut command: Command, input: &str, doing: &str) -> Result<Ended, Contro
         collect(child.stdout.take().map(|pipe| Box::new(pipe) as Box<_>)),
         collect(child.stderr.take().map(|pipe| Box::new(pipe) as Box<_>)),
     ];
-    for _ in 0..LIMIT.as_millis() / STEP.as_millis() {
+    for _ in 0..limit.as_millis() / STEP.as_millis() {
         if let Some(status) = child.try_wait().map_err(|error| refused(&error))? {
             return Ok(Ended { status, output });
+        }
+        if is_abandoned() {
+            break;
         }
         std::thread::sleep(STEP);
     }
     // It is ours and did not end; what it printed so far says nothing.
     let _ = child.kill();
     let _ = child.wait();
-    Err(refused(&format!("no answer within {} s", LIMIT.as_secs())))
+    let problem = if is_abandoned() {
+        "given up".to_owned()
+    } else {
+        format!("no answer within {} s", limit.as_secs())
+    };
+    Err(refused(&problem))
 }
 
 fn failed(status: ExitStatus, printed: &Reader, complained: &Reader, doing: &str) -> ControlError {

@@ -6,8 +6,9 @@
 //! `get_active_thread_percentage PID` into `nvidia-cuda-mps-control`.
 
 use std::process::Command;
+use std::time::Duration;
 
-use super::command::{self, command, on_path, run};
+use super::command::{self, command, on_path, run, run_within};
 use super::control::ControlError;
 use super::daemon::DaemonPlace;
 
@@ -16,6 +17,9 @@ use super::daemon::DaemonPlace;
 const THIRD: u32 = 3;
 /// The form of a list that programs read.
 const CSV: &str = "--format=csv,noheader";
+
+/// Longest wait for a daemon to take the command to quit; its processes are ended otherwise then.
+const QUIT: Duration = Duration::from_secs(5);
 
 /// The command.
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
@@ -44,10 +48,15 @@ pub fn start(daemon: &DaemonPlace) -> Result<(), ControlError> {
 /// # Errors
 /// When it cannot be reached.
 pub fn quit(daemon: &DaemonPlace) -> Result<(), ControlError> {
-    if daemon.protocol == THIRD {
-        return tell(daemon, &["-q"]).map(|_| ());
-    }
-    ask(daemon, "quit").map(|_| ())
+    const DOING: &str = "asking the MPS daemon to quit";
+    let mut command = control(daemon, DOING)?;
+    let input = if daemon.protocol == THIRD {
+        command.arg("-q");
+        ""
+    } else {
+        "quit\n"
+    };
+    run_within(QUIT, command, input, DOING).map(|_| ())
 }
 
 /// Makes the one server of a daemon of the third version, for its device.

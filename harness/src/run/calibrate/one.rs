@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use gpubench_record::user_victim::USER_VICTIM;
-use gpubench_record::{CalibrationEntry, FromTenant, RunEvent, ToTenant};
+use gpubench_record::{CalibrationEntry, FromTenant, ToTenant};
 
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 use crate::tenant::TenantError;
 
 /// Longest wait for one workload.
@@ -18,35 +18,34 @@ const PAUSE_WALL: Duration = Duration::from_millis(300);
 
 /// Calibrates one workload; a tenant that cannot is asked again where time is real.
 pub async fn patiently(
-    run: &mut Run,
     tenants: &mut TenantSet,
     slot: usize,
     name: &str,
     share: f64,
 ) -> Result<CalibrationEntry, RunError> {
     let is_program = name == USER_VICTIM;
-    let tries = if run.setup.clock.is_virtual() || is_program {
+    let tries = if tenants.handles().setup.clock.is_virtual() || is_program {
         1
     } else {
         TRIES_WALL
     };
-    let service_ns = run.setup.plan.service_ns;
+    let service_ns = tenants.handles().setup.plan.service_ns;
     for number in 1..tries {
-        match ask(run, tenants, slot, name, share, service_ns).await {
+        match ask(tenants, slot, name, share, service_ns).await {
             Err(RunError::Tenant(TenantError::Refused { what, .. })) => {
-                let text = format!("calibration of {name}, try {number} of {tries}: {what}");
-                run.events.append(&RunEvent::Warning { text })?;
+                tenants.handles().recorder.warning(format!(
+                    "calibration of {name}, try {number} of {tries}: {what}"
+                ))?;
                 tokio::time::sleep(PAUSE_WALL).await;
             }
             other => return other,
         }
     }
-    ask(run, tenants, slot, name, share, service_ns).await
+    ask(tenants, slot, name, share, service_ns).await
 }
 
 /// Has a tenant find the parameters of one workload.
 pub async fn ask(
-    run: &mut Run,
     tenants: &mut TenantSet,
     slot: usize,
     name: &str,
@@ -58,10 +57,7 @@ pub async fn ask(
         share,
         service_ns,
     };
-    match tenants
-        .ask(run, slot, &message, "calibrating", LIMIT)
-        .await?
-    {
+    match tenants.ask(slot, &message, "calibrating", LIMIT).await? {
         FromTenant::Calibrated {
             spec,
             rate_per_s,
@@ -76,9 +72,10 @@ pub async fn ask(
             unit,
         }),
         other => {
-            run.events.append(&RunEvent::Warning {
-                text: format!("calibration of {name} was answered with {other:?}"),
-            })?;
+            tenants
+                .handles()
+                .recorder
+                .warning(format!("calibration of {name} was answered with {other:?}"))?;
             Err(tenants.unexpected(slot, &other))
         }
     }

@@ -1,5 +1,5 @@
-//! Processes of a trial that have no place among its tenants: the accomplice before the fault, and
-//! the client that asks for the device after it.
+//! Processes of a trial without a slot among its tenants: the helper process before the fault, and
+//! the recovery client that asks for the device after it.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use gpubench_record::{FaultSeen, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
 use crate::run::tenant_set::{ask_auxiliary, stop};
-use crate::run::{Run, RunError};
+use crate::run::{RunError, RunHandles};
 use crate::tenant::Tenant;
 
-/// A new client asks this often, and gives up after this long: the slowest recovery of a server
-/// that was published took 1.4 s (arXiv 2605.26461).
+/// A recovery client asks this often, and gives up after this long: the slowest recovery of a
+/// server that was published took 1.4 s (arXiv 2605.26461).
 const EVERY_NS: u64 = 1_000_000;
 const ARRIVE_LIMIT_NS: u64 = 10_000_000_000;
 /// Longest wait for a context.
 const CONTEXT: Duration = Duration::from_secs(60);
 
-/// Opens the accomplice's context and readies its part; returns what it gives.
+/// Opens the helper's context and readies its part. Returns what it gives to the injector.
 pub async fn arm(
-    run: &mut Run,
+    handles: &RunHandles,
     tenant: &mut Tenant,
     fault: &str,
 ) -> Result<Option<String>, RunError> {
@@ -35,19 +35,19 @@ pub async fn arm(
         budget_ns: 0,
         part: FaultPart::Helper,
     };
-    match ask(run, tenant, &open, CONTEXT).await? {
+    match ask(handles, tenant, &open, CONTEXT).await? {
         FromTenant::Opened { .. } => {}
         other => return Err(tenant.unexpected(&other).into()),
     }
-    match ask(run, tenant, &arm, LIMIT).await? {
+    match ask(handles, tenant, &arm, LIMIT).await? {
         FromTenant::Armed { given } => Ok(given),
         other => Err(tenant.unexpected(&other).into()),
     }
 }
 
-/// Lets the newcomer ask for the device. Whoever was harmed has ended by now.
+/// Lets the recovery client ask for the device. The injector has ended by now.
 pub async fn arrive(
-    run: &mut Run,
+    handles: &RunHandles,
     mut client: Tenant,
     seen: &mut FaultSeen,
 ) -> Result<Option<NewClient>, RunError> {
@@ -57,7 +57,7 @@ pub async fn arrive(
         every_ns: EVERY_NS,
         limit_ns: ARRIVE_LIMIT_NS,
     };
-    let answer = match ask(run, &mut client, &message, LIMIT).await {
+    let answer = match ask(handles, &mut client, &message, LIMIT).await {
         Err(RunError::Tenant(error)) => Err(error),
         answer => Ok(answer?),
     };
@@ -66,7 +66,7 @@ pub async fn arrive(
         Ok(other) => Some(client.unexpected(other)),
         Err(error) => Some(error.clone()),
     };
-    end(run, client).await?;
+    end(handles, client).await?;
     if let Some(wrong) = wrong {
         seen.failure = Some(wrong.to_string());
     }
@@ -84,19 +84,26 @@ pub async fn arrive(
     }
 }
 
-/// Ends a guest and writes down how.
-pub async fn end(run: &mut Run, mut tenant: Tenant) -> Result<(), RunError> {
-    stop(run, &mut tenant).await?;
-    run.setup.clock.abandon(tenant.participants())?;
-    run.setup.clock.reap()
+/// Ends an auxiliary process and writes how.
+pub async fn end(handles: &RunHandles, mut tenant: Tenant) -> Result<(), RunError> {
+    stop(handles, &mut tenant).await?;
+    handles.abandon(tenant.participants()).await?;
+    handles.reap().await
 }
 
-/// Asks a guest and waits for its answer.
+/// Sends an auxiliary process a message and waits for its answer.
 async fn ask(
-    run: &mut Run,
+    handles: &RunHandles,
     tenant: &mut Tenant,
     message: &ToTenant,
     limit: Duration,
 ) -> Result<FromTenant, RunError> {
-    ask_auxiliary(run, tenant, message, "taking part in a fault trial", limit).await
+    ask_auxiliary(
+        handles,
+        tenant,
+        message,
+        "taking part in a fault trial",
+        limit,
+    )
+    .await
 }

@@ -1,64 +1,62 @@
-//! One trial up to the answers: everybody is readied, started at one instant, and waited for.
+//! One trial up to the answers: every process is readied, started at one instant, and waited for.
 
 use std::time::Duration;
 
 use gpubench_record::wire::FaultPart;
 use gpubench_record::{
-    Calibration, FaultSeen, FaultTrial, FromTenant, LoadSpec, Role, Struck, TenantResult, ToTenant,
+    Calibration, FaultSeen, FaultTrial, FromTenant, LoadSpec, Role, TenantResult, ToTenant,
 };
 use gpubench_reports::store::log_path;
-use gpubench_workloads::fault::{self, HostAct};
+use gpubench_workloads::fault;
 use tokio::task::JoinSet;
 
 use super::auxiliary;
 use super::host_action::host_action;
-use super::injector_end::is_failure;
+use super::reports::{helper_ended, injected};
 use super::{LIMIT, LIMIT_WALL, last};
-use crate::run::cell::wanted;
-use crate::run::fault_scheduler::FaultScheduler;
-use crate::run::tenant_set::{TenantSet, note_end};
-use crate::run::{Run, RunError, cell};
+use crate::run::fault_scheduler::{FAULT_SCHEDULER, FaultScheduler, ScheduledAction};
+use crate::run::tenant_set::TenantSet;
+use crate::run::{RunError, RunHandles, Setup, cell};
 use crate::tenant::{Tenant, TenantError};
 
 /// Requests outstanding; the victims run closed loops.
 const OUTSTANDING: u32 = 64;
-/// Where an accomplice is killed first, the fault comes this part of its budget after its instant:
-/// the signal is long over then.
+/// Where a helper process is killed first, the fault comes this part of its budget after its
+/// instant: the signal is long over then.
 const HELPED_PART: u64 = 4;
 
-/// Processes of a trial beside those that have a place.
+/// Processes of a trial without a slot.
 #[derive(Debug, Default)]
 pub struct AuxiliaryProcesses {
-    /// Helps with the fault, and is killed.
+    /// Takes part in the fault, and is killed.
     pub helper: Option<Tenant>,
     /// Asks for the device afterwards.
     pub recovery_client: Option<Tenant>,
 }
 
-/// Readies victims, accomplice and fault, and starts the process that will ask for the device.
+/// Readies victims, helper and fault, and starts the recovery client.
 pub async fn prepare(
-    run: &mut Run,
     tenants: &mut TenantSet,
     calibration: &Calibration,
     trial: &FaultTrial,
     seen: &mut FaultSeen,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
-    tenants.renew(run, last(trial)).await?;
-    tenants.arrange(run, trial.cell.condition).await?;
+    tenants.renew(last(trial)).await?;
+    tenants.arrange(trial.cell.condition).await?;
     let part = match fault::find(&trial.fault) {
         Some(fault) if fault.has_helper() => {
             let tenant = auxiliaries
                 .helper
-                .insert(tenants.start_auxiliary(run, "helper", 1).await?);
-            let given = auxiliary::arm(run, tenant, &trial.fault).await?;
+                .insert(tenants.start_auxiliary("helper", 1).await?);
+            let given = auxiliary::arm(tenants.handles(), tenant, &trial.fault).await?;
             FaultPart::Helped { given }
         }
         _ => FaultPart::Alone,
     };
     for (slot, tenant) in trial.cell.tenants.iter().enumerate() {
         let message = if tenant.role == Role::Victim {
-            prepare_victim(run, calibration, trial, &tenant.tenant)?
+            prepare_victim(&tenants.handles().setup, calibration, trial, &tenant.tenant)?
         } else {
             ToTenant::Arm {
                 fault: trial.fault.clone(),
@@ -66,10 +64,7 @@ pub async fn prepare(
                 part: part.clone(),
             }
         };
-        match tenants
-            .ask(run, slot, &message, "getting ready", LIMIT)
-            .await?
-        {
+        match tenants.ask(slot, &message, "getting ready", LIMIT).await? {
             FromTenant::Ready { schedule_hash } => {
                 seen.victims
                     .push(TenantResult::ready(tenant, schedule_hash));
@@ -78,18 +73,18 @@ pub async fn prepare(
             other => return Err(tenants.unexpected(slot, &other)),
         }
     }
-    auxiliaries.recovery_client = Some(tenants.start_auxiliary(run, "recovery-client", 0).await?);
+    auxiliaries.recovery_client = Some(tenants.start_auxiliary("recovery-client", 0).await?);
     Ok(())
 }
 
 /// A closed loop from the common start to the end of the window.
 fn prepare_victim(
-    run: &Run,
+    setup: &Setup,
     calibration: &Calibration,
     trial: &FaultTrial,
     tenant: &str,
 ) -> Result<ToTenant, RunError> {
-    let log = log_path(&run.setup.out, &trial.cell.id, tenant)?;
+    let log = log_path(&setup.out, &trial.cell.id, tenant)?;
     cell::make_folder(&log)?;
     let entry = calibration.entries.get(&trial.cell.victim);
     let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
@@ -114,80 +109,101 @@ fn prepare_victim(
     })
 }
 
-/// An answer, and who gave it in which place; the accomplice's comes after all that have one.
+/// A slot, its process and its answer; the helper's comes after those of the tenants.
 type Answered = (usize, Tenant, Result<FromTenant, TenantError>);
 
-/// Starts everybody at one instant and waits for all of them. Whoever was harmed lives on until
-/// everybody has answered, so that in virtual time its end comes at an instant of its own.
+/// Starts every process at one instant and waits for all of them. A process that is harmed lives on
+/// until all have answered, so that in virtual time its end comes at an instant of its own.
 pub async fn inject(
-    run: &mut Run,
     tenants: &mut TenantSet,
     trial: &FaultTrial,
     seen: &mut FaultSeen,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
+    let handles = tenants.handles().clone();
     let slots: Vec<usize> = (0..trial.cell.tenants.len()).collect();
     let mut members = tenants.take_slots(&slots);
     let helper = auxiliaries.helper.take();
     let helper_pid = helper.as_ref().map(Tenant::pid);
     members.extend(helper.map(|tenant| (slots.len(), tenant)));
-    let clock = run.setup.clock.clone();
+    let clock = &handles.setup.clock;
     let t0_ns = clock.start_ns();
-    let action = host_action(trial, tenants.config(), &members, t0_ns);
+    let action = action(tenants, trial, &members, t0_ns).await?;
+    let mut ids = Vec::new();
     for (slot, tenant) in &members {
-        clock.expect(tenant.participants().issuer)?;
+        ids.push(tenant.participants().issuer);
         if *slot < last(trial) {
-            clock.expect(tenant.participants().reaper)?;
+            ids.push(tenant.participants().reaper);
         }
     }
+    ids.extend(matches!(action, Ok(Some(_))).then_some(FAULT_SCHEDULER));
+    handles.expect(ids).await?;
     let scheduler = match action {
-        Ok(Some(action)) => Some(FaultScheduler::start(&clock, action)?),
+        Ok(Some(action)) => Some(FaultScheduler::start(clock, action)?),
         Ok(None) => None,
         Err(why) => {
             seen.failure = Some(why);
             None
         }
     };
-    let answers = answers(run, trial, members, t0_ns, helper_pid.is_some()).await;
-    let acted = scheduler.map(|scheduler| scheduler.finish(true));
-    let answers = answers?;
-    match acted {
-        Some(Ok(acted_ns)) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
-        Some(Err(text)) => seen.failure = Some(text),
-        None => {}
+    let answers = answers(&handles, trial, members, t0_ns, helper_pid.is_some()).await;
+    if let Some(scheduler) = scheduler {
+        let acted = tokio::select! {
+            acted = scheduler.finish() => acted,
+            () = handles.waits.grace_is_over() => Ok(None),
+        };
+        match acted {
+            Ok(acted_ns) => seen.acted_ns = acted_ns.map(|ns| ns.saturating_sub(t0_ns)),
+            Err(text) => seen.failure = Some(text),
+        }
     }
-    for (slot, tenant, answer) in answers {
+    for (slot, tenant, answer) in answers? {
         if slot < last(trial) {
-            // One that was refused by its driver lives, but has to be replaced all the same.
+            // A victim that was refused by its driver lives, but is replaced all the same.
             let victim = &mut seen.victims[slot];
-            tenants
-                .record_answer(run, slot, tenant, answer, victim)
-                .await?;
+            tenants.record_answer(slot, tenant, answer, victim).await?;
         } else if Some(tenant.pid()) == helper_pid {
-            helper_ended(run, tenant, answer, seen).await?;
+            helper_ended(&handles, tenant, answer, seen).await?;
         } else {
-            seen.struck = injected(run, tenants, trial, slot, tenant, answer, seen).await?;
+            seen.struck = injected(tenants, trial, slot, tenant, answer, seen).await?;
         }
     }
     Ok(())
 }
 
-/// Tells everybody to begin, and waits for everybody, or until the user wants an end: by the wall
-/// clock a broken device may let all of them wait for long.
-async fn answers(
-    run: &Run,
+/// The coordinator's part of a trial, or why it cannot be done.
+async fn action(
+    tenants: &TenantSet,
     trial: &FaultTrial,
-    tenants: Vec<(usize, Tenant)>,
+    members: &[(usize, Tenant)],
+    t0_ns: u64,
+) -> Result<Result<Option<ScheduledAction>, String>, RunError> {
+    let (trial, set_up) = (trial.clone(), tenants.config().set_up.clone());
+    let pids = members.iter().map(|(slot, tenant)| (*slot, tenant.pid()));
+    let pids: Vec<_> = pids.collect();
+    let waits = &tenants.handles().waits;
+    let action = move || host_action(&trial, &set_up, &pids, t0_ns);
+    waits
+        .blocking("choosing what to signal", LIMIT, action)
+        .await
+}
+
+/// Tells every process to begin, and waits for all of them, or until the user wants an end: a
+/// broken device may let all of them wait for long.
+async fn answers(
+    handles: &RunHandles,
+    trial: &FaultTrial,
+    members: Vec<(usize, Tenant)>,
     t0_ns: u64,
     helped: bool,
 ) -> Result<Vec<Answered>, RunError> {
-    let is_wall = !run.setup.clock.is_virtual();
+    let is_wall = !handles.setup.clock.is_virtual();
     let slack = if is_wall { LIMIT_WALL } else { LIMIT };
     let limit = slack + Duration::from_nanos(trial.window_ns);
     let budget_ns = trial.until_ns - trial.at_ns;
     let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
-    let mut waits = JoinSet::new();
-    for (slot, mut tenant) in tenants {
+    let mut pending = JoinSet::new();
+    for (slot, mut tenant) in members {
         let strike = |at_ns| ToTenant::Inject {
             t0_ns,
             at_ns,
@@ -196,31 +212,30 @@ async fn answers(
         let message = match slot.cmp(&last(trial)) {
             std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
             std::cmp::Ordering::Equal => strike(trial.at_ns + later_ns),
-            // The accomplice is at work before the signal comes.
+            // The helper is at work before the signal comes.
             std::cmp::Ordering::Greater => strike(trial.at_ns),
         };
         let sent = tenant.send(&message).await;
-        let stop = run.stop.clone();
-        waits.spawn(async move {
+        let waits = handles.waits.clone();
+        pending.spawn(async move {
+            let doing = "running a fault trial";
             let answer = match sent {
-                Ok(()) => tokio::select! {
-                    answer = tenant.receive("running a fault trial", limit) => Some(answer),
-                    () = wanted(stop), if is_wall => None,
-                },
+                Ok(()) => waits.reply(&mut tenant, doing, limit).await,
                 Err(error) => Some(Err(error)),
             };
-            if answer.is_none() {
-                tenant.kill().await;
-            }
             (slot, tenant, answer)
         });
     }
     let mut answers: Vec<Answered> = Vec::new();
     let mut is_given_up = false;
-    while let Some(done) = waits.join_next().await {
+    while let Some(done) = pending.join_next().await {
         match done.map_err(|error| RunError::Clock(format!("a wait ended: {error}")))? {
             (slot, tenant, Some(answer)) => answers.push((slot, tenant, answer)),
-            (_, _killed, None) => is_given_up = true,
+            (_, killed, None) => {
+                is_given_up = true;
+                handles.abandon(killed.participants()).await?;
+                handles.reap().await?;
+            }
         }
     }
     if is_given_up {
@@ -228,69 +243,4 @@ async fn answers(
     }
     answers.sort_by_key(|(slot, ..)| *slot);
     Ok(answers)
-}
-
-/// Takes down how an accomplice ended: by the signal, or the trial did not happen.
-async fn helper_ended(
-    run: &mut Run,
-    tenant: Tenant,
-    answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultSeen,
-) -> Result<(), RunError> {
-    let error = match answer {
-        Err(error @ TenantError::Ended { .. }) => error,
-        Err(error) => {
-            seen.failure = Some(error.to_string());
-            error
-        }
-        Ok(_) => {
-            let text = "the accomplice outlived its signal".to_owned();
-            seen.failure = Some(text.clone());
-            TenantError::Protocol {
-                tenant: tenant.name().to_owned(),
-                what: text,
-            }
-        }
-    };
-    note_end(run, tenant, &error).await.map(|_| ())
-}
-
-/// Takes down what the process says that broke something.
-async fn injected(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    trial: &FaultTrial,
-    slot: usize,
-    tenant: Tenant,
-    answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultSeen,
-) -> Result<Struck, RunError> {
-    let error = match answer {
-        Ok(FromTenant::Injected {
-            began_ns,
-            detected_ns,
-            code,
-            later_code,
-        }) => {
-            tenants.put_back(slot, tenant);
-            return Ok(Struck {
-                began_ns: Some(began_ns),
-                detected_ns: Some(detected_ns),
-                code,
-                later_code: Some(later_code),
-                ..Struck::default()
-            });
-        }
-        Ok(other) => tenant.unexpected(&other),
-        Err(error) => error,
-    };
-    let act = fault::find(&trial.fault).map_or(HostAct::None, |fault| fault.act);
-    if is_failure(act, &error) {
-        seen.failure = Some(error.to_string());
-    }
-    let ended = Some(note_end(run, tenant, &error).await?);
-    Ok(Struck {
-        ended,
-        ..Struck::default()
-    })
 }

@@ -1,14 +1,14 @@
-//! Which ends of the process that a fault happens in are the fault's doing, and which are a failed
-//! trial.
+//! Which ends of the injector, the process that a fault happens in, are caused by the fault, and
+//! which are a failed trial.
 
 use gpubench_workloads::fault::HostAct;
 
 use crate::tenant::TenantError;
 
-/// Whether a process that told nothing of its strike makes the trial a failed one.
+/// Whether an injector that did not report makes the trial a failed one.
 ///
-/// To end is what a fault may do to it. To give no answer is a failure of ours, unless what the
-/// coordinator did leaves it waiting for somebody who is gone.
+/// A fault may end it. No answer is a failure of the harness, unless the coordinator's action
+/// leaves it waiting for a process that is gone.
 pub fn is_failure(act: HostAct, error: &TenantError) -> bool {
     match error {
         TenantError::Ended { .. } => false,
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_none_and_a_wrong_word_always_is_one() {
+    fn an_end_is_no_failure_and_a_wrong_answer_always_is() {
         let (tenant, what) = ("neighbour-1".to_owned(), "said yes".to_owned());
         let ended = TenantError::Ended {
             tenant: tenant.clone(),
@@ -55,7 +55,7 @@ mod tests {
         };
         let refused = TenantError::Refused {
             tenant: tenant.clone(),
-            doing: "striking".to_owned(),
+            doing: "injecting".to_owned(),
             what: what.clone(),
             kind: RefusalKind::Driver { code: 2 },
         };

@@ -1,14 +1,15 @@
-//! Fault trials: victims that run, a fresh process that breaks something at an instant, and a fresh
-//! client that asks for the device afterwards. Only what was seen is written down.
+//! Fault trials: victims that run, a fresh process that causes a fault at an instant, and a fresh
+//! client that asks for the device afterwards. Only observations are written.
 //!
-//! [`strike`] holds a trial up to the answers, [`errand`] is what the coordinator does at the
-//! instant, [`guest`] has the processes beside the tenants, [`end`] says which ends of the
-//! process that was struck are no failure.
+//! [`injection`] runs a trial up to the answers, [`host_action`] is what the coordinator does at
+//! the instant, [`auxiliary`] has the processes without a slot, [`injector_end`] tells which ends
+//! of the injector are no failure.
 
 mod auxiliary;
 mod host_action;
 mod injection;
 mod injector_end;
+mod reports;
 
 use std::time::Duration;
 
@@ -16,51 +17,59 @@ use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
 
 use super::device_processes::DeviceProcesses;
 use super::host_session::HostSession;
-use super::observe::Serving;
+use super::ledger::MechanismLedger;
+use super::observe::{self, Serving};
 use super::tenant_set::{TenantSet, name_of};
-use super::{Observer, Run, RunError, observe};
+use super::xids::XidMonitor;
+use super::{Observer, RunError, RunHandles, RunPhase};
+use crate::device::Nvml;
 use injection::AuxiliaryProcesses;
 
 /// Longest wait for an answer, beside what the trial itself takes.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The same while a trial goes on by the wall clock. Some wait for what is broken and are told from
-/// the late by it: a client of MPS whose server was killed had no answer after more than this and
-/// the trial (H100, driver 580).
+/// The same while a trial goes on by the wall clock. Some processes wait for what is broken, which
+/// this limit tells from lateness: a client of MPS whose server was killed had no answer after more
+/// than this and the trial (H100, driver 580).
 const LIMIT_WALL: Duration = Duration::from_secs(15);
 
 /// Xids after which the GPU or the host has to be reset or restarted (XID catalogue, recovery
 /// actions RESET_GPU and RESTART_BM): no further trial may run.
 const FATAL_XIDS: &[u32] = &[46, 48, 64, 74, 79, 95, 109, 119, 120, 140, 155, 156, 158];
 
-/// Holds every trial of the plan, unless one shows that the GPU is in no state for more.
+/// Runs every trial of the plan, unless one shows that the GPU is in no state for more.
 pub async fn campaign(
-    run: &mut Run,
+    handles: &RunHandles,
     session: &mut HostSession,
+    ledger: &mut MechanismLedger,
+    xids: &mut XidMonitor,
     calibration: &Calibration,
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
-    let mut told = (String::new(), String::new());
-    for trial in run.setup.plan.fault_trials.clone() {
-        if *run.stop.borrow() {
+    let recorder = &handles.recorder;
+    let mut last_phase = None;
+    for trial in &handles.setup.plan.fault_trials {
+        if handles.waits.is_stopped() {
             return Ok(());
         }
-        let what = (trial.cell.variant.clone(), trial.fault.clone());
-        if told != what {
-            observer.stage(&format!("fault {} under {}", what.1, what.0));
-            told = what;
+        let phase = RunPhase::Fault {
+            fault: trial.fault.clone(),
+            variant: trial.cell.variant.clone(),
+        };
+        if last_phase.as_ref() != Some(&phase) {
+            observer.phase(&phase);
+            last_phase = Some(phase);
         }
         let id = trial.cell.id.clone();
-        if let Some(reason) = asks_for_action(run.setup.nvml.recovery_action()) {
-            // It was so before anything was broken here, and nothing more may be.
-            run.events
-                .append(&RunEvent::FaultTrialsStopped { id, reason })?;
+        let action = recovery_action(handles).await?;
+        if let Some(reason) = asks_for_action(action) {
+            // The GPU asked for it before any fault of this run; no fault may follow.
+            recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
             return Ok(());
         }
-        run.events
-            .append(&RunEvent::FaultTrialBegan { id: id.clone() })?;
-        let seen = match session.ready(run, &trial.cell).await? {
-            Ok(tenants) => one(run, tenants, calibration, &trial).await?,
+        recorder.event(&RunEvent::FaultTrialBegan { id: id.clone() })?;
+        let seen = match session.ready(&trial.cell, ledger).await? {
+            Ok(tenants) => one(tenants, xids, calibration, trial).await?,
             Err(reason) => FaultSeen {
                 failure: Some(reason),
                 ..FaultSeen::default()
@@ -68,18 +77,17 @@ pub async fn campaign(
         };
         let ends = must_end(&seen);
         let service_gone = seen.service_gone == Some(true);
-        run.events.append(&RunEvent::FaultTrialEnded {
+        recorder.event(&RunEvent::FaultTrialEnded {
             id: id.clone(),
             seen: Box::new(seen),
         })?;
         if let Some(reason) = ends {
-            run.events
-                .append(&RunEvent::FaultTrialsStopped { id, reason })?;
+            recorder.event(&RunEvent::FaultTrialsStopped { id, reason })?;
             return Ok(());
         }
         if service_gone {
             // The next trial sets its mechanism up anew.
-            session.leave(run).await?;
+            session.leave().await?;
         }
     }
     Ok(())
@@ -102,89 +110,93 @@ fn asks_for_action(action: Option<u32>) -> Option<String> {
     Some(format!("NVML asks for recovery action {action}"))
 }
 
-/// Holds one trial.
+async fn recovery_action(handles: &RunHandles) -> Result<Option<u32>, RunError> {
+    let doing = "asking NVML for the recovery action";
+    handles.nvml(doing, Nvml::recovery_action).await
+}
+
+async fn ecc(handles: &RunHandles) -> Result<EccCounts, RunError> {
+    let doing = "asking NVML for errors of memory";
+    handles.nvml(doing, Nvml::ecc).await
+}
+
+/// Runs one trial.
 async fn one(
-    run: &mut Run,
     tenants: &mut TenantSet,
+    xids: &mut XidMonitor,
     calibration: &Calibration,
     trial: &FaultTrial,
 ) -> Result<FaultSeen, RunError> {
+    let handles = tenants.handles().clone();
     let mut seen = FaultSeen {
-        recovery_action: [run.setup.nvml.recovery_action(), None],
-        ecc: [run.setup.nvml.ecc(), EccCounts::default()],
+        recovery_action: [recovery_action(&handles).await?, None],
+        ecc: [ecc(&handles).await?, EccCounts::default()],
         ..FaultSeen::default()
     };
     let id = &trial.cell.id;
-    // What came before is not this trial's.
-    run.drain_xids(id)?;
-    run.drain_xid_lines(id, &[])?;
+    // Earlier Xids are not this trial's.
+    xids.drain(id, &[]).await?;
     let mut auxiliaries = AuxiliaryProcesses::default();
-    let ready = injection::prepare(
-        run,
-        tenants,
-        calibration,
-        trial,
-        &mut seen,
-        &mut auxiliaries,
-    )
-    .await;
-    let in_force = ready.map(|()| not_in_force(run, tenants, trial));
-    // Those that the fault ends are not there to be asked for afterwards.
-    let services = tenants.config().set_up.servers().unwrap_or_default();
+    let ready = injection::prepare(tenants, calibration, trial, &mut seen, &mut auxiliaries);
+    let in_force = match ready.await {
+        Ok(()) => Ok(not_in_force(tenants, trial).await?),
+        Err(error) => Err(error),
+    };
+    // Servers that the fault ends cannot be asked for afterwards.
+    let services = observe::servers(tenants).await?.unwrap_or_default();
     match in_force {
-        // Nothing is broken for a trial that would say nothing about its mechanism.
+        // A trial that would say nothing about its mechanism has no fault.
         Ok(Some(why)) => seen.failure = Some(why),
         Ok(None) => {
-            injection::inject(run, tenants, trial, &mut seen, &mut auxiliaries).await?;
-            // One process for each fault, however well it took it.
-            tenants.renew(run, last(trial)).await?;
+            injection::inject(tenants, trial, &mut seen, &mut auxiliaries).await?;
+            // One process for each fault, even if it survived.
+            tenants.renew(last(trial)).await?;
             if let Some(client) = auxiliaries.recovery_client.take() {
-                seen.new_client = auxiliary::arrive(run, client, &mut seen).await?;
+                seen.new_client = auxiliary::arrive(&handles, client, &mut seen).await?;
             }
         }
         Err(RunError::Tenant(error)) => seen.failure = Some(error.to_string()),
         Err(other) => return Err(other),
     }
-    for tenant in auxiliaries
-        .helper
-        .into_iter()
-        .chain(auxiliaries.recovery_client)
-    {
-        auxiliary::end(run, tenant).await?;
+    let left = auxiliaries.helper.into_iter();
+    for tenant in left.chain(auxiliaries.recovery_client) {
+        auxiliary::end(&handles, tenant).await?;
     }
-    tenants.renew(run, last(trial)).await?;
-    seen.xids = run.drain_xids(id)?;
-    seen.xid_lines = run.drain_xid_lines(id, &services)?;
+    tenants.renew(last(trial)).await?;
+    let drained = xids.drain(id, &services).await?;
+    (seen.xids, seen.xid_lines) = (drained.numbers, drained.lines);
     seen.struck.tenant = name_of(last(trial));
-    seen.recovery_action[1] = run.setup.nvml.recovery_action();
-    seen.ecc[1] = run.setup.nvml.ecc();
+    seen.recovery_action[1] = recovery_action(&handles).await?;
+    seen.ecc[1] = ecc(&handles).await?;
     let mut ours = tenants.open_pids(&[]);
     // A server of the mechanism belongs there.
-    let set_up = &tenants.config().set_up;
-    let servers = set_up.servers();
-    seen.service_gone = set_up.daemon.is_some().then_some(servers.is_err());
+    let servers = observe::servers(tenants).await?;
+    let has_daemon = tenants.config().set_up.daemon.is_some();
+    seen.service_gone = has_daemon.then_some(servers.is_err());
     ours.extend(servers.unwrap_or_default());
-    let listed = run.setup.nvml.compute_pids().ok();
+    let doing = "asking NVML for processes that are left";
+    let listed = handles.nvml(doing, Nvml::compute_pids).await?.ok();
     seen.left_behind =
         listed.map(|pids| pids.into_iter().filter(|pid| !ours.contains(pid)).collect());
     Ok(seen)
 }
 
-/// Why the mechanism is not in force while everybody of a trial has a context, if it is not.
-fn not_in_force(run: &Run, tenants: &TenantSet, trial: &FaultTrial) -> Option<String> {
-    let mechanism = tenants.config().mechanism?;
-    let on_device = DeviceProcesses::now(&run.setup.nvml);
-    let serving = Serving::now(tenants);
-    let around = observe::seen(run, tenants, trial.cell.condition, &on_device, &serving);
-    let proofs = mechanism.prove(&run.setup.host.asked(), &around);
-    let broken = proofs.into_iter().find(|proof| !proof.holds)?;
-    Some(format!(
-        "not in force: {}: {}",
-        broken.check, broken.evidence
-    ))
+/// Why the mechanism is not in force while every process of a trial has a context, if it is not.
+async fn not_in_force(tenants: &TenantSet, trial: &FaultTrial) -> Result<Option<String>, RunError> {
+    let Some(mechanism) = tenants.config().mechanism else {
+        return Ok(None);
+    };
+    let handles = tenants.handles();
+    let doing = "asking NVML for the processes on the device";
+    let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
+    let serving = Serving::now(tenants).await?;
+    let around = observe::seen(tenants, trial.cell.condition, &on_device, &serving);
+    let proofs = mechanism.prove(&handles.setup.host.asked(), &around);
+    let broken = proofs.into_iter().find(|proof| !proof.holds);
+    Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
 }
 
-/// The place in which the fault happens.
+/// The slot of the injector.
 fn last(trial: &FaultTrial) -> usize {
     trial.cell.tenants.len() - 1
 }

@@ -13,8 +13,8 @@ use super::limit_bypass::submit;
 use super::share::{FullDeviceBaseline, configured_ppm};
 use super::windows::per_window;
 use super::{VICTIM, fresh};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// Of six values the least and the greatest bound the median with 97 %.
 const TRIALS: usize = 6;
@@ -27,16 +27,15 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// The victim alone, again and again, where its compute has a cap.
 pub async fn enforce(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    tenants.open_only(run, VICTIM).await?;
-    let limit_ppm = configured_ppm(run, tenants);
+    tenants.open_only(VICTIM).await?;
+    let limit_ppm = configured_ppm(tenants);
     let mut trials = Vec::new();
     while limit_ppm.is_some() && trials.len() < TRIALS {
-        fresh(run, tenants).await?;
-        let rushed = submit(run, tenants, RushWay::Launches, &baseline.spec, WATCH).await?;
+        fresh(tenants).await?;
+        let rushed = submit(tenants, RushWay::Launches, &baseline.spec, WATCH).await?;
         trials.push(series(rushed));
     }
     Ok(ProbeFound::Enforce {

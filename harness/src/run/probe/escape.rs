@@ -10,46 +10,42 @@ use gpubench_record::{
 };
 
 use super::limit_bypass::{WATCH, rates_per_ns, submit};
-use super::memory::{
-    HOG_PIECES, allocate_to_limit, allocation, device_bytes, limit, obtained, release,
-};
+use super::memory::HOG_PIECES;
+use super::memory_limit::{allocate_to_limit, allocation, device_bytes, limit, obtained, release};
 use super::share::{FullDeviceBaseline, configured_ppm};
 use super::{NEIGHBOUR, VICTIM, fresh, step, unexpected};
 use crate::mechanism::{Compute, TenantEnv};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// What a neighbour gives away.
 const GIVEN_BYTES: u64 = 1 << 30;
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives; and the two that say that nobody may
-/// do this here, whatever the limit: `CUDA_ERROR_NOT_PERMITTED` and `CUDA_ERROR_NOT_SUPPORTED`.
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the refusal that a limit gives; and the two that say that the
+/// call is not allowed here, whatever the limit: `CUDA_ERROR_NOT_PERMITTED` and
+/// `CUDA_ERROR_NOT_SUPPORTED`.
 const OUT_OF_MEMORY: i32 = 2;
-const FOR_NOBODY: [i32; 2] = [800, 801];
+const NOT_ALLOWED: [i32; 2] = [800, 801];
 
 /// Tries every way.
 pub async fn escape(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    tenants.open_only(run, VICTIM).await?;
-    let (limit_bytes, in_use_bytes) = limit(run, tenants).await?;
-    let limit_ppm = configured_ppm(run, tenants);
+    tenants.open_only(VICTIM).await?;
+    let (limit_bytes, in_use_bytes) = limit(tenants).await?;
+    let limit_ppm = configured_ppm(tenants);
     let mut ways = Vec::new();
     if limit_bytes.is_some() {
         for kind in AllocKind::ALL {
-            let got = obtained(run, tenants, kind).await;
+            let got = obtained(tenants, kind).await;
             ways.push(by_call(kind.function().to_owned(), got)?);
         }
-        ways.push(unless_refused(
-            "cuIpcOpenMemHandle",
-            import(run, tenants).await,
-        )?);
+        ways.push(unless_refused("cuIpcOpenMemHandle", import(tenants).await)?);
     }
     if limit_ppm.is_some() {
         for way in RushWay::ALL {
-            fresh(run, tenants).await?;
-            let got = submitted(run, tenants, baseline, way, way.as_str()).await;
+            fresh(tenants).await?;
+            let got = submitted(tenants, baseline, way, way.as_str()).await;
             ways.push(unless_refused(way.as_str(), got)?);
         }
     }
@@ -61,17 +57,17 @@ pub async fn escape(
             variables.insert(LOOKUP_ENV.into(), lookup.as_str().into());
             let how = format!("functions found by {}", lookup.as_str());
             let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(run, tenants, baseline, &variables, &how, limits).await?);
+            ways.extend(elsewhere(tenants, baseline, &variables, &how, limits).await?);
         }
         if !config.is_empty() {
             let none = TenantEnv::new();
             let how = "environment dropped";
             let limits = (limit_bytes, limit_ppm);
-            ways.extend(elsewhere(run, tenants, baseline, &none, how, limits).await?);
+            ways.extend(elsewhere(tenants, baseline, &none, how, limits).await?);
         }
-        tenants.close(run).await?;
-        tenants.renew(run, VICTIM).await?;
-        tenants.ensure(run).await?;
+        tenants.close().await?;
+        tenants.renew(VICTIM).await?;
+        tenants.ensure().await?;
     }
     Ok(ProbeFound::Escape {
         limit_bytes,
@@ -83,7 +79,6 @@ pub async fn escape(
 
 /// The usual calls of a fresh tenant that has come by other variables.
 async fn elsewhere(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
     variables: &TenantEnv,
@@ -91,10 +86,10 @@ async fn elsewhere(
     (limit_bytes, limit_ppm): (Option<u64>, Option<u32>),
 ) -> Result<Vec<EscapeWay>, RunError> {
     let mut ways = Vec::new();
-    tenants.close(run).await?;
-    tenants.replace(run, VICTIM, variables).await?;
+    tenants.close().await?;
+    tenants.replace(VICTIM, variables).await?;
     let way = format!("{}, {how}", AllocKind::Plain.function());
-    match tenants.open_only(run, VICTIM).await {
+    match tenants.open_only(VICTIM).await {
         Ok(()) => {}
         Err(RunError::Tenant(error)) => {
             ways.push(untried(&way, error.to_string()));
@@ -112,44 +107,37 @@ async fn elsewhere(
         way
     };
     if limit_bytes.is_some() {
-        let got = obtained(run, tenants, AllocKind::Plain).await;
+        let got = obtained(tenants, AllocKind::Plain).await;
         ways.push(answers(by_call(way, got)?));
     }
     if limit_ppm.is_some() {
         let way = format!("{}, {how}", RushWay::Launches.as_str());
-        let got = submitted(run, tenants, baseline, RushWay::Launches, &way).await;
+        let got = submitted(tenants, baseline, RushWay::Launches, &way).await;
         ways.push(answers(unless_refused(&way, got)?));
     }
     Ok(ways)
 }
 
 /// The victim takes all that it gets and then maps what the neighbour gives away.
-async fn import(run: &mut Run, tenants: &mut TenantSet) -> Result<EscapeWay, RunError> {
-    tenants.arrange(run, Condition::C).await?;
-    let handle = match step(
-        run,
-        tenants,
-        NEIGHBOUR,
-        ProbeAsk::Export { bytes: GIVEN_BYTES },
-    )
-    .await?
-    {
+async fn import(tenants: &mut TenantSet) -> Result<EscapeWay, RunError> {
+    tenants.arrange(Condition::C).await?;
+    let handle = match step(tenants, NEIGHBOUR, ProbeAsk::Export { bytes: GIVEN_BYTES }).await? {
         ProbeTold::Exported { handle } => handle,
         other => return Err(unexpected(tenants, NEIGHBOUR, other)),
     };
-    let all = device_bytes(run);
-    let (own, _) = allocate_to_limit(run, tenants, VICTIM, allocation(all, HOG_PIECES)).await?;
-    let mapped = match step(run, tenants, VICTIM, ProbeAsk::Import { handle }).await? {
+    let all = device_bytes(tenants);
+    let (own, _) = allocate_to_limit(tenants, VICTIM, allocation(all, HOG_PIECES)).await?;
+    let mapped = match step(tenants, VICTIM, ProbeAsk::Import { handle }).await? {
         ProbeTold::Imported { refused_with } => refused_with,
         other => return Err(unexpected(tenants, VICTIM, other)),
     };
     for slot in [VICTIM, NEIGHBOUR] {
-        release(run, tenants, slot).await?;
+        release(tenants, slot).await?;
     }
-    tenants.open_only(run, VICTIM).await?;
+    tenants.open_only(VICTIM).await?;
     let way = "cuIpcOpenMemHandle";
     Ok(match mapped {
-        Some(code) if FOR_NOBODY.contains(&code) => untried(way, format!("refused with {code}")),
+        Some(code) if NOT_ALLOWED.contains(&code) => untried(way, format!("refused with {code}")),
         refused => {
             let more = if refused.is_none() { GIVEN_BYTES } else { 0 };
             let what = refused.map_or_else(
@@ -177,7 +165,7 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
         Err(other) => return Err(other),
     };
     let evidence = match call.refused_with {
-        None => "nobody refused".to_owned(),
+        None => "no call was refused".to_owned(),
         Some(code) => format!("refused with {code}"),
     };
     if call.bytes.1 == 0 && call.refused_with != Some(OUT_OF_MEMORY) {
@@ -196,13 +184,12 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
 /// The share that a way gets: of the device, or of what the same way gets on the device alone
 /// where the mechanism limits time.
 async fn submitted(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
     way: RushWay,
     name: &str,
 ) -> Result<EscapeWay, RunError> {
-    let asked = run.setup.host.asked();
+    let asked = tenants.handles().setup.host.asked();
     let limit = tenants.config().mechanism;
     let limit = limit.and_then(|m| m.configuration(&asked).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
@@ -214,7 +201,7 @@ async fn submitted(
     let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
-    let rushed = submit(run, tenants, way, &baseline.spec, WATCH).await?;
+    let rushed = submit(tenants, way, &baseline.spec, WATCH).await?;
     let shares = rates_per_ns(&rushed);
     let share_ppm = shares
         .iter()

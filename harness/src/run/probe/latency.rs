@@ -8,8 +8,8 @@ use gpubench_record::{Condition, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFound
 use super::concurrent::probe_both;
 use super::share::FullDeviceBaseline;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// Launches a second: far enough apart that under turns each finds the device as it is.
 const RATE_PER_S: f64 = 250.0;
@@ -20,21 +20,20 @@ const LONGER: u64 = 2;
 
 /// Launches alone, beside the neighbour, and alone again.
 pub async fn launches(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    tenants.arrange(run, Condition::C).await?;
-    let seed = run.setup.plan.seed;
-    let before = alone(run, tenants, seed).await?;
+    tenants.arrange(Condition::C).await?;
+    let seed = tenants.handles().setup.plan.seed;
+    let before = alone(tenants, seed).await?;
     let busy = baseline.work(WATCH_NS * LONGER);
-    let told = probe_both(run, tenants, &ask(seed.wrapping_add(1)), &busy).await?;
+    let told = probe_both(tenants, &ask(seed.wrapping_add(1)), &busy).await?;
     let (beside, worked) = match told {
         (ProbeTold::Launched { stamps }, ProbeTold::Worked(worked)) => (stamps, worked),
         (ProbeTold::Launched { .. }, other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
         (other, _) => return Err(unexpected(tenants, VICTIM, other)),
     };
-    let after = alone(run, tenants, seed.wrapping_add(2)).await?;
+    let after = alone(tenants, seed.wrapping_add(2)).await?;
     let last = worked.ended_ns.last().copied().unwrap_or(0);
     Ok(ProbeFound::Launch(LaunchTrials {
         before,
@@ -52,12 +51,8 @@ const fn ask(seed: u64) -> ProbeAsk {
     }
 }
 
-async fn alone(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    seed: u64,
-) -> Result<Vec<LaunchStamp>, RunError> {
-    match step(run, tenants, VICTIM, ask(seed)).await? {
+async fn alone(tenants: &mut TenantSet, seed: u64) -> Result<Vec<LaunchStamp>, RunError> {
+    match step(tenants, VICTIM, ask(seed)).await? {
         ProbeTold::Launched { stamps } => Ok(stamps),
         other => Err(unexpected(tenants, VICTIM, other)),
     }

@@ -7,8 +7,8 @@ use gpubench_record::{ProbeAsk, ProbeTold, RushWay, Rushed, Worked, WorkloadSpec
 
 use super::windows::per_window;
 use super::{VICTIM, step, unexpected};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// How long work is submitted in each way, and from when on it counts: a limiter that lets a burst
 /// through has acted by then (HAMi-core looks every 120 ms at a second's utilisation).
@@ -19,13 +19,12 @@ const WINDOWS: u64 = 6;
 
 /// What each way reaches on the device alone.
 pub async fn native(
-    run: &mut Run,
     tenants: &mut TenantSet,
     spec: &WorkloadSpec,
 ) -> Result<Vec<(RushWay, f64)>, RunError> {
     let mut rates = Vec::new();
     for way in RushWay::ALL {
-        let windows = rates_per_ns(&submit(run, tenants, way, spec, WATCH).await?);
+        let windows = rates_per_ns(&submit(tenants, way, spec, WATCH).await?);
         let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
         rates.push((way, mean));
     }
@@ -34,7 +33,6 @@ pub async fn native(
 
 /// Has the victim submit work in a way for so long.
 pub async fn submit(
-    run: &mut Run,
     tenants: &mut TenantSet,
     way: RushWay,
     spec: &WorkloadSpec,
@@ -45,7 +43,7 @@ pub async fn submit(
         spec: spec.clone(),
         watch_ns: watch.as_nanos() as u64,
     };
-    match step(run, tenants, VICTIM, ask).await? {
+    match step(tenants, VICTIM, ask).await? {
         ProbeTold::Rushed(rushed) => Ok(rushed),
         other => Err(unexpected(tenants, VICTIM, other)),
     }

@@ -1,10 +1,10 @@
 //! What share of the device's arithmetic a tenant gets: requests that fill every SM, one after the
 //! other, each stamped by the device when it ends, and counted in windows of the device's time.
 //!
-//! The baseline is the same loop on the device alone. A share is therefore one of work done, and
-//! not of SMs that a tenant was seen on: what the census finds may be shared. The grid fills the
-//! whole device evenly; a part of it whose SMs do not divide the blocks evenly does a little less
-//! than its SMs could.
+//! The full-device baseline is the same loop on the device alone. A share is therefore one of work
+//! done, and not of SMs that a tenant was seen on: what the census finds may be shared. The grid
+//! fills the whole device evenly; a part of it whose SMs do not divide the blocks evenly does a
+//! little less than its SMs could.
 
 use gpubench_record::{
     Condition, ProbeAsk, ProbeFound, ProbeTold, RushWay, WorkSeries, Worked, WorkloadSpec,
@@ -14,9 +14,9 @@ use super::concurrent::probe_both;
 use super::limit_bypass;
 use super::windows::per_window;
 use super::{NEIGHBOUR, VICTIM, step, unexpected};
+use crate::run::RunError;
 use crate::run::calibrate::one::patiently;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// Arithmetic in every thread slot of every SM.
 const WORKLOAD: &str = "fma-hog";
@@ -52,28 +52,27 @@ impl FullDeviceBaseline {
     }
 }
 
-/// Finds the requests, and what the device does of them when nobody else is there.
+/// Finds the requests, and the rate of the device without other tenants.
 pub async fn baseline(
-    run: &mut Run,
     tenants: &mut TenantSet,
 ) -> Result<(FullDeviceBaseline, ProbeFound), RunError> {
-    tenants.close(run).await?;
-    tenants.open_only(run, VICTIM).await?;
-    let found = patiently(run, tenants, VICTIM, WORKLOAD, 1.0).await?;
+    tenants.close().await?;
+    tenants.open_only(VICTIM).await?;
+    let found = patiently(tenants, VICTIM, WORKLOAD, 1.0).await?;
     let mut baseline = FullDeviceBaseline {
         spec: found.spec,
         service_ns: found.service_ns,
         bypass_rates: Vec::new(),
     };
-    if run.setup.escape {
-        baseline.bypass_rates = limit_bypass::native(run, tenants, &baseline.spec).await?;
+    if tenants.handles().setup.escape {
+        baseline.bypass_rates = limit_bypass::native(tenants, &baseline.spec).await?;
     }
-    let alone = work(run, tenants, &baseline.work(watch_ns(run))).await?;
-    let window_ns = finest_ns(run);
+    let alone = work(tenants, &baseline.work(watch_ns(tenants))).await?;
+    let window_ns = finest_ns(tenants);
     let series = per_window(&alone, window_ns, within(&alone));
     let found = ProbeFound::Share {
         configured_ppm: None,
-        windows_ns: windows_ns(run),
+        windows_ns: windows_ns(tenants),
         alone: series,
         beside: WorkSeries {
             window_ns,
@@ -85,15 +84,14 @@ pub async fn baseline(
 
 /// The victim alone under the mechanism, then beside a neighbour that does the same.
 pub async fn share(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
 ) -> Result<ProbeFound, RunError> {
-    tenants.arrange(run, Condition::C).await?;
-    let configured_ppm = configured_ppm(run, tenants);
-    let ask = baseline.work(watch_ns(run));
-    let alone = work(run, tenants, &ask).await?;
-    let (victim, neighbour) = match probe_both(run, tenants, &ask, &ask).await? {
+    tenants.arrange(Condition::C).await?;
+    let configured_ppm = configured_ppm(tenants);
+    let ask = baseline.work(watch_ns(tenants));
+    let alone = work(tenants, &ask).await?;
+    let (victim, neighbour) = match probe_both(tenants, &ask, &ask).await? {
         (ProbeTold::Worked(victim), ProbeTold::Worked(neighbour)) => (victim, neighbour),
         (ProbeTold::Worked(_), other) => return Err(unexpected(tenants, NEIGHBOUR, other)),
         (other, _) => return Err(unexpected(tenants, VICTIM, other)),
@@ -101,22 +99,18 @@ pub async fn share(
     // Only while both were at work.
     let (mine, other) = (within(&victim), within(&neighbour));
     let both = (mine.0.max(other.0), mine.1.min(other.1));
-    let window_ns = finest_ns(run);
+    let window_ns = finest_ns(tenants);
     Ok(ProbeFound::Share {
         configured_ppm,
-        windows_ns: windows_ns(run),
+        windows_ns: windows_ns(tenants),
         alone: per_window(&alone, window_ns, within(&alone)),
         beside: per_window(&victim, window_ns, both),
     })
 }
 
 /// Has the victim complete requests.
-pub async fn work(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    ask: &ProbeAsk,
-) -> Result<Worked, RunError> {
-    match step(run, tenants, VICTIM, ask.clone()).await? {
+pub async fn work(tenants: &mut TenantSet, ask: &ProbeAsk) -> Result<Worked, RunError> {
+    match step(tenants, VICTIM, ask.clone()).await? {
         ProbeTold::Worked(worked) => Ok(worked),
         other => Err(unexpected(tenants, VICTIM, other)),
     }
@@ -124,14 +118,14 @@ pub async fn work(
 
 /// What the mechanism lets a tenant have: what it was told to, or the part of the SMs that the
 /// victim sees, or on which its blocks were found when its context was opened.
-pub fn configured_ppm(run: &Run, tenants: &TenantSet) -> Option<u32> {
-    let asked = run.setup.host.asked();
+pub fn configured_ppm(tenants: &TenantSet) -> Option<u32> {
+    let asked = tenants.handles().setup.host.asked();
     let set = tenants
         .config()
         .mechanism
         .and_then(|m| m.configuration(&asked).compute_limit)
         .map(|limit| limit.share);
-    let all = run.setup.identity.sm_count;
+    let all = tenants.handles().sm_count();
     let told = tenants.observations();
     let victim = told.first();
     let seen = victim.and_then(|told| told.number("sm_count"));
@@ -143,19 +137,19 @@ pub fn configured_ppm(run: &Run, tenants: &TenantSet) -> Option<u32> {
     set.or(part).map(|share| (share * 1e6).round() as u32)
 }
 
-fn windows_ns(run: &Run) -> Vec<u64> {
-    let windows = &run.setup.host.asked().profile.probe_windows;
+fn windows_ns(tenants: &TenantSet) -> Vec<u64> {
+    let windows = &tenants.handles().setup.host.asked().profile.probe_windows;
     let mut windows: Vec<u64> = windows.iter().map(|window| window.ns).collect();
     windows.sort_unstable();
     windows
 }
 
-fn finest_ns(run: &Run) -> u64 {
-    windows_ns(run).first().copied().unwrap_or(u64::MAX)
+fn finest_ns(tenants: &TenantSet) -> u64 {
+    windows_ns(tenants).first().copied().unwrap_or(u64::MAX)
 }
 
-fn watch_ns(run: &Run) -> u64 {
-    let longest_ns = windows_ns(run).last().copied().unwrap_or(0);
+fn watch_ns(tenants: &TenantSet) -> u64 {
+    let longest_ns = windows_ns(tenants).last().copied().unwrap_or(0);
     ((longest_ns * WINDOWS) as f64 * SLACK) as u64 + SLACK_NS
 }
 

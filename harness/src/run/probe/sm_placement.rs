@@ -4,19 +4,19 @@ use gpubench_record::{Condition, FromTenant, ProbeFound, SmPlacementPair, ToTena
 
 use super::concurrent::ask_both;
 use super::{NEIGHBOUR, VICTIM};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// Of six counts the least and the greatest bound the median with 97 %.
 const ROUNDS: usize = 6;
 
 /// Has both tenants count their SMs, again and again.
-pub async fn sm_placement(run: &mut Run, tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
-    tenants.arrange(run, Condition::C).await?;
+pub async fn sm_placement(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(Condition::C).await?;
     let ask = ToTenant::FindSms;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        let (victim, neighbour) = ask_both(run, tenants, &ask, &ask).await?;
+        let (victim, neighbour) = ask_both(tenants, &ask, &ask).await?;
         let counted = |answer, slot| match answer {
             FromTenant::FoundSms { sms } => Ok(sms),
             other => Err(tenants.unexpected(slot, &other)),
@@ -27,7 +27,7 @@ pub async fn sm_placement(run: &mut Run, tenants: &mut TenantSet) -> Result<Prob
         });
     }
     Ok(ProbeFound::SmPlacement {
-        device_sms: run.setup.identity.sm_count,
+        device_sms: tenants.handles().sm_count(),
         rounds,
     })
 }

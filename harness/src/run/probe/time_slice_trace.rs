@@ -1,11 +1,11 @@
-//! Who runs when: kernels of two tenants watch the device's clock at the same time.
+//! The time slices of two tenants: their kernels read the device's clock at the same time.
 
 use gpubench_record::{Condition, ProbeAsk, ProbeFound, ProbeTold, TracePair};
 
 use super::concurrent::probe_both;
 use super::{NEIGHBOUR, VICTIM, unexpected};
+use crate::run::RunError;
 use crate::run::tenant_set::TenantSet;
-use crate::run::{Run, RunError};
 
 /// Traces: of six values the least and the greatest bound the median with 97 %.
 const TRACES: usize = 6;
@@ -22,12 +22,9 @@ const WHOLE_MIN: usize = 2;
 const THRESHOLD_NS: u64 = 10_000;
 
 /// Lets two kernels watch the clock, again and again.
-pub async fn time_slice_trace(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-) -> Result<ProbeFound, RunError> {
-    tenants.arrange(run, Condition::C).await?;
-    let mut watch_ns = if run.setup.clock.is_virtual() {
+pub async fn time_slice_trace(tenants: &mut TenantSet) -> Result<ProbeFound, RunError> {
+    tenants.arrange(Condition::C).await?;
+    let mut watch_ns = if tenants.handles().setup.clock.is_virtual() {
         WATCH_VIRTUAL_NS
     } else {
         WATCH_NS
@@ -35,7 +32,7 @@ pub async fn time_slice_trace(
     let longest_ns = watch_ns << DOUBLINGS_MAX;
     let (mut traces, mut gaps_lost) = (Vec::new(), 0);
     while traces.len() < TRACES {
-        let (trace, lost) = trace(run, tenants, watch_ns).await?;
+        let (trace, lost) = trace(tenants, watch_ns).await?;
         if is_too_short(&trace) && watch_ns < longest_ns {
             watch_ns *= 2;
             continue;
@@ -51,16 +48,12 @@ pub async fn time_slice_trace(
 }
 
 /// Lets both watch the clock once; the trace, and how many gaps it had no room for.
-async fn trace(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    watch_ns: u64,
-) -> Result<(TracePair, u64), RunError> {
+async fn trace(tenants: &mut TenantSet, watch_ns: u64) -> Result<(TracePair, u64), RunError> {
     let ask = ProbeAsk::Trace {
         watch_ns,
         threshold_ns: THRESHOLD_NS,
     };
-    let (victim, neighbour) = probe_both(run, tenants, &ask, &ask).await?;
+    let (victim, neighbour) = probe_both(tenants, &ask, &ask).await?;
     let mut gaps_lost = 0;
     let mut take = |told: ProbeTold, slot| match told {
         ProbeTold::Traced {
@@ -79,7 +72,7 @@ async fn trace(
     Ok((pair, gaps_lost))
 }
 
-/// Whether somebody was interrupted, and too few turns were seen from beginning to end.
+/// Whether a kernel was interrupted, and the trace has too few whole time slices.
 fn is_too_short(trace: &TracePair) -> bool {
     let spans = [trace.victim_ns.len(), trace.neighbour_ns.len()];
     let whole: usize = spans.iter().map(|count| count.saturating_sub(2)).sum();
@@ -92,7 +85,7 @@ mod tests {
     use gpubench_record::TracePair;
 
     #[test]
-    fn what_has_turns_must_show_whole_ones() {
+    fn a_trace_with_time_slices_must_have_whole_ones() {
         let spans = |count: u64| (0..count).map(|k| (10 * k, 10 * k + 5)).collect();
         for (victim, neighbour, expected) in [
             // Side by side, or one after the other: there are no turns.

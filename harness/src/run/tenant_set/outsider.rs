@@ -1,30 +1,27 @@
-//! Whoever is none of the tenants: a process without the mechanism's variables, which asks for a
-//! context while theirs are open, where the mechanism is to keep everybody else out.
+//! The outsider: a process without the mechanism's variables, which attempts to get a context while
+//! the tenants' are open, where the mechanism keeps other processes out.
 
-use std::time::Duration;
-
-use gpubench_record::wire::Participants;
 use gpubench_record::{FromTenant, RefusalKind, ToTenant};
 
-use super::{CONTEXT, TenantSet, note_end, participants_of, stop};
+use super::{CONTEXT, TenantSet, ask_auxiliary, note_end, participants_of, stop};
 use crate::mechanism::TenantEnv;
-use crate::run::{Run, RunError};
+use crate::run::{RunError, RunHandles};
 use crate::tenant::{Tenant, TenantError};
 
 /// Its name, in the record's events and in proofs.
 const NAME: &str = "outsider";
-/// Its number among those who have no place, behind all whom a fault trial has.
+/// Its number among the processes without a slot, behind all that a fault trial has.
 const NUMBER: usize = 7;
 /// What it is doing.
 const DOING: &str = "asking for a context";
 
 impl TenantSet {
-    /// Has the stranger ask for a context. One that gets it gives it back.
-    pub(super) async fn ask_outsider(&mut self, run: &mut Run) -> Result<(), RunError> {
+    /// Has the outsider ask for a context. If it gets one, it gives it back.
+    pub(super) async fn ask_outsider(&mut self) -> Result<(), RunError> {
         self.access_attempts.clear();
         let mut tenant = match self.outsider.take() {
             Some(tenant) => tenant,
-            None => start(run, participants_of(self.slots.len() + NUMBER)).await?,
+            None => self.start_outsider().await?,
         };
         let open = ToTenant::Open {
             ordinal: 0,
@@ -32,8 +29,9 @@ impl TenantSet {
             participants: tenant.participants(),
             inside: None,
         };
-        let answer = match ask_auxiliary(run, &mut tenant, &open, DOING, CONTEXT).await {
-            Ok(FromTenant::Opened { .. }) => give_back(run, &mut tenant).await,
+        let asked = ask_auxiliary(&self.handles, &mut tenant, &open, DOING, CONTEXT).await;
+        let answer = match asked {
+            Ok(FromTenant::Opened { .. }) => give_back(&self.handles, &mut tenant).await,
             Err(RunError::Tenant(TenantError::Refused {
                 kind: RefusalKind::Driver { code },
                 ..
@@ -48,30 +46,32 @@ impl TenantSet {
                 self.outsider = Some(tenant);
                 Ok(())
             }
-            // What became of it is no evidence, and the proof then says that nobody asked.
-            Err(error) => note_end(run, tenant, &error).await.map(|_| ()),
+            // Its end is no evidence; the proof then says that there was no attempt.
+            Err(error) => note_end(&self.handles, tenant, &error).await.map(|_| ()),
         }
     }
 
+    async fn start_outsider(&self) -> Result<Tenant, RunError> {
+        let participants = participants_of(self.slots.len() + NUMBER);
+        let none = TenantEnv::new();
+        let tenant = self.handles.setup.spawner.spawn(NAME, participants, &none);
+        let tenant = self.handles.waits.unless_stopped(tenant).await??;
+        self.handles.started(NAME, tenant.pid())?;
+        Ok(tenant)
+    }
+
     /// Ends it.
-    pub(super) async fn dismiss_outsider(&mut self, run: &mut Run) -> Result<(), RunError> {
+    pub(super) async fn dismiss_outsider(&mut self) -> Result<(), RunError> {
         match self.outsider.take() {
-            Some(mut tenant) => stop(run, &mut tenant).await,
+            Some(mut tenant) => stop(&self.handles, &mut tenant).await,
             None => Ok(()),
         }
     }
 }
 
-async fn start(run: &mut Run, participants: Participants) -> Result<Tenant, RunError> {
-    let spawner = run.setup.spawner.clone();
-    let tenant = spawner.spawn(NAME, participants, &TenantEnv::new()).await?;
-    run.started(NAME, tenant.pid())?;
-    Ok(tenant)
-}
-
-/// Has one that got a context give it back; that it got one is the answer.
-async fn give_back(run: &mut Run, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
-    match ask_auxiliary(run, tenant, &ToTenant::Close, DOING, CONTEXT).await {
+/// Has a process that got a context give it back; that it got one is the answer.
+async fn give_back(handles: &RunHandles, tenant: &mut Tenant) -> Result<Option<i32>, TenantError> {
+    match ask_auxiliary(handles, tenant, &ToTenant::Close, DOING, CONTEXT).await {
         Ok(FromTenant::Closed) => Ok(None),
         Ok(other) => Err(tenant.unexpected(&other)),
         Err(RunError::Tenant(error)) => Err(error),
@@ -80,22 +80,4 @@ async fn give_back(run: &mut Run, tenant: &mut Tenant) -> Result<Option<i32>, Te
             how: error.to_string(),
         }),
     }
-}
-
-/// Asks somebody without a place, and waits for the answer.
-pub async fn ask_auxiliary(
-    run: &mut Run,
-    tenant: &mut Tenant,
-    message: &ToTenant,
-    doing: &'static str,
-    limit: Duration,
-) -> Result<FromTenant, RunError> {
-    run.setup.clock.expect(tenant.participants().issuer)?;
-    let answer: Result<FromTenant, TenantError> = match tenant.send(message).await {
-        Ok(()) => tenant.receive(doing, limit).await,
-        Err(error) => Err(error),
-    };
-    // One that answered without touching the device never joined.
-    run.setup.clock.abandon(tenant.participants())?;
-    Ok(answer?)
 }

@@ -27,6 +27,10 @@ const SESSION_FILE: &str = "session.toml";
 /// The machine, as it was loaded.
 pub const MACHINE_FILE: &str = "machine.toml";
 
+/// While the folder has this file, NVML's lists of processes do not return: a planted driver that
+/// hangs. A call that waits makes another, with the extension `entered`.
+pub const NVML_HANGS: &str = "nvml-hangs";
+
 /// How time passes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

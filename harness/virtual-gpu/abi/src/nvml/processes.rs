@@ -2,12 +2,15 @@
 #![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
+use std::time::Duration;
 
 use super::library::catch_up_with_the_living;
 use super::returns::{self, Return};
 use super::target::{Target, target};
 use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of};
 use super::{DeviceHandle, entries, mig, put, take};
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_driver::session::NVML_HANGS;
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::is_client;
 use gpubench_virtual_gpu_model::state::{Context, State};
@@ -140,11 +143,22 @@ const fn any(_: &Context) -> bool {
     true
 }
 
+/// Waits as a call into a driver that hangs, while a test has planted that.
+fn wait_while_planted(device: &Device) {
+    let planted = device.dir().join(NVML_HANGS);
+    while planted.exists() {
+        // The test that planted it waits for this file; without it the test fails.
+        let _ = std::fs::write(planted.with_extension("entered"), "");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Processes with such a context on what the handle stands for, in the order of their slots; in
 /// MIG mode once for each compute instance that they use. Clients of MPS have a context like
 /// everybody, so they are listed among all processes too, as is their server.
 fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
     let (device, target) = target(handle)?;
+    wait_while_planted(&device);
     catch_up_with_the_living(&device)?;
     let divided = device.shared().read(|state| state.mig.current)?;
     if divided && target == Target::Whole {

@@ -127,6 +127,9 @@ const fn is_plain_bar1(mib: &u64) -> bool {
     *mib == plain_bar1()
 }
 
+/// Longest turn and pause: sums of instants and turns stay far below what the clock holds.
+const TURN_US_MAX: u64 = 3_600_000_000;
+
 /// How contexts take turns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -316,8 +319,14 @@ impl Machine {
         if !(0.0..=1.0).contains(&self.host.lock_share) {
             return wrong(path, "host.lock_share", self.host.lock_share, "0 to 1");
         }
-        if self.scheduler.slice_us == 0 {
-            return wrong(path, "scheduler.slice_us", 0, "1 or more");
+        let (slice_us, gap_us) = (self.scheduler.slice_us, self.scheduler.switch_gap_us);
+        if !(1..=TURN_US_MAX).contains(&slice_us) {
+            let accepted = "1 to 3600000000, an hour";
+            return wrong(path, "scheduler.slice_us", slice_us, accepted);
+        }
+        if gap_us > TURN_US_MAX {
+            let accepted = "0 to 3600000000, an hour";
+            return wrong(path, "scheduler.switch_gap_us", gap_us, accepted);
         }
         let rates = [
             ("memory.dram_gb_per_s", self.memory.dram_gb_per_s),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, MachineError, Noise, ppm, wrong};
+use super::{Machine, MachineError, Noise, TURN_US_MAX, ppm, wrong};
 use crate::simulation::fault::FaultRules;
 use crate::state::ONE;
 
@@ -285,8 +285,11 @@ impl Machine {
             }
         }
         let levels = self.scheduler.levels;
-        if levels.is_some_and(|l| [l.short_us, l.medium_us, l.long_us].contains(&0)) {
-            return wrong(path, "scheduler.levels", 0, "turns of 1 or more");
+        let turns = levels.map(|levels| [levels.short_us, levels.medium_us, levels.long_us]);
+        let mut turns = turns.into_iter().flatten();
+        if let Some(us) = turns.find(|us| !(1..=TURN_US_MAX).contains(us)) {
+            let accepted = "turns of 1 to 3600000000, an hour";
+            return wrong(path, "scheduler.levels", us, accepted);
         }
         if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
             return wrong(path, "mps.clients", 0, "1 or more");

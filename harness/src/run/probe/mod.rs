@@ -1,9 +1,8 @@
-//! Probes: under each mechanism, single questions to its tenants whose answer is no rate. They
-//! come after all cells, so that what they do to memory reaches no cell, and only when they are
-//! asked for.
+//! Probes: under each mechanism, checks of its tenants that do not produce a throughput. They run
+//! after all cells, so that what they do to memory reaches no cell, and only on request.
 //!
 //! Each begins with contexts that were just opened, so that a tenant has nothing but its context.
-//! What it finds is written down as it is; `score` says what it means.
+//! Findings are written as they are; `score` says what they mean.
 
 mod calls;
 mod concurrent;
@@ -13,6 +12,7 @@ mod exhaust;
 mod latency;
 mod limit_bypass;
 mod memory;
+mod memory_limit;
 mod share;
 mod sm_placement;
 mod time_slice_trace;
@@ -25,8 +25,9 @@ use gpubench_record::{
 };
 
 use super::host_session::HostSession;
+use super::ledger::MechanismLedger;
 use super::tenant_set::TenantSet;
-use super::{Observer, Run, RunError};
+use super::{Observer, RunError, RunHandles, RunPhase, Setup};
 use crate::catalogue::REFERENCE;
 use memory::ReleasedBy;
 use share::FullDeviceBaseline;
@@ -34,11 +35,11 @@ use share::FullDeviceBaseline;
 /// Longest wait for one step.
 const STEP: Duration = Duration::from_secs(300);
 
-/// The victim's place, and that of the neighbour that owns what is looked for.
+/// The victim's slot, and that of the neighbour that owns the memory that is looked for.
 const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
-/// What is asked under each mechanism, in this order.
+/// The probes of each mechanism, in this order.
 const PROBES: [Probe; 13] = [
     Probe::Capacity,
     Probe::Cap,
@@ -72,7 +73,7 @@ enum Probe {
 }
 
 impl Probe {
-    /// As `catalogue::probes` has it.
+    /// Its name in `catalogue::probes`.
     const fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -91,74 +92,77 @@ impl Probe {
     }
 
     /// Whether the user asked for it.
-    fn is_wanted(self, run: &Run) -> bool {
+    const fn is_wanted(self, setup: &Setup) -> bool {
         match self {
-            Self::Escape => run.setup.escape,
-            _ => run.setup.probes,
+            Self::Escape => setup.escape,
+            _ => setup.probes,
         }
     }
 }
 
-/// Probes every mechanism of the plan that has neighbours. The reference gives the baseline.
+/// Probes every mechanism of the plan that has neighbours. The reference gives the full-device
+/// baseline.
 pub async fn campaign(
-    run: &mut Run,
+    handles: &RunHandles,
     session: &mut HostSession,
+    ledger: &mut MechanismLedger,
     observer: &mut dyn Observer,
 ) -> Result<(), RunError> {
-    observer.stage("probing the device alone");
-    let baseline = baseline(run, session).await?;
-    for planned in run.setup.plan.mechanisms.clone() {
+    let setup = &handles.setup;
+    observer.phase(&RunPhase::ProbingDevice);
+    let baseline = baseline(handles, session, ledger).await?;
+    for planned in &setup.plan.mechanisms {
         if planned.properties.is_reference() || planned.properties.admits_one_tenant() {
             continue;
         }
-        let cells = &run.setup.plan.cells;
         let own = |cell: &&Cell| cell.variant == planned.variant;
-        let Some(cell) = cells.iter().find(own).cloned() else {
+        let Some(cell) = setup.plan.cells.iter().find(own) else {
             continue;
         };
-        observer.stage(&format!("probing {}", planned.variant));
+        observer.phase(&RunPhase::Probing(planned.variant.clone()));
         for probe in PROBES {
-            if !probe.is_wanted(run) {
+            if !probe.is_wanted(setup) {
                 continue;
             }
-            if *run.stop.borrow() {
+            if handles.waits.is_stopped() {
                 return Err(RunError::Interrupted);
             }
             // A mechanism that could not be set up has its row, which says why.
-            let Ok(tenants) = session.ready(run, &cell).await? else {
+            let Ok(tenants) = session.ready(cell, ledger).await? else {
                 break;
             };
-            let found = one(run, tenants, &baseline, probe).await;
+            let found = one(tenants, &baseline, probe).await;
             let found = unless_broken(found, probe.name())?;
             let variant = planned.variant.clone();
             let result = ProbeResult { variant, found };
-            run.events.append(&RunEvent::Probed { result })?;
-            tenants.close(run).await?;
+            handles.recorder.event(&RunEvent::Probed { result })?;
+            tenants.close().await?;
         }
     }
     Ok(())
 }
 
-/// What the device does alone, which shares are held against; or why nobody could find it out.
+/// What the device does without a mechanism, with which shares are compared; or why it is unknown.
 async fn baseline(
-    run: &mut Run,
+    handles: &RunHandles,
     session: &mut HostSession,
+    ledger: &mut MechanismLedger,
 ) -> Result<Result<FullDeviceBaseline, String>, RunError> {
-    let mut cells = run.setup.plan.cells.iter();
-    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE).cloned() else {
+    let mut cells = handles.setup.plan.cells.iter();
+    let Some(cell) = cells.find(|cell| cell.variant == REFERENCE) else {
         return Ok(Err("the plan has no cell on the device alone".to_owned()));
     };
-    let tenants = match session.ready(run, &cell).await? {
+    let tenants = match session.ready(cell, ledger).await? {
         Ok(tenants) => tenants,
         Err(reason) => return Ok(Err(reason)),
     };
-    let found = share::baseline(run, tenants).await;
-    tenants.close(run).await?;
+    let found = share::baseline(tenants).await;
+    tenants.close().await?;
     match found {
         Ok((baseline, found)) => {
             let variant = REFERENCE.to_owned();
             let result = ProbeResult { variant, found };
-            run.events.append(&RunEvent::Probed { result })?;
+            handles.recorder.event(&RunEvent::Probed { result })?;
             Ok(Ok(baseline))
         }
         Err(RunError::Tenant(error)) => Ok(Err(error.to_string())),
@@ -182,51 +186,49 @@ fn broken(probe: &str, reason: String) -> ProbeFound {
 }
 
 async fn one(
-    run: &mut Run,
     tenants: &mut TenantSet,
     baseline: &Result<FullDeviceBaseline, String>,
     probe: Probe,
 ) -> Result<ProbeFound, RunError> {
-    if run.setup.plan.tenants < 2 {
+    if tenants.handles().setup.plan.tenants < 2 {
         let reason = "the plan has no neighbour: two tenants are needed";
         return Ok(broken(probe.name(), reason.to_owned()));
     }
-    tenants.close(run).await?;
-    let with = |reason: &String| Ok(broken(probe.name(), format!("no baseline: {reason}")));
+    tenants.close().await?;
+    let with = |reason: &String| {
+        Ok(broken(
+            probe.name(),
+            format!("no full-device baseline: {reason}"),
+        ))
+    };
     match (probe, baseline) {
-        (Probe::Capacity, _) => memory::capacity(run, tenants).await,
-        (Probe::Cap, _) => memory::cap(run, tenants).await,
-        (Probe::Exhaust, _) => exhaust::exhaust(run, tenants).await,
-        (Probe::Residue(released_by), _) => memory::residue(run, tenants, released_by).await,
-        (Probe::Visibility, _) => memory::visibility(run, tenants).await,
-        (Probe::TimeSliceTrace, _) => time_slice_trace::time_slice_trace(run, tenants).await,
-        (Probe::SmPlacement, _) => sm_placement::sm_placement(run, tenants).await,
-        (Probe::Share, Ok(baseline)) => share::share(run, tenants, baseline).await,
-        (Probe::Enforce, Ok(baseline)) => enforce::enforce(run, tenants, baseline).await,
-        (Probe::Launch, Ok(baseline)) => latency::launches(run, tenants, baseline).await,
-        (Probe::Calls, Ok(baseline)) => calls::calls(run, tenants, baseline).await,
-        (Probe::Escape, Ok(baseline)) => escape::escape(run, tenants, baseline).await,
+        (Probe::Capacity, _) => memory::capacity(tenants).await,
+        (Probe::Cap, _) => memory::cap(tenants).await,
+        (Probe::Exhaust, _) => exhaust::exhaust(tenants).await,
+        (Probe::Residue(released_by), _) => memory::residue(tenants, released_by).await,
+        (Probe::Visibility, _) => memory::visibility(tenants).await,
+        (Probe::TimeSliceTrace, _) => time_slice_trace::time_slice_trace(tenants).await,
+        (Probe::SmPlacement, _) => sm_placement::sm_placement(tenants).await,
+        (Probe::Share, Ok(baseline)) => share::share(tenants, baseline).await,
+        (Probe::Enforce, Ok(baseline)) => enforce::enforce(tenants, baseline).await,
+        (Probe::Launch, Ok(baseline)) => latency::launches(tenants, baseline).await,
+        (Probe::Calls, Ok(baseline)) => calls::calls(tenants, baseline).await,
+        (Probe::Escape, Ok(baseline)) => escape::escape(tenants, baseline).await,
         (_, Err(reason)) => with(reason),
     }
 }
 
-/// Has only the victim, in a process that has just been started: no limiter remembers anything of
-/// it.
-async fn fresh(run: &mut Run, tenants: &mut TenantSet) -> Result<(), RunError> {
-    tenants.close(run).await?;
-    tenants.renew(run, VICTIM).await?;
-    tenants.ensure(run).await?;
-    tenants.open_only(run, VICTIM).await
+/// Leaves only the victim, in a process that has just been started: no limiter has a history of it.
+async fn fresh(tenants: &mut TenantSet) -> Result<(), RunError> {
+    tenants.close().await?;
+    tenants.renew(VICTIM).await?;
+    tenants.ensure().await?;
+    tenants.open_only(VICTIM).await
 }
 
-async fn step(
-    run: &mut Run,
-    tenants: &mut TenantSet,
-    slot: usize,
-    ask: ProbeAsk,
-) -> Result<ProbeTold, RunError> {
+async fn step(tenants: &mut TenantSet, slot: usize, ask: ProbeAsk) -> Result<ProbeTold, RunError> {
     let message = ToTenant::Probe { ask };
-    match tenants.ask(run, slot, &message, "probing", STEP).await? {
+    match tenants.ask(slot, &message, "probing", STEP).await? {
         FromTenant::Probed { told } => Ok(told),
         other => Err(tenants.unexpected(slot, &other)),
     }
@@ -242,7 +244,7 @@ mod tests {
     use crate::catalogue::probes::CATALOGUE;
 
     #[test]
-    fn every_probe_of_the_catalogue_is_asked_in_its_order() {
+    fn every_probe_of_the_catalogue_runs_in_its_order() {
         let mut asked: Vec<&str> = PROBES.iter().map(|probe| probe.name()).collect();
         asked.dedup();
         let known: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();

@@ -1,0 +1,171 @@
+//! Blocking calls of the coordinator: each runs on a thread of its own and is awaited with a limit.
+//!
+//! A call into a hung driver, or into a command that waits for one, cannot be interrupted. The
+//! coordinator stops waiting for it, names it in the error, and leaves its thread behind; the
+//! thread ends with the process. tokio's own pool would not do: its runtime waits for such threads
+//! when it is dropped.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+thread_local! {
+    static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// A blocking call that gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{doing}: {problem}")]
+pub struct NoAnswer {
+    /// What was being done.
+    pub doing: String,
+    /// Why there is no answer, and what became of the thread.
+    pub problem: String,
+}
+
+/// A call that runs. Dropping it abandons it.
+#[derive(Debug)]
+pub struct BlockingCall<T> {
+    doing: String,
+    answer: oneshot::Receiver<T>,
+    abandoned: Arc<AtomicBool>,
+}
+
+/// Whether the coordinator has stopped waiting for the call that runs on this thread. Work that
+/// waits in steps asks this between them.
+#[must_use]
+pub fn is_abandoned() -> bool {
+    ABANDONED.with_borrow(|flag| {
+        flag.as_ref()
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
+    })
+}
+
+impl<T: Send + 'static> BlockingCall<T> {
+    /// Starts the call.
+    ///
+    /// # Errors
+    /// When the system gives no thread for it.
+    pub fn start(
+        doing: impl Into<String>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Self, NoAnswer> {
+        let doing = doing.into();
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (send, answer) = oneshot::channel();
+        let flag = Arc::clone(&abandoned);
+        let thread = std::thread::Builder::new().name(doing.clone());
+        let started = thread.spawn(move || {
+            ABANDONED.set(Some(flag));
+            // An abandoned call has no receiver.
+            let _ = send.send(work());
+        });
+        match started {
+            Ok(_detached) => Ok(Self {
+                doing,
+                answer,
+                abandoned,
+            }),
+            Err(error) => Err(NoAnswer {
+                doing,
+                problem: format!("no thread for it: {error}"),
+            }),
+        }
+    }
+
+    /// Waits for the answer, at most that long. A call that is late goes on and can be waited for
+    /// again.
+    ///
+    /// # Errors
+    /// When the call is late.
+    ///
+    /// # Panics
+    /// When the call panicked: the panic has been reported and goes on here.
+    pub async fn within(&mut self, limit: Duration) -> Result<T, NoAnswer> {
+        match tokio::time::timeout(limit, &mut self.answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => std::panic::resume_unwind(Box::new(self.doing.clone())),
+            Err(_) => Err(NoAnswer {
+                doing: self.doing.clone(),
+                problem: format!(
+                    "no answer within {} s; its thread \"{}\" is abandoned",
+                    limit.as_secs(),
+                    self.doing
+                ),
+            }),
+        }
+    }
+}
+
+impl<T> BlockingCall<T> {
+    /// Tells the work that its answer is not needed; see [`is_abandoned`].
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for BlockingCall<T> {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::{BlockingCall, is_abandoned};
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn a_call_that_hangs_is_named_and_its_thread_learns_that_it_is_abandoned() -> TestResult {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (tell, told) = channel();
+        runtime.block_on(async {
+            let mut call = BlockingCall::start("asking nobody", move || {
+                while !is_abandoned() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                tell.send(is_abandoned())
+            })?;
+            let error = call.within(Duration::from_millis(20)).await.map(drop);
+            let text = error.map_err(|error| error.to_string());
+            assert!(
+                text.as_ref().is_err_and(
+                    |text| text.contains("asking nobody") && text.contains("is abandoned")
+                ),
+                "{text:?}"
+            );
+            Ok::<_, super::NoAnswer>(())
+        })?;
+        assert!(told.recv_timeout(Duration::from_secs(60))?);
+        assert!(!is_abandoned(), "this thread is no call");
+        Ok(())
+    }
+
+    #[test]
+    fn an_answer_comes_back_and_so_does_a_panic() -> TestResult {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let limit = Duration::from_secs(60);
+            let mut call = BlockingCall::start("adding", || 1 + 1)?;
+            assert_eq!(call.within(limit).await, Ok(2));
+            let call = BlockingCall::<()>::start("failing", || panic!("on purpose"))?;
+            let panicked = tokio::spawn(async move {
+                let mut call = call;
+                call.within(limit).await
+            });
+            assert!(panicked.await.is_err_and(|error| error.is_panic()));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! One cell: prepares every tenant, starts them at one instant, waits for all of them, and writes
+//! what happened.
+
+mod load;
+mod proofs;
+
+use std::path::Path;
+use std::time::Duration;
+
+use gpubench_record::{
+    Calibration, Cell, FromTenant, Outcome, Proof, RefusalKind, Role, RunEvent, TenantResult,
+    ToTenant,
+};
+use gpubench_reports::store::log_path;
+use tokio::task::JoinSet;
+
+use super::cores::Placement;
+use super::device_processes::DeviceProcesses;
+use super::ledger::MechanismLedger;
+use super::observe::{self, Serving};
+use super::recorder::Recorder;
+use super::sampler::{SAMPLER, Sampled, Sampler, Times};
+use super::tenant_set::{TenantSet, participants_of};
+use super::xids::XidMonitor;
+use super::{RunError, RunHandles};
+use crate::mechanism;
+use crate::tenant::TenantError;
+
+/// Longest wait for a tenant to get ready.
+const PREPARE: Duration = Duration::from_secs(60);
+/// What a cell may take beyond its own length: on the wall clock, and in all in virtual time.
+const SLACK_WALL: Duration = Duration::from_secs(30);
+const LIMIT_VIRTUAL: Duration = Duration::from_secs(180);
+
+/// Runs one cell. A failure of the cell is its result; only what ends the run is an error.
+pub async fn run(
+    tenants: &mut TenantSet,
+    cores: &Placement,
+    ledger: &mut MechanismLedger,
+    xids: &mut XidMonitor,
+    calibration: &Calibration,
+    cell: &Cell,
+) -> Result<Option<String>, RunError> {
+    let victim_waived = calibration.waived(&cell.victim, cell.aggressor.as_deref());
+    if victim_waived.is_some() {
+        // It has no result, and its row says why.
+        return Ok(None);
+    }
+    let handles = tenants.handles().clone();
+    let recorder = &handles.recorder;
+    let id = cell.id.clone();
+    recorder.event(&RunEvent::CellBegan { id: id.clone() })?;
+    let mut results = Vec::new();
+    let failure = match prepare(tenants, cores, calibration, cell, &mut results).await {
+        Ok(()) => None,
+        // A full disk is full for every later cell too.
+        Err(RunError::Tenant(error)) if error.kind() == Some(RefusalKind::NoSpace) => {
+            return Err(RunError::DiskFull);
+        }
+        // A tenant that cannot get ready fails this cell; the next cell tries a fresh one.
+        Err(RunError::Tenant(error)) => {
+            record_refused_client(ledger, cell, &error)?;
+            Some(error.to_string())
+        }
+        Err(other) => return Err(other),
+    };
+    let (sampled, failure) = match failure {
+        Some(failure) => (Sampled::default(), Some(failure)),
+        None => {
+            proofs::observe_and_prove(tenants, ledger, cell, "before").await?;
+            measure(tenants, cell, &mut results).await?
+        }
+    };
+    let serving = Serving::now(tenants).await?;
+    // Without an observation half-way there is no proof, for or against.
+    let was_observed = sampled.on_device.is_some();
+    let half_way = sampled.on_device.unwrap_or_default();
+    let seen = observe::seen(tenants, cell.condition, &half_way, &serving);
+    if failure.is_none() {
+        if was_observed {
+            proofs::prove(&handles, ledger, cell, Proof::DURING, &seen)?;
+        }
+        proofs::observe_and_prove(tenants, ledger, cell, "after").await?;
+    } else if let Some(Err(error)) = &seen.daemon_clients
+        && tenants.config().mechanism.is_some()
+    {
+        // A cell that failed proves nothing, but a daemon that is gone says why it failed.
+        let outcome = Outcome::failed(format!("not in force: {error}"));
+        let remedy = Some("run again: a new daemon is started");
+        ledger.end(&cell.mechanism, &cell.variant, &outcome, remedy)?;
+    }
+    recorder.telemetry(&sampled.rows)?;
+    if let Some(text) = sampled.failure {
+        recorder.warning(format!("{id}: {text}"))?;
+    }
+    let xids = xids.drain(&id, &seen.services).await?;
+    recorder.event(&RunEvent::CellEnded {
+        id,
+        tenants: results,
+        failure: failure.clone(),
+        foreign_processes: seen.other_processes(),
+        throttle_reasons: sampled.throttle_reasons,
+        xids: xids.numbers,
+        xid_lines: xids.lines,
+        cpu_steal_ratio: sampled.cpu_steal_ratio,
+    })?;
+    Ok(failure)
+}
+
+/// Writes a cell that has no tenants, and returns the reason.
+pub fn write_not_run(recorder: &Recorder, cell: &Cell, reason: String) -> Result<String, RunError> {
+    let id = cell.id.clone();
+    recorder.event(&RunEvent::CellBegan { id: id.clone() })?;
+    recorder.event(&RunEvent::CellEnded {
+        id,
+        tenants: Vec::new(),
+        failure: Some(reason.clone()),
+        foreign_processes: None,
+        throttle_reasons: None,
+        xids: None,
+        xid_lines: None,
+        cpu_steal_ratio: None,
+    })?;
+    Ok(reason)
+}
+
+/// Writes that the mechanism admits no further tenant, if that is what the driver says.
+fn record_refused_client(
+    ledger: &mut MechanismLedger,
+    cell: &Cell,
+    error: &TenantError,
+) -> Result<(), RunError> {
+    let TenantError::Refused {
+        kind: RefusalKind::Driver { code },
+        ..
+    } = error
+    else {
+        return Ok(());
+    };
+    match mechanism::refusal::of_code(*code) {
+        Some((why, remedy)) if !cell.condition.is_native() => {
+            let outcome = Outcome::waived(format!("{why}: {error}"));
+            ledger.end(&cell.mechanism, &cell.variant, &outcome, Some(remedy))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Arranges contexts and gets every tenant of the cell ready, one after the other.
+async fn prepare(
+    tenants: &mut TenantSet,
+    cores: &Placement,
+    calibration: &Calibration,
+    cell: &Cell,
+    results: &mut Vec<TenantResult>,
+) -> Result<(), RunError> {
+    tenants.arrange(cell.condition).await?;
+    let setup = tenants.handles().setup.clone();
+    for (slot, tenant) in cell.tenants.iter().enumerate() {
+        let log = log_path(&setup.out, &cell.id, &tenant.tenant)?;
+        make_folder(&log)?;
+        let entry = tenant
+            .workload
+            .as_ref()
+            .and_then(|name| calibration.entries.get(name));
+        let load = load::load(&setup.plan, calibration, cell, slot);
+        let rate = entry.map_or(0.0, |entry| entry.native_rate_per_s);
+        let message = ToTenant::Prepare {
+            cell: cell.id.clone(),
+            workload: entry.map(|entry| entry.spec.clone()),
+            capacity_rows: load::capacity(&setup.plan, &load, rate),
+            load,
+            log: log.display().to_string(),
+            cpu: cores.issuer(slot),
+        };
+        match tenants
+            .ask(slot, &message, "getting ready", PREPARE)
+            .await?
+        {
+            FromTenant::Ready { schedule_hash } => {
+                results.push(TenantResult::ready(tenant, schedule_hash));
+            }
+            other => return Err(tenants.unexpected(slot, &other)),
+        }
+    }
+    Ok(())
+}
+
+/// Starts every tenant and waits for all of them.
+async fn measure(
+    tenants: &mut TenantSet,
+    cell: &Cell,
+    results: &mut [TenantResult],
+) -> Result<(Sampled, Option<String>), RunError> {
+    let handles = tenants.handles().clone();
+    let setup = &handles.setup;
+    let slots: Vec<usize> = (0..cell.tenants.len()).collect();
+    let members = tenants.take_slots(&slots);
+    let participants = members.iter().map(|(_, tenant)| tenant.participants());
+    let ids = participants.flat_map(|ids| [ids.issuer, ids.reaper]);
+    handles.expect(ids.chain([SAMPLER]).collect()).await?;
+    let times = Times {
+        t0_ns: setup.clock.start_ns(),
+        length_ns: setup.plan.durations_of(cell).cell_ns(),
+        period_ns: setup.plan.telemetry_period_ns,
+    };
+    let sampler = Sampler::start(&setup.clock, &setup.nvml, &cell.id, times)?;
+    let limit = if setup.clock.is_virtual() {
+        LIMIT_VIRTUAL
+    } else {
+        Duration::from_nanos(times.length_ns) + SLACK_WALL
+    };
+    let mut waits = JoinSet::new();
+    for (slot, mut tenant) in members {
+        let go = ToTenant::Go { t0_ns: times.t0_ns };
+        let sent = tenant.send(&go).await;
+        let own = handles.waits.clone();
+        waits.spawn(async move {
+            let answer = match sent {
+                // The user does not wait for a cell that was given up; a client of an MPS server
+                // is not killed at work without its pre-kill hook.
+                Ok(()) => own.reply(&mut tenant, "running a cell", limit).await,
+                Err(error) => Some(Err(error)),
+            };
+            (slot, tenant, answer)
+        });
+    }
+    let mut failures = Vec::new();
+    let mut is_given_up = false;
+    while let Some(done) = waits.join_next().await {
+        // A wait that panicked has dropped its tenant, which kills the process.
+        let Ok((slot, tenant, Some(answer))) = done else {
+            is_given_up = true;
+            failures.push("interrupted".to_owned());
+            handles.reap().await?;
+            continue;
+        };
+        let result = &mut results[slot];
+        let error = tenants.record_answer(slot, tenant, answer, result).await?;
+        let error = error.filter(|error| is_failure(error, result.role));
+        failures.extend(error.map(|error| error.to_string()));
+    }
+    if is_given_up {
+        abandon_all(&handles, cell).await?;
+    }
+    let sampled = tokio::select! {
+        sampled = sampler.finish() => sampled,
+        () = handles.waits.grace_is_over() => Sampled::default(),
+    };
+    failures.sort();
+    failures.dedup();
+    let failure = (!failures.is_empty()).then(|| failures.join("; "));
+    Ok((sampled, failure))
+}
+
+/// Whether a tenant of that role fails its cell. Without its victim a cell has failed; without its
+/// aggressor it has measured something other than planned, which the gates will say.
+fn is_failure(error: &TenantError, role: Role) -> bool {
+    role == Role::Victim || matches!(error, TenantError::Protocol { .. })
+}
+
+/// Takes back the announcement of every participant of a cell that was given up.
+async fn abandon_all(handles: &RunHandles, cell: &Cell) -> Result<(), RunError> {
+    for slot in 0..cell.tenants.len() {
+        handles.abandon(participants_of(slot)).await?;
+    }
+    handles.reap().await
+}
+
+/// Makes the folder of a log.
+pub fn make_folder(log: &Path) -> Result<(), RunError> {
+    let Some(folder) = log.parent() else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(|source| {
+        gpubench_reports::store::StoreError::Io {
+            path: folder.to_path_buf(),
+            action: "make",
+            source,
+        }
+        .into()
+    })
+}

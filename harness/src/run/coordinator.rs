@@ -1,0 +1,202 @@
+//! The coordinator: one run from its first event to its last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpubench_record::user_victim::Reports;
+use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
+use tokio::sync::watch;
+
+use super::cores::Placement;
+use super::host_session::HostSession;
+use super::ledger::MechanismLedger;
+use super::recorder::Recorder;
+use super::tenant_set::TenantSet;
+use super::waits::Waits;
+use super::xids::XidMonitor;
+use super::{
+    KernelLog, Observer, RunEnd, RunError, RunHandles, RunPhase, Setup, calibrate, cell, fault,
+    probe, rfc3339_now,
+};
+use crate::mechanism;
+
+/// The parts of a run.
+struct Coordinator {
+    handles: RunHandles,
+    xids: XidMonitor,
+    cores: Placement,
+    ledger: MechanismLedger,
+    session: HostSession,
+}
+
+/// Runs the plan. `kernel_log` has been read from before any tenant was started; it is absent where
+/// it cannot be read.
+///
+/// # Errors
+/// When the record cannot be written or nothing can be measured; what was measured until then is in
+/// the folder.
+pub async fn run(
+    setup: Setup,
+    kernel_log: Option<KernelLog>,
+    stop: watch::Receiver<bool>,
+    observer: &mut dyn Observer,
+) -> Result<RunEnd, RunError> {
+    let setup = Arc::new(setup);
+    let recorder = Recorder::create(&setup.out)?;
+    recorder.event(&RunEvent::Began {
+        format_version: FORMAT_VERSION,
+        plan: Box::new(setup.plan.clone()),
+        device: Box::new(setup.identity.clone()),
+        provenance: Box::new(setup.provenance.clone()),
+    })?;
+    // Before any thread or process is started, which would begin on the cores of this one.
+    let cores = Placement::settle(&setup)?;
+    let handles = RunHandles::new(setup, Waits::new(stop), recorder.clone());
+    // Registered before any tenant is started: earlier Xids are not this run's.
+    let xids = XidMonitor::start(&handles, kernel_log).await?;
+    let mut coordinator = Coordinator {
+        xids,
+        cores,
+        ledger: MechanismLedger::new(recorder.clone()),
+        session: HostSession::new(handles.clone()),
+        handles,
+    };
+    let end = match coordinator.all(observer).await {
+        Err(RunError::Interrupted) => Ok(RunEnd::Interrupted),
+        end => end,
+    };
+    // A host that is not as it was found outweighs whatever else ended the run.
+    let end = match coordinator.session.leave().await {
+        Err(RunError::Interrupted) => end.map(|_| RunEnd::Interrupted),
+        left => left.and(end),
+    };
+    let (complete, reason) = match &end {
+        Ok(RunEnd::Complete) => (true, None),
+        Ok(RunEnd::Interrupted) => (false, Some("interrupted".to_owned())),
+        Err(error) => (false, Some(error.to_string())),
+    };
+    recorder.event(&RunEvent::Ended {
+        complete,
+        reason,
+        at: rfc3339_now(),
+    })?;
+    recorder.close()?;
+    coordinator.cores.leave()?;
+    end
+}
+
+impl Coordinator {
+    async fn all(&mut self, observer: &mut dyn Observer) -> Result<RunEnd, RunError> {
+        let handles = self.handles.clone();
+        let plan = &handles.setup.plan;
+        for planned in &plan.mechanisms {
+            if mechanism::find(&planned.name).is_none() {
+                return Err(RunError::UnknownMechanism(planned.name.clone()));
+            }
+        }
+        observer.phase(&RunPhase::StartingTenants);
+        let calibration = match self.session.calibrating(&mut self.ledger).await? {
+            Some((tenants, share)) => {
+                observer.phase(&calibration_phase(&handles.setup));
+                calibration(tenants, share).await?
+            }
+            // Every mechanism has its row by then, which says why.
+            None => Calibration::new(BTreeMap::new()),
+        };
+        let device = handles.identity();
+        handles.recorder.event(&RunEvent::Calibrated {
+            calibration: calibration.clone(),
+            device: (device.sm_count > 0).then(|| Box::new(device)),
+        })?;
+        for (name, variant) in variants(&handles.setup) {
+            self.ledger.runs(&name, &variant)?;
+        }
+        for cell in &plan.cells {
+            if handles.waits.is_stopped() {
+                return Ok(RunEnd::Interrupted);
+            }
+            observer.cell_begins(cell);
+            let failure = self.cell(cell, &calibration).await?;
+            observer.cell_ends(cell, failure.as_deref());
+        }
+        let (session, ledger) = (&mut self.session, &mut self.ledger);
+        if (handles.setup.probes || handles.setup.escape) && !handles.waits.is_stopped() {
+            probe::campaign(&handles, session, ledger, observer).await?;
+        }
+        let xids = &mut self.xids;
+        fault::campaign(&handles, session, ledger, xids, &calibration, observer).await?;
+        Ok(if handles.waits.is_stopped() {
+            RunEnd::Interrupted
+        } else {
+            RunEnd::Complete
+        })
+    }
+
+    /// Runs a cell, or writes why it did not run. Returns why it failed, if it did.
+    async fn cell(
+        &mut self,
+        cell: &Cell,
+        calibration: &Calibration,
+    ) -> Result<Option<String>, RunError> {
+        let recorder = &self.handles.recorder;
+        if let Some(reason) = self.ledger.waived(&cell.variant) {
+            cell::write_not_run(recorder, cell, reason)?;
+            return Ok(None);
+        }
+        match self.session.ready(cell, &mut self.ledger).await? {
+            Ok(tenants) => {
+                let (cores, ledger, xids) = (&self.cores, &mut self.ledger, &mut self.xids);
+                cell::run(tenants, cores, ledger, xids, calibration, cell).await
+            }
+            Err(reason) => cell::write_not_run(recorder, cell, reason).map(Some),
+        }
+    }
+}
+
+/// The calibration that was given, or a new one.
+async fn calibration(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
+    let setup = Arc::clone(&tenants.handles().setup);
+    // A user's program reports nothing about the device; a neighbour does.
+    let reporter = usize::from(setup.plan.foreign.is_some());
+    if reporter > 0 || setup.calibration.is_some() {
+        // A tenant that has the device reports what it looks like.
+        tenants.open_only(reporter).await?;
+    }
+    match &setup.calibration {
+        Some(calibration) => Ok(calibration.clone()),
+        None => calibrate::calibrate(tenants, share).await,
+    }
+}
+
+/// The phase in which the victim is calibrated. A user's program may have much to load before it
+/// reports anything.
+fn calibration_phase(setup: &Setup) -> RunPhase {
+    let program = setup.plan.foreign.as_ref();
+    let Some(program) = program.filter(|_| setup.calibration.is_none()) else {
+        return RunPhase::Calibrating;
+    };
+    RunPhase::StartingProgram {
+        limit_s: program.ready_ns as f64 / 1e9,
+        sign: match program.reports {
+            Reports::Requests => "to say that it is ready",
+            Reports::Lines => "to print a line",
+        },
+    }
+}
+
+/// Every variant that has cells, the planned ones first. The reference and the unprotected forms
+/// run for comparison where the user did not name them, and are proved too.
+fn variants(setup: &Setup) -> Vec<(String, String)> {
+    let plan = &setup.plan;
+    let planned = plan.mechanisms.iter().map(|one| (&one.name, &one.variant));
+    let run = plan
+        .cells
+        .iter()
+        .map(|cell| (&cell.mechanism, &cell.variant));
+    let mut found = BTreeSet::new();
+    planned
+        .chain(run)
+        .filter(|(_, variant)| found.insert((*variant).clone()))
+        .map(|(name, variant)| (name.clone(), variant.clone()))
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! The parts of a run that tenants need, and the device under test as the coordinator asks it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpubench_record::wire::Participants;
+use gpubench_record::{DeviceIdentity, RunEvent};
+
+use super::pid_registry::PidRegistry;
+use super::recorder::Recorder;
+use super::waits::Waits;
+use super::{RunClock, RunError, Setup};
+use crate::device::{Nvml, identity};
+
+/// Longest wait for an answer of NVML, and for the shared clock of a virtual device.
+const NVML: Duration = Duration::from_secs(30);
+const CLOCK: Duration = Duration::from_secs(30);
+
+/// The parts that tenant sets work with. Clones are the same parts.
+#[derive(Clone)]
+pub struct RunHandles {
+    /// What runs, and on which device.
+    pub setup: Arc<Setup>,
+    /// Every wait.
+    pub waits: Waits,
+    /// The record.
+    pub recorder: Recorder,
+    /// Process ids of tenants.
+    pub registry: PidRegistry,
+    /// The identity of the device, completed by the first tenant that sees it whole.
+    identity: Rc<RefCell<DeviceIdentity>>,
+}
+
+impl RunHandles {
+    /// The parts of a run that begins.
+    pub fn new(setup: Arc<Setup>, waits: Waits, recorder: Recorder) -> Self {
+        let identity = Rc::new(RefCell::new(setup.identity.clone()));
+        Self {
+            setup,
+            waits,
+            recorder,
+            registry: PidRegistry::default(),
+            identity,
+        }
+    }
+
+    /// Asks NVML, with a limit.
+    pub async fn nvml<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        question: impl FnOnce(&Nvml) -> T + Send + 'static,
+    ) -> Result<T, RunError> {
+        let nvml = Arc::clone(&self.setup.nvml);
+        self.waits
+            .blocking(doing, NVML, move || question(&nvml))
+            .await
+    }
+
+    /// Announces participants of the clock, in this order.
+    pub async fn expect(&self, ids: Vec<u32>) -> Result<(), RunError> {
+        self.clock("announcing participants of the clock", move |clock| {
+            ids.into_iter().try_for_each(|id| clock.expect(id))
+        })
+        .await
+    }
+
+    /// Takes back the announcement of participants that did not come.
+    pub async fn abandon(&self, participants: Participants) -> Result<(), RunError> {
+        self.clock("taking participants off the clock", move |clock| {
+            clock.abandon(participants)
+        })
+        .await
+    }
+
+    /// Takes back what dead tenants held on the virtual device.
+    pub async fn reap(&self) -> Result<(), RunError> {
+        self.clock("reaping dead processes", RunClock::reap).await
+    }
+
+    /// Calls the shared clock: a participant that is stopped may hold its lock.
+    async fn clock(
+        &self,
+        doing: &'static str,
+        call: impl FnOnce(&RunClock) -> Result<(), RunError> + Send + 'static,
+    ) -> Result<(), RunError> {
+        let clock = self.setup.clock.clone();
+        if !clock.is_virtual() {
+            return call(&clock);
+        }
+        self.waits
+            .blocking(doing, CLOCK, move || call(&clock))
+            .await?
+    }
+
+    /// Writes that a tenant's process was started, and remembers its process id.
+    pub fn started(&self, tenant: &str, pid: u32) -> Result<(), RunError> {
+        self.registry.enter(tenant, pid);
+        let tenant = tenant.to_owned();
+        Ok(self
+            .recorder
+            .event(&RunEvent::TenantStarted { tenant, pid })?)
+    }
+
+    /// The device as far as it is known.
+    pub fn identity(&self) -> DeviceIdentity {
+        self.identity.borrow().clone()
+    }
+
+    /// SMs of the whole device; 0 until a tenant has seen it.
+    pub fn sm_count(&self) -> u32 {
+        self.identity.borrow().sm_count
+    }
+
+    /// Adds what a tenant saw that has the whole device.
+    pub fn complete_identity(&self, facts: &BTreeMap<String, String>) {
+        identity::complete(&mut self.identity.borrow_mut(), facts);
+    }
+}

@@ -1,0 +1,140 @@
+//! What a run is given, and what it gives back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gpubench_record::{Calibration, Cell, DeviceIdentity, Plan, Provenance};
+use gpubench_reports::store::StoreError;
+use gpubench_workloads::clock::ClockError;
+
+use super::{HostSetup, RunClock};
+use crate::device::{NoAnswer, Nvml};
+use crate::mechanism::host::HostError;
+use crate::tenant::{SpawnError, Spawner, TenantError};
+
+/// What a run is given. Nothing in it changes while the run goes on.
+pub struct Setup {
+    /// What runs.
+    pub plan: Plan,
+    /// The folder of the record; it exists.
+    pub out: PathBuf,
+    /// The clock of the tenants.
+    pub clock: RunClock,
+    /// The device's counters.
+    pub nvml: Arc<Nvml>,
+    /// The device.
+    pub identity: DeviceIdentity,
+    /// The circumstances.
+    pub provenance: Provenance,
+    /// How tenants are started.
+    pub spawner: Spawner,
+    /// A calibration made before, used instead of a new one.
+    pub calibration: Option<Calibration>,
+    /// Whether mechanisms are probed after the cells.
+    pub probes: bool,
+    /// Whether tenants try to bypass the limits of mechanisms.
+    pub escape: bool,
+    /// What mechanisms need to know.
+    pub host: HostSetup,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every planned cell ran; single cells may have failed.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tenant cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A tenant failed where nothing can be measured without it.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// The clock of the virtual GPU.
+    #[error("virtual clock: {0}")]
+    Clock(String),
+    /// The driver, the host or the shared clock does not answer.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// Kernels give wrong results on this device: nothing measured with them means anything.
+    #[error("kernel verification failed: {0}")]
+    Verification(String),
+    /// There is no room for the samples of another cell.
+    #[error("no space left for samples")]
+    DiskFull,
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// Threads cannot be put on cores that they may use.
+    #[error("placing threads on cores: {0}")]
+    Cores(#[from] ClockError),
+    /// The host could not be changed, or is not as it was found.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A mechanism that the plan names and that has no implementation.
+    #[error("mechanism {0} is planned and has no implementation")]
+    UnknownMechanism(String),
+}
+
+/// A part of a run, as the user is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunPhase {
+    /// Tenants are started.
+    StartingTenants,
+    /// Workloads are calibrated.
+    Calibrating,
+    /// The victim's program is started: the limit in seconds, and the sign that it gives.
+    StartingProgram {
+        /// Longest wait.
+        limit_s: f64,
+        /// What the program does once it is ready.
+        sign: &'static str,
+    },
+    /// The device is probed without a mechanism.
+    ProbingDevice,
+    /// A variant is probed.
+    Probing(String),
+    /// Trials of a fault under a variant.
+    Fault {
+        /// The fault.
+        fault: String,
+        /// The variant.
+        variant: String,
+    },
+}
+
+impl std::fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StartingTenants => f.write_str("starting tenants"),
+            Self::Calibrating => f.write_str("calibrating"),
+            Self::StartingProgram { limit_s, sign } => write!(
+                f,
+                "calibrating: the victim's program is given {limit_s} s {sign} (--victim-ready, \
+                 foreign.ready)"
+            ),
+            Self::ProbingDevice => f.write_str("probing the device alone"),
+            Self::Probing(variant) => write!(f, "probing {variant}"),
+            Self::Fault { fault, variant } => write!(f, "fault {fault} under {variant}"),
+        }
+    }
+}
+
+/// Receives the progress of a run.
+pub trait Observer {
+    /// A part of the run begins.
+    fn phase(&mut self, phase: &RunPhase);
+    /// A cell begins.
+    fn cell_begins(&mut self, cell: &Cell);
+    /// A cell ended; `failure` says why it failed, if it did.
+    fn cell_ends(&mut self, cell: &Cell, failure: Option<&str>);
+}
