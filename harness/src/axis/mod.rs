@@ -183,9 +183,9 @@ pub fn aggressors() -> Vec<&'static str> {
 
 /// One side of all pairs, each name once.
 fn in_order_of_pairs(side: impl Fn(&Pair) -> &'static str) -> Vec<&'static str> {
-    let mut seen = BTreeSet::new();
+    let mut unique = BTreeSet::new();
     let sides = CATALOGUE.iter().flat_map(AxisEntry::pairs).map(side);
-    sides.filter(|name| seen.insert(*name)).collect()
+    sides.filter(|name| unique.insert(*name)).collect()
 }
 
 #[cfg(test)]

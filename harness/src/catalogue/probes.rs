@@ -39,7 +39,7 @@ pub const CATALOGUE: &[ProbeEntry] = &[
     },
     ProbeEntry {
         name: "out-of-memory",
-        summary: "what does a tenant that runs out of memory get told, does its context still \
+        summary: "which refusal does a tenant that runs out of memory get, does its context still \
                   serve, and do its neighbours?",
         sub_axis: "memory/capacity",
         scored: false,

@@ -89,7 +89,7 @@ impl GpuLock {
 }
 
 /// Opens a file of anybody's, or makes it. Never both in one call: in a folder that is everybody's
-/// the kernel refuses to open somebody else's file for whoever would also make it
+/// the kernel refuses to open another user's file for a process that would also create it
 /// (`fs.protected_regular`, proc_sys_fs(5)), and two users would hold two locks.
 fn open(path: &Path) -> std::io::Result<File> {
     loop {
@@ -100,7 +100,7 @@ fn open(path: &Path) -> std::io::Result<File> {
         let mut fresh = OpenOptions::new();
         fresh.read(true).write(true).create_new(true).mode(0o666);
         match fresh.open(path) {
-            // Somebody was faster.
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made,
         }
@@ -115,14 +115,14 @@ mod tests {
     fn the_second_run_is_told_who_holds_the_gpu() -> Result<(), Box<dyn std::error::Error>> {
         let dir = tempfile::tempdir()?;
         let first = GpuLock::take_in(dir.path(), "GPU-1")?;
-        let said = GpuLock::take_in(dir.path(), "GPU-1")
+        let taken = GpuLock::take_in(dir.path(), "GPU-1")
             .map(|_| ())
             .map_err(|e| e.to_string());
         let expected = format!(
             "GPU GPU-1 is in use by another run (process {})",
             std::process::id()
         );
-        assert_eq!(said, Err(expected));
+        assert_eq!(taken, Err(expected));
         assert!(
             GpuLock::take_in(dir.path(), "GPU-2").is_ok(),
             "another GPU is free"

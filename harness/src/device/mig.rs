@@ -92,11 +92,11 @@ impl Nvml {
             // SAFETY: a plain C structure, for which all zeroes is a value.
             let mut info: sys::nvmlGpuInstanceProfileInfo_v2_t = unsafe { std::mem::zeroed() };
             info.version = version_of::<sys::nvmlGpuInstanceProfileInfo_v2_t>(2);
-            let asked = call!(
+            let info_result = call!(
                 self,
                 nvmlDeviceGetGpuInstanceProfileInfoV(device, number, &raw mut info)
             );
-            match asked {
+            match info_result {
                 Ok(()) => found.push(InstanceProfile {
                     id: info.id,
                     name: profile_name(&info.name),
@@ -231,7 +231,7 @@ impl Nvml {
             // SAFETY: a plain C structure, for which all zeroes is a value.
             let mut info: sys::nvmlComputeInstanceProfileInfo_t = unsafe { std::mem::zeroed() };
             let engines = sys::NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED;
-            let asked = call!(
+            let info_result = call!(
                 self,
                 nvmlGpuInstanceGetComputeInstanceProfileInfo(
                     handle,
@@ -240,7 +240,7 @@ impl Nvml {
                     &raw mut info
                 )
             );
-            match asked {
+            match info_result {
                 Ok(()) => found.push(info),
                 Err(NvmlError::NotSupported | NvmlError::InvalidArg) => {}
                 Err(error) => return Err(error),

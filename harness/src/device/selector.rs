@@ -117,11 +117,11 @@ mod tests {
             "GPU-xyz12345",
             "99999999999",
         ] {
-            let said = text
+            let parsed = text
                 .parse::<DeviceSelector>()
                 .map_err(|error| error.to_string());
             assert!(
-                said.is_err_and(|line| line.contains("virtual:MACHINE")),
+                parsed.is_err_and(|line| line.contains("virtual:MACHINE")),
                 "{text}"
             );
         }

@@ -116,6 +116,6 @@ pub fn time_mode(
 /// Circumstances of the host that readers of the figures must know, one line each.
 #[must_use]
 pub fn labels(facts: &HostFacts) -> Vec<String> {
-    let line = |label: &Label| format!("{}: {}", label.what, label.seen);
+    let line = |label: &Label| format!("{}: {}", label.what, label.value);
     facts.labels.iter().map(line).collect()
 }

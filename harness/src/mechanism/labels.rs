@@ -16,7 +16,7 @@ pub struct Label {
     /// What: `virtualization`, `agent`...
     pub what: &'static str,
     /// Its value.
-    pub seen: String,
+    pub value: String,
 }
 
 /// Agents that hold a GPU open for its counters, by the name of their process, of which the kernel
@@ -35,24 +35,24 @@ pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
     let mode = nvml
         .device()
         .and_then(|device| device.virtualization_mode());
-    let seen = [
+    let value = [
         mode.ok().and_then(virtualization),
         nvml.confidential().ok().and_then(confidential),
         nvml.compute_pids().ok().and_then(|pids| processes(&pids)),
         nvml.mig_mode().ok().flatten().and_then(pending),
     ];
     let agents = agents(Path::new("/proc"));
-    seen.into_iter().flatten().chain(agents).collect()
+    value.into_iter().flatten().chain(agents).collect()
 }
 
-fn label(what: &'static str, seen: impl Into<String>) -> Label {
-    let seen = seen.into();
-    Label { what, seen }
+fn label(what: &'static str, value: impl Into<String>) -> Label {
+    let value = value.into();
+    Label { what, value }
 }
 
 /// Whose GPU it is (nvml.h, `nvmlGpuVirtualizationMode_t`).
 fn virtualization(mode: GpuVirtualizationMode) -> Option<Label> {
-    let seen = match mode {
+    let value = match mode {
         GpuVirtualizationMode::Bare => return None,
         GpuVirtualizationMode::PassThrough => {
             "passthrough: this virtual machine has the whole GPU, and CPU time from a hypervisor"
@@ -67,17 +67,17 @@ fn virtualization(mode: GpuVirtualizationMode) -> Option<Label> {
             "host of vSGA: virtual machines that are unseen may draw on this GPU"
         }
     };
-    Some(label("virtualization", seen))
+    Some(label("virtualization", value))
 }
 
 fn confidential(on: bool) -> Option<Label> {
-    let seen = "on: transfers are encrypted, and some ways to share are off";
-    on.then(|| label("confidential computing", seen))
+    let value = "on: transfers are encrypted, and some ways to share are off";
+    on.then(|| label("confidential computing", value))
 }
 
 fn processes(pids: &[u32]) -> Option<Label> {
-    let seen = || format!("on the device already: {pids:?}");
-    (!pids.is_empty()).then(|| label("processes", seen()))
+    let value = || format!("on the device already: {pids:?}");
+    (!pids.is_empty()).then(|| label("processes", value()))
 }
 
 fn pending(mode: MigMode) -> Option<Label> {
@@ -102,8 +102,8 @@ fn agents(proc: &Path) -> Vec<Label> {
         }
     }
     found.sort();
-    let told = |(pid, name): (u32, String)| label("agent", format!("{name} (process {pid})"));
-    found.into_iter().map(told).collect()
+    let described = |(pid, name): (u32, String)| label("agent", format!("{name} (process {pid})"));
+    found.into_iter().map(described).collect()
 }
 
 #[cfg(test)]
@@ -122,30 +122,33 @@ mod tests {
             (GpuVirtualizationMode::HostVgpu, Some("host of vGPUs: ")),
             (GpuVirtualizationMode::HostVsga, Some("host of vSGA: ")),
         ] {
-            let told = virtualization(mode.clone()).map(|label| label.seen);
-            let same = match (&told, begins) {
-                (Some(told), Some(begins)) => told.starts_with(begins),
-                (told, begins) => told.is_none() && begins.is_none(),
+            let described = virtualization(mode.clone()).map(|label| label.value);
+            let same = match (&described, begins) {
+                (Some(described), Some(begins)) => described.starts_with(begins),
+                (described, begins) => described.is_none() && begins.is_none(),
             };
-            assert!(same, "{mode:?}: {told:?}");
+            assert!(same, "{mode:?}: {described:?}");
         }
     }
 
     #[test]
     fn what_is_not_the_case_is_not_told() {
         assert_eq!((confidential(false), processes(&[])), (None, None));
-        assert!(confidential(true).is_some_and(|label| label.seen.starts_with("on: ")));
-        assert!(processes(&[7]).is_some_and(|label| label.seen.ends_with("already: [7]")));
-        let told = |current, pending_| {
+        assert!(confidential(true).is_some_and(|label| label.value.starts_with("on: ")));
+        assert!(processes(&[7]).is_some_and(|label| label.value.ends_with("already: [7]")));
+        let described = |current, pending_| {
             let mode = MigMode {
                 current,
                 pending: pending_,
             };
-            pending(mode).map(|label| label.seen)
+            pending(mode).map(|label| label.value)
         };
-        assert_eq!((told(true, true), told(false, false)), (None, None));
         assert_eq!(
-            told(false, true).as_deref(),
+            (described(true, true), described(false, false)),
+            (None, None)
+        );
+        assert_eq!(
+            described(false, true).as_deref(),
             Some("off, and on after a reset")
         );
     }
@@ -174,7 +177,7 @@ mod tests {
             .iter()
             .map(|(pid, agent)| format!("{agent} (process {pid})"))
             .collect();
-        let found: Vec<String> = agents(proc.path()).into_iter().map(|l| l.seen).collect();
+        let found: Vec<String> = agents(proc.path()).into_iter().map(|l| l.value).collect();
         assert_eq!(found, want);
         Ok(())
     }

@@ -68,7 +68,7 @@ pub(super) fn fit(
     there: &[Instance],
 ) -> Option<Vec<Wanted>> {
     let table = table(profiles, there)?;
-    let asked: Vec<&Profile> = wanted
+    let requested: Vec<&Profile> = wanted
         .iter()
         .map(|profile| {
             table
@@ -77,7 +77,7 @@ pub(super) fn fit(
                 .find(|known| known.name == profile.name)
         })
         .collect::<Option<_>>()?;
-    let mut places: Vec<(String, u32)> = place(&table, &asked)?
+    let mut places: Vec<(String, u32)> = place(&table, &requested)?
         .into_iter()
         .map(|placed| (placed.profile.name.clone(), placed.start))
         .collect();
@@ -192,7 +192,7 @@ pub(super) mod tests {
             ["3g.20gb", "1g.5gb+me", "2g"]
         );
         let a100 = of("A100-40");
-        let name = |asked: &str| find(&a100, asked).map(|profile| profile.name.as_str());
+        let name = |requested: &str| find(&a100, requested).map(|profile| profile.name.as_str());
         assert_eq!(name("1g"), Some("1g.5gb"));
         assert_eq!(name("1g.10gb"), Some("1g.10gb"));
         assert_eq!(name("5g"), None);
@@ -257,8 +257,8 @@ pub(super) mod tests {
                 picks.iter().map(|pick| &all[pick % all.len()]).collect();
             let Some(placed) = fit(&all, &wanted, &[]) else { return Ok(()) };
             prop_assert_eq!(placed.len(), wanted.len());
-            for (at, (one, asked)) in placed.iter().zip(&wanted).enumerate() {
-                prop_assert_eq!(&one.profile, *asked, "in the order asked for");
+            for (at, (one, requested)) in placed.iter().zip(&wanted).enumerate() {
+                prop_assert_eq!(&one.profile, *requested, "in the order asked for");
                 prop_assert!(one.profile.placements.contains(&one.placement));
                 for other in &placed[at + 1..] {
                     let (a, b) = (one.placement, other.placement);

@@ -176,9 +176,9 @@ const WRONG: &[(&str, &str)] = &[
 fn a_wrong_profile_names_the_line_and_what_is_accepted() {
     let mut wrong = Vec::new();
     for (text, line) in WRONG {
-        let said = message(text);
-        if said != *line {
-            wrong.push(format!("{text}\nsaid   {said}\nwanted {line}"));
+        let reported = message(text);
+        if reported != *line {
+            wrong.push(format!("{text}\nsaid   {reported}\nwanted {line}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -225,12 +225,12 @@ const WRONG_BESIDE: &[(&str, usize, &str, &str)] = &[
 fn a_default_that_becomes_wrong_is_reported_at_the_user_s_own_key() {
     let default = DEFAULT.text;
     for (text, line, key, beside) in WRONG_BESIDE {
-        let said = message(&format!("version = 1\n\n{text}\n"));
+        let reported = message(&format!("version = 1\n\n{text}\n"));
         let begins = format!(
             "profile mine.toml:{line}: key `{key}`: it does not go with `{beside}` \
              (built-in default:"
         );
-        let rest = said.strip_prefix(&begins).unwrap_or_default();
+        let rest = reported.strip_prefix(&begins).unwrap_or_default();
         let number = rest
             .split(')')
             .next()
@@ -239,11 +239,11 @@ fn a_default_that_becomes_wrong_is_reported_at_the_user_s_own_key() {
         let last = beside.rsplit('.').next().unwrap_or_default();
         assert!(
             there.is_some_and(|there| there.starts_with(last)),
-            "{text}: {said}"
+            "{text}: {reported}"
         );
         assert!(
-            said.contains(&format!("(accepted: another {key}, or for {beside}: ")),
-            "{text}: {said}"
+            reported.contains(&format!("(accepted: another {key}, or for {beside}: ")),
+            "{text}: {reported}"
         );
     }
     // Where the user wrote both, the message is about the bound one.
@@ -261,13 +261,13 @@ fn a_flag_that_conflicts_with_the_file_is_reported_with_the_file_s_line() {
         victim_cmd: Some("serve".to_owned()),
         ..Overrides::default()
     };
-    let said = match parse("mine.toml", text, &flags) {
+    let reported = match parse("mine.toml", text, &flags) {
         Ok(_) => String::new(),
         Err(error) => crate::error::ExpectedError::from(error).to_string(),
     };
     let begins = "profile the command line: key `foreign.command`: it does not go with \
                   `neighbours` (mine.toml:3): a program of one's own has no peers (accepted: ";
-    assert!(said.starts_with(begins), "{said}");
+    assert!(reported.starts_with(begins), "{reported}");
 }
 
 #[test]
@@ -322,8 +322,9 @@ proptest! {
         if let Err(error) = parse("mine.toml", &text, &Overrides::default()) {
             let line = error.line;
             prop_assert!(line.is_none_or(|line| (1..=text.lines().count() + 1).contains(&line)));
-            let said = ExpectedError::from(error).to_string();
-            prop_assert!(said.starts_with("profile ") && !said.contains('\n'), "{}", said);
+            let reported = ExpectedError::from(error).to_string();
+            let is_one_line = reported.starts_with("profile ") && !reported.contains('\n');
+            prop_assert!(is_one_line, "{}", reported);
         }
     }
 }

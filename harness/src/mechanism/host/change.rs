@@ -19,21 +19,21 @@ pub enum Change {
     ComputeMode {
         /// As it was.
         found: String,
-        /// As it is to be.
+        /// The value that is set.
         set: String,
     },
     /// The length of a turn, by the vendor's word.
     Timeslice {
         /// As it was.
         found: String,
-        /// As it is to be.
+        /// The value that is set.
         set: String,
     },
     /// MIG mode.
     MigMode {
         /// As it was.
         found: bool,
-        /// As it is to be.
+        /// The value that is set.
         set: bool,
     },
     /// A GPU instance, where there was none.

@@ -123,11 +123,11 @@ fn ended(
 
 fn failed(status: ExitStatus, printed: &Reader, complained: &Reader, doing: &str) -> ControlError {
     let complained = complained.until_now();
-    let said = match complained.trim() {
+    let complaint = match complained.trim() {
         "" => printed.until_now(),
         _ => complained,
     };
-    ControlError::new(doing, format!("{status}: {}", said.trim())).with_status(status.code())
+    ControlError::new(doing, format!("{status}: {}", complaint.trim())).with_status(status.code())
 }
 
 /// What a pipe brings, read beside the command so that it never fills up.

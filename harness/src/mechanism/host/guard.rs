@@ -44,8 +44,8 @@ const DIE_AFTER_STEPS: &str = "GPUBENCH_DIE_AFTER_STEPS";
 
 impl Steps {
     fn of(virtual_device: Option<&Path>) -> Self {
-        let told = virtual_device.and_then(|_| std::env::var(DIE_AFTER_STEPS).ok());
-        Self(told.and_then(|steps| steps.parse().ok()))
+        let steps_text = virtual_device.and_then(|_| std::env::var(DIE_AFTER_STEPS).ok());
+        Self(steps_text.and_then(|steps| steps.parse().ok()))
     }
 
     fn done(&mut self) {

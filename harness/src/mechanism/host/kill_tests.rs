@@ -164,11 +164,12 @@ fn a_setting_that_another_process_changed_meanwhile_is_reported_and_kept() {
         compute_mode: "PROHIBITED".to_owned(),
         ..initial()
     });
-    let said = guard.restore().map_err(|error| error.to_string());
+    let message = guard.restore().map_err(|error| error.to_string());
     assert!(
-        said.as_ref()
+        message
+            .as_ref()
             .is_err_and(|text| text.contains("PROHIBITED now: left alone")),
-        "{said:?}"
+        "{message:?}"
     );
     assert_eq!(host.state().compute_mode, "PROHIBITED");
     let left = unclean(&dir.path().join("state"), GPU).expect("readable");
@@ -188,8 +189,8 @@ fn a_torn_line_announces_nothing() {
     assert_eq!(unclean(&state, GPU).expect("readable"), None);
     assert!(!path.exists(), "a journal with nothing left is removed");
     std::fs::write(&path, format!("{began}nonsense\n")).expect("written");
-    let said = unclean(&state, GPU).map_err(|error| error.to_string());
-    assert!(said.is_err_and(|text| text.contains("line 2 is no entry")));
+    let message = unclean(&state, GPU).map_err(|error| error.to_string());
+    assert!(message.is_err_and(|text| text.contains("line 2 is no entry")));
 }
 
 #[test]

@@ -206,20 +206,20 @@ mod tests {
     #[test]
     fn a_real_daemon_s_answers_are_read() {
         let lists = [("", vec![]), ("598\n", vec![598]), ("609\n", vec![609])];
-        for (told, found) in lists {
-            assert_eq!(pids(told, "get_server_list"), Ok(found), "{told:?}");
+        for (answer, found) in lists {
+            assert_eq!(pids(answer, "get_server_list"), Ok(found), "{answer:?}");
         }
-        for told in [
+        for answer in [
             "Server not found\n",
             "Unknown command \"get_server_lists\"\n",
             "An instance of this daemon is already running\n",
             "Cannot find MPS control daemon process\n",
             "Invalid process 999999!\n1\n",
         ] {
-            let error = pids(told, "x").map_err(|error| error.to_string());
-            let said = told.lines().next().map(|line| format!("{line:?}"));
-            let names = |text: &String| said.as_ref().is_some_and(|said| text.contains(said));
-            assert!(error.as_ref().is_err_and(names), "{told:?}: {error:?}");
+            let error = pids(answer, "x").map_err(|error| error.to_string());
+            let first_line = answer.lines().next().map(|line| format!("{line:?}"));
+            let names = |text: &String| first_line.as_ref().is_some_and(|line| text.contains(line));
+            assert!(error.as_ref().is_err_and(names), "{answer:?}: {error:?}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn an_answer_that_is_no_list_is_an_error_and_not_an_empty_list() {
         assert_eq!(pids("", "x"), Ok(vec![]));
         assert_eq!(pids("12\n 34 \n\n", "x"), Ok(vec![12, 34]));
-        let said = pids("12\nServer not found\n", "get_client_list").map_err(|e| e.to_string());
-        assert!(said.is_err_and(|text| text.contains("Server not found")));
+        let error = pids("12\nServer not found\n", "get_client_list").map_err(|e| e.to_string());
+        assert!(error.is_err_and(|text| text.contains("Server not found")));
     }
 }

@@ -96,9 +96,9 @@ impl Control for RealHost {
 
     fn timeslice(&self) -> Result<String, ControlError> {
         const DOING: &str = "asking the time slice";
-        let told = self.policy(&["-l"], DOING)?;
-        slice_of(&told).map(str::to_owned).ok_or_else(|| {
-            ControlError::new(DOING, format!("nvidia-smi did not tell it: {told:?}"))
+        let policies = self.policy(&["-l"], DOING)?;
+        slice_of(&policies).map(str::to_owned).ok_or_else(|| {
+            ControlError::new(DOING, format!("nvidia-smi did not tell it: {policies:?}"))
         })
     }
 
@@ -141,8 +141,8 @@ impl Control for RealHost {
 
     fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
         // One that does not answer is ended the other way, and not waited for.
-        let asked = mps_control::quit(daemon);
-        let patience = asked.map_or(Duration::ZERO, |_| DAEMON_GRACE);
+        let quit = mps_control::quit(daemon);
+        let patience = quit.map_or(Duration::ZERO, |_| DAEMON_GRACE);
         if end_processes(&daemon.pipes, patience, DAEMON_GRACE) {
             return Ok(());
         }
@@ -255,8 +255,8 @@ fn remove_group(path: &Path) -> std::io::Result<()> {
 }
 
 /// The slice's word in what `nvidia-smi compute-policy -l` prints: in the line that names it.
-fn slice_of(told: &str) -> Option<&'static str> {
-    told.lines().find_map(|line| {
+fn slice_of(policies: &str) -> Option<&'static str> {
+    policies.lines().find_map(|line| {
         let line = line.to_ascii_lowercase();
         let (_, after) = line.split_once("timeslice")?;
         let mut words = after.split(|c: char| !c.is_ascii_alphanumeric());
