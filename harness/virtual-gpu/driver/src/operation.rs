@@ -9,7 +9,7 @@ use crate::entries::FunctionEntry;
 use crate::fill_shape::Fill;
 use crate::graph::entries::ExecEntry;
 use crate::handles::Handle;
-use crate::launch::Shape;
+use crate::launch::shape::Shape;
 use crate::memory_op::MemOp;
 use gpubench_virtual_gpu_model::state::stream_wait::Test;
 

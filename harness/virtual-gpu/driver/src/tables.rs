@@ -52,7 +52,7 @@ pub struct Tables {
     /// Fills that were skipped, by the allocation that they should have filled.
     pub fills: HashMap<u64, SkippedFill>,
     /// What launches cost and wrote, by everything that decides it.
-    pub launches: crate::launch::LaunchState,
+    pub launches: crate::launch::state::LaunchState,
     /// Next version of an allocation.
     pub next_version: u64,
     /// Reserved addresses.
@@ -113,7 +113,7 @@ impl Default for Tables {
             pinned: BTreeMap::new(),
             copies: HashMap::new(),
             fills: HashMap::new(),
-            launches: crate::launch::LaunchState::default(),
+            launches: crate::launch::state::LaunchState::default(),
             next_version: 1,
             addresses: Addresses::default(),
             device_pools: None,

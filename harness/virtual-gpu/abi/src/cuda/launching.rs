@@ -17,7 +17,8 @@ use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::issue::perform;
-use gpubench_virtual_gpu_driver::launch::{self, Shape};
+use gpubench_virtual_gpu_driver::launch;
+use gpubench_virtual_gpu_driver::launch::shape::Shape;
 use gpubench_virtual_gpu_driver::operation::{Action, Kernel, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::{Process, process};
 

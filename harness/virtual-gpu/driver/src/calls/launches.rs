@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use crate::code::{self, Code};
 use crate::entries::Seat;
 use crate::handles::Handle;
-use crate::launch::Shape;
+use crate::launch::shape::Shape;
 use crate::operation::{Action, Kernel};
 use crate::tables::Tables;
 

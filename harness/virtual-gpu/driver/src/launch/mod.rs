@@ -5,7 +5,7 @@
 //! count as unwritten, and reading them fails. Kernels that read `%globaltimer` are executed again
 //! once the model knows when they ran (`rerun`).
 
-pub(crate) mod cache;
+pub mod cache;
 mod clocking;
 mod execute;
 mod faults;
@@ -16,9 +16,9 @@ pub(crate) mod request;
 mod rerun;
 mod rerun_data;
 mod run;
-mod shape;
+pub mod shape;
 mod start;
-mod state;
+pub(crate) mod state;
 mod write_guard;
 
 pub use cache::CostCache;

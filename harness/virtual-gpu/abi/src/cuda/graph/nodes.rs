@@ -17,7 +17,7 @@ use gpubench_virtual_gpu_driver::graph::edit::{
     self, add, copy_graph, dot, event_action, known_context, replace_node,
 };
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::launch::Shape;
+use gpubench_virtual_gpu_driver::launch::shape::Shape;
 use gpubench_virtual_gpu_driver::operation::{Action, HostCall, Kernel};
 use gpubench_virtual_gpu_driver::process::process;
 

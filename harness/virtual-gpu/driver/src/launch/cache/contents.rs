@@ -1,6 +1,6 @@
-//! BackingStore of the allocations of a launch: its inputs, and what it writes.
+//! Contents of the allocations of a launch: its inputs, and what it writes.
 
-use super::effect_store::{Additions, BackingStore, Digest, Extent};
+use super::effect_store::{Additions, Contents, Digest, Extent};
 use crate::entries::{AllocationEntry, Origin};
 use crate::launch::request::Key;
 use crate::launch::state::{LaunchProfile, LaunchState};
@@ -94,13 +94,13 @@ pub(crate) fn written_contents(
     tables: &Tables,
     key: &Key,
     profile: &LaunchProfile,
-) -> Option<Vec<BackingStore>> {
+) -> Option<Vec<Contents>> {
     let contents = |&(start, _): &(u64, u64)| {
         let entry = entry(tables, key.context, start)?;
         let small = entry.bytes <= SMALL_BYTES;
         let bytes = small.then(|| process.contents.read(entry.offset, entry.bytes))??;
         let digest = *blake3::hash(&bytes).as_bytes();
-        Some(BackingStore {
+        Some(Contents {
             start,
             bytes,
             digest,

@@ -17,7 +17,7 @@ pub(crate) struct Extent {
 
 /// The contents of a small allocation, and their digest.
 #[derive(Debug)]
-pub(crate) struct BackingStore {
+pub(crate) struct Contents {
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) digest: Digest,
@@ -30,10 +30,10 @@ pub(crate) struct Additions {
     pub(crate) extents: Vec<Extent>,
 }
 
-/// BackingStore that identical launches left, by the digest of their inputs.
+/// Contents that identical launches left, by the digest of their inputs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeptEffects {
-    pub(crate) by_inputs: HashMap<Digest, Arc<Vec<BackingStore>>>,
+    pub(crate) by_inputs: HashMap<Digest, Arc<Vec<Contents>>>,
     pub(crate) was_replayed: bool,
 }
 

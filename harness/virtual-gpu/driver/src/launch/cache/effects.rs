@@ -35,7 +35,7 @@ enum Kind {
         before: Vec<Extent>,
     },
     /// Digest of its inputs.
-    BackingStore(Digest),
+    Contents(Digest),
 }
 
 /// Starts to record a launch before its execution, if its effect can be replayed. `pointees` are
@@ -67,7 +67,7 @@ pub(super) fn record(
             return None;
         }
         let lanes = seen.map_or(LANES_UNSEEN, |seen| seen.lanes);
-        Kind::BackingStore(inputs(process, tables, key, pointees, lanes)?)
+        Kind::Contents(inputs(process, tables, key, pointees, lanes)?)
     };
     Some(Recording { begun, kind })
 }
@@ -98,7 +98,7 @@ pub(super) fn keep(process: &Process, key: &Key, recording: Recording, profile: 
             });
             effects.additions.insert(key.clone(), additions);
         }
-        Kind::BackingStore(inputs) => {
+        Kind::Contents(inputs) => {
             let mut touched = profile.reads.iter().chain(&profile.writes);
             let pointed_to = touched.all(|(start, _)| profile.pointees.contains(start));
             let contents = written_contents(process, tables, key, profile);

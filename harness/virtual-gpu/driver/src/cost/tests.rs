@@ -1,0 +1,174 @@
+//! The roofline, roof by roof.
+
+use super::{Part, Shape, cost};
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_model::state::{ONE, Resource};
+use gpubench_virtual_gpu_ptx::{Class, Counts, HotWord};
+
+fn share(demand: &[u32], resource: Resource) -> f64 {
+    f64::from(demand[resource as usize]) / ONE as f64
+}
+
+#[test]
+fn a_copy_over_all_sms_takes_bytes_over_bandwidth() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let counts = Counts {
+        load_sector_bytes: 160_000_000,
+        store_sector_bytes: 160_000_000,
+        ..Counts::default()
+    };
+    let shape = Shape {
+        blocks: 160,
+        blocks_per_sm: 4,
+        footprint_bytes: 320 << 20,
+    };
+    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    // 320 MB at 320 GB/s.
+    assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+    assert!((share(&got.demand, Resource::Dram) - 1.0).abs() < 1e-5);
+    assert!((share(&got.demand, Resource::SmSlots) - 1.0).abs() < 1e-5);
+    Ok(())
+}
+
+#[test]
+fn a_footprint_within_l2_does_not_use_dram() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let counts = Counts {
+        load_sector_bytes: 1 << 30,
+        ..Counts::default()
+    };
+    let shape = Shape {
+        blocks: 160,
+        blocks_per_sm: 4,
+        footprint_bytes: 1 << 20,
+    };
+    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    assert!(
+        (got.alone_ns - (1u64 << 30) as f64 / 1270.0).abs() < 1.0,
+        "{}",
+        got.alone_ns
+    );
+    assert_eq!(got.demand[Resource::Dram as usize], 0);
+    Ok(())
+}
+
+#[test]
+fn l1_hits_use_the_l1_path_and_not_l2() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    // 40 SMs of 64 bytes a clock at 1.59 GHz move this in a millisecond.
+    let bytes = 40 * 64 * 1_590_000;
+    let shape = Shape {
+        blocks: 40,
+        blocks_per_sm: 4,
+        footprint_bytes: 1 << 20,
+    };
+    let hits = Counts {
+        load_sector_bytes: bytes,
+        l1_hit_bytes: bytes,
+        ..Counts::default()
+    };
+    let shared = Counts {
+        shared_bytes: bytes,
+        ..Counts::default()
+    };
+    for counts in [hits, shared] {
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+        assert!((share(&got.demand, Resource::Shared) - 1.0).abs() < 1e-5);
+        assert_eq!(got.demand[Resource::L2 as usize], 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn atomics_on_one_word_take_a_clock_each() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let shape = Shape {
+        blocks: 40,
+        blocks_per_sm: 4,
+        footprint_bytes: 1 << 20,
+    };
+    let atomics = 1_590_000;
+    let cost_of = |hottest| {
+        let hot_word = HotWord {
+            address: 64,
+            atomics: hottest,
+        };
+        let counts = Counts {
+            device_atomics: atomics,
+            hot_word,
+            ..Counts::default()
+        };
+        cost(&machine, &Part::whole(&machine), &counts, &shape)
+    };
+    let (spread, one_word) = (cost_of(1), cost_of(atomics));
+    // A clock each at 1.59 GHz, where all units together take one each in 40 SMs' clocks.
+    assert!(
+        (one_word.alone_ns - 1e6).abs() < 1.0,
+        "{}",
+        one_word.alone_ns
+    );
+    assert!(
+        (spread.alone_ns - 1e6 / 40.0).abs() < 1.0,
+        "{}",
+        spread.alone_ns
+    );
+    assert!((share(&spread.demand, Resource::Atomics) - 1.0).abs() < 1e-5);
+    assert!((share(&one_word.demand, Resource::Atomics) - 1.0 / 40.0).abs() < 1e-5);
+    Ok(())
+}
+
+#[test]
+fn translations_are_bound_by_the_sms_and_by_the_device() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let counts = Counts {
+        translations: 1_600_000,
+        ..Counts::default()
+    };
+    // 1600 a microsecond for the device, 80 for an SM.
+    for (blocks, alone_ns, part) in [(40, 1e6, 1.0), (10, 2e6, 0.5)] {
+        let shape = Shape {
+            blocks,
+            blocks_per_sm: 4,
+            footprint_bytes: 1 << 20,
+        };
+        let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+        assert!((got.alone_ns - alone_ns).abs() < 1.0, "{}", got.alone_ns);
+        assert!((share(&got.demand, Resource::Tlb) - part).abs() < 1e-5);
+    }
+    Ok(())
+}
+
+#[test]
+fn only_short_kernels_keep_the_front_end_busy() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let shape = Shape {
+        blocks: 1,
+        blocks_per_sm: 4,
+        footprint_bytes: 0,
+    };
+    let mut counts = Counts::default();
+    let empty = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    assert!((share(&empty.demand, Resource::FrontEnd) - 0.9).abs() < 1e-5);
+    counts.longest_warp_cycles = 1_590_000;
+    let long = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    assert!((share(&long.demand, Resource::FrontEnd) - 0.0009).abs() < 1e-5);
+    Ok(())
+}
+
+#[test]
+fn a_small_grid_uses_its_share_of_the_pipe() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::load("turing")?;
+    let mut counts = Counts::default();
+    // 17 blocks, each 64 lanes for 1.59 M clocks: one millisecond on its SM.
+    counts.lane_instructions[Class::Fp32 as usize] = 17 * 64 * 1_590_000;
+    let shape = Shape {
+        blocks: 17,
+        blocks_per_sm: 4,
+        footprint_bytes: 0,
+    };
+    let got = cost(&machine, &Part::whole(&machine), &counts, &shape);
+    assert!((got.alone_ns - 1e6).abs() < 1.0, "{}", got.alone_ns);
+    assert!((share(&got.demand, Resource::Fp32) - 17.0 / 40.0).abs() < 1e-5);
+    Ok(())
+}
