@@ -24,19 +24,21 @@ const TERM: i32 = 15;
 const TERM_WAITS: u64 = 1 << (TERM - 1);
 
 /// Stands in front of the daemon's command. Where a client is to be ended, it writes down what the
-/// client does at that moment and which signals wait for it, and afterwards whether it is there.
+/// client does at that moment and which signals wait for it, and afterwards whether it is there: in
+/// a file for each client, since clients are ended at the same time.
 const LISTENER: &str = r#"#!/bin/sh
 [ $# = 0 ] || exec "$STAND_IN" "$@"
 read -r line
 case "$line" in
 terminate_client*)
     client=${line##* }
-    echo "$line" >> "$HERE/asked"
-    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$HERE/asked"
+    asked="$HERE/asked/$client"
+    echo "$line" >> "$asked"
+    grep -E '^(State|ShdPnd):' "/proc/$client/status" >> "$asked"
     printf '%s\n' "$line" | "$STAND_IN"
     status=$?
-    echo "answered $status" >> "$HERE/asked"
-    grep -E '^State:' "/proc/$client/status" >> "$HERE/asked"
+    echo "answered $status" >> "$asked"
+    grep -E '^State:' "/proc/$client/status" >> "$asked"
     exit $status
 esac
 printf '%s\n' "$line" | "$STAND_IN"
@@ -76,6 +78,7 @@ impl Stage {
     fn place_listener(&mut self) -> Result<(), Error> {
         let script = self.path("bin").join("nvidia-cuda-mps-control");
         std::fs::create_dir(self.path("bin"))?;
+        std::fs::create_dir(self.path("asked"))?;
         std::fs::write(&script, LISTENER)?;
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))?;
         let here = self.dir.path().display().to_string();
@@ -191,7 +194,8 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
 
     // First the daemon, while nobody had told the client anything; it answered, and the client was
     // where it had been. Then SIGTERM to its group; and then what it could not hold back.
-    let asked = std::fs::read_to_string(stage.path("asked"))?;
+    assert_eq!(stage.left_in("asked").len(), 1, "{said}");
+    let asked = std::fs::read_to_string(stage.path("asked").join(victim.to_string()))?;
     let lines: Vec<&str> = asked.lines().collect();
     let [command, before, waiting, answered, after] = lines[..] else {
         return Err(format!("not asked once: {asked}{said}").into());
@@ -245,7 +249,8 @@ fn the_clients_of_a_cell_that_the_user_gives_up_are_ended_by_their_daemon_first(
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
 
-    let asked = std::fs::read_to_string(stage.path("asked")).unwrap_or_default();
+    let asked = stage.path("asked").join(victim.to_string());
+    let asked = std::fs::read_to_string(asked).unwrap_or_default();
     let of_victim =
         |line: &&str| line.starts_with("terminate_client") && line.ends_with(&format!(" {victim}"));
     let mut lines = asked.lines().skip_while(|line| !of_victim(line));

@@ -159,16 +159,18 @@ fn an_nvml_call_that_never_returns_does_not_hold_up_the_end() -> TestResult {
     is_interrupted(&host.path("out"), ended(run, "-TERM")?)
 }
 
-/// The folder of the virtual device that a run has made for itself.
-fn private_device(tmp: &Path) -> Option<PathBuf> {
-    let mut folders = vec![tmp.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_name() == gpubench_virtual_gpu::session::STATE_FILE {
-                return entry.path().parent().map(Path::to_path_buf);
-            }
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(entry.path());
+/// The folder of the virtual device that a run has made for itself, as its tenants are told it.
+fn private_device(place: &Place) -> Option<PathBuf> {
+    let state = place.path("state").display().to_string();
+    let folder = format!("{ENV}=");
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let environ = text(&environ);
+        if environ.contains(&state) {
+            let mut variables = environ.split('\0');
+            let found = variables.find_map(|variable| variable.strip_prefix(&folder));
+            if let Some(found) = found {
+                return Some(PathBuf::from(found));
             }
         }
     }
@@ -178,20 +180,14 @@ fn private_device(tmp: &Path) -> Option<PathBuf> {
 #[test]
 fn a_shared_clock_that_stands_does_not_hold_up_the_end() -> TestResult {
     let place = Place::new("hopper")?;
-    let tmp = place.path("tmp");
-    std::fs::create_dir(&tmp)?;
-    let mut command = place.matrix("exclusive,time-slicing", "out");
-    let mut run = command
-        .env("TMPDIR", &tmp)
-        .env("XDG_RUNTIME_DIR", &tmp)
-        .spawn()?;
+    let mut run = place.matrix("exclusive,time-slicing", "out").spawn()?;
     let out = place.path("out");
     let events = out.join("events.jsonl");
     until(&mut run, "a cell", || {
         let events = std::fs::read_to_string(&events).unwrap_or_default();
-        events.contains("\"event\":\"cell_began\"")
+        events.contains("\"event\":\"cell-began\"")
     })?;
-    let device = Device::open(&private_device(&tmp).ok_or("no device")?)?;
+    let device = Device::open(&private_device(&place).ok_or("no device")?)?;
     // As a process does that is stopped in the middle of a change.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let holder = std::thread::spawn(move || {
