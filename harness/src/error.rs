@@ -1,9 +1,10 @@
-//! Everything that the outside world can do wrong to gpubench, in one enum.
+//! Every error with a cause outside gpubench, in one enum.
 //!
-//! A message is one lowercase line without a full stop: what was wrong, where, and what is
-//! accepted. [`ExpectedError::exit_code`] and [`ExpectedError::hint`] match exhaustively, so a new
-//! variant cannot forget either. Rooms turn their own typed errors into a variant of this one.
+//! A message is one lowercase line without a full stop: the thing, the place, and what is accepted.
+//! [`ExpectedError::exit_code`] and [`ExpectedError::hint`] match exhaustively, so a new variant
+//! needs both. The rooms convert their own typed errors to this one.
 
+mod hint;
 #[cfg(test)]
 mod tests;
 
@@ -11,44 +12,44 @@ use std::path::PathBuf;
 
 use gpubench_record::ExitCode;
 
-/// An error whose cause lies outside gpubench, with one exception: [`ExpectedError::Internal`].
+/// An error with a cause outside gpubench; the one exception is [`ExpectedError::Internal`].
 #[derive(Debug, thiserror::Error)]
 pub enum ExpectedError {
-    /// A profile says something that is not accepted.
+    /// A profile has a value that is not accepted.
     #[error("{}", profile_line(file, *line, key, problem, accepted))]
     Profile {
-        /// Path of the file, or the name of a built-in profile.
+        /// Path of the file, or name of a built-in profile.
         file: String,
-        /// Line in it, from 1; absent when the key was set elsewhere (on the command line).
+        /// Line, from 1; `None` for a key that the command line set.
         line: Option<usize>,
-        /// Dotted key; empty when the file is no TOML.
+        /// Dotted key; empty if the file is not TOML.
         key: String,
         /// What is wrong.
         problem: String,
-        /// What would be right; empty when the problem says it already.
+        /// Accepted values; empty if `problem` names them.
         accepted: String,
     },
     /// A file that the user named cannot be read.
     #[error("cannot read {what} {path}: {source}", path = path.display())]
     Unreadable {
-        /// What it was meant to be: `profile`, `record`...
+        /// Kind of file: `profile`, `record`...
         what: &'static str,
-        /// Where it should be.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A name that no catalogue knows.
+    /// A name that is in no catalogue.
     #[error("unknown {kind} \"{name}\" (known: {})", known.join(", "))]
     UnknownName {
-        /// What was named: `mechanism`, `axis`, `format`...
+        /// Kind of name: `mechanism`, `axis`, `format`...
         kind: &'static str,
         /// The name.
         name: String,
-        /// Every name that would do.
+        /// Every accepted name.
         known: Vec<String>,
     },
-    /// What was asked for contradicts itself or cannot be planned.
+    /// Flags or profile contradict each other, or cannot be planned.
     #[error("{problem}")]
     Usage {
         /// One line.
@@ -59,15 +60,15 @@ pub enum ExpectedError {
     /// There is no GPU to run on.
     #[error("no NVIDIA driver found ({reason}); use --device virtual to run without a GPU")]
     NoDriver {
-        /// What was looked for and not found.
+        /// Why no driver was loaded.
         reason: String,
     },
-    /// There is a driver, but not the device that was asked for.
+    /// The driver works, but does not have the requested device.
     #[error("no device \"{wanted}\" (found: {})", none_if_empty(found))]
     NoDevice {
-        /// What `--device` said.
+        /// Value of `--device`.
         wanted: String,
-        /// The devices that are there.
+        /// The existing devices.
         found: Vec<String>,
     },
     /// Every mechanism was waived, or every cell skipped.
@@ -76,18 +77,18 @@ pub enum ExpectedError {
         /// The reasons in one line.
         reason: String,
     },
-    /// A program that was to be run on a virtual GPU does not start.
-    #[error("{program} does not start: {error}")]
+    /// The program of `virtual-gpu exec` does not start.
+    #[error("program {program} does not start: {error}")]
     ProgramNotStarted {
-        /// Its name, as it was given.
+        /// Name of the program, as given.
         program: String,
-        /// What the system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// The user's own program is no victim: it does not start, or cannot be understood.
-    #[error("the victim's program cannot be measured: {problem}")]
+    /// The program of `--victim-cmd` cannot be measured.
+    #[error("victim program cannot be measured: {problem}")]
     VictimProgram {
-        /// What it did, or did not do.
+        /// What the program did wrong.
         problem: String,
     },
     /// Another run holds the GPU.
@@ -95,7 +96,7 @@ pub enum ExpectedError {
     Busy {
         /// UUID of the GPU.
         gpu: String,
-        /// Who holds the lock: process id, user, since when.
+        /// Holder of the lock: process id, user, since when.
         holder: String,
     },
     /// Output cannot be written.
@@ -103,16 +104,16 @@ pub enum ExpectedError {
     NotWritable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The disk or a quota is full.
     #[error("no space left for {path}", path = path.display())]
     DiskFull {
-        /// What was being written.
+        /// File or folder.
         path: PathBuf,
     },
-    /// A folder that should hold a record does not, or holds a damaged one.
+    /// A folder holds no record, or a damaged one.
     #[error("cannot read the record in {path}: {problem}", path = path.display())]
     RecordUnreadable {
         /// The folder.
@@ -125,11 +126,11 @@ pub enum ExpectedError {
     IncompatibleVersion {
         /// The folder.
         path: PathBuf,
-        /// Which version it has and which one is read.
+        /// Version of the record and versions that this gpubench reads.
         problem: String,
     },
-    /// A trial failed.
-    #[error("{failed} of {cells} cells failed, first {first}: {reason}")]
+    /// Cells failed.
+    #[error("{failed} of {cells} cells failed; the first is {first}: {reason}")]
     TrialFailed {
         /// Cells that failed.
         failed: usize,
@@ -140,38 +141,38 @@ pub enum ExpectedError {
         /// Why it failed.
         reason: String,
     },
-    /// Fault trials ended early, since the device was in no state for more.
-    #[error("fault trials ended early: {reason}; {not_held} of {planned} were not held")]
+    /// Fault trials stopped early because the device needs a reset.
+    #[error("fault trials stopped early: {reason}; {not_held} of {planned} trials did not run")]
     FaultTrialsStopped {
-        /// What NVML or an Xid asked for, and in which trial that was seen.
+        /// The reset that NVML or an Xid asks for, and the trial before it.
         reason: String,
-        /// Trials that were planned and not held.
+        /// Planned trials that did not run.
         not_held: usize,
-        /// Trials that were planned.
+        /// Planned trials.
         planned: usize,
     },
     /// A mechanism could not be set up, or was not in force.
-    #[error("{variant} failed: {reason}")]
+    #[error("mechanism {variant} failed: {reason}")]
     MechanismFailed {
-        /// Which one.
+        /// The variant.
         variant: String,
         /// Why.
         reason: String,
     },
     /// Mechanisms that the command line names cannot run here; others were measured.
-    #[error("asked for by name and waived: {mechanisms}")]
+    #[error("requested by --mechanism and waived: {mechanisms}")]
     NamedAndWaived {
         /// `variant: reason`, in one line.
         mechanisms: String,
     },
-    /// What a mechanism changed on the host is not as it was found.
+    /// A host change of a mechanism is not undone.
     #[error("host state not restored: {what}")]
     NotRestored {
         /// What differs, in one line.
         what: String,
     },
     /// The user ended the run.
-    #[error("interrupted; what was measured until then is in {record}", record = record.display())]
+    #[error("interrupted; all that was measured is in {record}", record = record.display())]
     Interrupted {
         /// The record's folder.
         record: PathBuf,
@@ -179,13 +180,13 @@ pub enum ExpectedError {
     /// A bug.
     #[error("internal error: {what}; please report this")]
     Internal {
-        /// What should not have happened.
+        /// What happened.
         what: String,
     },
 }
 
 impl ExpectedError {
-    /// The status with which the process ends.
+    /// The exit code of the process.
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
@@ -212,63 +213,7 @@ impl ExpectedError {
         }
     }
 
-    /// What the user can do about it, where that is not obvious from the message.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Profile { .. } => Some(
-                "`gpubench list profiles` names the built-in profiles; \
-                      profiles/README.md explains every key"
-                    .to_owned(),
-            ),
-            Self::Usage { remedy, .. } => remedy.clone(),
-            Self::NoDevice { .. } => Some(
-                "accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID".to_owned(),
-            ),
-            Self::NothingRan { .. } | Self::NamedAndWaived { .. } => {
-                Some("`gpubench plan` says what would run here, and what keeps the rest".to_owned())
-            }
-            Self::ProgramNotStarted { .. } => Some(
-                "accepted: a program that PATH leads to, or the path of a file that may be executed"
-                    .to_owned(),
-            ),
-            Self::VictimProgram { .. } => Some(
-                "what it printed on its standard error stands above; workloads/README.md \
-                 says what a program has to report"
-                    .to_owned(),
-            ),
-            Self::Busy { .. } => Some("wait for it to end, or choose another --device".to_owned()),
-            Self::NotWritable { .. } => Some("choose another folder with --out".to_owned()),
-            Self::DiskFull { .. } => {
-                Some("what was measured is kept; free space or choose another --out".to_owned())
-            }
-            Self::IncompatibleVersion { .. } => {
-                Some("render it with the gpubench that wrote it".to_owned())
-            }
-            Self::TrialFailed { .. } => {
-                Some("the record holds the reason of every failed cell".to_owned())
-            }
-            Self::FaultTrialsStopped { .. } => Some(
-                "do what NVML or the Xid asks for before anybody relies on this GPU; the report \
-                 lists the trials that are missing"
-                    .to_owned(),
-            ),
-            Self::MechanismFailed { .. } => {
-                Some("its proofs stand in the record, and nothing of it is scored".to_owned())
-            }
-            Self::NotRestored { .. } => {
-                Some("`gpubench cleanup` undoes what the journal holds".to_owned())
-            }
-            Self::Unreadable { .. }
-            | Self::UnknownName { .. }
-            | Self::NoDriver { .. }
-            | Self::RecordUnreadable { .. }
-            | Self::Interrupted { .. }
-            | Self::Internal { .. } => None,
-        }
-    }
-
-    /// A failed write, told apart into a full disk and everything else.
+    /// The error of a failed write: a full disk, or anything else.
     #[must_use]
     pub fn from_write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         use std::io::ErrorKind;

@@ -69,7 +69,7 @@ fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
             "{begins}: {labels:?}"
         );
         assert!(
-            told.contains(&format!("seen: {begins}")),
+            told.contains(&format!("host: {begins}")),
             "{begins}: {told}"
         );
     }
@@ -91,9 +91,9 @@ fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
         clocks["reasons"],
         serde_json::json!(["application clocks setting"])
     );
-    let set = "SM clock under full load: 1005 MHz of 1590 at most, held back by application clocks \
-               setting; set: application clock 1005 MHz, by default 1590 (NVML has no call that \
-               tells a lock)";
+    let set = "SM clock under full load: 1005 MHz of at most 1590, limited by application clocks \
+               setting; set: application clock 1005 MHz, default 1590 MHz (NVML does not report \
+               clock locks)";
     assert!(told.contains(set), "{told}");
     let achieved = said["achieved"].as_array().ok_or("no rates")?;
     let fma = achieved

@@ -249,12 +249,12 @@ fn a_program_that_does_not_start_is_named_with_what_would() -> TestResult {
         let (code, stdout, stderr) = run(&line)?;
         assert_eq!((code, stdout.as_str()), (3, ""), "{stderr}");
         let lines: Vec<&str> = stderr.lines().collect();
-        let wanted = format!("error: {program} does not start: {said}");
+        let wanted = format!("error: program {program} does not start: {said}");
         assert!(
             lines.len() == 2 && lines[0].starts_with(&wanted),
             "{stderr}"
         );
-        let hint = "hint: accepted: a program that PATH leads to, or the path of a file";
+        let hint = "hint: accepted: a program on PATH, or the path of an executable file";
         assert!(lines[1].trim_start().starts_with(hint), "{stderr}");
     }
     Ok(())

@@ -188,7 +188,7 @@ impl Said {
             ratio * 100.0
         ));
         self.has(&format!(
-            "as {pairs} pairs of equal 150 ms loops of {} did",
+            "as {pairs} pairs of equal 150 ms loops of {} do",
             plain(&effect["victim"])
         ));
         Ok(())

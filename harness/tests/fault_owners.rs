@@ -14,7 +14,7 @@ fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> Result<(), Error> {
     ];
     let record = matrix(dir.path(), "owned", HOPPER, &more)?;
     let read = record.provenance.host.get("kernel_log").map(String::as_str);
-    assert_eq!(read, Some("read, for whose an Xid is"));
+    assert_eq!(read, Some("read; it names the process of each Xid"));
     let mut seen = 0;
     for mechanism in ["time-slicing", "mps", "mig"] {
         for (fault, trial) in trials(&record, mechanism)? {

@@ -33,9 +33,9 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
         let (code, said, record) = ended(dir.path(), name, &machine, &more)?;
         // A record with a hole must not end like one without.
         assert_eq!(code, Some(4), "{said}");
-        let told = format!("fault trials ended early: {why}");
+        let told = format!("fault trials stopped early: {why}");
         assert!(
-            said.contains(&told) && said.contains("1 of 5 were not held"),
+            said.contains(&told) && said.contains("1 of 5 trials did not run"),
             "{said}"
         );
         let tables = report(dir.path(), &[name], "terminal")?;

@@ -171,7 +171,7 @@ fn mechanisms_of_processes_hold_a_program_and_others_waive_it() -> Result<(), Er
     let done = matrix_of(SHORTER, dir.path(), &victim, &more)?;
     // Two were named and are not there; the rest is measured.
     assert_eq!(done.status.code(), Some(3), "{}", said(&done));
-    let missing = "asked for by name and waived: green-context";
+    let missing = "requested by --mechanism and waived: green-context";
     assert!(said(&done).contains(missing), "{}", said(&done));
     let record = record(dir.path())?;
     for (name, check) in all {
@@ -275,7 +275,7 @@ fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(
         assert_eq!(done.status.code(), Some(3), "{command}: {text}");
         let line = text.lines().find(|line| line.starts_with("error: "));
         let line = line.ok_or_else(|| format!("{command}: {text}"))?;
-        let start = "error: the victim's program cannot be measured: ";
+        let start = "error: victim program cannot be measured: ";
         assert!(
             line.starts_with(start) && line.contains(told),
             "{command}: {line}"
@@ -376,8 +376,8 @@ fn what_does_not_go_with_a_program_is_refused_before_anything_runs() -> Result<(
     let text = said(&done);
     assert!(
         text.contains(
-            "victim: ./serve --model m (seen by its requests), started anew for most cells, given \
-             1min to be ready"
+            "victim: ./serve --model m (measured by its requests), restarted for most cells, ready \
+             within 1min"
         ),
         "{text}"
     );

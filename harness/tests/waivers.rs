@@ -366,7 +366,7 @@ fn a_server_that_is_full_waives_and_fails_nothing() -> TestResult {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("asked for by name and waived: mps: "),
+        said.contains("requested by --mechanism and waived: mps: "),
         "{said}"
     );
     let record = place.record("out")?;

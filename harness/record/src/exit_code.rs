@@ -71,20 +71,18 @@ impl ExitCode {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Internal => "internal error, a panic included",
-            Self::Usage => "usage or profile error, decided before anything ran",
+            Self::Internal => "internal error, a bug in gpubench",
+            Self::Usage => "wrong command line, profile or record; nothing ran",
             Self::NothingRan => {
-                "nothing could run (no device, or every mechanism waived), or not what was named"
+                "nothing could run: no device, or the requested mechanisms are waived"
             }
-            Self::TrialFailed => {
-                "a trial failed, a mechanism was not in force, or fault trials ended early"
-            }
+            Self::TrialFailed => "a cell failed, a mechanism failed, or fault trials stopped early",
             Self::OutputFailed => "output could not be written",
-            Self::NotRestored => "host state not restored",
-            Self::Inconclusive => "inconclusive (diff, or matrix --strict)",
-            Self::NotComparable => "records not comparable",
-            Self::Regression => "regression",
-            Self::Interrupted => "interrupted",
+            Self::NotRestored => "host state not restored (run gpubench cleanup)",
+            Self::Inconclusive => "inconclusive (matrix --strict)",
+            Self::NotComparable => "records cannot be compared",
+            Self::Regression => "isolation got worse",
+            Self::Interrupted => "interrupted by Ctrl-C or SIGTERM",
         }
     }
 

@@ -17,46 +17,52 @@ use super::predicting::{read_record, set, unknown, write};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// Says which way to share a GPU fits, and why
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Recommends a sharing mechanism by a decision tree
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Must a wall stand between tenants: single, hard, shared
+    /// Isolation between tenants: single (no sharing), hard, shared
     #[arg(long, value_name = "ANSWER")]
     isolation: Option<String>,
-    /// Does the GPU have MIG: yes, no
+    /// The GPU has MIG: yes, no
     #[arg(long, value_name = "ANSWER")]
     mig: Option<String>,
     /// What the tenants run: throughput, latency
     #[arg(long, value_name = "ANSWER")]
     workload: Option<String>,
-    /// Must memory be safe from the other tenants: yes, no
+    /// Memory must be protected from the other tenants: yes, no
     #[arg(long, value_name = "ANSWER")]
     memory_isolation: Option<String>,
     /// Who installs and upgrades the driver: platform, cloud
     #[arg(long, value_name = "ANSWER")]
     driver: Option<String>,
-    /// Do SMs stand idle under many small kernels: yes, no
+    /// Many small kernels leave SMs idle: yes, no
     #[arg(long, value_name = "ANSWER")]
     sm_bound: Option<String>,
-    /// Is a compute cap enough that bursts can exceed: yes, no
+    /// A compute cap that bursts can exceed is enough: yes, no
     #[arg(long, value_name = "ANSWER")]
     soft_compute: Option<String>,
-    /// May a fault of one tenant reach the others: yes, no
+    /// A fault of one tenant may reach the others: yes, no
     #[arg(long, value_name = "ANSWER")]
     reduced_fault_isolation: Option<String>,
-    /// For the second tree: training, real-time, batch, notebooks
+    /// Second tree, kind of workload: training, real-time, batch, notebooks
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// For the second tree, is memory the constraint: yes, no
+    /// Second tree, memory is the constraint: yes, no
     #[arg(long, value_name = "ANSWER")]
     memory_bound: Option<String>,
-    /// Let a record answer what it measured, and show its figures beside the path
+    /// Answer from the figures of this record where it has them
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
-    /// Print the configuration for the leaf as well
+    /// Also print the configuration for the recommended mechanism
     #[arg(long)]
     config: bool,
     /// Tenants of one GPU, for the configuration
@@ -77,10 +83,10 @@ pub struct Args {
     /// Image of the example pod
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// How to print: text, json, mermaid
+    /// Output format: text, json, mermaid
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: String,
-    /// File to write, in place of standard output
+    /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -111,7 +117,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     Ok(ExitCode::Done)
 }
 
-/// Asks what is still open, if there is somebody to ask; else the missing answer is an error.
+/// Asks for the missing answers on a terminal; without one a missing answer is an error.
 fn complete(
     mut answers: Answers,
     record: Option<&RunRecord>,
@@ -132,7 +138,7 @@ fn complete(
     Ok(answers)
 }
 
-/// Asks one question; nothing at the end of input.
+/// Asks one question; `None` at the end of input.
 fn ask(node: &Node, ui: &Ui) -> Result<Option<String>, ExpectedError> {
     ui.note(&format!("{}. {}", node.number, node.question));
     for choice in node.choices {

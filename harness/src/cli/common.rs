@@ -1,10 +1,11 @@
-//! Flags that several verbs take, so that they mean the same everywhere.
+//! Flags that several verbs share, with one meaning everywhere.
 
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use gpubench_record::ExitCode;
 use gpubench_record::user_victim::Reports;
+use serde::Serialize;
 
 use crate::device::DeviceSelector;
 use crate::error::ExpectedError;
@@ -18,8 +19,8 @@ use crate::{axis, catalogue};
 pub struct DeviceFlag {
     /// GPU to use: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID
     ///
-    /// Without it the first GPU of the host is used. `virtual` is a GPU made of software: what is
-    /// measured on it are predictions of a model, and every report says so.
+    /// Default: the first GPU of the host. `virtual` is a GPU simulated in software; its figures
+    /// are predictions of a model, and every report marks them as virtual.
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<DeviceSelector>,
 }
@@ -30,7 +31,7 @@ pub struct ProfileFlags {
     /// Built-in profile, or a path to one
     #[arg(long, value_name = "NAME|PATH", default_value = "default")]
     pub profile: String,
-    /// Seed of everything random, in place of the profile's
+    /// Seed of all random choices, in place of the profile's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Only these mechanisms (repeat, or separate by commas)
@@ -49,32 +50,32 @@ pub struct ProfileFlags {
         value_parser = PossibleValuesParser::new(axis::known_names()),
     )]
     pub axis: Vec<String>,
-    /// Measure this program in place of the profile's victims: a command, as a shell reads it
+    /// Measure this program instead of the profile's victims; a shell command
     ///
-    /// It is started under each mechanism as any tenant is, and reports its requests on the
-    /// descriptor that GPUBENCH_VICTIM_FD names (workloads/README.md). Time is the wall
-    /// clock's, also on the virtual GPU.
+    /// It runs as a tenant under each mechanism and writes its requests to the file descriptor in
+    /// GPUBENCH_VICTIM_FD (workloads/README.md). The run uses the wall clock, on the
+    /// virtual GPU too.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub victim_cmd: Option<String>,
-    /// How that program's work is seen: requests that it reports, or lines that it prints
+    /// What counts as a request of that program: requests (that it reports), lines (that it prints)
     #[arg(long, value_name = "HOW", value_parser = reports)]
     pub victim_reports: Option<Reports>,
-    /// How long that program may take to be ready, each time that it is started: 1s to 1h
+    /// Time limit for that program to become ready after each start: 1s to 1h
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub victim_ready: Option<Span>,
-    /// Allow changes to device settings, which are undone afterwards
+    /// Allow changes of device settings (MIG, compute mode, time slice); they are undone afterwards
     #[arg(long)]
     pub allow_reconfigure: bool,
-    /// Library of HAMi to preload, in place of /usr/local/vgpu/libvgpu.so
+    /// HAMi library to preload, in place of /usr/local/vgpu/libvgpu.so
     ///
-    /// It has threads, which know the wall clock alone, so that this is the time then, also on the
-    /// virtual GPU.
+    /// With a library of your own the run uses the wall clock, on the virtual GPU too, because the
+    /// threads of the library cannot follow virtual time.
     #[arg(long, value_name = "PATH")]
     pub hami_lib: Option<PathBuf>,
 }
 
 impl ProfileFlags {
-    /// Loads the profile and sets in it what the command line says.
+    /// Loads the profile and applies the flags to it.
     ///
     /// # Errors
     /// When there is no such profile, or it is wrong.
@@ -100,10 +101,10 @@ impl ProfileFlags {
     }
 }
 
-/// Of a profile, no text means no program; who gives the flag wants one.
+/// In a profile an empty text means no program; an empty flag is a mistake.
 fn command(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
-        return Err("it is empty, and a shell command is accepted".to_owned());
+        return Err("it is empty (accepted: a shell command)".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -133,7 +134,7 @@ pub enum TextFormat {
     Json,
 }
 
-/// The lines of `--help` that say how a verb can end.
+/// The lines of `--help` that explain the exit codes.
 #[must_use]
 pub fn exit_codes_help(codes: &[ExitCode]) -> String {
     let mut sorted = codes.to_vec();
@@ -143,4 +144,15 @@ pub fn exit_codes_help(codes: &[ExitCode]) -> String {
         .map(|code| format!("  {:>3}  {}", code.code(), code.meaning()));
     let lines: Vec<String> = lines.collect();
     format!("Exit codes:\n{}", lines.join("\n"))
+}
+
+/// A value as indented JSON with a newline at the end.
+///
+/// # Errors
+/// When it has no JSON form, which is a bug.
+pub fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| ExpectedError::Internal {
+        what: error.to_string(),
+    })?;
+    Ok(text + "\n")
 }

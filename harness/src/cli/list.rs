@@ -1,4 +1,4 @@
-//! `gpubench list`: what the catalogues hold.
+//! `gpubench list`: the contents of the catalogues.
 
 use clap::ValueEnum;
 use gpubench_record::ExitCode;
@@ -11,21 +11,27 @@ use crate::catalogue;
 use crate::error::ExpectedError;
 use crate::judge::measured_faults::{self, MEASURED};
 
-/// Columns of a line where no terminal says how many there are.
+/// Columns of a line without a terminal.
 const WIDTH: usize = 120;
-/// What stands before each line of a paragraph but the first, and between what stands in one.
+/// The indentation of a paragraph, and the separator within its lines.
 const INDENT: &str = "    ";
 const BETWEEN: &str = " · ";
 
-/// Lists what a profile or a flag can name
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Lists the names that profiles and flags accept
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
     /// What to list
     what: What,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     format: TextFormat,
 }
@@ -35,13 +41,13 @@ pub struct Args {
 enum What {
     /// Ways to share a GPU
     Mechanisms,
-    /// What tenants do: victims, which are measured, and aggressors
+    /// What tenants do: victims (measured) and aggressors
     Workloads,
-    /// What a tenant does to break itself or others
+    /// Faults that a tenant can inject
     Faults,
-    /// Scored dimensions, with the workloads that show them
+    /// Scored dimensions of isolation, with the workloads that measure them
     Axes,
-    /// Questions to tenants whose answer is no rate
+    /// Checks that do not produce a throughput
     Probes,
     /// Run profiles inside the binary
     Profiles,
@@ -81,8 +87,7 @@ fn rows(what: What) -> Vec<Row> {
     }
 }
 
-/// What belongs in a catalogue and is not there. Programs find it among the entries, with the key
-/// `left_out`.
+/// Entries that a catalogue lacks on purpose. In JSON they are entries with the key `left_out`.
 fn left_out(what: What) -> Vec<Row> {
     match what {
         What::Faults => catalogues::faults_left_out(),
@@ -91,7 +96,7 @@ fn left_out(what: What) -> Vec<Row> {
     }
 }
 
-/// What a table does not say of itself.
+/// The lines below a table.
 fn below(what: What, left_out: &[Row]) -> String {
     let mut lines = Vec::new();
     if what == What::Faults {
@@ -141,7 +146,7 @@ fn render_json(rows: &[Row]) -> Result<String, ExpectedError> {
     Ok(text + "\n")
 }
 
-/// A table where every row fits on a line, and else a paragraph for each.
+/// A table if every row fits on a line, else a paragraph for each row.
 fn render(rows: &[Row], width: usize) -> String {
     if rows.is_empty() {
         return "none in this version\n".to_owned();
@@ -149,8 +154,8 @@ fn render(rows: &[Row], width: usize) -> String {
     let cells: Vec<[String; 3]> = rows
         .iter()
         .map(|row| {
-            let told = [told(row), measured(row)].concat();
-            [row.name.clone(), row.summary.clone(), told.join(", ")]
+            let details = [details(row), measured(row)].concat();
+            [row.name.clone(), row.summary.clone(), details.join(", ")]
         })
         .collect();
     let drawn = table(["name", "what it is", "details"], &cells);
@@ -161,28 +166,28 @@ fn render(rows: &[Row], width: usize) -> String {
     paragraphs.join("\n")
 }
 
-/// What a table or a paragraph tells of a row beside its name and what it is.
-fn told(row: &Row) -> Vec<String> {
+/// The details of a row for tables and paragraphs.
+fn details(row: &Row) -> Vec<String> {
     let details = row.details.iter();
-    // The first is said below them once for all, the others have lines of their own.
+    // The first is printed once below the rows, the second has its own lines.
     let details = details.filter(|(key, _)| ![catalogues::NOT_UNDER, MEASURED].contains(key));
     details.filter_map(detail).collect()
 }
 
-/// What was measured of a row, each figure whole.
+/// The measured answers of a row, one line each.
 fn measured(row: &Row) -> Vec<String> {
     let found = row.details.iter().filter(|(key, _)| *key == MEASURED);
     let entries = found.filter_map(|(_, value)| value.as_array()).flatten();
-    let told = entries.filter_map(|entry| entry["key"].as_str());
-    told.map(|told| format!("{MEASURED} {told}")).collect()
+    let lines = entries.filter_map(|entry| entry["key"].as_str());
+    lines.map(|line| format!("{MEASURED} {line}")).collect()
 }
 
-/// A name in a line of its own, and under it all that there is to say in lines of this width. What
-/// is longer than a line stays whole, for whoever searches it.
+/// The name on its own line, and the details below it in lines of this width. A longer detail stays
+/// on one line, so that a search finds it.
 fn paragraph(row: &Row, width: usize) -> String {
     let room = width.saturating_sub(INDENT.len());
     let mut lines = vec![row.summary.clone(), String::new()];
-    for one in told(row) {
+    for one in details(row) {
         match lines.last_mut() {
             Some(line) if line.is_empty() => *line = one,
             Some(line) if line.chars().count() + 3 + one.chars().count() <= room => {
@@ -232,9 +237,9 @@ mod tests {
     use super::{INDENT, WIDTH, What, below, left_out, render, render_json, rows};
 
     #[test]
-    fn what_is_not_held_or_asked_is_told_with_its_reason() {
-        let told = |what| below(what, &left_out(what));
-        let faults = told(What::Faults);
+    fn absent_faults_and_probes_are_listed_with_their_reason() {
+        let text = |what| below(what, &left_out(what));
+        let faults = text(What::Faults);
         for line in [
             "no fault under green-context: its tenants are threads of one process",
             "left out: tensor-memory-leak (",
@@ -242,9 +247,9 @@ mod tests {
         ] {
             assert!(faults.contains(line), "{faults}");
         }
-        let probes = told(What::Probes);
+        let probes = text(What::Probes);
         assert!(probes.contains("left out: static-program ("), "{probes}");
-        assert_eq!(told(What::Axes), "");
+        assert_eq!(text(What::Axes), "");
         for what in [What::Faults, What::Probes] {
             let known: Vec<String> = rows(what).into_iter().map(|row| row.name).collect();
             assert!(left_out(what).iter().all(|row| !known.contains(&row.name)));
@@ -272,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_on_a_line_is_a_paragraph_of_lines_that_do() {
+    fn a_row_that_does_not_fit_on_a_line_becomes_a_paragraph() {
         let workloads = rows(What::Workloads);
         let text = render(&workloads, WIDTH);
         for row in &workloads {
@@ -280,13 +285,13 @@ mod tests {
         }
         assert!(text.contains("role victim · axis compute · sub axis sm · resource SMs"));
         assert!(text.contains("meets fma-hog block-slots power-virus · under every mechanism\n"));
-        // Only what cannot be parted is longer.
+        // Only a single detail is longer than a line.
         let long = text.lines().filter(|line| line.chars().count() > WIDTH);
         assert_eq!(long.filter(|line| line.contains(" · ")).count(), 0);
         let probes = render(&rows(What::Formats), WIDTH);
         assert!(probes.lines().all(|line| line.chars().count() <= WIDTH));
         assert!(probes.starts_with(" name"), "{probes}");
-        // A terminal with room has the whole table.
+        // A wide terminal gets the table.
         assert!(render(&workloads, usize::MAX).starts_with(" name"));
     }
 }

@@ -1,4 +1,4 @@
-//! `gpubench matrix`: the main job. Plans, runs, judges, reports.
+//! `gpubench matrix`: plans, runs, scores and reports.
 
 use std::path::{Path, PathBuf};
 
@@ -6,35 +6,38 @@ use clap::builder::PossibleValuesParser;
 use gpubench_record::{Cell, ExitCode, RunRecord};
 use gpubench_reports::{RenderOptions, format};
 use gpubench_workloads::fault;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
 
 use super::common::{DeviceFlag, OutFlag, ProfileFlags, exit_codes_help};
+use super::signals::run_until_signal;
 use super::ui::{Progress, Ui};
 use crate::error::ExpectedError;
 use crate::judge::{
-    DeviceSession, calibration, capabilities, conclude, expected, host_facts, journal, kernel_log,
-    provenance, ptx_hash, verdict,
+    DeviceSession, MatrixRequest, conclude, host_facts, matrix_setup, run_folder, verdict,
 };
-use crate::plan;
 use crate::profile::{Profile, TRIALS_MAX};
-use crate::run::{
-    self, HostSetup, KernelLog, Observer, RunClock, RunEnd, RunError, RunPhase, Setup,
-};
-use crate::tenant::Spawner;
+use crate::run::{Observer, RunEnd, RunPhase};
 
-/// What the statuses 3 and 4 say of a mechanism.
-const WHO_DECIDES: &str = "\n\nA mechanism that cannot be set up, or whose proof does not hold, \
-failed: 4. One that cannot run here is waived: 3 if only the reference is left, 3 if --mechanism \
-names it, and 0 if \"all\" or the profile brought it.";
+/// When a mechanism leads to exit code 3 or 4.
+const MECHANISM_CODES: &str = "\n\nA mechanism fails (4) if it cannot be set up or its proof does \
+not hold. A mechanism that cannot run on this host is waived: the run ends with 3 if --mechanism \
+names it or no other mechanism could run, else with 0.";
 
-/// Measures every mechanism on every axis and prints one matrix
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
-    ExitCode::TrialFailed, ExitCode::OutputFailed, ExitCode::NotRestored, ExitCode::Inconclusive,
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::NothingRan,
+    ExitCode::TrialFailed,
+    ExitCode::OutputFailed,
+    ExitCode::NotRestored,
+    ExitCode::Inconclusive,
     ExitCode::Interrupted,
-]) + WHO_DECIDES)]
+];
+
+/// Measures the isolation of every sharing mechanism on every axis
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(EXIT_CODES) + MECHANISM_CODES)]
 pub struct Args {
     #[command(flatten)]
     device: DeviceFlag,
@@ -42,30 +45,32 @@ pub struct Args {
     profile: ProfileFlags,
     #[command(flatten)]
     out: OutFlag,
-    /// Use the calibration in this record or file, in place of a new one
+    /// Reuse the calibration of this record or file
     ///
-    /// Records compare only if their victims do the same work, so a later run on the same GPU
-    /// takes over the calibration of the first.
+    /// Records are comparable only if their victims do the same work. Give the first record of a
+    /// GPU to its later runs.
     #[arg(long, value_name = "RECORD|FILE")]
     calibration: Option<PathBuf>,
-    /// After the cells, probe each mechanism: memory, SMs, shares, launches, driver calls
+    /// After the cells, probe each mechanism (`gpubench list probes`)
     ///
-    /// Questions whose answer is no rate (`gpubench list probes`). Those of memory make rows of
-    /// their axis; the others explain the rows of compute and move no level.
+    /// Probes are checks that do not produce a throughput: memory, SMs, shares, launches, driver
+    /// calls. Memory probes add rows to the matrix; the others explain rows of the compute axis and
+    /// change no level.
     #[arg(long)]
     probes: bool,
-    /// After the cells, try to get past the limits that mechanisms set
+    /// After the cells, try to bypass the limits of each mechanism
     ///
-    /// By every call that takes memory or launches work, by other ways to the driver's functions,
-    /// by another tenant's memory, and with the tenant's environment dropped. Each way says by how
-    /// much it escaped, or that it was contained. Not for a GPU that other people use.
+    /// Tries every call that allocates memory or launches work, other ways to look up driver
+    /// functions, the memory of another tenant, and a process without the tenant's environment.
+    /// The report says for each attempt by how much it exceeded the limit, or "contained".
+    /// Do not use on a GPU with other users.
     #[arg(long)]
     escape: bool,
-    /// Break things too: all faults, or only these (separate by commas)
+    /// After the cells, inject faults: all, or only these (separate by commas)
     ///
-    /// Each fault happens in a process of its own while victims run, from benign to severe, and
-    /// what it leaves on the GPU has a deadline. Where the GPU asks for a reset they end at once,
-    /// and the status is 4. Not for a GPU that others use.
+    /// Each fault is injected in its own process while victims run, from benign to severe. The GPU
+    /// must recover within a time limit. If it asks for a reset, the trials stop and the exit code
+    /// is 4. Do not use on a GPU with other users.
     #[arg(
         long,
         value_name = "NAME",
@@ -75,10 +80,10 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(fault_names()),
     )]
     faults: Option<Vec<String>>,
-    /// Trials of each fault under each mechanism, in place of the profile's
+    /// Trials of each fault under each mechanism, in place of the profile's number
     ///
-    /// 14 that are all contained show L2, 59 show L3. Those of several records of one device and
-    /// driver add up: `gpubench report NIGHT1 NIGHT2...`.
+    /// 14 contained trials without a failure are evidence for L2, 59 for L3. Trials of several
+    /// records of one device and driver add up: `gpubench report NIGHT1 NIGHT2...`.
     #[arg(
         long,
         value_name = "N",
@@ -86,7 +91,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(TRIALS_MAX)),
     )]
     fault_trials: Option<u32>,
-    /// End with status 10 if anything is inconclusive
+    /// End with exit code 10 if any row is inconclusive
     #[arg(long)]
     strict: bool,
 }
@@ -96,13 +101,15 @@ fn fault_names() -> Vec<&'static str> {
 }
 
 impl Args {
-    /// Whether what is asked for goes together.
+    /// Whether the flags fit the profile.
     fn check(&self, profile: &Profile) -> Result<(), ExpectedError> {
         let wants_more = self.probes || self.escape || self.faults.is_some();
         if wants_more && profile.foreign.victim().is_some() {
             return Err(ExpectedError::Usage {
-                problem: "a program of your own is measured, and cannot be probed or broken"
-                    .to_owned(),
+                problem:
+                    "--probes, --escape and --faults need built-in victims, and the victim is \
+                          a program of yours"
+                        .to_owned(),
                 remedy: Some(
                     "leave out --probes, --escape and --faults, or --victim-cmd".to_owned(),
                 ),
@@ -111,152 +118,47 @@ impl Args {
         Ok(())
     }
 
-    /// What is wanted of faults; nothing unless asked for.
-    fn fault_wish(&self, session: &DeviceSession, profile: &Profile) -> Option<plan::FaultWish> {
-        let names = self.faults.clone()?;
-        let planted = match session.clock() {
-            RunClock::Virtual(device) => device.machine().defects.illegal_instruction_threads,
-            RunClock::Wall => 0,
-        };
-        Some(plan::FaultWish {
-            names,
-            trials: self.fault_trials.unwrap_or(profile.faults.trials),
-            is_virtual_time: session.clock().is_virtual(),
-            plants_illegal_instruction: planted > 0,
-        })
+    fn request(&self) -> MatrixRequest {
+        MatrixRequest {
+            calibration: self.calibration.clone(),
+            probes: self.probes,
+            escape: self.escape,
+            faults: self.faults.clone(),
+            fault_trials: self.fault_trials,
+        }
     }
 }
 
-/// Runs it.
+/// Runs the matrix and prints its report.
 ///
 /// # Errors
-/// When nothing could run or be written; what was measured until then is in the record's folder.
+/// When nothing could run or be written; the record keeps everything measured until then.
 pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
     let profile = args.profile.load()?;
     args.check(&profile)?;
     let (device, options) = (args.device.device.as_ref(), args.profile.host_options());
     let time = host_facts::time_mode(device, &options, &profile);
     let session = DeviceSession::open(device, profile.seed, time)?;
-    let journal = journal::journal_of(&session)?;
-    let facts = host_facts::of_session(&session, &options, &profile);
-    let mut plan = plan::plan(&profile, &capabilities(&facts, &profile), &ptx_hash())?;
-    if let Some(wish) = args.fault_wish(&session, &profile) {
-        plan::add_faults(&mut plan, &wish);
-    }
-    let calibration = args
-        .calibration
-        .as_deref()
-        .map(|path| calibration::read(path, &plan))
-        .transpose()?;
-    let out = args
-        .out
-        .out
-        .clone()
-        .unwrap_or_else(|| default_out(&plan.profile));
-    make_out(&out)?;
-    let kernel_log = kernel_log::open(&session);
-    let setup = Setup {
-        out: out.clone(),
-        clock: session.clock(),
-        nvml: session.nvml(),
-        identity: session.identity().clone(),
-        provenance: {
-            let mut provenance = provenance(&session.clock());
-            let seen = host_facts::labels(&facts).join("; ");
-            let host = &mut provenance.host;
-            host.insert("seen".to_owned(), seen);
-            host.insert("kernel_log".to_owned(), kernel_log::describe(&kernel_log));
-            provenance
-        },
-        spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
-            what: format!("this program cannot find itself: {error}"),
-        })?,
-        calibration,
-        probes: args.probes,
-        escape: args.escape,
-        host: HostSetup::new(profile, facts, journal),
-        plan,
-    };
-    let mut progress = Told {
+    let given = args.out.out.clone();
+    let out = given.unwrap_or_else(|| run_folder::default_path(&profile.name));
+    let (setup, kernel_log) = matrix_setup(&session, &options, profile, &args.request(), &out)?;
+    let mut progress = ProgressObserver {
         progress: ui.progress(setup.plan.cells.len() as u64, setup.plan.blocks),
     };
-    let end = drive(setup, kernel_log.ok(), &mut progress);
+    let end = run_until_signal(setup, kernel_log, &mut progress);
     progress.progress.finish();
-    // What ended the run comes first: with a full disk its conclusion cannot be written either.
+    // The error of the run comes first: on a full disk the scores cannot be written either.
     let judged = match (conclude(&out), end) {
         (Ok(judged), end) => (judged, end),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
-    let code = tell(args, ui, &out, &judged.0, judged.1)?;
+    let code = present(args, ui, &out, &judged.0, judged.1)?;
     drop(session);
     Ok(code)
 }
 
-/// Runs the plan, and lets Ctrl-C and SIGTERM stop it.
-fn drive(
-    setup: Setup,
-    kernel_log: Option<KernelLog>,
-    observer: &mut Told,
-) -> Result<RunEnd, ExpectedError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| ExpectedError::Internal {
-            what: format!("event loop: {error}"),
-        })?;
-    let out = setup.out.clone();
-    let by_program = setup.plan.foreign.is_some();
-    runtime.block_on(async move {
-        // Caught before the first file of the record is there: whoever finds one is told of an end.
-        let wanted = Signals::catch()?;
-        let (stop, stopped) = watch::channel(false);
-        let signals = tokio::spawn(async move {
-            wanted.wait().await;
-            // The receiver lives as long as the run.
-            let _ = stop.send(true);
-            // Kept until the run is over: a dropped sender would look like a signal.
-            std::future::pending::<()>().await;
-        });
-        let end = run::run(setup, kernel_log, stopped, observer).await;
-        signals.abort();
-        end.map_err(|error| match error {
-            RunError::Tenant(error) if by_program => expected::from_user_victim(error),
-            error => expected::from_run(error, &out),
-        })
-    })
-}
-
-/// The signals by which a user ends a run.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    /// From here on they no longer end the process by themselves.
-    fn catch() -> Result<Self, ExpectedError> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| ExpectedError::Internal {
-                what: format!("signal handlers: {error}"),
-            })
-        };
-        Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for the user to want an end.
-    async fn wait(mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-/// Prints the matrix and decides the status.
-fn tell(
+/// Prints the matrix, writes the page and decides the exit code.
+fn present(
     args: &Args,
     ui: &Ui,
     out: &Path,
@@ -295,26 +197,12 @@ fn tell(
     verdict::exit_code(record, &args.profile.mechanism, args.strict)
 }
 
-/// The folder of a run that was given none: one for each run, never an old one.
-fn default_out(profile: &str) -> PathBuf {
-    let stamp = run::rfc3339_now().replace([':', '-'], "");
-    PathBuf::from("gpubench-out").join(format!("{stamp}-{profile}-{}", std::process::id()))
-}
-
-/// Makes the folder and shows that it can be written before anything is measured.
-fn make_out(out: &Path) -> Result<(), ExpectedError> {
-    std::fs::create_dir_all(out).map_err(|error| ExpectedError::from_write(out, error))?;
-    let probe = out.join(".writable");
-    std::fs::write(&probe, b"").map_err(|error| ExpectedError::from_write(out, error))?;
-    std::fs::remove_file(&probe).map_err(|error| ExpectedError::from_write(out, error))
-}
-
-/// Tells the user how the run goes.
-struct Told {
+/// Shows the progress of a run.
+struct ProgressObserver {
     progress: Progress,
 }
 
-impl Observer for Told {
+impl Observer for ProgressObserver {
     fn phase(&mut self, phase: &RunPhase) {
         self.progress.note(&phase.to_string());
     }

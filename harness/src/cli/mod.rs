@@ -1,7 +1,7 @@
 //! The command line: one file per verb, each with its arguments and its `run`.
 //!
-//! To add a verb, add its file, its `mod` line and its line in [`Verb`]; a verb is listed only
-//! once it does something.
+//! To add a verb, add its file, its `mod` line, its line in [`Verb`] and in [`exit_codes`]. A verb
+//! is listed once it works.
 
 pub mod advise;
 mod catalogue_rows;
@@ -17,6 +17,7 @@ pub mod panic_report;
 pub mod plan;
 mod predicting;
 pub mod report;
+mod signals;
 pub mod simulate;
 mod simulate_event;
 pub mod stand_in;
@@ -34,7 +35,7 @@ use crate::error::ExpectedError;
 use ui::Ui;
 use virtual_gpu::Status;
 
-/// Measures what sharing an NVIDIA GPU between tenants does to their isolation.
+/// Measures how well tenants that share an NVIDIA GPU are isolated from each other.
 #[derive(Debug, Parser)]
 #[command(name = "gpubench", version, arg_required_else_help = true)]
 struct Cli {
@@ -45,7 +46,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one value a process: a box would buy nothing"
+    reason = "one value per process: a box saves nothing"
 )]
 enum Verb {
     Matrix(matrix::Args),
@@ -78,7 +79,7 @@ impl Verb {
     }
 }
 
-/// Parses, runs the verb, and tells what went wrong; the answer is the status to end with.
+/// Parses the command line, runs the verb and prints its error; returns the exit code.
 #[must_use]
 pub fn run(argv: &[OsString]) -> u8 {
     let status = match parse(argv) {
@@ -89,7 +90,7 @@ pub fn run(argv: &[OsString]) -> u8 {
                 Status::Own(error.exit_code())
             })
         }
-        Err(error) => Status::Own(tell_usage(&error)),
+        Err(error) => Status::Own(print_usage(&error)),
     };
     match status {
         Status::Own(code) => code.code(),
@@ -98,19 +99,38 @@ pub fn run(argv: &[OsString]) -> u8 {
 }
 
 fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
-    // The table of statuses is computed, so it cannot go into the derive as a literal.
+    // The table of exit codes is computed, so the derive cannot hold it as a literal.
     let matches = command().try_get_matches_from(argv)?;
     Cli::from_arg_matches(&matches)
 }
 
-/// The whole command, as help and completions see it.
+/// The whole command line, as help and completions see it.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().after_long_help(common::exit_codes_help(&ExitCode::BY_PRECEDENCE))
+    Cli::command().after_long_help(common::exit_codes_help(&exit_codes()))
 }
 
-fn tell_usage(error: &clap::Error) -> ExitCode {
-    // Help and version go to stdout and are what was asked for; a reader that left is no error.
+/// The exit codes that at least one verb returns.
+fn exit_codes() -> Vec<ExitCode> {
+    let verbs = [
+        matrix::EXIT_CODES,
+        doctor::EXIT_CODES,
+        plan::EXIT_CODES,
+        cleanup::EXIT_CODES,
+        report::EXIT_CODES,
+        list::EXIT_CODES,
+        advise::EXIT_CODES,
+        simulate::EXIT_CODES,
+        pack::EXIT_CODES,
+        virtual_gpu::EXIT_CODES,
+    ];
+    let mut codes = ExitCode::BY_PRECEDENCE.to_vec();
+    codes.retain(|code| verbs.iter().any(|verb| verb.contains(code)));
+    codes
+}
+
+fn print_usage(error: &clap::Error) -> ExitCode {
+    // Help and version are results and go to stdout; a reader that left is not an error.
     let shown = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
@@ -141,11 +161,23 @@ mod tests {
     }
 
     #[test]
-    fn long_help_names_every_exit_code() {
+    fn long_help_names_the_exit_codes_that_some_verb_returns_and_no_others() {
         let help = command().render_long_help().to_string();
+        let verbs: Vec<String> = command()
+            .get_subcommands_mut()
+            .map(|verb| verb.render_long_help().to_string())
+            .collect();
         for code in ExitCode::BY_PRECEDENCE {
-            assert!(help.contains(code.meaning()), "{}", code.meaning());
+            let returned = verbs.iter().any(|verb| verb.contains(code.meaning()));
+            assert_eq!(
+                help.contains(code.meaning()),
+                returned,
+                "{}",
+                code.meaning()
+            );
         }
+        assert!(help.contains(ExitCode::Inconclusive.meaning()));
+        assert!(!help.contains(ExitCode::Regression.meaning()));
     }
 
     #[test]
@@ -158,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_unknown_value_lists_the_accepted_ones() {
-        let said = try_parse("gpubench list gadgets");
-        assert!(said.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
+        let refused = try_parse("gpubench list gadgets");
+        assert!(refused.is_err_and(|text| text.contains("mechanisms") && text.contains("axes")));
     }
 }

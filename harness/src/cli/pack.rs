@@ -13,26 +13,32 @@ use gpubench_record::sample::MISSING;
 use gpubench_reports::Record;
 
 use super::common::exit_codes_help;
-use super::predicting::{NUMBER, parse, read_record, read_text, set, unknown, write};
+use super::predicting::{NUMBER, number, parse, read_record, read_text, unknown, write};
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// Says how many tenants a GPU takes, by which mechanism, and what a fleet of them costs
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Computes how many tenants fit on a GPU by mechanism, and the cost of a fleet
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Demand in TOML; flags change it
+    /// Demand file in TOML; flags override its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// GPU of the MIG tables, for example A100-80 or H200-141
+    /// GPU model, for example A100-80 or H200-141
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
-    /// Memory of one GPU, where the tables do not have it
+    /// Memory of one GPU, for a model that the MIG tables lack
     #[arg(long, value_name = "GB", allow_hyphen_values = true)]
     memory_gb: Option<String>,
-    /// Tenants
+    /// Number of tenants
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     tenants: Option<String>,
     /// Memory of one tenant
@@ -41,31 +47,31 @@ pub struct Args {
     /// Share of the GPU's compute that one tenant needs
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     tenant_compute: Option<String>,
-    /// Utilisation that is planned for
+    /// Planned utilisation of a GPU
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     target: Option<String>,
-    /// Price of a rented GPU, per hour
+    /// Rental price of one GPU per hour
     #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
     price_per_hour: Option<String>,
-    /// Price of a bought GPU; with --price-per-year and --years
+    /// Purchase price of one GPU; needs --price-per-year and --years
     #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
     purchase: Option<String>,
-    /// What a bought GPU costs to run, per year
+    /// Running costs of a purchased GPU per year
     #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
     price_per_year: Option<String>,
-    /// Over how many years the purchase is spread
+    /// Depreciation period of the purchase in years
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     years: Option<String>,
-    /// Take the tenants' demand from a record; their memory is --tenant-memory-gb
+    /// Take the compute demand from a record; needs --tenant-memory-gb
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
-    /// Bill the tenants of the record for the GPU time that was measured
+    /// Bill the tenants of the record for their measured GPU time
     #[arg(long, requires = "from")]
     chargeback: bool,
-    /// How to print: table, json
+    /// Output format: table, json
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: String,
-    /// File to write, in place of standard output
+    /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -107,7 +113,7 @@ impl Args {
         };
         demand.gpu = self.gpu.clone().or(demand.gpu);
         demand.memory_gb = parse("memory_gb", &self.memory_gb, NUMBER)?.or(demand.memory_gb);
-        set(&mut demand.target, "target", &self.target, NUMBER)?;
+        number(&mut demand.target, "target", &self.target)?;
         demand.price = self.price()?.or(demand.price);
         if let Some(path) = &self.from {
             let memory_gb = self.needed("tenant_memory_gb", &self.tenant_memory_gb)?;

@@ -1,4 +1,4 @@
-//! A bug is reported in one line, with the place where it was found, and never as status 101.
+//! A panic is reported in one line with its source location, and never as exit code 101.
 
 use std::io::Write;
 use std::panic::{PanicHookInfo, UnwindSafe, catch_unwind};
@@ -8,12 +8,12 @@ use gpubench_record::ExitCode;
 /// Makes every later panic print its one line on stderr.
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
-        // Where stderr is gone too there is nobody left to tell.
+        // A closed stderr is no error.
         let _ = writeln!(std::io::stderr(), "{}", report(info));
     }));
 }
 
-/// Runs `work`; a panic in it, told by the hook, becomes the documented status.
+/// Runs `work`; a panic becomes the documented exit code, after the hook has printed it.
 pub fn guard(work: impl FnOnce() -> u8 + UnwindSafe) -> u8 {
     catch_unwind(work).unwrap_or(ExitCode::Internal.code())
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::{guard, line};
 
     #[test]
-    fn a_panic_ends_in_status_one() {
+    fn a_panic_ends_with_exit_code_one() {
         assert_eq!(guard(|| 7), 7);
         assert_eq!(guard(|| std::panic::panic_any("on purpose")), 1);
     }

@@ -1,12 +1,11 @@
-//! `gpubench plan`: what a run would do, in what order, for how long, and what it would change on
-//! the host. Runs nothing; with `--rehearse`, sets up and undoes what it would change.
+//! `gpubench plan`: the cells of a run, their order and duration, and the changes on the host. Runs
+//! nothing; with `--rehearse` it makes the changes and undoes them.
 
 use gpubench_record::{Cell, ExitCode, Plan};
 use gpubench_virtual_gpu::session::TimeMode;
-use serde::Serialize;
 use serde_json::json;
 
-use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help};
+use super::common::{DeviceFlag, ProfileFlags, TextFormat, exit_codes_help, pretty_json};
 use super::ui::{Ui, table};
 use crate::catalogue::REFERENCE;
 use crate::error::ExpectedError;
@@ -17,24 +16,32 @@ use crate::plan::{self, notes};
 use crate::profile::Profile;
 use crate::profile::units::Span;
 
-/// Prints what would run: cells, order, duration, skips, changes to the host; runs nothing
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::NothingRan,
+    ExitCode::TrialFailed,
+    ExitCode::OutputFailed,
+    ExitCode::NotRestored,
+];
+
+/// Prints the plan of a matrix: cells, order, duration, skips, host changes; runs nothing
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
-    ExitCode::TrialFailed, ExitCode::OutputFailed, ExitCode::NotRestored,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
     #[command(flatten)]
     device: DeviceFlag,
     #[command(flatten)]
     profile: ProfileFlags,
-    /// Set each mechanism up on the host and undo it again, and measure nothing
+    /// Set up and undo each mechanism on the host; measure nothing
     ///
-    /// Shows before a night's run what the driver refuses. Device settings change only with
+    /// Shows what the driver refuses before a long run. Device settings change only with
     /// --allow-reconfigure.
     #[arg(long)]
     rehearse: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     format: TextFormat,
 }
@@ -99,13 +106,6 @@ fn render_json(plan: &Plan, notes: &[String]) -> Result<String, ExpectedError> {
     }))
 }
 
-fn pretty_json<T: Serialize>(value: &T) -> Result<String, ExpectedError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| ExpectedError::Internal {
-        what: error.to_string(),
-    })?;
-    Ok(text + "\n")
-}
-
 fn render_text(plan: &Plan, notes: &[String]) -> String {
     let sections = [
         summary(plan),
@@ -114,11 +114,11 @@ fn render_text(plan: &Plan, notes: &[String]) -> String {
         skips(plan),
         notes.iter().map(|note| format!("note: {note}\n")).collect(),
     ];
-    let told: Vec<String> = sections
+    let texts: Vec<String> = sections
         .into_iter()
         .filter(|section| !section.is_empty())
         .collect();
-    told.join("\n")
+    texts.join("\n")
 }
 
 fn summary(plan: &Plan) -> String {
@@ -132,8 +132,8 @@ fn summary(plan: &Plan) -> String {
         let (command, reports) = (&victim.command, victim.reports.as_str());
         let ready = part(victim.ready_ns);
         format!(
-            "\nvictim: {command} (seen by its {reports}), started anew for most cells, given \
-             {ready} to be ready"
+            "\nvictim: {command} (measured by its {reports}), restarted for most cells, ready \
+             within {ready}"
         )
     });
     let open = plan.cells.iter().filter(|cell| !cell.closed_only).count();
@@ -163,7 +163,7 @@ fn summary(plan: &Plan) -> String {
     )
 }
 
-/// To the second, as people say it.
+/// Minutes and seconds, rounded up.
 fn in_minutes(ns: u64) -> String {
     let seconds = ns.div_ceil(1_000_000_000);
     let (minutes, rest) = (seconds / 60, seconds % 60);
@@ -193,7 +193,7 @@ fn mechanisms(plan: &Plan) -> String {
             [mechanism.variant.clone(), cells, changes]
         })
         .collect();
-    // Native cells are run for the others' sake even where nobody asked for the reference itself.
+    // Native cells run as the reference of the other mechanisms, requested or not.
     if !plan
         .mechanisms
         .iter()

@@ -1,7 +1,7 @@
-//! What `simulate`, `pack` and `advise` share: values of flags, records and files as input.
+//! Input of `simulate`, `pack` and `advise`: values of flags, records and files.
 //!
-//! Numbers and names are read here and not by the argument parser, so that what is wrong is told
-//! on one line, the same whether it stood in a flag or in a file.
+//! Numbers and names are parsed here and not by the argument parser, so that an error is one line,
+//! the same for a flag and for a file.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use gpubench_reports::Record;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// What a flag that takes any number accepts.
+/// The accepted values of a flag that takes any number.
 pub(super) const NUMBER: &str = "a number";
 
 impl From<PredictError> for ExpectedError {
@@ -25,7 +25,7 @@ impl From<PredictError> for ExpectedError {
     }
 }
 
-/// A name that is in no list.
+/// An unknown name.
 pub(super) fn unknown(what: &'static str, given: &str, known: impl Into<String>) -> PredictError {
     PredictError::Unknown {
         what,
@@ -34,7 +34,7 @@ pub(super) fn unknown(what: &'static str, given: &str, known: impl Into<String>)
     }
 }
 
-/// Reads a flag's value, if it was given.
+/// Parses the value of a flag, if it was given.
 pub(super) fn parse<T: FromStr>(
     name: &str,
     given: &Option<String>,
@@ -59,6 +59,15 @@ pub(super) fn set<T: FromStr>(
         *into = value;
     }
     Ok(())
+}
+
+/// Sets a value from a flag that takes any number, if it was given.
+pub(super) fn number(
+    into: &mut f64,
+    name: &str,
+    given: &Option<String>,
+) -> Result<(), PredictError> {
+    set(into, name, given, NUMBER)
 }
 
 /// Reads a file that the user named.

@@ -11,20 +11,27 @@ use super::ui::Ui;
 use crate::error::ExpectedError;
 use crate::judge::{Opened, latency_charts, newest};
 
-/// Renders a record: as a table, a page, or data
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Renders a record as text, a page or data
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Folder of the record, as `--out` named it; of several, the newest is rendered
+    /// Folder of the record (`--out` of the run); of several, the newest is rendered
     ///
-    /// The fault rows of the newest then count the trials of all that have the same device and
-    /// driver: 14 a night that are all contained show L2, and L3 takes five nights. Virtual trials
-    /// count with those of the same machine file and another seed, and never with real ones.
+    /// With several records, the fault rows count the trials of all records of the same device and
+    /// driver. With 14 contained trials a night, the first night is evidence for L2 and the fifth
+    /// for L3. Virtual trials are pooled only with virtual ones of the same machine file and
+    /// another seed.
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
-    /// How to render it
+    /// Output format
     #[arg(
         long,
         value_name = "FORMAT",
@@ -32,7 +39,7 @@ pub struct Args {
         value_parser = PossibleValuesParser::new(format_names()),
     )]
     format: String,
-    /// File to write, in place of standard output
+    /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -53,7 +60,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
         run,
         mut warnings,
     } = newest(&args.records)?;
-    // Curves read every sample of the record, so only the format that draws them asks for them.
+    // Curves read every sample of the record, so only the format that draws them loads them.
     let latency = if format.extension() == "html" {
         latency_charts(&record, &run, &mut warnings)
     } else {

@@ -1,34 +1,41 @@
 //! `gpubench simulate`: the queueing model, from flags, a file, or a record.
 //!
-//! Flags lie over the file, and both over nothing but defaults; a record lies between them.
+//! A flag overrides a record, a record overrides the file, and the file overrides the defaults.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use gpubench_predict::calibrate::{self, Choices};
 use gpubench_predict::rng::RngKind;
+use gpubench_predict::simulate::from_text;
 use gpubench_predict::simulate::output::{csv, html, json, svg, table};
 use gpubench_predict::simulate::report::{Report, Request, report};
-use gpubench_predict::simulate::scenario::{Scenario, TenantOverride};
+use gpubench_predict::simulate::scenario::Scenario;
 use gpubench_predict::{PredictError, text};
 use gpubench_record::ExitCode;
 
 use super::common::exit_codes_help;
-use super::predicting::{NUMBER, parse, read_record, read_text, set, unknown, write};
+use super::predicting::{NUMBER, number, parse, read_record, read_text, set, unknown, write};
 use super::simulate_event::EventArgs;
 use super::ui::Ui;
 use crate::error::ExpectedError;
 
-/// Predicts latencies of tenants that share a GPU, before anyone buys or partitions one
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::OutputFailed,
+];
+
+/// Predicts latencies of tenants that share a GPU, by a queueing model
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
-]))]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
-    /// Scenario in TOML; flags change it
+    /// Scenario file in TOML; flags override its values
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Tenants
+    /// Number of tenants
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     tenants: Option<String>,
     /// Service time of a request on the whole device
@@ -42,7 +49,7 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     rate_per_s: Option<String>,
-    /// How long requests arrive
+    /// Simulated time
     #[arg(
         long,
         value_name = "S",
@@ -50,42 +57,42 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     duration_s: Option<String>,
-    /// Under MPS, how much every busy tenant stretches a request
+    /// MPS: factor by which each other busy tenant lengthens a request
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     contention: Option<String>,
-    /// Under time-slicing, what a change of tenant costs
+    /// Time-slicing: cost of a context switch
     #[arg(long, value_name = "MS", allow_hyphen_values = true)]
     switch_ms: Option<String>,
-    /// Equal parts into which MIG cuts the device (default: as many as tenants)
+    /// MIG: number of equal instances (default: one per tenant)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     slices: Option<String>,
-    /// A tenant that differs: INDEX:service-ms=MS,rate-per-s=R (repeat for others)
+    /// Values of one tenant: INDEX:service-ms=MS,rate-per-s=R (repeatable)
     #[arg(long, value_name = "TENANT")]
     tenant: Vec<String>,
-    /// One tenant takes more than its share
+    /// One tenant exceeds its share
     #[arg(long)]
     hostile: bool,
-    /// Which tenant is hostile
+    /// Index of the hostile tenant
     #[arg(long, value_name = "INDEX", allow_hyphen_values = true)]
     hostile_tenant: Option<String>,
-    /// By how much its requests are longer
+    /// Factor on its service time
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     hostile_service: Option<String>,
-    /// By how much its requests are more frequent
+    /// Factor on its request rate
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     hostile_rate: Option<String>,
-    /// Contention that co-residents feel under MPS while it is busy
+    /// MPS: contention factor of the other tenants while it is busy
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     hostile_contention: Option<String>,
-    /// Generator: fast, or numpy for the figures of NumPy's `default_rng`
+    /// Random generator: fast, or numpy (the numbers of NumPy's `default_rng`)
     #[arg(long, value_name = "RNG")]
     rng: Option<String>,
-    /// Seed of the generator
+    /// Seed of the random generator
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seed: Option<String>,
     #[command(flatten)]
     event: EventArgs,
-    /// Replications; from two on, intervals are printed
+    /// Number of replications; two or more give intervals
     #[arg(
         long,
         value_name = "N",
@@ -93,7 +100,7 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     replications: String,
-    /// What intervals cover
+    /// Confidence of the intervals, between 0 and 1
     #[arg(
         long,
         value_name = "P",
@@ -104,19 +111,19 @@ pub struct Args {
     /// Device loads to sweep: a list, or FROM..TO:COUNT
     #[arg(long, value_name = "LOADS", allow_hyphen_values = true)]
     loads: Option<String>,
-    /// Threads (default: one per core)
+    /// Worker threads (default: one per core)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     threads: Option<String>,
-    /// Take parameters from a record, and print prediction beside measurement
+    /// Take the parameters from a record and print prediction beside measurement
     #[arg(long, value_name = "RECORD")]
     calibrate: Option<PathBuf>,
-    /// Victim of the record whose figures are taken
+    /// Victim of the record that gives the parameters
     #[arg(long, value_name = "NAME")]
     victim: Option<String>,
-    /// How to print: table, json, csv, svg, html
+    /// Output format: table, json, csv, svg, html
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: String,
-    /// File to write, in place of standard output
+    /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -139,7 +146,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<ExitCode, ExpectedError> {
             &args.choices(&flagged)?,
         )?),
     };
-    // A flag says more about what is meant than a record does, so flags go on top.
+    // Flags override the record.
     let scenario = match &calibrated {
         None => flagged,
         Some(calibrated) => args.flags_over(calibrated.applied(&flagged))?,
@@ -190,36 +197,11 @@ impl Args {
     fn flags_over(&self, mut scenario: Scenario) -> Result<Scenario, ExpectedError> {
         let natural = "a whole number";
         set(&mut scenario.tenants, "tenants", &self.tenants, natural)?;
-        set(
-            &mut scenario.service_ms,
-            "service_ms",
-            &self.service_ms,
-            NUMBER,
-        )?;
-        set(
-            &mut scenario.rate_per_s,
-            "rate_per_s",
-            &self.rate_per_s,
-            NUMBER,
-        )?;
-        set(
-            &mut scenario.duration_s,
-            "duration_s",
-            &self.duration_s,
-            NUMBER,
-        )?;
-        set(
-            &mut scenario.contention,
-            "contention",
-            &self.contention,
-            NUMBER,
-        )?;
-        set(
-            &mut scenario.switch_ms,
-            "switch_ms",
-            &self.switch_ms,
-            NUMBER,
-        )?;
+        number(&mut scenario.service_ms, "service_ms", &self.service_ms)?;
+        number(&mut scenario.rate_per_s, "rate_per_s", &self.rate_per_s)?;
+        number(&mut scenario.duration_s, "duration_s", &self.duration_s)?;
+        number(&mut scenario.contention, "contention", &self.contention)?;
+        number(&mut scenario.switch_ms, "switch_ms", &self.switch_ms)?;
         set(&mut scenario.seed, "seed", &self.seed, natural)?;
         if let Some(slices) = parse("slices", &self.slices, natural)? {
             (scenario.slices, scenario.slice_speed) = (Some(slices), None);
@@ -231,7 +213,7 @@ impl Args {
             Some(other) => return Err(unknown("generator", other, "fast, numpy").into()),
         };
         for given in &self.tenant {
-            let change = tenant(given)?;
+            let change = from_text::tenant_override(given)?;
             scenario.tenant.retain(|other| other.index != change.index);
             scenario.tenant.push(change);
         }
@@ -257,23 +239,16 @@ impl Args {
             &self.hostile_tenant,
             "a whole number",
         )?;
-        set(
+        number(
             &mut hostile.service_factor,
             "hostile_service",
             &self.hostile_service,
-            NUMBER,
         )?;
-        set(
-            &mut hostile.rate_factor,
-            "hostile_rate",
-            &self.hostile_rate,
-            NUMBER,
-        )?;
-        set(
+        number(&mut hostile.rate_factor, "hostile_rate", &self.hostile_rate)?;
+        number(
             &mut hostile.contention,
             "hostile_contention",
             &self.hostile_contention,
-            NUMBER,
         )?;
         scenario.hostile = Some(hostile);
         Ok(())
@@ -285,19 +260,14 @@ impl Args {
             ..Choices::default()
         };
         choices.seed = scenario.seed;
-        set(
-            &mut choices.slice_ms,
-            "quantum_ms",
-            &self.event.quantum_ms,
-            NUMBER,
-        )?;
+        number(&mut choices.slice_ms, "quantum_ms", &self.event.quantum_ms)?;
         Ok(choices)
     }
 
     fn request(&self, scenario: Scenario) -> Result<Request, PredictError> {
         let needs_sweep = ["svg", "html"].contains(&self.format.as_str());
         let loads = match &self.loads {
-            Some(given) => loads(given)?,
+            Some(given) => from_text::loads(given)?,
             None if needs_sweep => (1..=24).map(|step| f64::from(step) * 0.05).collect(),
             None => Vec::new(),
         };
@@ -312,50 +282,4 @@ impl Args {
             threads: parse("threads", &self.threads, natural)?.unwrap_or(cores),
         })
     }
-}
-
-fn tenant(given: &str) -> Result<TenantOverride, PredictError> {
-    let accepted = "INDEX:service-ms=MS,rate-per-s=R";
-    let wrong = || PredictError::value("tenant", given, accepted);
-    let (index, rest) = given.split_once(':').ok_or_else(wrong)?;
-    let index = index.parse().map_err(|_| wrong())?;
-    let mut change = TenantOverride {
-        index,
-        service_ms: None,
-        rate_per_s: None,
-    };
-    for part in rest.split(',') {
-        let (key, value) = part.split_once('=').ok_or_else(wrong)?;
-        let value = Some(value.parse::<f64>().map_err(|_| wrong())?);
-        match key {
-            "service-ms" => change.service_ms = value,
-            "rate-per-s" => change.rate_per_s = value,
-            _ => return Err(wrong()),
-        }
-    }
-    Ok(change)
-}
-
-fn loads(given: &str) -> Result<Vec<f64>, PredictError> {
-    let wrong = || PredictError::value("loads", given, "a list as 0.1,0.5, or FROM..TO:COUNT");
-    let Some((range, count)) = given.split_once(':') else {
-        return given
-            .split(',')
-            .map(|load| load.trim().parse().map_err(|_| wrong()))
-            .collect();
-    };
-    let (from, to) = range.split_once("..").ok_or_else(wrong)?;
-    let (from, to): (f64, f64) = (
-        from.parse().map_err(|_| wrong())?,
-        to.parse().map_err(|_| wrong())?,
-    );
-    let count: u16 = count
-        .parse()
-        .ok()
-        .filter(|count| *count >= 2)
-        .ok_or_else(wrong)?;
-    let step = (to - from) / f64::from(count - 1);
-    Ok((0..count)
-        .map(|number| from + step * f64::from(number))
-        .collect())
 }

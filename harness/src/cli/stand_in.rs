@@ -1,7 +1,7 @@
-//! Commands that gpubench plays when it is called by their name, through a link to itself.
+//! Vendor commands that gpubench stands in for when a link with their name starts it.
 //!
-//! The virtual GPU puts such links first on PATH, so that what runs on it finds the vendor's
-//! commands. To add one, add its line to [`STAND_INS`].
+//! The virtual GPU puts such links first on PATH, so that its programs find the vendor commands.
+//! To add one, add its line to [`STAND_INS`].
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -27,14 +27,14 @@ const PROGRAMS: Programs = Programs {
     server: || this_program(mpsd::SERVER),
 };
 
-/// This very program under another name. /proc/self/exe keeps naming it when its file is replaced.
+/// This program under another name. /proc/self/exe stays valid when its file is replaced.
 fn this_program(name: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(name);
     command
 }
 
-/// Runs the stand-in whose name is the file name of `argv[0]`; `None` if there is none.
+/// Runs the stand-in with the file name of `argv[0]`; `None` if there is none.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     find(STAND_INS, argv).map(|command| command(argv))

@@ -13,7 +13,7 @@ use gpubench_workloads::user_victim::process_tree;
 
 use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
-/// Serves the coordinator until it says goodbye; `None` if this process is no tenant.
+/// Serves the coordinator until it ends the tenant; `None` if this process is no tenant.
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     let verb = argv.get(1)?;
@@ -36,7 +36,7 @@ pub fn run(argv: &[OsString]) -> Option<u8> {
     let stdin = std::io::stdin().lock();
     let status = match replies() {
         Ok(replies) => gpubench_workloads::child::tenant_main(stdin, replies),
-        // Without a pipe to answer on there is nobody to tell.
+        // Without a pipe for answers the exit code is the only report.
         Err(_) => return Some(ExitCode::Internal.code()),
     };
     Some(u8::try_from(status).unwrap_or(ExitCode::Internal.code()))

@@ -1,4 +1,4 @@
-//! What the user sees: results on stdout, everything else on stderr.
+//! Output: results on stdout, everything else on stderr.
 //!
 //! Colour and bars appear on a terminal only; `NO_COLOR` and `TERM=dumb` are obeyed.
 
@@ -11,7 +11,7 @@ use tabled::settings::Style;
 
 use crate::error::ExpectedError;
 
-/// How progress is told.
+/// The form of progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressMode {
     /// A bar with the time left, redrawn in place.
@@ -20,14 +20,14 @@ pub enum ProgressMode {
     Lines,
 }
 
-/// The user's terminal, or whatever stands in its place.
+/// The output of a verb: results on stdout, the rest on stderr.
 #[derive(Debug)]
 pub struct Ui {
     progress: ProgressMode,
 }
 
 impl Ui {
-    /// Looks once at the environment.
+    /// Reads the environment once.
     #[must_use]
     pub fn from_environment() -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -54,18 +54,18 @@ impl Ui {
         Some(usize::from(width.0))
     }
 
-    /// Prints a result. A reader that has left, as `| head` does, has what it wanted.
+    /// Prints a result. A reader that closes the pipe early, as `| head` does, is no error.
     ///
     /// # Errors
-    /// When stdout cannot be written for another reason, a full disk among them.
+    /// When stdout cannot be written for another reason, such as a full disk.
     pub fn print(&self, text: &str) -> Result<(), ExpectedError> {
         self.print_bytes(text.as_bytes())
     }
 
-    /// Prints a result that was rendered elsewhere, under the same rules.
+    /// Prints a rendered result under the same rules.
     ///
     /// # Errors
-    /// When stdout cannot be written for another reason than a reader that has left.
+    /// When stdout cannot be written for another reason than a closed pipe.
     pub fn print_bytes(&self, text: &[u8]) -> Result<(), ExpectedError> {
         let mut out = anstream::stdout().lock();
         match out.write_all(text).and_then(|()| out.flush()) {
@@ -76,13 +76,13 @@ impl Ui {
         }
     }
 
-    /// Says something beside the results.
+    /// Prints a line that is not a result.
     pub fn note(&self, line: &str) {
-        // Where stderr is gone there is nobody left to tell.
+        // A closed stderr is no error.
         let _ = writeln!(anstream::stderr(), "{line}");
     }
 
-    /// Says what went wrong, and what to do about it.
+    /// Prints an error and its hint.
     pub fn error(&self, error: &ExpectedError) {
         self.note(&format!("error: {error}"));
         if let Some(hint) = error.hint() {
@@ -90,7 +90,7 @@ impl Ui {
         }
     }
 
-    /// Begins to tell the progress of `cells` cells in `blocks` blocks.
+    /// Starts the progress of `cells` cells in `blocks` blocks.
     #[must_use]
     pub fn progress(&self, cells: u64, blocks: u32) -> Progress {
         let bar = (self.progress == ProgressMode::Bar).then(|| bar(cells));
@@ -106,7 +106,7 @@ impl Ui {
 
 fn bar(cells: u64) -> ProgressBar {
     let bar = ProgressBar::new(cells);
-    // A template that does not parse leaves the plain bar, which says the same less neatly.
+    // With a template that does not parse, the default bar remains.
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {eta} left  {msg}") {
         bar.set_style(style);
     }
@@ -145,7 +145,7 @@ impl Progress {
         }
     }
 
-    /// Says a line without tearing the bar.
+    /// Prints a line above the bar.
     pub fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| {
@@ -157,7 +157,7 @@ impl Progress {
         }
     }
 
-    /// Everything is over; the bar goes.
+    /// Ends the progress and removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! `gpubench virtual-gpu`: the GPU without hardware, for any program that uses the driver.
+//! `gpubench virtual-gpu`: the virtual GPU for any program that uses the driver API.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -17,12 +17,18 @@ use crate::device::VirtualGpu;
 use crate::error::ExpectedError;
 use crate::judge::expected;
 
-/// Runs programs on a GPU without hardware, and shows what there is
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = exit_codes_help(&[
-    ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
+/// The exit codes of this verb.
+pub const EXIT_CODES: &[ExitCode] = &[
+    ExitCode::Done,
+    ExitCode::Internal,
+    ExitCode::Usage,
+    ExitCode::NothingRan,
     ExitCode::OutputFailed,
-]))]
+];
+
+/// Runs any CUDA driver-API program on a GPU simulated in software
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = exit_codes_help(EXIT_CODES))]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -30,34 +36,34 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Run a program on a virtual GPU in wall time; its exit status becomes ours
+    /// Run a program on a virtual GPU in wall time and end with its exit code
     ///
-    /// Any program that uses the CUDA driver interface or NVML will do. Programs on the CUDA
-    /// runtime will not: it needs a table of the driver's that is not documented.
+    /// Works for programs that use the CUDA driver API or NVML. Programs on the CUDA runtime do not
+    /// work: the runtime needs an undocumented table of the driver.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
     ]))]
     Exec(Exec),
-    /// Start a virtual GPU that stays, and print the variables with which programs find it
+    /// Start a virtual GPU that stays, and print the variables that select it
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::NothingRan,
         ExitCode::OutputFailed,
     ]))]
     Env(MachineFlag),
-    /// List the machine files inside the binary
+    /// List the built-in machine files
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
     ]))]
     List {
-        /// How to print it
+        /// Output format
         #[arg(long, value_enum, default_value = "table")]
         format: TextFormat,
     },
-    /// Print a machine file, or what there is to see of a running virtual GPU
+    /// Print a machine file, or the state of a running virtual GPU
     ///
-    /// With a name: the file of that machine. Without one: the virtual GPU that the environment
-    /// names, as inside `virtual-gpu exec` or with the variables of `virtual-gpu env`: its folder,
-    /// its machine, and its part of the kernel's log, which has a line for each Xid.
+    /// With a name: the file of that machine. Without one: folder, machine and kernel log (one line
+    /// for each Xid) of the virtual GPU in the environment, inside `virtual-gpu exec` or with the
+    /// variables of `virtual-gpu env`.
     #[command(after_long_help = exit_codes_help(&[
         ExitCode::Done, ExitCode::Internal, ExitCode::Usage, ExitCode::OutputFailed,
     ]))]
@@ -69,10 +75,10 @@ enum What {
 
 #[derive(Debug, clap::Args)]
 struct MachineFlag {
-    /// Machine, or a path to a machine file
+    /// Built-in machine, or a path to a machine file
     #[arg(long, value_name = "NAME|PATH", default_value = machine::DEFAULT)]
     machine: String,
-    /// Seed of the planted noise
+    /// Seed of the simulated noise
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -86,12 +92,12 @@ struct Exec {
     command: Vec<OsString>,
 }
 
-/// The status to end with: ours, or a child's.
+/// The exit code of this process: its own, or that of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// One of the documented ones.
     Own(ExitCode),
-    /// What the program that was run ended with.
+    /// The exit code of the program that `exec` ran.
     Child(u8),
 }
 
@@ -127,10 +133,10 @@ fn machine_file(name: &str) -> Result<&'static str, ExpectedError> {
     Ok(text)
 }
 
-/// The virtual GPU that the environment names: where it is, and what its kernel's log says.
+/// The virtual GPU in the environment: its machine, folder and kernel log.
 fn running() -> Result<String, ExpectedError> {
     let folder = std::env::var_os(ENV).ok_or_else(|| ExpectedError::Usage {
-        problem: "no machine is named, and no virtual GPU runs here".to_owned(),
+        problem: "no machine is named, and no virtual GPU is in the environment".to_owned(),
         remedy: Some("virtual-gpu show NAME, or virtual-gpu exec -- gpubench ...".to_owned()),
     })?;
     let folder = PathBuf::from(folder);
@@ -168,7 +174,7 @@ fn run_program(exec: &Exec) -> Result<u8, ExpectedError> {
         program: program.display().to_string(),
         error,
     })?;
-    // A shell reports a death by signal the same way.
+    // Shells report a signal the same way.
     let signal = || 128 + status.signal().unwrap_or(0);
     Ok(u8::try_from(status.code().unwrap_or_else(signal)).unwrap_or(u8::MAX))
 }
@@ -181,7 +187,7 @@ fn print_variables(flag: &MachineFlag, ui: &Ui) -> Result<ExitCode, ExpectedErro
         text.push_str(&format!("export {}='{value}'\n", name.to_string_lossy()));
     }
     let folder = gpu.keep().map_err(expected::from_virtual_gpu)?;
-    text.push_str(&format!("# it stays until: rm -r '{}'\n", folder.display()));
+    text.push_str(&format!("# to end it: rm -r '{}'\n", folder.display()));
     ui.print(&text)?;
     Ok(ExitCode::Done)
 }

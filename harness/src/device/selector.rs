@@ -1,12 +1,12 @@
-//! `--device`: which GPU, as typed. Whether it is there is for the host to say.
+//! `--device` as typed. Whether the device exists is checked later.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The device that the user asked for.
+/// The requested device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSelector {
-    /// The virtual GPU; with a machine's name or the path of a machine file, or the standard one.
+    /// The virtual GPU with a machine name or the path of a machine file; `None` is the default.
     Virtual(Option<String>),
     /// Index in the order of the driver.
     Index(u32),
@@ -16,15 +16,15 @@ pub enum DeviceSelector {
     Mig(String),
 }
 
-/// What `--device` does not accept.
+/// A text that `--device` does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID)"
+    "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID)"
 )]
 pub struct NoSelector(String);
 
 impl DeviceSelector {
-    /// Whether it asks for the virtual GPU.
+    /// Whether it selects the virtual GPU.
     #[must_use]
     pub const fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
@@ -58,7 +58,7 @@ impl FromStr for DeviceSelector {
     }
 }
 
-/// Tells a UUID by its form: hexadecimal digits and hyphens. The driver knows which ones exist.
+/// Whether the text has the form of a UUID: hexadecimal digits and hyphens.
 fn is_uuid(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         rest.len() >= 8
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_what_is_accepted() {
+    fn other_forms_are_refused_with_the_accepted_ones() {
         for text in [
             "",
             "virtual:",
@@ -117,11 +117,11 @@ mod tests {
             "GPU-xyz12345",
             "99999999999",
         ] {
-            let parsed = text
+            let refused = text
                 .parse::<DeviceSelector>()
                 .map_err(|error| error.to_string());
             assert!(
-                parsed.is_err_and(|line| line.contains("virtual:MACHINE")),
+                refused.is_err_and(|line| line.contains("virtual:MACHINE")),
                 "{text}"
             );
         }

@@ -1,4 +1,4 @@
-//! One cell of a run: its end as the events tell it and its samples, through the gates.
+//! One cell of a run: its events and its samples pass the gates.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use gpubench_reports::store::{Record, StoreError};
 use super::record::JudgeError;
 use crate::gate::{self, ClockKind, Host, Observed};
 
-/// How one cell ended, from its event.
+/// The end of a cell, from its event.
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
     tenants: Vec<TenantResult>,

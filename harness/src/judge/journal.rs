@@ -1,13 +1,19 @@
-//! The journal of host changes for a device, refused while an earlier run is not undone.
+//! The journal of host changes: opening one for a run, and undoing what a dead run left.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gpubench_virtual_gpu::session::ENV;
 
 use super::DeviceSession;
 use super::expected;
+use crate::device::lock::{GpuLock, LockError};
+use crate::device::nvml::Which;
+use crate::device::{Nvml, VirtualGpu};
 use crate::error::ExpectedError;
-use crate::mechanism::host::{JournalError, JournalPlace, state_dir, unclean};
+use crate::mechanism::host::{
+    Journal, JournalError, JournalPlace, Left, RealHost, Recovery, recover, state_dir, unclean,
+};
 
 /// The journal in which a run on this device writes its host changes.
 ///
@@ -30,4 +36,40 @@ pub fn journal_of(session: &DeviceSession) -> Result<JournalPlace, ExpectedError
     // Set for every virtual GPU; the one of this process sets it when it starts.
     let virtual_device = std::env::var_os(ENV).map(PathBuf::from);
     Ok(JournalPlace::new(&dir, &gpu, virtual_device))
+}
+
+/// Undoes the changes that a dead run left, and deletes its journal.
+///
+/// # Errors
+/// When the GPU is in use, or a change cannot be undone.
+pub fn undo(journal: Journal, left: &Left) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    if let Some(folder) = &left.virtual_device
+        && VirtualGpu::is_gone(folder)
+    {
+        let host = RealHost::without_device();
+        let done = recover(&host, journal, left, Recovery::WithoutDevice);
+        return done.map_err(|error| text(&error));
+    }
+    let _lock = lock(left)?;
+    let nvml = Nvml::open(None, &Which::Uuid(left.gpu.clone())).map_err(|error| {
+        let its_folder = left
+            .virtual_device
+            .as_ref()
+            .map_or_else(String::new, |folder| {
+                format!(" (its {ENV} is {})", folder.display())
+            });
+        format!("{error}{its_folder}")
+    })?;
+    let host = RealHost::new(Arc::new(nvml));
+    recover(&host, journal, left, Recovery::Whole).map_err(|error| text(&error))
+}
+
+/// Takes the lock of the GPU, so that no run starts meanwhile.
+fn lock(left: &Left) -> Result<GpuLock, String> {
+    let taken = match &left.virtual_device {
+        Some(folder) => GpuLock::take_in(folder, &left.gpu),
+        None => GpuLock::take(&left.gpu),
+    };
+    taken.map_err(|error: LockError| error.to_string())
 }

@@ -27,9 +27,9 @@ pub fn open(session: &DeviceSession) -> Result<KernelLog, String> {
 /// Whether the log can be read, in the words of records and `doctor`.
 pub fn describe(opened: &Result<KernelLog, String>) -> String {
     match opened {
-        Ok(log) if log.has_our_numbers() => "read, for whose an Xid is".to_owned(),
-        Ok(_) => "read; its process numbers are those of another namespace".to_owned(),
-        Err(reason) => format!("not read, so Xids name no process and no MIG instance: {reason}"),
+        Ok(log) if log.has_our_numbers() => "read; it names the process of each Xid".to_owned(),
+        Ok(_) => "read; its process ids belong to another PID namespace".to_owned(),
+        Err(reason) => format!("not read, so Xids have no process and no MIG instance: {reason}"),
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
         let nowhere = KernelLog::open(std::path::Path::new("/nowhere/kmsg"), None);
         assert_eq!(
             describe(&nowhere),
-            "not read, so Xids name no process and no MIG instance: /nowhere/kmsg: No such file or \
+            "not read, so Xids have no process and no MIG instance: /nowhere/kmsg: No such file or \
              directory (os error 2)"
         );
     }

@@ -1,13 +1,13 @@
-//! What real GPUs answered to a fault, for `gpubench list faults`: beside what documents say.
+//! The answers of real GPUs to a fault, for `gpubench list faults`, beside the documented ones.
 
 use gpubench_workloads::fault::{CAMPAIGNS, Came, Campaign, Fault, Measured};
 use serde_json::{Value, json};
 
-/// Key of the figures; tables give each of them a line of its own.
+/// Key of the measured answers; tables print each of them on its own line.
 pub const MEASURED: &str = "measured";
 
-/// What came of a fault, one entry for each campaign and mechanism; the reason, where a campaign
-/// held no trial.
+/// The measured answers to a fault, one entry for each campaign and mechanism. A campaign without a
+/// trial of this fault has an entry with the reason.
 pub fn of(fault: &Fault) -> Vec<Value> {
     let mut entries = Vec::new();
     for campaign in CAMPAIGNS {
@@ -27,12 +27,12 @@ pub fn of(fault: &Fault) -> Vec<Value> {
     entries
 }
 
-/// Which GPUs the figures are of, a line for each campaign.
+/// One line for each campaign: its GPU, driver and date.
 pub fn campaigns() -> Vec<String> {
     let line = |campaign: &Campaign| {
         format!(
-            "measured on {} with driver {} on {}, {} of each fault under each of {}: what one GPU \
-             answered, no proof",
+            "measured on {} with driver {} on {}, {} of each fault under each of {}: one GPU is no \
+             proof for others",
             campaign.device,
             campaign.driver,
             campaign.date,
@@ -46,7 +46,7 @@ pub fn campaigns() -> Vec<String> {
 fn entry(campaign: &Campaign, row: &Measured, fault: &Fault) -> Value {
     let unlike = row.unlike(fault);
     json!({
-        "key": told(campaign, row, &unlike),
+        "key": line(campaign, row, &unlike),
         "mechanism": row.mechanism,
         "device": campaign.device,
         "driver": campaign.driver,
@@ -62,9 +62,9 @@ fn entry(campaign: &Campaign, row: &Measured, fault: &Fault) -> Value {
     })
 }
 
-/// The same in a line.
-fn told(campaign: &Campaign, row: &Measured, unlike: &[&str]) -> String {
-    let mut line = format!(
+/// One measured answer as a line of text.
+fn line(campaign: &Campaign, row: &Measured, unlike: &[&str]) -> String {
+    let mut text = format!(
         "under {}: {}, NVML's Xids {}, the log's {}, victim {} ({})",
         row.mechanism,
         came(row.own),
@@ -75,9 +75,9 @@ fn told(campaign: &Campaign, row: &Measured, unlike: &[&str]) -> String {
     );
     if !unlike.is_empty() {
         let unlike = unlike.join(", ").replace('_', " ");
-        line.push_str(&format!(" ≠ documented {unlike}"));
+        text.push_str(&format!(" ≠ documented {unlike}"));
     }
-    line
+    text
 }
 
 fn trials(campaign: &Campaign) -> String {
@@ -128,7 +128,7 @@ mod tests {
     use super::{campaigns, of};
 
     #[test]
-    fn what_differs_from_the_documents_is_marked_and_what_does_not_is_not() {
+    fn answers_that_differ_from_the_documents_are_marked() {
         let lines = |name| -> Vec<String> {
             let entries = find(name).map(of).unwrap_or_default();
             let keys = entries.iter().filter_map(|entry| entry["key"].as_str());
@@ -151,15 +151,15 @@ mod tests {
                 "under mps: code 700, NVML's Xids 31, the log's 31, victim code 700 (1 trial)",
             ]
         );
-        let told = lines("illegal-instruction");
+        let text = lines("illegal-instruction");
         assert!(
-            told.len() == 1 && told[0].starts_with("none on NVIDIA H100"),
-            "{told:?}"
+            text.len() == 1 && text[0].starts_with("none on NVIDIA H100"),
+            "{text:?}"
         );
     }
 
     #[test]
-    fn every_entry_says_where_and_when_and_how_often() {
+    fn every_entry_has_device_date_and_number_of_trials() {
         for fault in CATALOGUE.iter() {
             let entries = of(fault);
             assert!(!entries.is_empty(), "{fault:?}");

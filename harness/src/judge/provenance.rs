@@ -10,7 +10,19 @@ use crate::run::{RunClock, rfc3339_now};
 /// The provenance of a run that begins now. On the wall clock it includes the timer floor of the
 /// host, which takes a few seconds to measure.
 #[must_use]
-pub fn provenance(clock: &RunClock) -> Provenance {
+pub fn of_run(clock: &RunClock) -> Provenance {
+    let mut provenance = without_timer(clock);
+    if !clock.is_virtual() {
+        let (floor_ns, class) = timer::floor();
+        provenance.timer_floor_ns = floor_ns;
+        provenance.host.insert("timer_self_test".to_owned(), class);
+    }
+    provenance
+}
+
+/// The same without the timer floor.
+#[must_use]
+pub fn without_timer(clock: &RunClock) -> Provenance {
     let read = |path: &str| {
         std::fs::read_to_string(path)
             .ok()
@@ -36,12 +48,6 @@ pub fn provenance(clock: &RunClock) -> Provenance {
         read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     );
     put("cgroup_cpu_max", read("/sys/fs/cgroup/cpu.max"));
-    let mut timer_floor_ns = BTreeMap::new();
-    if !clock.is_virtual() {
-        let (floor_ns, class) = timer::floor();
-        timer_floor_ns = floor_ns;
-        put("timer_self_test", Some(class));
-    }
     Provenance {
         gpubench: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: rfc3339_now(),
@@ -49,6 +55,6 @@ pub fn provenance(clock: &RunClock) -> Provenance {
         command: std::env::args().collect(),
         host,
         clock: clock.name().to_owned(),
-        timer_floor_ns,
+        timer_floor_ns: BTreeMap::new(),
     }
 }

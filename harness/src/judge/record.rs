@@ -77,8 +77,7 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     Ok((run, warnings))
 }
 
-/// Scores a record whose cells and trials are judged, with the fault trials of other records
-/// counted too.
+/// Scores a record with judged cells and trials, and counts the fault trials of other records too.
 ///
 /// # Errors
 /// When the scoring rules refuse it.

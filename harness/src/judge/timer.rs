@@ -1,5 +1,5 @@
-//! The floor of the host's timers, measured before a run on the wall clock: below it no verdict on
-//! jitter is given.
+//! The timer floor of the host, measured before a run on the wall clock. Jitter below it has no
+//! verdict.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use gpubench_workloads::timer_selftest::{Class, Punctuality, punctuality};
 /// How long the self-test takes.
 const SELF_TEST: Duration = Duration::from_secs(2);
 
-/// Every scheduling class, the one that tenants prefer first.
+/// The scheduling classes; tenants prefer the first.
 pub const CLASSES: [(&str, Class); 2] = [("fifo", Class::Fifo), ("other", Class::Other)];
 
-/// Lateness of wake-ups in nanoseconds, by the names under which records keep it.
+/// Lateness of wake-ups in nanoseconds, by the names in records.
 #[must_use]
 pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
     [
@@ -25,8 +25,8 @@ pub fn by_name(found: &Punctuality) -> BTreeMap<String, u64> {
     .into()
 }
 
-/// Measures in the class that the tenants' issuers will have: real-time where this user may, else
-/// the one that everybody has. The class is named beside the figures, or the reason for none.
+/// Measures in the scheduling class of the tenants' issuer threads: real-time if this user may use
+/// it, else the default class. Returns the figures and the class, or the reason for no figures.
 #[must_use]
 pub fn floor() -> (BTreeMap<String, u64>, String) {
     let mut refused = Vec::new();

@@ -8,6 +8,7 @@ mod archetypes;
 mod block;
 mod budget;
 pub mod capability;
+pub mod device_check;
 mod error;
 mod faults;
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod host_session;
 mod host_setup;
 mod kernel_log;
 mod ledger;
+mod log_capacity;
 mod observe;
 mod peaks;
 mod pid_registry;

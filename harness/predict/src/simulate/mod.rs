@@ -6,6 +6,7 @@
 
 pub mod arrivals;
 pub mod event;
+pub mod from_text;
 pub mod hostile;
 pub mod output;
 pub mod reference;

@@ -1,9 +1,8 @@
-//! What `doctor` tells of the clocks: where the SMs' clock stood while the device was fully loaded,
-//! why it was no higher, and whether somebody has set it.
+//! The SM clock under full load: its range, the reasons that limited it, and whether it is set.
 //!
-//! NVML tells application clocks (`nvmlDeviceGetApplicationsClock`), which recent drivers replace
-//! by locks (`nvidia-smi -lgc`), and it has no call that tells a lock (nvml.h, "Device Commands").
-//! A lock shows as one clock throughout; a GPU that keeps its greatest clock looks the same.
+//! NVML reports application clocks (`nvmlDeviceGetApplicationsClock`), which recent drivers replace
+//! by clock locks (`nvidia-smi -lgc`); it has no call that reports a lock (nvml.h, "Device
+//! Commands"). A locked clock is constant; so is the clock of a GPU that stays at its maximum.
 
 use gpubench_record::TelemetryRow;
 use serde_json::{Value, json};
@@ -11,8 +10,8 @@ use serde_json::{Value, json};
 use crate::device::Nvml;
 use crate::device::settings::SmClocks;
 
-/// Reasons for reduced clocks (nvml.h, `nvmlClocksEventReasons`), by their bit. That nothing runs
-/// is none: the look is meant for when something does.
+/// Reasons for reduced clocks (nvml.h, `nvmlClocksEventReasons`), by their bit. Idleness is absent:
+/// samples of an idle device do not count.
 const REASONS: [(u64, &str); 8] = [
     (0x002, "application clocks setting"),
     (0x004, "sw power cap"),
@@ -25,24 +24,24 @@ const REASONS: [(u64, &str); 8] = [
 ];
 /// `nvmlClocksEventReasonGpuIdle`.
 const IDLE: u64 = 1;
-/// The one of them that a setting of somebody's leads to.
+/// The reason that follows from an application clock.
 const SETTING: u64 = 2;
 
-/// What was seen of the SMs' clock under load.
+/// Samples of the SM clock under load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clocks {
-    /// What NVML tells of settings.
+    /// The clock settings in NVML.
     settings: SmClocks,
-    /// Clock and reasons of each look at which something ran.
-    looks: Vec<(f64, u64)>,
+    /// Clock in MHz and reasons of each sample under load.
+    samples: Vec<(f64, u64)>,
 }
 
 impl Clocks {
     /// From what was sampled while the device was loaded.
     ///
     /// # Errors
-    /// When no look met a load, or NVML does not tell clock and reasons.
-    pub fn seen(nvml: &Nvml, rows: &[TelemetryRow]) -> Result<Self, String> {
+    /// When no sample falls under load, or NVML does not report clock and reasons.
+    pub fn sampled(nvml: &Nvml, rows: &[TelemetryRow]) -> Result<Self, String> {
         Self::of(nvml.sm_clocks(), rows)
     }
 
@@ -52,35 +51,43 @@ impl Clocks {
         let all = of("sm_clock").filter_map(|row| Some((row.value, at(row.t_ns)?.value as u64)));
         let all: Vec<(f64, u64)> = all.collect();
         if all.is_empty() {
-            return Err("NVML does not tell the SMs' clock and why it is no higher".to_owned());
+            return Err(
+                "NVML does not report the SM clock and the reasons for reduced clocks".to_owned(),
+            );
         }
         let loaded = all
             .iter()
             .copied()
             .filter(|(_, reasons)| reasons & IDLE == 0);
-        let looks: Vec<(f64, u64)> = loaded.collect();
-        if looks.is_empty() {
-            return Err(format!("none of {} looks met a load", all.len()));
+        let samples: Vec<(f64, u64)> = loaded.collect();
+        if samples.is_empty() {
+            return Err(format!("none of {} samples was under load", all.len()));
         }
-        Ok(Self { settings, looks })
+        Ok(Self { settings, samples })
     }
 
-    /// Least and greatest clock that was seen.
+    /// Least and greatest sampled clock.
     fn range(&self) -> (f64, f64) {
-        let mhz = || self.looks.iter().map(|(mhz, _)| *mhz);
+        let mhz = || self.samples.iter().map(|(mhz, _)| *mhz);
         (mhz().fold(f64::MAX, f64::min), mhz().fold(0.0, f64::max))
     }
 
-    /// Every reason that any look met.
+    /// Every reason in any sample.
     fn reasons(&self) -> Vec<&'static str> {
-        let met = self.looks.iter().fold(0, |met, (_, reasons)| met | reasons);
+        let met = self
+            .samples
+            .iter()
+            .fold(0, |met, (_, reasons)| met | reasons);
         let named = REASONS.iter().filter(|(bit, _)| met & bit != 0);
         named.map(|(_, name)| *name).collect()
     }
 
-    /// Whether somebody has set it, in a word for programs and a sentence for people.
+    /// Whether the clock is set: a word for programs and an explanation for people.
     fn verdict(&self) -> (&'static str, String) {
-        let by_reason = self.looks.iter().any(|(_, reasons)| reasons & SETTING != 0);
+        let by_reason = self
+            .samples
+            .iter()
+            .any(|(_, reasons)| reasons & SETTING != 0);
         let SmClocks {
             greatest_mhz,
             application_mhz,
@@ -89,45 +96,45 @@ impl Clocks {
         let (least, most) = self.range();
         match (application_mhz, default_mhz) {
             (Some(application), Some(default)) if application != default => {
-                let told =
-                    format!("set: application clock {application} MHz, by default {default}");
-                return ("set", told);
+                let text =
+                    format!("set: application clock {application} MHz, default {default} MHz");
+                return ("set", text);
             }
             _ if by_reason => {
-                let told = "set: NVML names the setting of application clocks as a reason";
-                return ("set", told.to_owned());
+                let text = "set: NVML gives the application clocks setting as a reason";
+                return ("set", text.to_owned());
             }
             _ => {}
         }
         if least < most {
-            let told = "free: it moved, so that it is not locked to one clock";
-            return ("free", told.to_owned());
+            let text = "free: the clock varies, so it is not locked to one value";
+            return ("free", text.to_owned());
         }
         let greatest = greatest_mhz.is_some_and(|greatest| least >= f64::from(greatest));
         if greatest {
-            let told = "at its greatest: a lock there would change nothing under this load";
-            return ("greatest", told.to_owned());
+            let text = "at its maximum: a lock at this clock has no effect under this load";
+            return ("greatest", text.to_owned());
         }
-        let told = if self.reasons().is_empty() {
-            "one clock below the greatest for no reason that NVML gives, as a lock has it"
+        let text = if self.reasons().is_empty() {
+            "constant below the maximum without a reason in NVML: probably locked"
         } else {
-            "one clock below the greatest: for the reasons named, or by a lock as well"
+            "constant below the maximum: limited by these reasons, or locked"
         };
-        ("unknown", told.to_owned())
+        ("unknown", text.to_owned())
     }
 
     /// For programs.
     pub fn as_json(&self) -> Value {
         let (least, most) = self.range();
-        let (word, told) = self.verdict();
+        let (word, text) = self.verdict();
         json!({
-            "verdict": word, "told": told, "looks": self.looks.len(),
+            "verdict": word, "told": text, "looks": self.samples.len(),
             "sm_mhz": { "least": least, "most": most },
             "greatest_sm_mhz": self.settings.greatest_mhz,
             "application_sm_mhz": self.settings.application_mhz,
             "default_application_sm_mhz": self.settings.default_mhz,
             "reasons": self.reasons(),
-            "lock": "NVML has no call that tells it",
+            "lock": "NVML does not report clock locks",
         })
     }
 
@@ -140,14 +147,14 @@ impl Clocks {
             format!("{most:.0} MHz")
         };
         let greatest = self.settings.greatest_mhz;
-        let greatest = greatest.map_or_else(String::new, |mhz| format!(" of {mhz} at most"));
+        let greatest = greatest.map_or_else(String::new, |mhz| format!(" of at most {mhz}"));
         let reasons = match self.reasons() {
             none if none.is_empty() => "nothing".to_owned(),
             some => some.join(", "),
         };
         format!(
-            "SM clock under full load: {range}{greatest}, held back by {reasons}; {} (NVML has no \
-             call that tells a lock)",
+            "SM clock under full load: {range}{greatest}, limited by {reasons}; {} (NVML does not \
+             report clock locks)",
             self.verdict().1
         )
     }
@@ -166,7 +173,7 @@ mod tests {
         default_mhz: Some(1980),
     };
 
-    fn rows(looks: &[(f64, u64)]) -> Vec<TelemetryRow> {
+    fn rows(samples: &[(f64, u64)]) -> Vec<TelemetryRow> {
         let row = |t_ns: usize, metric: &str, value: f64| TelemetryRow {
             t_ns: t_ns as u64,
             cell: String::new(),
@@ -179,21 +186,21 @@ mod tests {
             let reasons = row(at, "throttle_reasons", *reasons as f64);
             [row(at, "sm_clock", *mhz), reasons]
         };
-        looks.iter().enumerate().flat_map(both).collect()
+        samples.iter().enumerate().flat_map(both).collect()
     }
 
     #[test]
-    fn a_setting_is_told_from_a_cap_and_from_what_nobody_explains() {
+    fn a_set_clock_a_capped_clock_and_an_unexplained_clock_have_different_verdicts() {
         let set = SmClocks {
             application_mhz: Some(1410),
             ..FREE
         };
-        let untold = SmClocks {
+        let unreported = SmClocks {
             application_mhz: None,
             default_mhz: None,
             ..FREE
         };
-        for (settings, looks, word, reasons) in [
+        for (settings, samples, word, reasons) in [
             (FREE, &[(1980.0, 0), (1980.0, 0)][..], "greatest", &[][..]),
             (FREE, &[(1980.0, 0), (1500.0, 4)], "free", &["sw power cap"]),
             (
@@ -205,32 +212,32 @@ mod tests {
             (FREE, &[(1500.0, 0)], "unknown", &[]),
             (set, &[(1410.0, 0)], "set", &[]),
             (
-                untold,
+                unreported,
                 &[(1410.0, 2)],
                 "set",
                 &["application clocks setting"],
             ),
-            (untold, &[(1980.0, 0)], "greatest", &[]),
-            // A clock of an idle device says nothing.
+            (unreported, &[(1980.0, 0)], "greatest", &[]),
+            // Samples of an idle device do not count.
             (FREE, &[(1980.0, 0), (345.0, 1)], "greatest", &[]),
         ] {
-            let told = Clocks::of(settings, &rows(looks)).map(|clocks| clocks.as_json());
-            let told = told.unwrap_or_default();
-            assert_eq!(told["verdict"], word, "{looks:?}");
-            assert_eq!(told["reasons"], serde_json::json!(reasons), "{looks:?}");
+            let json = Clocks::of(settings, &rows(samples)).map(|clocks| clocks.as_json());
+            let json = json.unwrap_or_default();
+            assert_eq!(json["verdict"], word, "{samples:?}");
+            assert_eq!(json["reasons"], serde_json::json!(reasons), "{samples:?}");
         }
     }
 
     #[test]
-    fn without_a_look_under_load_nothing_is_told() {
-        for (looks, reason) in [
-            (&[][..], "does not tell"),
-            (&[(345.0, 1)], "none of 1 looks"),
+    fn without_a_sample_under_load_there_is_no_verdict() {
+        for (samples, reason) in [
+            (&[][..], "does not report"),
+            (&[(345.0, 1)], "none of 1 samples"),
         ] {
-            let said = Clocks::of(FREE, &rows(looks));
+            let refused = Clocks::of(FREE, &rows(samples));
             assert!(
-                said.as_ref().is_err_and(|said| said.contains(reason)),
-                "{said:?}"
+                refused.as_ref().is_err_and(|text| text.contains(reason)),
+                "{refused:?}"
             );
         }
     }

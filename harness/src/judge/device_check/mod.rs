@@ -1,358 +1,216 @@
-//! What a tenant of its own finds out for `doctor`: facts from inside a context, checks of the
-//! kernels, rates to hold against the device's peak, and how far equal measurements differ.
+//! The device check of `doctor`: a short native run completes the identity of the device, measures
+//! rates to compare with the device's peak, samples the clocks under full load, and finds how far
+//! equal cells differ.
 
 mod clocks;
+mod scratch;
+mod verify;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use gpubench_record::{Cell, DeviceIdentity, RunRecord, Verification};
+use gpubench_reports::Record;
+use gpubench_stats::moments::moments;
+use tokio::sync::watch;
 
-use gpubench_record::wire::Participants;
-use gpubench_record::{
-    DeviceIdentity, FromTenant, LoadSpec, TelemetryRow, ToTenant, Verification, WorkloadSpec,
-};
-use gpubench_workloads::log::read_log;
-
-use super::DeviceSession;
+use super::{DeviceSession, expected, provenance};
 use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
+use crate::mechanism::HostFacts;
+use crate::mechanism::host::JournalPlace;
+use crate::plan::device_check::{self as planned, FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
 use crate::profile::Profile;
-use crate::run::sampler::{SAMPLER, Sampled, Sampler, Times};
-use crate::run::{RunClock, participants_of};
-use crate::tenant::{Spawner, Tenant};
+use crate::run::{self, HostSetup, Observer, RunPhase, Setup};
+use crate::tenant::Spawner;
 pub use clocks::Clocks;
+use scratch::Scratch;
 
-/// Longest wait for a tenant's answer.
-const ANSWER: Duration = Duration::from_secs(120);
-/// Requests of a canary in those of the profile's victims: launches then cost next to nothing.
-const LONGER: u64 = 4;
-/// Pairs of equal measurements.
-const PAIRS: u32 = 8;
-/// Parts of one of them. Short, so that `doctor` is quick; longer cells differ less.
-const WARMUP_NS: u64 = 30_000_000;
-const LOOP_NS: u64 = 150_000_000;
-/// The workload beside which the clocks are looked at, and how often.
-const FULL_LOAD: &str = "fma-hog";
-const LOOK_NS: u64 = 10_000_000;
-/// The victim whose rate is measured twice.
-const VICTIM: &str = "compute";
-
-/// Everything that was found out.
-pub struct Examined {
-    /// The device, completed from inside a context.
+/// The result of a device check.
+pub struct DeviceReport {
+    /// The identity of the device, completed from inside a context.
     pub identity: DeviceIdentity,
-    /// Each workload with the result of its check; empty if none was asked for.
+    /// Each workload with the result of its verification; empty without `--verify`.
     pub verified: Vec<(String, Verification)>,
     /// Rates of the whole device.
     pub achieved: Vec<Achieved>,
-    /// Clocks under full load, or why they are not known.
+    /// Clocks under full load, or why they are unknown.
     pub clocks: Result<Clocks, String>,
-    /// How far equal measurements differ, or why that is not known.
+    /// Spread of equal cells, or why it is unknown.
     pub spread: Result<Spread, String>,
 }
 
-/// One rate of the whole device and what it could be.
+/// One rate of the whole device and the peak of the device.
 pub struct Achieved {
     /// `copy` or `FMA`.
     pub name: &'static str,
-    /// What was reached, or why nothing.
+    /// The measured rate, or why there is none.
     pub per_s: Result<f64, String>,
-    /// The peak by the maximal clocks and the widths that NVML tells, or why there is none.
+    /// The peak by the maximal clocks and the widths in NVML, or why it is unknown.
     pub peak_per_s: Result<f64, String>,
     /// Unit of the work.
     pub unit: &'static str,
 }
 
-/// How far the two halves of an A/A pair lie apart.
+/// How far the two cells of an A/A pair differ.
 pub struct Spread {
     /// Pairs measured.
     pub pairs: u32,
     /// Standard deviation of the logarithm of their ratio.
     pub sd_log: f64,
-    /// Length of one measurement.
+    /// Length of the closed loop of a cell.
     pub loop_ns: u64,
-    /// What was measured.
+    /// The measured victim.
     pub victim: &'static str,
 }
 
-/// Starts a tenant and has it find out.
+/// Checks the device.
 ///
 /// # Errors
-/// When no tenant can be started or open the device.
-pub fn examine(
+/// When no tenant starts, none can open the device, or kernels give wrong results.
+pub fn check_device(
     session: &DeviceSession,
+    facts: &HostFacts,
     profile: &Profile,
     verify: bool,
-) -> Result<Examined, ExpectedError> {
+) -> Result<DeviceReport, ExpectedError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| internal(&format!("event loop: {error}")))?;
+        .map_err(|error| ExpectedError::Internal {
+            what: format!("event loop: {error}"),
+        })?;
     runtime.block_on(async {
-        let spawner = Spawner::new(session.environment()).map_err(|e| internal(&e))?;
-        let participants = participants_of(0);
-        let none = BTreeMap::new();
-        let tenant = spawner
-            .spawn("probe", participants, &none)
+        let verified = if verify {
+            verify::all_workloads(session)
+                .await
+                .map_err(|reason| ExpectedError::NothingRan { reason })?
+        } else {
+            Vec::new()
+        };
+        let folder = Scratch::new()?;
+        let setup = setup(session, facts, profile, &folder)?;
+        // Nothing is sent: `doctor` ends with the signal.
+        let (_stop, stopped) = watch::channel(false);
+        run::run(setup, None, stopped, &mut Silent)
             .await
-            .map_err(|e| nothing(&e))?;
-        let mut probe = Probe {
-            tenant,
-            participants,
-            clock: session.clock(),
-        };
-        let found = look(&mut probe, session, profile, verify).await;
-        probe.tenant.stop().await;
-        found
+            .map_err(|error| expected::from_run(error, folder.path()))?;
+        let record = Record::open(folder.path())
+            .map_err(|error| expected::from_store(folder.path(), error))?;
+        Ok(report(&record, &session.nvml(), verified))
     })
 }
 
-async fn look(
-    probe: &mut Probe,
+fn setup(
     session: &DeviceSession,
+    facts: &HostFacts,
     profile: &Profile,
-    verify: bool,
-) -> Result<Examined, ExpectedError> {
-    let mut identity = session.identity().clone();
-    let open = ToTenant::Open {
-        ordinal: 0,
-        // As the victims of a run wait.
-        spin: true,
-        participants: probe.participants,
-        inside: None,
+    folder: &Scratch,
+) -> Result<Setup, ExpectedError> {
+    // Under MIG mode the tenant has the first instance, without a mechanism.
+    let facts = HostFacts {
+        mig: None,
+        ..facts.clone()
     };
-    if let FromTenant::Opened { facts } = probe.ask(&open).await.map_err(|e| nothing(&e))? {
-        crate::device::identity::complete(&mut identity, &facts);
-    }
-    let mut verified = Vec::new();
-    if verify {
-        let workloads = gpubench_workloads::load::CATALOGUE
-            .iter()
-            .map(|workload| workload.name.to_owned())
-            .collect();
-        let answer = probe.ask(&ToTenant::Verify { workloads }).await;
-        if let FromTenant::Verified { results } = answer.map_err(|e| nothing(&e))? {
-            verified.extend(results);
-        }
-    }
-    let achieved = achieved(probe, &session.nvml(), profile.service.ns).await;
-    let clocks = clocks(probe, &session.nvml(), profile.service.ns).await;
-    let spread = spread(probe, profile).await;
-    probe.ask(&ToTenant::Close).await.map_err(|e| nothing(&e))?;
-    Ok(Examined {
-        identity,
+    // No mechanism changes the host, so the journal stays empty.
+    let journal = JournalPlace::new(folder.path(), &session.identity().uuid, None);
+    Ok(Setup {
+        plan: planned::device_check(profile),
+        out: folder.path().to_path_buf(),
+        clock: session.clock(),
+        nvml: session.nvml(),
+        identity: session.identity().clone(),
+        provenance: provenance::without_timer(&session.clock()),
+        spawner: Spawner::new(session.environment()).map_err(|error| ExpectedError::Internal {
+            what: format!("the path of this program is unknown: {error}"),
+        })?,
+        calibration: None,
+        probes: false,
+        escape: false,
+        host: HostSetup::new(profile.clone(), facts, journal),
+    })
+}
+
+fn report(record: &Record, nvml: &Nvml, verified: Vec<(String, Verification)>) -> DeviceReport {
+    let run = record.run();
+    DeviceReport {
+        identity: run.device.clone(),
         verified,
-        achieved,
-        clocks,
-        spread,
-    })
+        achieved: achieved(run, nvml),
+        clocks: clocks(record, nvml),
+        spread: spread(record),
+    }
 }
 
-/// The clocks beside a loop that keeps every SM at work.
-async fn clocks(probe: &mut Probe, nvml: &Arc<Nvml>, service_ns: u64) -> Result<Clocks, String> {
-    let found = probe.calibrate(FULL_LOAD, 1.0, LONGER * service_ns).await?;
-    let folder = Scratch::new()?;
-    probe.prepare(&found, &folder.0.join("clocks")).await?;
-    Clocks::seen(nvml, &probe.go(Some(nvml)).await?)
-}
-
-/// The full-device canaries of memory and arithmetic.
-async fn achieved(probe: &mut Probe, nvml: &Nvml, service_ns: u64) -> Vec<Achieved> {
-    let told = |error: nvml_wrapper::error::NvmlError| error.to_string();
-    let mut out = Vec::new();
-    for (name, workload, peak_per_s, unit) in [
-        ("copy", "dram-copy", nvml.memory_peak_bytes_per_s(), "bytes"),
+/// The full-device rates of memory and arithmetic.
+fn achieved(run: &RunRecord, nvml: &Nvml) -> Vec<Achieved> {
+    let rows = [
+        ("copy", FULL_COPY, nvml.memory_peak_bytes_per_s(), "bytes"),
         ("FMA", FULL_LOAD, nvml.fp32_peak_flops_per_s(), "operations"),
-    ] {
-        let found = probe.calibrate(workload, 1.0, LONGER * service_ns).await;
-        out.push(Achieved {
+    ];
+    let calibration = &run.calibration;
+    let rate = |workload: &str| match calibration.entries.get(workload) {
+        Some(entry) => Ok(entry.native_rate_per_s * entry.work_per_request),
+        None => {
+            let reason = calibration.waived.get(workload).cloned();
+            Err(reason.unwrap_or_else(|| "it was not calibrated".to_owned()))
+        }
+    };
+    rows.into_iter()
+        .map(|(name, workload, peak_per_s, unit)| Achieved {
             name,
-            per_s: found.map(|found| found.rate_per_s * found.work_per_request),
-            peak_per_s: peak_per_s.map_err(told),
+            per_s: rate(workload),
+            peak_per_s: peak_per_s.map_err(|error| error.to_string()),
             unit,
-        });
-    }
-    out
+        })
+        .collect()
 }
 
-/// The same closed loop twice, pair after pair, the second half of the pairs in reverse.
-async fn spread(probe: &mut Probe, profile: &Profile) -> Result<Spread, String> {
-    let found = probe
-        .calibrate(VICTIM, profile.share.value(), profile.service.ns)
-        .await?;
-    let folder = Scratch::new()?;
-    let mut logs = Vec::new();
-    for pair in 0..PAIRS {
-        let mut rates = [0.0; 2];
-        for (half, rate) in rates.iter_mut().enumerate() {
-            let log = folder.0.join(format!("{pair}-{half}"));
-            *rate = probe.closed_loop(&found, log).await?;
-        }
-        logs.push((rates[1] / rates[0]).ln());
+/// The clocks during the cell that keeps every SM busy.
+fn clocks(record: &Record, nvml: &Nvml) -> Result<Clocks, String> {
+    let mut cells = record.run().plan.cells.iter();
+    let cell = cells.find(|cell| cell.victim == FULL_LOAD);
+    let mut rows = record.telemetry().map_err(|error| error.to_string())?;
+    rows.retain(|row| cell.is_some_and(|cell| cell.id == row.cell));
+    Clocks::sampled(nvml, &rows)
+}
+
+/// The spread of the A/A pairs.
+fn spread(record: &Record) -> Result<Spread, String> {
+    let plan = &record.run().plan;
+    let pairs: Vec<&Cell> = plan
+        .cells
+        .iter()
+        .filter(|cell| cell.victim == PAIR_VICTIM)
+        .collect();
+    let mut log_ratios = Vec::new();
+    for pair in pairs.chunks_exact(2) {
+        let (first, second) = (rate(record, pair[0])?, rate(record, pair[1])?);
+        log_ratios.push((second / first).ln());
     }
-    let mean = logs.iter().sum::<f64>() / f64::from(PAIRS);
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let moments = moments(&log_ratios).map_err(|error| error.to_string())?;
     Ok(Spread {
-        pairs: PAIRS,
-        sd_log: (squares / f64::from(PAIRS - 1)).sqrt(),
-        loop_ns: LOOP_NS,
-        victim: VICTIM,
+        pairs: moments.n,
+        sd_log: moments.sd,
+        loop_ns: plan.durations.closed_ns,
+        victim: PAIR_VICTIM,
     })
 }
 
-/// A calibrated workload.
-struct Found {
-    spec: WorkloadSpec,
-    rate_per_s: f64,
-    work_per_request: f64,
+fn rate(record: &Record, cell: &Cell) -> Result<f64, String> {
+    let rows = record.samples(&cell.id, TENANT);
+    let rows = rows.map_err(|error| error.to_string())?;
+    closed_rate_per_s(&rows).ok_or_else(|| {
+        let ms = record.run().plan.durations.closed_ns / 1_000_000;
+        format!("a closed loop of {ms} ms completed too few requests for a rate")
+    })
 }
 
-/// The tenant.
-struct Probe {
-    tenant: Tenant,
-    participants: Participants,
-    clock: RunClock,
-}
+/// No progress is shown.
+struct Silent;
 
-impl Probe {
-    async fn ask(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        self.clock
-            .expect(self.participants.issuer)
-            .map_err(|e| told(&e))?;
-        self.exchange(message).await
-    }
+impl Observer for Silent {
+    fn phase(&mut self, _: &RunPhase) {}
 
-    /// Tells the tenant, whose participants are announced, and waits for its answer.
-    async fn exchange(&mut self, message: &ToTenant) -> Result<FromTenant, String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        self.tenant.send(message).await.map_err(|e| told(&e))?;
-        let answer = self.tenant.receive("looking", ANSWER).await;
-        // One that answered without touching the device never joined.
-        self.clock
-            .abandon(self.participants)
-            .map_err(|e| told(&e))?;
-        answer.map_err(|e| told(&e))
-    }
+    fn cell_begins(&mut self, _: &Cell) {}
 
-    async fn calibrate(
-        &mut self,
-        workload: &str,
-        share: f64,
-        service_ns: u64,
-    ) -> Result<Found, String> {
-        let message = ToTenant::Calibrate {
-            workload: workload.to_owned(),
-            share,
-            service_ns,
-        };
-        match self.ask(&message).await? {
-            FromTenant::Calibrated {
-                spec,
-                rate_per_s,
-                work_per_request,
-                ..
-            } => Ok(Found {
-                spec,
-                rate_per_s,
-                work_per_request,
-            }),
-            other => Err(format!("calibrating was answered with {other:?}")),
-        }
-    }
-
-    /// One closed loop; its rate.
-    async fn closed_loop(&mut self, found: &Found, log: PathBuf) -> Result<f64, String> {
-        self.prepare(found, &log).await?;
-        self.go(None).await?;
-        let contents = read_log(&log).map_err(|error| error.to_string())?;
-        closed_rate_per_s(&contents.rows).ok_or_else(|| {
-            let ms = LOOP_NS / 1_000_000;
-            format!("a closed loop of {ms} ms completed too few requests for a rate")
-        })
-    }
-
-    /// Has the tenant do what it prepared; what NVML told meanwhile, if it was to be asked.
-    async fn go(&mut self, asked: Option<&Arc<Nvml>>) -> Result<Vec<TelemetryRow>, String> {
-        // All are announced before any begins, or time would go on without the others.
-        let sampler = asked.map(|_| SAMPLER);
-        let own = [self.participants.issuer, self.participants.reaper];
-        for id in own.into_iter().chain(sampler) {
-            self.clock.expect(id).map_err(|error| error.to_string())?;
-        }
-        let t0_ns = self.clock.start_ns();
-        let times = Times {
-            t0_ns: t0_ns + WARMUP_NS,
-            length_ns: LOOP_NS,
-            period_ns: LOOK_NS,
-        };
-        let sampler = asked.map(|nvml| Sampler::start(&self.clock, nvml, "doctor", times));
-        let answer = self.exchange(&ToTenant::Go { t0_ns }).await;
-        let sampled = match sampler {
-            Some(sampler) => sampler.map_err(|e| e.to_string())?.finish().await,
-            None => Sampled::default(),
-        };
-        match (answer?, sampled.failure) {
-            (FromTenant::Done { .. }, None) => Ok(sampled.rows),
-            (FromTenant::Done { .. }, Some(failure)) => Err(failure),
-            (other, _) => Err(format!("a closed loop was answered with {other:?}")),
-        }
-    }
-
-    async fn prepare(&mut self, found: &Found, log: &Path) -> Result<(), String> {
-        let closed_end_ns = WARMUP_NS + LOOP_NS;
-        let seconds = closed_end_ns as f64 / 1e9;
-        let load = LoadSpec::Victim {
-            warmup_end_ns: WARMUP_NS,
-            closed_end_ns,
-            // No open loop: it begins and ends here.
-            open_start_ns: closed_end_ns,
-            open_end_ns: closed_end_ns,
-            rate_per_s: found.rate_per_s,
-            bursts: None,
-            seed: 1,
-            outstanding_max: 1,
-        };
-        let message = ToTenant::Prepare {
-            cell: "doctor".to_owned(),
-            workload: Some(found.spec.clone()),
-            load,
-            log: log.display().to_string(),
-            capacity_rows: (found.rate_per_s * seconds * 2.0) as u64 + 4096,
-            cpu: None,
-        };
-        self.ask(&message).await.map(|_| ())
-    }
-}
-
-/// A folder for the logs of the closed loops, there until dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("gpubench-doctor-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Litter in a temporary folder is no failure of the verb.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn internal(what: &dyn std::fmt::Display) -> ExpectedError {
-    ExpectedError::Internal {
-        what: what.to_string(),
-    }
-}
-
-fn nothing(error: &dyn std::fmt::Display) -> ExpectedError {
-    ExpectedError::NothingRan {
-        reason: error.to_string(),
-    }
+    fn cell_ends(&mut self, _: &Cell, _: Option<&str>) {}
 }

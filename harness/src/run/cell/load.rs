@@ -2,6 +2,8 @@
 
 use gpubench_record::{Calibration, Cell, LoadSpec, Plan, Role};
 
+use crate::run::log_capacity;
+
 /// Duty cycle of an aggressor at a dose below 1.
 const PERIOD_NS: u64 = 10_000_000;
 /// Requests that an aggressor keeps outstanding, so that its queue is never empty.
@@ -58,12 +60,10 @@ pub fn load(plan: &Plan, calibration: &Calibration, cell: &Cell, slot: usize) ->
     }
 }
 
-/// Rows to allocate: twice what the native rate logs in the whole cell. No tenant is faster than
-/// natively by half.
+/// Rows of a tenant's log in a cell.
 pub fn capacity(plan: &Plan, load: &LoadSpec, rate_per_s: f64) -> u64 {
     if matches!(load, LoadSpec::Idle { .. }) {
         return 1;
     }
-    let seconds = plan.durations.cell_ns() as f64 / 1e9;
-    (rate_per_s * seconds * 2.0) as u64 + 4096
+    log_capacity::rows(rate_per_s, plan.durations.cell_ns())
 }

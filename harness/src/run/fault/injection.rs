@@ -16,7 +16,7 @@ use super::reports::{helper_ended, injected};
 use super::{LIMIT, LIMIT_WALL, last};
 use crate::run::fault_scheduler::{FAULT_SCHEDULER, FaultScheduler, ScheduledAction};
 use crate::run::tenant_set::TenantSet;
-use crate::run::{RunError, RunHandles, Setup, cell};
+use crate::run::{RunError, RunHandles, Setup, cell, log_capacity};
 use crate::tenant::{Tenant, TenantError};
 
 /// Requests outstanding; the victims run closed loops.
@@ -89,7 +89,6 @@ fn prepare_victim(
     let entry = calibration.entries.get(&trial.cell.victim);
     let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
     let window_ns = trial.window_ns;
-    let rows = rate_per_s * window_ns as f64 / 1e9 * 2.0;
     Ok(ToTenant::Prepare {
         cell: trial.cell.id.clone(),
         workload: entry.map(|entry| entry.spec.clone()),
@@ -104,7 +103,7 @@ fn prepare_victim(
             outstanding_max: OUTSTANDING,
         },
         log: log.display().to_string(),
-        capacity_rows: rows as u64 + 4096,
+        capacity_rows: log_capacity::rows(rate_per_s, window_ns),
         cpu: None,
     })
 }
