@@ -94,10 +94,8 @@ fn with_dummies(tree: &Tree) -> Result<(Changed, Vec<Touched>), CiError> {
 /// Follows one row; returns the files that it touched.
 fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<String>, String> {
     let (copied, placeholder) = (Names::of(&recipe.copied), Names::of("x"));
-    let dummy = Names::of(&format!(
-        "{DUMMY}_{}",
-        recipe.kind.rsplit(' ').next().unwrap_or("x")
-    ));
+    let kind = recipe.kind.rsplit(' ').next().unwrap_or("x");
+    let dummy = Names::of(&format!("{DUMMY}_{}", kind.replace('-', "_")));
     let mut files = Vec::new();
     for path in &recipe.files {
         let from = path.replace("x.", &format!("{}.", copied.snake));
@@ -117,58 +115,72 @@ fn follow(tree: &Tree, recipe: &Recipe, changed: &mut Changed) -> Result<Vec<Str
                 .text
                 .clone(),
         };
-        let wanted = placeholder.replace(line, &copied);
-        let text = add_beside(&text, &wanted, &copied, &dummy)
-            .ok_or_else(|| format!("{path} has nothing like `{wanted}`"))?;
+        // `X` stands for a type or for a constant.
+        let forms = [copied.clone(), copied.with_types_as_constants()];
+        let mut wanted = forms.iter().map(|form| placeholder.replace(line, form));
+        let text = wanted
+            .find_map(|wanted| add_beside(&text, &wanted, &copied, &dummy))
+            .ok_or_else(|| {
+                let wanted = placeholder.replace(line, &copied);
+                format!("{path} has nothing like `{wanted}`")
+            })?;
         changed.insert(path.clone(), text);
         files.push(path.clone());
     }
     Ok(files)
 }
 
-/// Adds the dummy's line after the line `wanted`; `Head { name }` means the whole block of that
-/// head that names the entry.
+/// Adds the dummy's line after the line `wanted`, with the documentation above it.
+///
+/// `Head { text }` means the whole block that opens with `Head {` and holds the text; `...` at
+/// the end stands for whatever follows.
 fn add_beside(text: &str, wanted: &str, copied: &Names, dummy: &Names) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let (start, end) = match wanted
+    let parts = wanted
         .strip_suffix(" }")
-        .and_then(|rest| rest.rsplit_once(" { "))
-    {
-        Some((head, _)) => block(&lines, head, copied)?,
+        .and_then(|rest| rest.rsplit_once(" { "));
+    let (mut start, end) = match parts {
+        Some((head, inside)) => block(&lines, head, inside)?,
         None => {
-            let at = lines.iter().position(|line| line.trim() == wanted)?;
+            let is_wanted = |line: &&str| match wanted.strip_suffix("...") {
+                Some(beginning) => line.trim().starts_with(beginning),
+                None => line.trim() == wanted,
+            };
+            let at = lines.iter().position(is_wanted)?;
             (at, at)
         }
     };
-    let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    let is_above = |line: &str| line.trim().starts_with("///") || line.trim().starts_with("#[");
+    while start > 0 && is_above(lines[start - 1]) {
+        start -= 1;
+    }
     let added = lines[start..=end]
         .iter()
         .map(|line| copied.replace(line, dummy));
     let added: Vec<String> = added.collect();
+    let mut kept: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
     kept.splice(end + 1..end + 1, added);
     Some(kept.join("\n") + "\n")
 }
 
-/// First and last line of the block that opens with `head {` and names the entry.
-fn block(lines: &[&str], head: &str, copied: &Names) -> Option<(usize, usize)> {
+/// First and last line of the block that opens with `head {` and holds the text.
+fn block(lines: &[&str], head: &str, inside: &str) -> Option<(usize, usize)> {
     let opening = format!("{head} {{");
     let starts = lines
         .iter()
         .enumerate()
         .filter(|(_, line)| line.trim() == opening);
-    let blocks = starts.filter_map(|(start, line)| {
-        let indent = line.len() - line.trim_start().len();
-        let is_end = |line: &&str| {
-            line.len() - line.trim_start().len() == indent && line.trim().starts_with('}')
-        };
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut blocks = starts.filter_map(|(start, line)| {
+        let is_end = |next: &&str| indent(next) == indent(line) && next.trim().starts_with('}');
         let length = lines[start + 1..].iter().position(is_end)?;
         Some((start, start + 1 + length))
     });
-    let mut naming = blocks.filter(|(start, end)| {
-        let text = lines[*start..=*end].join("\n");
-        copied.replace(&text, &Names::of("other_name")) != text
-    });
-    naming.next()
+    blocks.find(|(start, end)| {
+        lines[*start..=*end]
+            .iter()
+            .any(|line| line.contains(inside))
+    })
 }
 
 fn target_folder(root: &Path) -> PathBuf {
@@ -227,7 +239,7 @@ fn compile(root: &Path, copy: &Path) -> Result<(), CiError> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(copy)
-        .args(["check", "--locked", "--quiet", "-p", "gpubench"]);
+        .args(["check", "--offline", "--quiet", "-p", "gpubench"]);
     command.env("CARGO_TARGET_DIR", target_folder(root));
     let done = command.output().map_err(|source| CiError::Start {
         program: "cargo".to_owned(),

@@ -46,6 +46,8 @@ enum Task {
         #[arg(long)]
         waiting: bool,
     },
+    /// Write the exact numbers of ci/long.txt, ci/circles.txt and ci/lines.txt anew.
+    Lists,
     /// Print figures of the code: lines, long files, import circles, functions without a caller.
     Figures {
         /// Name every file and function behind the figures.
@@ -103,6 +105,15 @@ fn run(task: Task) -> Result<String, CiError> {
     match task {
         Task::Tidy { waiting: true } => tidy(tidy::WAITING, &Tree::read(&root)?),
         Task::Tidy { waiting: false } => tidy(tidy::RULES, &Tree::read(&root)?),
+        Task::Lists => {
+            for (path, text) in tidy::numbers::lists(&Tree::read(&root)?) {
+                std::fs::write(root.join(path), text).map_err(|source| CiError::Write {
+                    path: path.to_owned(),
+                    source,
+                })?;
+            }
+            Ok("the lists hold the numbers of the tree: read the difference".to_owned())
+        }
         Task::Figures { all, root: other } => {
             let tree = Tree::read(other.as_deref().unwrap_or(&root))?;
             Ok(figures::table(&tree, all))

@@ -12,6 +12,7 @@ mod documents;
 mod flow;
 mod lines;
 mod list;
+pub mod numbers;
 mod reach;
 mod rooms;
 mod size;
@@ -92,11 +93,6 @@ pub const RULES: &[Rule] = &[
         check: words::retired,
     },
     Rule {
-        name: "file-length",
-        demand: "a Rust file has at most 500 lines, or the number in ci/long.txt",
-        check: size::file_length,
-    },
-    Rule {
         name: "function-length",
         demand: "a function has at most 80 lines, or the number in ci/long.txt",
         check: size::function_length,
@@ -150,6 +146,11 @@ pub const RULES: &[Rule] = &[
 
 /// Rules that the tree does not keep yet: `tidy --waiting` prints what is left to do.
 pub const WAITING: &[Rule] = &[
+    Rule {
+        name: "file-length",
+        demand: "a Rust file has at most 300 lines, or the number in ci/long.txt",
+        check: size::file_length,
+    },
     Rule {
         name: "import-circle",
         demand: "at most three files of a package import each other, or as ci/circles.txt says",

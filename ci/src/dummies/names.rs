@@ -25,6 +25,14 @@ impl Names {
         }
     }
 
+    /// The same with constants in the place of types.
+    pub fn with_types_as_constants(&self) -> Self {
+        Self {
+            camel: self.upper.clone(),
+            ..self.clone()
+        }
+    }
+
     /// `text` with each whole word that is this name replaced by the other name in that form. A
     /// name of one word has one lower form: in quotes it takes the other's kebab form.
     pub fn replace(&self, text: &str, other: &Self) -> String {

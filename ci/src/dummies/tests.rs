@@ -29,7 +29,7 @@ fn follow_all(row: &str) -> Result<(Changed, Vec<Touched>), String> {
 
 #[test]
 fn a_row_is_followed_to_the_letter() {
-    let (changed, touched) = follow_all("`a/mod.rs`: `mod x;`, `Entry { x }`").unwrap();
+    let (changed, touched) = follow_all("`a/mod.rs`: `mod x;`, `Entry { \"x\" }`").unwrap();
     let file = &changed["a/dummy_entry_mechanism.rs"];
     assert_eq!(
         file,

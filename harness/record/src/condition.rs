@@ -168,9 +168,17 @@ impl SubAxis {
     #[must_use]
     pub const fn axis(self) -> Axis {
         match self {
-            Self::Sm | Self::Issue | Self::Launch | Self::Driver => Axis::Compute,
-            Self::Dram | Self::L2 | Self::Pcie => Axis::Bandwidth,
-            Self::Capacity | Self::Cap | Self::Residue | Self::Visibility => Axis::Memory,
+            Self::Sm => Axis::Compute,
+            Self::Issue => Axis::Compute,
+            Self::Launch => Axis::Compute,
+            Self::Driver => Axis::Compute,
+            Self::Dram => Axis::Bandwidth,
+            Self::L2 => Axis::Bandwidth,
+            Self::Pcie => Axis::Bandwidth,
+            Self::Capacity => Axis::Memory,
+            Self::Cap => Axis::Memory,
+            Self::Residue => Axis::Memory,
+            Self::Visibility => Axis::Memory,
             Self::Power => Axis::Power,
         }
     }

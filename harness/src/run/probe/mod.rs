@@ -40,7 +40,7 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 
 /// The probes of each mechanism, in this order.
-const PROBES: [Probe; 13] = [
+const PROBES: &[Probe] = &[
     Probe::Capacity,
     Probe::Cap,
     Probe::Exhaust,
@@ -120,7 +120,7 @@ pub async fn campaign(
             continue;
         };
         observer.phase(&RunPhase::Probing(planned.variant.clone()));
-        for probe in PROBES {
+        for &probe in PROBES {
             if !probe.is_wanted(setup) {
                 continue;
             }
