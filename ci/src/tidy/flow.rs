@@ -34,6 +34,41 @@ const HOUSES: &[House] = &[House {
     sees_all: &["lib", "main", "cli"],
 }];
 
+/// Rooms that are functions of a record alone: they name each other and nothing else of the harness.
+const OF_A_RECORD: &[&str] = &["gate", "score"];
+
+/// Packages whose catalogues change from version to version. A record holds the facts of them that
+/// gates and scores need.
+const CATALOGUES: &[&str] = &["gpubench_workloads", "gpubench_kernels"];
+
+/// Gates and scores reach no catalogue, so that an old record keeps its scores.
+pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.rust() {
+        let Some(inside) = file.path.strip_prefix(ROOT) else {
+            continue;
+        };
+        let room = room_of(inside);
+        if !OF_A_RECORD.contains(&room) {
+            continue;
+        }
+        let rooms = used_rooms(file, inside).into_iter();
+        let rooms = rooms.filter(|(_, used)| place(used).is_some() && !OF_A_RECORD.contains(used));
+        let scanned = tokens(&file.text);
+        let packages = scanned
+            .iter()
+            .filter(|token| CATALOGUES.contains(&token.text));
+        let packages = packages.map(|token| (token.line, token.text));
+        for (line, used) in rooms.chain(packages) {
+            let message = format!(
+                "{room} may not use {used}: what it needs of it belongs in the plan of the record"
+            );
+            found.push(Finding::new(&file.path, line, message));
+        }
+    }
+    found
+}
+
 /// A room names only rooms to its left, and every room has its place in the order.
 pub fn one_direction(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -209,6 +244,38 @@ mod tests {
         ];
         for (path, text) in bad {
             assert_eq!(findings(path, text).len(), 1, "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn gates_and_scores_reach_no_catalogue() {
+        let findings = |path: &str, text: &str| {
+            let found = scores_need_no_catalogue(&Tree::of(&[(path, text)]));
+            found.len()
+        };
+        for (path, text) in [
+            (
+                "harness/src/score/cells.rs",
+                "use crate::gate::A; use super::row;",
+            ),
+            ("harness/src/gate/mod.rs", "use gpubench_record::Plan;"),
+            ("harness/src/plan/facts.rs", "use gpubench_workloads::load;"),
+        ] {
+            assert_eq!(findings(path, text), 0, "{path}: {text}");
+        }
+        for (path, text) in [
+            ("harness/src/score/cells.rs", "use crate::axis;"),
+            ("harness/src/score/tests/lab.rs", "use crate::catalogue::A;"),
+            (
+                "harness/src/gate/answers.rs",
+                "fn f() { gpubench_workloads::load::find() }",
+            ),
+            (
+                "harness/src/gate/mod.rs",
+                "use crate::{gate::A, mechanism::B};",
+            ),
+        ] {
+            assert_eq!(findings(path, text), 1, "{path}: {text}");
         }
     }
 

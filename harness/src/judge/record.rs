@@ -50,7 +50,12 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     let mut judged = Vec::new();
     for cell in &run.plan.cells {
         let Some(end) = ended.get(&cell.id) else {
-            judged.extend(run.cells.iter().find(|known| known.id == cell.id).cloned());
+            judged.extend(
+                run.cells
+                    .iter()
+                    .find(|known| known.cell.id == cell.id)
+                    .cloned(),
+            );
             continue;
         };
         judged.push(cells::judged(&record, &run, cell, end, &proofs)?);

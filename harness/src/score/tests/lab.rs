@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Calibration, Cell, CellResult, Condition, Durations, GateResult, GateState, MatrixRow,
-    MechanismRow, Outcome, OverallRow, Plan, ProbeResult, Proof, SubAxis, Thresholds,
+    Calibration, Cell, CellResult, Condition, Durations, GateResult, GateScope, GateState,
+    MatrixRow, MechanismRow, Outcome, OverallRow, Plan, ProbeResult, Proof, SubAxis, Thresholds,
 };
 
 use crate::gate::figure::{
@@ -184,7 +184,7 @@ impl Lab {
     pub(super) fn each(&mut self, condition: Condition) -> impl Iterator<Item = &mut CellResult> {
         self.cells
             .iter_mut()
-            .filter(move |cell| cell.condition == condition)
+            .filter(move |result| result.cell.condition == condition)
     }
 
     pub(super) fn prove(&mut self, variant: &str, hardware: bool, limiter: bool) {
@@ -235,6 +235,10 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         mechanisms,
         cells: Vec::new(),
         fault_trials: Vec::new(),
+        workloads: BTreeMap::new(),
+        pairs: Vec::new(),
+        jitter_from: SubAxis::Sm,
+        claimed: Vec::new(),
         skips: Vec::new(),
     }
 }
@@ -272,18 +276,11 @@ fn result(cell: &Cell, shows: Shows) -> CellResult {
     let gate = GateResult {
         gate: OVERLOAD_GATE.to_owned(),
         state: GateState::Passed,
+        scope: GateScope::Cell,
         detail: String::new(),
     };
     CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: cell.clone(),
         rates: figures
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
@@ -294,6 +291,6 @@ fn result(cell: &Cell, shows: Shows) -> CellResult {
         ]),
         outcome: Outcome::measured(),
         gates: vec![gate],
-        tenants: Vec::new(),
+        tenant_results: Vec::new(),
     }
 }

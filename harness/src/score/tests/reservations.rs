@@ -16,8 +16,8 @@ fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) ->
         planned.sub_axis = SubAxis::Capacity;
         planned.victim = "reserve".to_owned();
         planned.aggressor = planned.aggressor.take().map(|_| "memory-hog".to_owned());
-        result.victim.clone_from(&planned.victim);
-        result.aggressor.clone_from(&planned.aggressor);
+        result.cell.victim.clone_from(&planned.victim);
+        result.cell.aggressor.clone_from(&planned.aggressor);
         let kept = honoured(planned.condition, planned.block);
         let counts = [
             (ASKED_REQUESTS, ASKED),
