@@ -45,7 +45,7 @@ const CATALOGUES: &[&str] = &["gpubench_workloads", "gpubench_kernels"];
 pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.rust() {
-        let Some(inside) = file.path.strip_prefix(ROOT) else {
+        let Some(inside) = file.path.strip_prefix(HOUSES[0].root) else {
             continue;
         };
         let room = room_of(inside);
@@ -53,7 +53,8 @@ pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
             continue;
         }
         let rooms = used_rooms(file, inside).into_iter();
-        let rooms = rooms.filter(|(_, used)| place(used).is_some() && !OF_A_RECORD.contains(used));
+        let rooms = rooms
+            .filter(|(_, used)| HOUSES[0].place(used).is_some() && !OF_A_RECORD.contains(used));
         let scanned = tokens(&file.text);
         let packages = scanned
             .iter()
