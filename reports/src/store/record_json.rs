@@ -74,5 +74,11 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
     }
     let mut record = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
     upgrade::record(&mut record);
-    serde_json::from_value(record).map_err(|e| StoreError::json(path, &e))
+    // A value that was changed has no line to point at.
+    serde_json::from_value(record).map_err(|error| StoreError::OldRecord {
+        path: path.to_path_buf(),
+        major: head.format_version.major,
+        minor: head.format_version.minor,
+        reason: error.to_string(),
+    })
 }

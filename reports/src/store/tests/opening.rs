@@ -209,12 +209,21 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
     );
     std::fs::write(
         &record_json,
-        "{\"format_version\":{\"major\":1,\"minor\":7},\n\"new\":[]}",
+        "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}",
     )
     .unwrap();
     assert_eq!(
         said(),
         format!("{shown}/record.json line 2 column 9: missing field `scoring`")
+    );
+    std::fs::write(
+        &record_json,
+        "{\"format_version\":{\"major\":1,\"minor\":0}}",
+    )
+    .unwrap();
+    assert_eq!(
+        said(),
+        format!("{shown}/record.json of format 1.0: missing field `scoring`")
     );
 }
 
