@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Calibration, Cell, CellResult, Condition, Durations, GateResult, GateScope, GateState,
-    MatrixRow, MechanismRow, Outcome, OverallRow, Plan, ProbeResult, Proof, SubAxis, Thresholds,
+    Axis, Calibration, Cell, CellResult, ClaimedWord, Condition, Durations, GateResult, GateScope,
+    GateState, MatrixRow, MechanismRow, Outcome, OverallRow, Plan, PlannedPair, ProbeResult, Proof,
+    SubAxis, Thresholds,
 };
 
 use crate::gate::figure::{
@@ -236,11 +237,38 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         cells: Vec::new(),
         fault_trials: Vec::new(),
         workloads: BTreeMap::new(),
-        pairs: Vec::new(),
+        pairs: ["fma-hog", "block-slots"].map(pair).into(),
         jitter_from: SubAxis::Sm,
-        claimed: Vec::new(),
+        claimed: claimed(),
         skips: Vec::new(),
     }
+}
+
+fn pair(aggressor: &str) -> PlannedPair {
+    PlannedPair {
+        sub_axis: SubAxis::Sm,
+        victim: "compute".to_owned(),
+        aggressor: aggressor.to_owned(),
+    }
+}
+
+fn claimed() -> Vec<ClaimedWord> {
+    let words = [
+        ("S0", "time-slicing", Axis::Compute, "None"),
+        ("S1", "time-slicing", Axis::Compute, "None"),
+        ("S0", "time-slicing", Axis::Jitter, "High"),
+        ("S0", "mps-quota", Axis::Compute, "None"),
+        ("S0", "mps-quota", Axis::Jitter, "Low-Medium"),
+        ("S0", "hami", Axis::Compute, "Software"),
+        ("S1", "hami", Axis::Compute, "Soft"),
+    ];
+    let claimed = |(source, mechanism, axis, word): (&str, &str, Axis, &str)| ClaimedWord {
+        source: source.to_owned(),
+        mechanism: mechanism.to_owned(),
+        axis,
+        word: word.to_owned(),
+    };
+    words.map(claimed).into()
 }
 
 fn mechanism(variant: &str) -> MechanismRow {
