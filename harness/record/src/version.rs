@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// - 1.0: the first.
 /// - 2.0: the plan holds the facts of workloads, pairs, faults and claims that scoring needs; a
 ///   fault trial is no cell; a result holds its cell or trial as planned, and the results of its
-///   tenants under `tenant_results`; a gate has a scope; a skip has the `name` of its mechanism.
+///   tenants under `tenant_results`; a gate has a scope; a mechanism has its properties in place of
+///   `turns_away`; a skip has the `name` of its mechanism.
 ///   Fault trials: `struck` is `injector`, `fate` is `harm`, `seen` is `observed`.
 pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 0 };
 
