@@ -34,7 +34,7 @@ const HOUSES: &[House] = &[House {
     sees_all: &["lib", "main", "cli"],
 }];
 
-/// Rooms that are functions of a record alone: they name each other and nothing else of the harness.
+/// Rooms that are functions of a record alone: they name each other and no other room.
 const OF_A_RECORD: &[&str] = &["gate", "score"];
 
 /// Packages whose catalogues change from version to version. A record holds the facts of them that

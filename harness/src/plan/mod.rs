@@ -103,10 +103,7 @@ pub fn plan(
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
-        mechanisms: runnable
-            .iter()
-            .map(|capability| planned(capability))
-            .collect(),
+        mechanisms: runnable.into_iter().map(planned).collect(),
         foreign: profile.foreign.victim(),
         cells: in_order(&groups, &layout),
         fault_trials: Vec::new(),

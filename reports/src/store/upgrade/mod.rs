@@ -79,7 +79,10 @@ fn upgrade_plan(plan: &mut Object) {
         planned.contains(&wanted)
     };
     let pairs = facts::PAIRS.iter().filter(is_planned);
-    let pair = |(sub_axis, victim, aggressor): &(&str, &str, &str)| json!({"sub_axis": sub_axis, "victim": victim, "aggressor": aggressor});
+    let pair = |pair: &(&str, &str, &str)| {
+        let (sub_axis, victim, aggressor) = pair;
+        json!({"sub_axis": sub_axis, "victim": victim, "aggressor": aggressor})
+    };
     plan.insert("pairs".to_owned(), pairs.map(pair).collect());
     plan.insert("jitter_from".to_owned(), json!(facts::JITTER_FROM));
     let answering = facts::ANSWERING_CODES.iter();
