@@ -133,6 +133,11 @@ pub const RULES: &[Rule] = &[
         check: rooms::pure,
     },
     Rule {
+        name: "record-alone",
+        demand: "gates and scores take what they need from the record, not from a catalogue",
+        check: flow::scores_need_no_catalogue,
+    },
+    Rule {
         name: "crates",
         demand: "packages depend only on the packages named for them",
         check: crates::dependencies,

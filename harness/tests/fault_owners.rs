@@ -19,10 +19,10 @@ fn the_kernel_s_log_says_whose_an_xid_was_and_where() -> Result<(), Error> {
     for mechanism in ["time-slicing", "mps", "mig"] {
         for (fault, trial) in trials(&record, mechanism)? {
             let what = format!("{fault} under {mechanism}");
-            let lines = trial.seen.xid_lines.as_ref();
+            let lines = trial.observed.xid_lines.as_ref();
             let lines = lines.ok_or("nobody read the log")?;
             let numbers = lines.iter().map(|line| line.number).collect();
-            assert_eq!(Some(numbers), trial.seen.xids, "{what}: as NVML has it");
+            assert_eq!(Some(numbers), trial.observed.xids, "{what}: as NVML has it");
             let whose = match fault {
                 "canary" => "victim",
                 _ => "neighbour-2",

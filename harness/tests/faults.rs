@@ -7,15 +7,15 @@ mod fault_support;
 use fault_support::{
     Error, HOPPER, TIME_SLICING, TURING, matrix, planted, row, tally, trials, without_ecc,
 };
-use gpubench_record::{EccCounts, Fate, FaultResult, MatrixRow, RunRecord};
+use gpubench_record::{EccCounts, FaultResult, Harm, MatrixRow, RunRecord};
 
 /// What became of a trial: each victim's fate and code, the code of whoever caused it, Xids.
-type Told = (Vec<(Fate, Option<i32>)>, Option<i32>, Vec<u32>);
+type Told = (Vec<(Harm, Option<i32>)>, Option<i32>, Vec<u32>);
 
 fn told(trial: &FaultResult) -> Told {
-    let victims = trial.victims.iter().map(|one| (one.fate, one.code));
-    let xids = trial.seen.xids.clone().unwrap_or_default();
-    (victims.collect(), trial.seen.struck.code, xids)
+    let victims = trial.victims.iter().map(|one| (one.harm, one.code));
+    let xids = trial.observed.xids.clone().unwrap_or_default();
+    (victims.collect(), trial.observed.injector.code, xids)
 }
 
 /// Plants an instruction that no program can have: every fault of the catalogue is held then.
@@ -24,7 +24,7 @@ const ILLEGAL_INSTRUCTION: (&str, toml::Value) = (
     toml::Value::Integer(100_000_000),
 );
 
-const WELL: (Fate, Option<i32>) = (Fate::Unharmed, None);
+const WELL: (Harm, Option<i32>) = (Harm::Unharmed, None);
 
 /// Whom a fault reaches, by nature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn victims(
     mechanism: &str,
     (_, reach, code, xids): &Expected,
     deaths: bool,
-) -> Vec<(Fate, Option<i32>)> {
+) -> Vec<(Harm, Option<i32>)> {
     let served = mechanism.contains("mps");
     let deaths = deaths && served;
     let takes_turns = matches!(mechanism, "time-slicing" | "hami");
@@ -91,13 +91,13 @@ fn victims(
     // Static partitions keep SM faults apart on this machine, and no others.
     let partitioned = mechanism == "mps-static" && *xids == [13];
     match reach {
-        Reach::Canary if deaths => vec![(Fate::Dead, None), (Fate::Dead, Some(719))],
-        Reach::Death if deaths => vec![(Fate::Dead, Some(719)); 2],
-        Reach::Canary => vec![(Fate::Dead, None), WELL],
-        Reach::Memory if !memory_of_its_own => vec![(Fate::Dead, Some(2)); 2],
-        Reach::Turn if takes_turns => vec![(Fate::Slowed, None); 2],
-        Reach::Clients if served && !partitioned => vec![(Fate::Dead, *code); 2],
-        Reach::Service => vec![(Fate::Dead, Some(806)); 2],
+        Reach::Canary if deaths => vec![(Harm::Dead, None), (Harm::Dead, Some(719))],
+        Reach::Death if deaths => vec![(Harm::Dead, Some(719)); 2],
+        Reach::Canary => vec![(Harm::Dead, None), WELL],
+        Reach::Memory if !memory_of_its_own => vec![(Harm::Dead, Some(2)); 2],
+        Reach::Turn if takes_turns => vec![(Harm::Slowed, None); 2],
+        Reach::Clients if served && !partitioned => vec![(Harm::Dead, *code); 2],
+        Reach::Service => vec![(Harm::Dead, Some(806)); 2],
         _ => vec![WELL; 2],
     }
 }
@@ -131,30 +131,30 @@ fn check(
     let held: Vec<&str> = record
         .fault_trials
         .iter()
-        .filter(|trial| trial.mechanism == mechanism)
-        .map(|trial| trial.fault.as_str())
+        .filter(|trial| trial.planned.mechanism == mechanism)
+        .map(|trial| trial.planned.fault.as_str())
         .collect();
     assert_eq!(
         held, names,
         "{mechanism}: all of them, from benign to severe"
     );
-    let accepted_ns = |trial: &FaultResult| trial.seen.new_client?.accepted_after_ns;
+    let accepted_ns = |trial: &FaultResult| trial.observed.new_client?.accepted_after_ns;
     let usual_ns = accepted_ns(trials["placebo"]).ok_or("a new client")?;
     for one in expected {
         let (fault, reach, code, xids) = one;
         let what = format!("{fault} under {mechanism}");
         let trial = trials[fault];
         let victims = victims(mechanism, one, deaths);
-        let all_dead = victims.iter().all(|(fate, _)| *fate == Fate::Dead);
+        let all_dead = victims.iter().all(|(fate, _)| *fate == Harm::Dead);
         // The canary's death reaches whoever should break something as well.
         let code = code.or((*reach == Reach::Canary && all_dead).then_some(719));
         let mut want: Told = (victims, code, xids.to_vec());
         // A victim that is killed between two of its kernels leaves no work to be removed.
-        if *reach == Reach::Canary && trial.seen.xids.as_ref().is_some_and(Vec::is_empty) {
+        if *reach == Reach::Canary && trial.observed.xids.as_ref().is_some_and(Vec::is_empty) {
             want.2.clear();
         }
         assert_eq!(told(trial), want, "{what}");
-        let client = trial.seen.new_client.ok_or("a new client")?;
+        let client = trial.observed.new_client.ok_or("a new client")?;
         let later_ns = accepted_ns(trial)
             .ok_or("accepted")?
             .saturating_sub(usual_ns);
@@ -171,7 +171,7 @@ fn check(
         let gone = mechanism
             .contains("mps")
             .then_some(*fault == "mps-daemon-kill");
-        assert_eq!(trial.seen.service_gone, gone, "{what}");
+        assert_eq!(trial.observed.service_gone, gone, "{what}");
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -
     }
     // Who counts in the region of the dead waits for its lock as long as planted, and nobody else.
     let locked = trials(&record, "hami")?["hami-lock-holder-kill"];
-    let struck = &locked.seen.struck;
+    let struck = &locked.observed.injector;
     let took_ns = struck.detected_ns.zip(struck.began_ns).map(|(d, b)| d - b);
     let near = 40_000_000..42_000_000;
     assert!(took_ns.is_some_and(|ns| near.contains(&ns)), "{took_ns:?}");
@@ -209,7 +209,7 @@ fn every_fault_reaches_whom_it_should_where_processes_share_the_whole_device() -
     );
     let trap = tally(&record, "mps", "trap")?;
     assert_eq!((trap.contained, trap.trials, trap.records), (0, 1, 1));
-    assert_eq!(trap.victims, [(Fate::Dead, 2)].into());
+    assert_eq!(trap.victims, [(Harm::Dead, 2)].into());
     assert_eq!(trap.victim_codes, [(719, 2)].into());
     assert_eq!(
         (&trap.own_codes, &trap.xids),
@@ -256,7 +256,7 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> Result<(), Er
     for (fault, victims) in [
         ("placebo", [WELL; 2]),
         ("bad-launch", [WELL; 2]),
-        ("trap", [(Fate::Dead, Some(719)); 2]),
+        ("trap", [(Harm::Dead, Some(719)); 2]),
     ] {
         assert_eq!(told(trials[fault]).0, victims, "{fault}");
     }
@@ -269,7 +269,10 @@ fn a_planted_fault_that_crosses_contexts_reaches_every_victim() -> Result<(), Er
     // What a device does not count is told of nobody, and is no zero.
     let trap = tally(&record, "time-slicing", "trap")?;
     assert_eq!((trap.ecc_untold, trap.ecc_moved.len()), (2, 0));
-    let counts = record.fault_trials.iter().flat_map(|trial| trial.seen.ecc);
+    let counts = record
+        .fault_trials
+        .iter()
+        .flat_map(|trial| trial.observed.ecc);
     assert!(counts.into_iter().all(|ecc| ecc == EccCounts::default()));
     assert_eq!(trap.left_as_found, 2, "nothing that is told has moved");
     Ok(())

@@ -49,7 +49,7 @@ fn no_trial_follows_one_after_which_the_device_needs_a_reset() -> Result<(), Err
         let held: Vec<&str> = record
             .fault_trials
             .iter()
-            .map(|t| t.fault.as_str())
+            .map(|t| t.planned.fault.as_str())
             .collect();
         assert_eq!(held, ["placebo", "canary", "double-free", "trap"], "{name}");
         let stopped = record.fault_trials_stopped.as_deref().unwrap_or_default();
@@ -112,7 +112,7 @@ fn what_error_correction_counts_after_a_fault_is_told_and_is_not_as_found() -> R
         (0, 0, 0)
     );
     // The second trial begins where the first one left the device.
-    let of = |trial: &FaultResult| (trial.fault == "trap").then_some(trial.seen.ecc);
+    let of = |trial: &FaultResult| (trial.planned.fault == "trap").then_some(trial.observed.ecc);
     let ecc: Vec<_> = record.fault_trials.iter().filter_map(of).collect();
     let told = |ecc: &EccCounts| (ecc.corrected_volatile, ecc.uncorrected_aggregate);
     assert_eq!(

@@ -142,7 +142,7 @@ fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
         record
             .cells
             .iter()
-            .filter(move |cell| cell.condition == condition)
+            .filter(move |cell| cell.cell.condition == condition)
     };
     assert_eq!(cells(Condition::C).count(), 6);
     // Alone it gets nearly all that the device has, so that it is no weak neighbour.
@@ -161,7 +161,7 @@ fn time_slicing_takes_what_the_machine_file_says() -> TestResult {
             cell.outcome.outcome,
             OutcomeKind::Measured,
             "{}: {:?}",
-            cell.id,
+            cell.cell.id,
             cell.outcome
         );
     }
@@ -315,7 +315,7 @@ fn a_killed_tenant_fails_its_cell_and_the_run_goes_on() -> TestResult {
         .collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
     let death = failed[0]
-        .tenants
+        .tenant_results
         .iter()
         .find_map(|tenant| tenant.death.clone());
     let reason = format!("{death:?} {:?}", failed[0].outcome.reason);
@@ -352,14 +352,16 @@ fn a_hog_that_is_killed_half_way_gives_no_score() -> TestResult {
         .cells
         .iter()
         .filter(|cell| {
-            cell.tenants.iter().any(|tenant| tenant.death.is_some())
+            cell.tenant_results
+                .iter()
+                .any(|tenant| tenant.death.is_some())
                 || cell.outcome.outcome == OutcomeKind::Failed
         })
         .collect();
     assert_eq!(touched.len(), 1, "{touched:?}");
     assert!(!touched[0].outcome.is_measured(), "{:?}", touched[0]);
     let died_in_it = touched[0]
-        .tenants
+        .tenant_results
         .iter()
         .any(|tenant| tenant.death.is_some());
     if died_in_it {

@@ -155,9 +155,9 @@ fn a_form_that_nobody_asked_for_has_the_turns_that_are_there_and_takes_no_leave(
     let mut unprotected = record
         .cells
         .iter()
-        .filter(|cell| cell.condition == Condition::U);
+        .filter(|cell| cell.cell.condition == Condition::U);
     assert!(unprotected.clone().count() > 0);
-    assert!(unprotected.all(|cell| cell.variant == "time-slicing[slice=default]"));
+    assert!(unprotected.all(|cell| cell.cell.variant == "time-slicing[slice=default]"));
     Ok(())
 }
 

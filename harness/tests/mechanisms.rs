@@ -77,9 +77,9 @@ fn each_is_proved_and_leaves_nothing() -> TestResult {
         record
             .cells
             .iter()
-            .filter(|c| c.mechanism == "exclusive-process")
+            .filter(|c| c.cell.mechanism == "exclusive-process")
     };
-    assert!(cells().all(|cell| cell.tenants.len() == 1 && cell.outcome.is_measured()));
+    assert!(cells().all(|cell| cell.tenant_results.len() == 1 && cell.outcome.is_measured()));
     assert_eq!(place.journal(), "");
     Ok(())
 }
@@ -245,7 +245,10 @@ fn a_reservation_is_honoured_wherever_memory_is_limited() -> TestResult {
             assert_eq!(row.level.as_deref(), Some("L0"), "{row:?}");
         }
         // Refusals are the answer to what was asked, and no failure of the cell.
-        let mut cells = record.cells.iter().filter(|cell| cell.mechanism == name);
+        let mut cells = record
+            .cells
+            .iter()
+            .filter(|cell| cell.cell.mechanism == name);
         assert!(cells.all(|cell| cell.outcome.is_measured()), "{name}");
     }
     for format in ["terminal", "html", "md", "json", "csv", "junit"] {

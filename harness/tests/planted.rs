@@ -112,7 +112,7 @@ fn without_noise_the_planted_slice_and_gap_come_out_exactly() -> Result<(), Erro
         let solo = record
             .cells
             .iter()
-            .find(|cell| cell.condition.as_str() == "S")
+            .find(|cell| cell.cell.condition.as_str() == "S")
             .ok_or("no solo cell")?;
         let period_ms = 1e3 / solo.rates["closed_rate_per_s"];
         let gpu_ms = solo.rates["gpu_p50_ns"] / 1e6;

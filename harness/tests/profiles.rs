@@ -85,8 +85,8 @@ fn contended(record: &RunRecord) -> Result<(&Cell, &[TenantResult]), Error> {
     let all = record.plan.tenants as usize;
     let of_all = |cell: &&Cell| cell.condition == Condition::C && cell.tenants.len() == all;
     let cell = record.plan.cells.iter().find(of_all).ok_or("none")?;
-    let result = record.cells.iter().find(|result| result.id == cell.id);
-    Ok((cell, &result.ok_or("no result")?.tenants))
+    let result = record.cells.iter().find(|result| result.cell.id == cell.id);
+    Ok((cell, &result.ok_or("no result")?.tenant_results))
 }
 
 fn service(record: &RunRecord, condition: Condition) -> Vec<&ServiceRow> {
@@ -135,8 +135,8 @@ fn notebooks_come_in_bursts_beside_their_like() -> Result<(), Error> {
     // Peers work at their own bursts' times: somewhere in the run each had some.
     let busy = |place: usize| {
         record.cells.iter().any(|cell| {
-            let tenant = cell.tenants.get(place);
-            tenant.is_some_and(|tenant| tenant.rows > 0 && tenant.role == Role::Peer)
+            let tenant = cell.tenant_results.get(place);
+            tenant.is_some_and(|tenant| tenant.rows > 0 && tenant.planned.role == Role::Peer)
         })
     };
     assert!(busy(2) && busy(3), "{ended:?}");

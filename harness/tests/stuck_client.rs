@@ -220,7 +220,7 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
     let [cell] = failed[..] else {
         return Err(format!("{} cells failed: {said}", failed.len()).into());
     };
-    assert!(cell.mechanism == "mps", "{cell:?}");
+    assert!(cell.cell.mechanism == "mps", "{cell:?}");
     let reason = cell.outcome.reason.clone().unwrap_or_default();
     let why = format!("and was stopped by the coordinator, killed by signal {KILL}");
     assert!(
@@ -228,10 +228,13 @@ fn a_client_that_does_not_go_is_ended_told_and_killed_in_this_order() -> TestRes
         "{reason}"
     );
     // A fresh one takes its place, and what comes later is measured.
-    let after = record.cells.iter().filter(|other| other.id > cell.id);
-    let mut served = after.filter(|other| other.mechanism == "mps");
+    let after = record
+        .cells
+        .iter()
+        .filter(|other| other.cell.id > cell.cell.id);
+    let mut served = after.filter(|other| other.cell.mechanism == "mps");
     let measured = served.any(|other| other.outcome.outcome != OutcomeKind::Failed);
-    assert!(measured, "nothing ran after {}", cell.id);
+    assert!(measured, "nothing ran after {}", cell.cell.id);
 
     stage.is_as_found(found, &journal, victim)
 }

@@ -77,7 +77,7 @@ fn record(folder: &Path) -> Result<RunRecord, Error> {
 
 /// Greatest closed-loop rate of a condition: what else the machine does can only slow it.
 fn rate_per_s(record: &RunRecord, condition: Condition) -> Result<f64, Error> {
-    let of_condition = |cell: &&CellResult| cell.condition == condition;
+    let of_condition = |cell: &&CellResult| cell.cell.condition == condition;
     let cells = record.cells.iter().filter(of_condition);
     let rates: Vec<f64> = cells
         .filter_map(|cell| cell.rates.get("closed_rate_per_s").copied())
@@ -107,8 +107,8 @@ fn a_foreign_program_is_measured_alone_and_beside_an_aggressor() -> Result<(), E
     assert!(entry.native_rate_per_s > 0.0 && entry.unit == "requests");
     for cell in &record.cells {
         assert_ne!(cell.outcome.outcome, OutcomeKind::Failed, "{cell:?}");
-        let victim = &cell.tenants[0];
-        assert_eq!(victim.workload.as_deref(), Some(USER_VICTIM));
+        let victim = &cell.tenant_results[0];
+        assert_eq!(victim.planned.workload.as_deref(), Some(USER_VICTIM));
         assert!(
             victim.rows > 0 && victim.schedule_hash.is_none(),
             "{cell:?}"

@@ -132,7 +132,7 @@ fn a_virtual_gpu_in_the_environment_is_measured_like_a_real_one() -> Result<(), 
         match cell.outcome.outcome {
             OutcomeKind::Measured => assert!(!told, "{cell:?}"),
             OutcomeKind::Inconclusive => assert!(told, "{cell:?}"),
-            other => return Err(format!("{}: {other:?}, {:?}", cell.id, cell.outcome).into()),
+            other => return Err(format!("{}: {other:?}, {:?}", cell.cell.id, cell.outcome).into()),
         }
         // Both are looked at, whatever is found.
         for gate in ["xid", "cpu-steal"] {

@@ -7,9 +7,9 @@ use gpubench_record::run::{Calibration, CalibrationEntry, ProfileRef};
 use gpubench_record::tally::Times;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, DeviceIdentity, DeviceKind, Durations, Estimate,
-    FORMAT_VERSION, Fate, FaultTally, GateResult, GateState, MatrixRow, MechanismRow, Outcome,
-    OverallRow, Plan, ProbeFigure, Proof, Provenance, Role, RunRecord, Skip, SubAxis, TenantResult,
-    Thresholds, WorkloadSpec,
+    FORMAT_VERSION, FaultTally, GateResult, GateScope, GateState, Harm, MatrixRow, MechanismRow,
+    Outcome, OverallRow, Plan, PlannedPair, ProbeFigure, Proof, Provenance, Role, RunRecord, Skip,
+    SubAxis, TenantResult, Thresholds, WorkloadSpec,
 };
 
 /// Every sample record with the name of its golden files.
@@ -184,8 +184,17 @@ pub(crate) fn plan(decides: bool, blocks: u32) -> Plan {
             .map(cell)
             .into(),
         fault_trials: Vec::new(),
+        workloads: BTreeMap::new(),
+        pairs: vec![PlannedPair {
+            sub_axis: SubAxis::Sm,
+            victim: "fma".to_owned(),
+            aggressor: "fma".to_owned(),
+        }],
+        jitter_from: SubAxis::Sm,
+        claimed: Vec::new(),
         skips: vec![Skip {
-            mechanism: "mps".to_owned(),
+            name: "mps".to_owned(),
+            variant: "mps".to_owned(),
             axis: Some("power".to_owned()),
             reason: "NVML reports no power on this board".to_owned(),
             remedy: None,
@@ -406,7 +415,7 @@ fn fault_tally() -> FaultTally {
         survival: estimate(1.0, 0.95, 1.0, 59, "proportion"),
         more_for_l2: Some(0),
         more_for_l3: Some(0),
-        victims: [(Fate::Unharmed, 59)].into(),
+        victims: [(Harm::Unharmed, 59)].into(),
         own_codes: [(700, 59)].into(),
         xids: [(31, 58), (45, 1)].into(),
         detected: Times::of([90_000, 110_000, 1_200_000]),
@@ -449,35 +458,21 @@ fn cells() -> Vec<CellResult> {
 }
 
 fn cell_result(cell: &Cell, outcome: Outcome) -> CellResult {
-    let tenants = cell.tenants.iter().map(|tenant| TenantResult {
-        tenant: tenant.tenant.clone(),
-        role: tenant.role,
-        workload: tenant.workload.clone(),
+    let results = cell.tenants.iter().map(|tenant| TenantResult {
         rows: 3_010,
-        schedule_hash: None,
-        death: None,
-        unlogged: 0,
-        overloaded: false,
-        sched: None,
+        ..TenantResult::ready(tenant, None)
     });
     CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: cell.clone(),
         rates: BTreeMap::from([("closed_rate_per_s".to_owned(), 497.3)]),
         requests: BTreeMap::from([("closed".to_owned(), 2_486)]),
         outcome,
         gates: vec![GateResult {
             gate: "overlap".to_owned(),
             state: GateState::Passed,
+            scope: GateScope::Cell,
             detail: "0.997 of the window, at least 0.95".to_owned(),
         }],
-        tenants: tenants.collect(),
+        tenant_results: results.collect(),
     }
 }

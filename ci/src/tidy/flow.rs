@@ -2,7 +2,7 @@
 
 mod order;
 
-use crate::scan::{Kind, Token, closing, reads};
+use crate::scan::{Kind, Token, closing, reads, tokens};
 use crate::tidy::Finding;
 use crate::tree::{SourceFile, Tree};
 use order::HOUSES;
@@ -18,6 +18,42 @@ struct House {
     sees_all: &'static [&'static str],
     /// Reads the code that counts: with unit tests, or without.
     read: fn(&str) -> Vec<Token<'_>>,
+}
+
+/// Rooms that are functions of a record alone: they name each other and no other room.
+const OF_A_RECORD: &[&str] = &["gate", "score"];
+
+/// Packages whose catalogues change from version to version. A record holds the facts of them that
+/// gates and scores need.
+const CATALOGUES: &[&str] = &["gpubench_workloads", "gpubench_kernels"];
+
+/// Gates and scores reach no catalogue, so that an old record keeps its scores.
+pub fn scores_need_no_catalogue(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.rust() {
+        let Some(inside) = file.path.strip_prefix(HOUSES[0].root) else {
+            continue;
+        };
+        let room = room_of(inside);
+        if !OF_A_RECORD.contains(&room) {
+            continue;
+        }
+        let scanned = tokens(&file.text);
+        let rooms = used_rooms(&scanned, inside)
+            .into_iter()
+            .filter(|(_, used)| HOUSES[0].place(used).is_some() && !OF_A_RECORD.contains(used));
+        let packages = scanned
+            .iter()
+            .filter(|token| CATALOGUES.contains(&token.text));
+        let packages = packages.map(|token| (token.line, token.text));
+        for (line, used) in rooms.chain(packages) {
+            let message = format!(
+                "{room} may not use {used}: what it needs of it belongs in the plan of the record"
+            );
+            found.push(Finding::new(&file.path, line, message));
+        }
+    }
+    found
 }
 
 /// A room names only rooms to its left, and every room has its place in the order.
@@ -229,6 +265,38 @@ mod tests {
             ("e", ""),
         ] {
             assert_eq!(count(room, text), 1, "{room}: {text}");
+        }
+    }
+
+    #[test]
+    fn gates_and_scores_reach_no_catalogue() {
+        let findings = |path: &str, text: &str| {
+            let found = scores_need_no_catalogue(&Tree::of(&[(path, text)]));
+            found.len()
+        };
+        for (path, text) in [
+            (
+                "harness/src/score/cells.rs",
+                "use crate::gate::A; use super::row;",
+            ),
+            ("harness/src/gate/mod.rs", "use gpubench_record::Plan;"),
+            ("harness/src/plan/facts.rs", "use gpubench_workloads::load;"),
+        ] {
+            assert_eq!(findings(path, text), 0, "{path}: {text}");
+        }
+        for (path, text) in [
+            ("harness/src/score/cells.rs", "use crate::axis;"),
+            ("harness/src/score/tests/lab.rs", "use crate::catalogue::A;"),
+            (
+                "harness/src/gate/answers.rs",
+                "fn f() { gpubench_workloads::load::find() }",
+            ),
+            (
+                "harness/src/gate/mod.rs",
+                "use crate::{gate::A, mechanism::B};",
+            ),
+        ] {
+            assert_eq!(findings(path, text), 1, "{path}: {text}");
         }
     }
 

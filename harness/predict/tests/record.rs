@@ -50,7 +50,8 @@ fn cell(block: u32, mechanism: &str, condition: &str, beside: Option<&str>, rate
         "mechanism": mechanism, "variant": format!("{mechanism}[x]"), "sub_axis": "sm",
         "victim": "compute",
         "condition": condition, "aggressor": beside, "dose": 1.0, "rates": rates,
-        "requests": {}, "outcome": "measured", "gates": [], "tenants": [],
+        "requests": {}, "outcome": "measured", "gates": [], "tenants": [], "tenant_results": [],
+        "schedule_seed": 0,
     })
 }
 

@@ -1,36 +1,19 @@
-//! What came out of one cell: rates, quantiles, and the judgement of each gate.
+//! The result of one cell: rates, quantiles, and the judgement of each gate.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{Condition, Role};
 use crate::outcome::Outcome;
-use crate::plan::CellTenant;
+use crate::plan::{Cell, CellTenant};
 
 /// The result of one cell. Figures are computed from its samples alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellResult {
-    /// The cell's id in the plan.
-    pub id: String,
-    /// Its block.
-    pub block: u32,
-    /// Its group of mechanisms.
-    pub group: String,
-    /// Mechanism under which it ran.
-    pub mechanism: String,
-    /// Canonical variant.
-    pub variant: String,
-    /// Workload of the victim.
-    pub victim: String,
-    /// Its condition.
-    pub condition: Condition,
-    /// Workload of the aggressor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub aggressor: Option<String>,
-    /// Fraction of native peak offered by the aggressor.
-    pub dose: f64,
+    /// The cell as planned.
+    #[serde(flatten)]
+    pub cell: Cell,
     /// Figures by name, unit in the name (`closed_rate_per_s`, `open_latency_p99_ns`).
     /// A figure that could not be computed is absent.
     pub rates: BTreeMap<String, f64>,
@@ -42,20 +25,16 @@ pub struct CellResult {
     pub outcome: Outcome,
     /// Every gate with its judgement.
     pub gates: Vec<GateResult>,
-    /// The tenants, the victim first.
-    pub tenants: Vec<TenantResult>,
+    /// The result of each planned tenant, the victim first.
+    pub tenant_results: Vec<TenantResult>,
 }
 
-/// What became of one tenant in one cell.
+/// The result of one tenant in one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantResult {
-    /// Name of the tenant.
-    pub tenant: String,
-    /// What it was there for.
-    pub role: Role,
-    /// Workload, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workload: Option<String>,
+    /// The tenant as planned.
+    #[serde(flatten)]
+    pub planned: CellTenant,
     /// Rows in its log.
     pub rows: u64,
     /// Hash of its arrival schedule, if it had one.
@@ -76,13 +55,11 @@ pub struct TenantResult {
 }
 
 impl TenantResult {
-    /// One that is ready and has done nothing yet.
+    /// The result of a tenant that is ready and has logged no row yet.
     #[must_use]
     pub fn ready(tenant: &CellTenant, schedule_hash: Option<String>) -> Self {
         Self {
-            tenant: tenant.tenant.clone(),
-            role: tenant.role,
-            workload: tenant.workload.clone(),
+            planned: tenant.clone(),
             rows: 0,
             schedule_hash,
             death: None,
@@ -107,6 +84,23 @@ pub enum GateState {
     NotApplicable,
 }
 
+/// Which figures of a cell a failed gate spoils.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateScope {
+    /// All of them: the cell is inconclusive.
+    #[default]
+    Cell,
+    /// Those of the open loop. The closed loop has no schedule, and its rate stands.
+    OpenLoop,
+}
+
+impl GateScope {
+    const fn is_cell(&self) -> bool {
+        matches!(self, Self::Cell)
+    }
+}
+
 /// One gate's judgement of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GateResult {
@@ -114,6 +108,9 @@ pub struct GateResult {
     pub gate: String,
     /// The judgement.
     pub state: GateState,
+    /// What its failure spoils.
+    #[serde(default, skip_serializing_if = "GateScope::is_cell")]
+    pub scope: GateScope,
     /// The figure and the bound that decided it, in words.
     pub detail: String,
 }

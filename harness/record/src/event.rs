@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::TenantResult;
-use crate::fault::FaultSeen;
+use crate::fault::FaultObservation;
 use crate::mechanism::{MechanismRow, Proof};
 use crate::plan::Plan;
 use crate::probe::ProbeResult;
@@ -111,7 +111,7 @@ pub enum RunEvent {
         /// Id of its cell.
         id: String,
         /// What was seen.
-        seen: Box<FaultSeen>,
+        seen: Box<FaultObservation>,
     },
     /// No further fault trial was held.
     FaultTrialsStopped {

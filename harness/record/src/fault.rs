@@ -1,7 +1,7 @@
-//! Fault trials: what was planned, what was seen, and what it came to.
+//! Fault trials: what is planned, what is observed, and the judgement of it.
 //!
-//! A trial is one fresh process that breaks something at a chosen instant while victims run, and
-//! after it a fresh client that asks for the device.
+//! A trial is one fresh process, the injector, that causes a fault at a chosen instant while
+//! victims run, and after it a fresh client that asks for the device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,105 @@ use serde::{Deserialize, Serialize};
 use crate::cell::TenantResult;
 use crate::ecc::EccCounts;
 use crate::outcome::Outcome;
+use crate::plan::CellTenant;
 use crate::xid::XidLine;
 
-/// What became of the process that broke something.
+/// One planned trial of a fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultTrial {
+    /// Unique among cells and trials, sortable in run order, and fit for a file name.
+    pub id: String,
+    /// Mechanisms that run without a switch of the host between them share a group.
+    pub group: String,
+    /// Name of the mechanism.
+    pub mechanism: String,
+    /// Canonical variant.
+    pub variant: String,
+    /// Name of the fault in the catalogue.
+    pub fault: String,
+    /// Its class: the sub-axis that it is scored under.
+    pub class: String,
+    /// What the trial needs of the fault to be judged.
+    pub facts: FaultFacts,
+    /// Number of the trial of this fault under this variant, from 1.
+    pub trial: u32,
+    /// Workload of the victims.
+    pub victim: String,
+    /// Who takes part, the injector last.
+    pub tenants: Vec<CellTenant>,
+    /// Seed of the victims' schedules.
+    pub schedule_seed: u64,
+    /// When it happens, since the common start.
+    pub at_ns: u64,
+    /// Until when what it leaves on the device may last at most, since the common start.
+    pub until_ns: u64,
+    /// From when on the victims' requests count, since the common start.
+    pub from_ns: u64,
+    /// How long the victims run.
+    pub window_ns: u64,
+}
+
+/// Facts of a fault that a trial is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultFacts {
+    /// Which control it is; absent for a fault that is scored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// The answer that the injector gets where the fault happens.
+    pub answer: ExpectedAnswer,
+    /// The coordinator causes it (a command to the MPS daemon, a signal to a server), so that its
+    /// instant is the coordinator's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_coordinator: bool,
+    /// It can leave the injector waiting for what is gone, with no answer ever.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub leaves_waiting: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// A fault that tests the instrument and is never scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Control {
+    /// Must harm no victim.
+    Placebo,
+    /// Must be seen: it kills a victim.
+    SelfTest,
+}
+
+/// The answer that an injector gets where its fault happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedAnswer {
+    /// Every call succeeds.
+    Success,
+    /// A call fails.
+    Error,
+    /// A call may fail or not.
+    Either,
+    /// The process ends before any answer.
+    ProcessEnds,
+    /// The reader of this version does not know the fault; its trials do not count.
+    Unknown,
+}
+
+/// The result of the process that injected the fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Struck {
+pub struct InjectorResult {
     /// Its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
-    /// When it began, since the common start; absent if it did not live to tell.
+    /// When it began, since the common start; absent if it ended before it could report it.
     #[serde(default)]
     pub began_ns: Option<u64>,
-    /// When it had the answer, since the common start.
+    /// When it got the answer, since the common start.
     #[serde(default)]
     pub detected_ns: Option<u64>,
     /// `CUresult` of the first call that failed; absent if none did.
@@ -34,11 +121,11 @@ pub struct Struck {
     pub ended: Option<String>,
 }
 
-/// A client that came after the fault.
+/// A client that asked for the device after the fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewClient {
-    /// From the end of whoever was harmed until its first kernel had run; absent if the device
-    /// was never given to it.
+    /// From the end of the last harmed process until the client's first kernel had run; absent if
+    /// it never got the device.
     pub accepted_after_ns: Option<u64>,
     /// How often it asked.
     pub tries: u32,
@@ -46,48 +133,49 @@ pub struct NewClient {
     pub refused_with: Option<i32>,
 }
 
-/// What was seen in one trial, unjudged. The victims' requests stand in their logs.
+/// What was observed in one trial, unjudged. The victims' requests are in their logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FaultSeen {
+pub struct FaultObservation {
     /// Each victim.
     pub victims: Vec<TenantResult>,
-    /// The process that broke something.
-    pub struck: Struck,
-    /// When the coordinator did its part (a signal, a word to the MPS daemon), since the common
+    /// The process that injected the fault.
+    #[serde(alias = "struck")]
+    pub injector: InjectorResult,
+    /// When the coordinator did its part (a signal, a command to the MPS daemon), since the common
     /// start; absent where it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acted_ns: Option<u64>,
-    /// The client after it; absent where the trial did not come that far.
+    /// The client after it; absent where the trial ended before.
     pub new_client: Option<NewClient>,
-    /// Whether the mechanism's service did not answer any more afterwards, so that the new client
-    /// had the device without it; absent where the mechanism has no service.
+    /// Whether the mechanism's service was gone afterwards, so that the new client got the device
+    /// without it; absent where the mechanism has no service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_gone: Option<bool>,
-    /// Xids from the trial's begin to its end; absent if nobody listened.
+    /// Xids from the trial's begin to its end; absent if NVML events were not available.
     pub xids: Option<Vec<u32>>,
-    /// What the kernel's log said of Xids in that time; absent if nobody read it.
+    /// Xid lines of the kernel's log in that time; absent if the log was not readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xid_lines: Option<Vec<XidLine>>,
-    /// What NVML says must be done to the GPU before and after (`nvml.h`, field 230; 0 is
-    /// nothing); absent where it does not say.
+    /// The recovery action that NVML asks for, before and after (`nvml.h`, field 230; 0 is none);
+    /// absent where NVML does not report it.
     pub recovery_action: [Option<u32>; 2],
-    /// What error correction had counted before and after.
+    /// Error-correction counters before and after.
     #[serde(default)]
     pub ecc: [EccCounts; 2],
-    /// Processes on the device when everybody of the trial had gone; absent where NVML does not
-    /// tell.
+    /// Processes on the device after all processes of the trial had ended; absent where NVML does
+    /// not list them.
     pub left_behind: Option<Vec<u32>>,
-    /// Why the trial could not be held, if it could not.
+    /// Why the trial could not be run, if it could not.
     pub failure: Option<String>,
 }
 
-/// What a fault did to one victim.
+/// How a fault harmed one victim.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Fate {
-    /// Nothing.
+pub enum Harm {
+    /// Not at all.
     Unharmed,
     /// Its rate fell.
     Slowed,
@@ -97,7 +185,7 @@ pub enum Fate {
     Dead,
 }
 
-impl Fate {
+impl Harm {
     /// The word printed for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -110,13 +198,14 @@ impl Fate {
     }
 }
 
-/// One victim of one trial, from its requests alone.
+/// The outcome of one victim of one trial, computed from its requests alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VictimFate {
+pub struct VictimOutcome {
     /// Its name.
     pub tenant: String,
-    /// What became of it.
-    pub fate: Fate,
+    /// How it was harmed.
+    #[serde(alias = "fate")]
+    pub harm: Harm,
     /// `CUresult` of its first failed request; absent if none failed.
     pub code: Option<i32>,
     /// Completions per second after the fault over before it.
@@ -131,46 +220,38 @@ pub struct VictimFate {
 /// One trial with its judgement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultResult {
-    /// Id of its cell.
-    pub id: String,
-    /// Mechanism.
-    pub mechanism: String,
-    /// Canonical variant.
-    pub variant: String,
-    /// The fault.
-    pub fault: String,
-    /// Its class.
-    pub class: String,
-    /// Number of the trial, from 1.
-    pub trial: u32,
+    /// The trial as planned.
+    #[serde(flatten)]
+    pub planned: FaultTrial,
     /// Whether it can be counted, with the reason if not.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The victims.
-    pub victims: Vec<VictimFate>,
-    /// From the fault to its answer in the process that caused it; absent if it had none.
+    pub victims: Vec<VictimOutcome>,
+    /// From the fault to its answer in the injector; absent if it got none.
     pub detected_after_ns: Option<u64>,
-    /// What was seen.
-    pub seen: FaultSeen,
+    /// What was observed.
+    #[serde(alias = "seen")]
+    pub observed: FaultObservation,
 }
 
 impl FaultResult {
-    /// Whether no victim noticed.
+    /// Whether no victim was harmed.
     #[must_use]
     pub fn is_contained(&self) -> bool {
-        self.victims.iter().all(|one| one.fate == Fate::Unharmed)
+        self.victims.iter().all(|one| one.harm == Harm::Unharmed)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::FaultSeen;
+    use super::FaultObservation;
     #[test]
-    fn what_an_older_version_saw_is_read() -> Result<(), serde_json::Error> {
+    fn an_observation_of_an_older_version_is_read() -> Result<(), serde_json::Error> {
         let text = r#"{"victims":[],"struck":{},"new_client":{"accepted_after_ns":7,"tries":1,
             "refused_with":null},"xids":[13],"recovery_action":[0,0],"left_behind":[],
             "failure":null}"#;
-        let seen: FaultSeen = serde_json::from_str(text)?;
+        let seen: FaultObservation = serde_json::from_str(text)?;
         assert_eq!((seen.acted_ns, seen.service_gone), (None, None));
         assert!(!seen.ecc[0].is_told());
         assert_eq!(seen.new_client.map(|client| client.tries), Some(1));

@@ -28,16 +28,21 @@ pub mod wire;
 pub mod workload;
 pub mod xid;
 
-pub use cell::{CellResult, GateResult, GateState, TenantResult};
+pub use cell::{CellResult, GateResult, GateScope, GateState, TenantResult};
 pub use condition::{Axis, Condition, Role, SubAxis};
 pub use ecc::EccCounts;
 pub use event::RunEvent;
 pub use exit_code::ExitCode;
-pub use fault::{Fate, FaultResult, FaultSeen, NewClient, Struck, VictimFate};
+pub use fault::{
+    Control, ExpectedAnswer, FaultFacts, FaultObservation, FaultResult, FaultTrial, Harm,
+    InjectorResult, NewClient, VictimOutcome,
+};
 pub use matrix::{ClaimRow, Estimate, MatrixRow, OverallRow};
 pub use mechanism::{MechanismProperties, MechanismRow, Proof, Sharing, SmNumbers, TenantForm};
 pub use outcome::{Outcome, OutcomeKind};
-pub use plan::{Cell, CellTenant, Durations, FaultTrial, Plan, Skip, Thresholds};
+pub use plan::{
+    Cell, CellTenant, ClaimedWord, Durations, Plan, PlannedPair, Skip, Thresholds, WorkloadFacts,
+};
 pub use probe::{
     CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial, Exhausted, LaunchStamp,
     LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay, Rushed,
@@ -50,7 +55,7 @@ pub use sample::{Phase, SampleRow, SampleStatus};
 pub use service::{ServiceRow, TenantLimit};
 pub use tally::FaultTally;
 pub use telemetry::TelemetryRow;
-pub use version::{FORMAT_VERSION, FormatVersion};
+pub use version::{FORMAT_VERSION, FormatVersion, OLDEST_MAJOR};
 pub use wire::{FromTenant, ToTenant};
 pub use workload::{Bursts, LoadSpec, WorkloadSpec};
 pub use xid::XidLine;

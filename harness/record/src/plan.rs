@@ -1,9 +1,12 @@
 //! Every cell that will run, with its seed, its place in the order, and the reason for each skip.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{Condition, Role, SubAxis};
+use crate::condition::{Axis, Condition, Role, SubAxis};
+use crate::fault::FaultTrial;
 use crate::mechanism::MechanismProperties;
 use crate::user_victim::UserVictim;
 use crate::workload::Bursts;
@@ -68,6 +71,20 @@ pub struct Plan {
     /// The fault trials, which run after all cells, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fault_trials: Vec<FaultTrial>,
+    /// Facts of the workloads that gates and scores need, by name; a workload that is not in there
+    /// has none of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workloads: BTreeMap<String, WorkloadFacts>,
+    /// The pairs of victim and aggressor that the cells are made of, in report order; the first of
+    /// a sub-axis is its usual one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PlannedPair>,
+    /// The sub-axis whose open loops give the rows of the jitter axis.
+    #[serde(default = "jitter_from")]
+    pub jitter_from: SubAxis,
+    /// What published overviews claim of the mechanisms that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed: Vec<ClaimedWord>,
     /// What was asked for and will not run.
     pub skips: Vec<Skip>,
 }
@@ -92,6 +109,44 @@ impl Plan {
             self.durations
         }
     }
+}
+
+/// The sub-axis that jitter is read from unless the plan says otherwise.
+const fn jitter_from() -> SubAxis {
+    SubAxis::Sm
+}
+
+/// Facts of one workload that gates and scores need.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadFacts {
+    /// `CUresult`s of refusals that answer a request as well as its success does: what the
+    /// workload measures is how many of its requests are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answering_codes: Vec<i32>,
+}
+
+/// A victim and an aggressor that meet on one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedPair {
+    /// The sub-axis under which it is scored.
+    pub sub_axis: SubAxis,
+    /// Workload of the victim.
+    pub victim: String,
+    /// Workload of the aggressor.
+    pub aggressor: String,
+}
+
+/// What one published overview claims of one mechanism on one axis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimedWord {
+    /// The overview: `S0`, `S1`...
+    pub source: String,
+    /// The mechanism.
+    pub mechanism: String,
+    /// The axis.
+    pub axis: Axis,
+    /// Its word for the isolation.
+    pub word: String,
 }
 
 /// What was needed before a plan said it.
@@ -264,32 +319,14 @@ pub struct CellTenant {
     pub workload: Option<String>,
 }
 
-/// One planned trial of a fault.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FaultTrial {
-    /// Who takes part and under which mechanism; the process that breaks something stands last.
-    pub cell: Cell,
-    /// Name of the fault in the catalogue.
-    pub fault: String,
-    /// Its class: the sub-axis that it is scored under.
-    pub class: String,
-    /// Number of the trial of this fault under this variant, from 1.
-    pub trial: u32,
-    /// When it happens, since the common start.
-    pub at_ns: u64,
-    /// Until when what it leaves on the device may last at most, since the common start.
-    pub until_ns: u64,
-    /// From when on the victims count, since the common start.
-    pub from_ns: u64,
-    /// How long the victims run.
-    pub window_ns: u64,
-}
-
 /// Something that was asked for and will not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skip {
-    /// Mechanism or variant concerned.
-    pub mechanism: String,
+    /// Name of the mechanism concerned.
+    pub name: String,
+    /// Its variant; its name where the host has no variant of it.
+    #[serde(rename = "mechanism")]
+    pub variant: String,
     /// Axis concerned; absent when the whole mechanism is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub axis: Option<String>,

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellResult;
-use crate::fault::FaultResult;
+use crate::fault::{FaultResult, FaultTrial};
 use crate::matrix::{ClaimRow, MatrixRow, OverallRow};
 use crate::mechanism::MechanismRow;
-use crate::plan::{FaultTrial, Plan};
+use crate::plan::Plan;
 use crate::probe::{ProbeFigure, ProbeResult};
 use crate::provenance::{DeviceIdentity, Provenance};
 use crate::service::{ServiceRow, TenantLimit};
@@ -91,9 +91,13 @@ pub struct RecordLeftOut {
 impl RunRecord {
     /// The fault trials that were planned and are not among those that were held.
     pub fn fault_trials_not_held(&self) -> impl Iterator<Item = &FaultTrial> {
-        let held: BTreeSet<&str> = self.fault_trials.iter().map(|t| t.id.as_str()).collect();
+        let held: BTreeSet<&str> = self
+            .fault_trials
+            .iter()
+            .map(|trial| trial.planned.id.as_str())
+            .collect();
         let planned = self.plan.fault_trials.iter();
-        planned.filter(move |trial| !held.contains(trial.cell.id.as_str()))
+        planned.filter(move |trial| !held.contains(trial.id.as_str()))
     }
 }
 

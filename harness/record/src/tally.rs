@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fate;
+use crate::fault::Harm;
 use crate::matrix::Estimate;
 
 /// The same time measured in several trials, or by several victims.
@@ -73,7 +73,7 @@ pub struct FaultTally {
     /// The same for L3.
     pub more_for_l3: Option<u32>,
     /// What became of the victims.
-    pub victims: Counts<Fate>,
+    pub victims: Counts<Harm>,
     /// `CUresult` of a victim's first failed request, with the number of victims.
     pub victim_codes: Counts<i32>,
     /// `CUresult` in the process that caused it, with the number of trials.
@@ -121,7 +121,7 @@ pub struct FaultTally {
 #[cfg(test)]
 mod tests {
     use super::{FaultTally, Times, in_words};
-    use crate::fault::Fate;
+    use crate::fault::Harm;
 
     #[test]
     fn the_median_is_a_time_that_was_measured() {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn counts_keep_their_keys_in_json() -> Result<(), serde_json::Error> {
         let tally = FaultTally {
-            victims: [(Fate::Dead, 2)].into(),
+            victims: [(Harm::Dead, 2)].into(),
             victim_codes: [(719, 2)].into(),
             xids: [(13, 1)].into(),
             ..FaultTally::default()

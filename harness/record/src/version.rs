@@ -6,9 +6,19 @@ use serde::{Deserialize, Serialize};
 /// Version of the format written by this build.
 ///
 /// - 1.0: the first.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 0 };
+/// - 2.0: the plan holds the facts of workloads, pairs, faults and claims that scoring needs; a
+///   fault trial is no cell; a result holds its cell or trial as planned, and the results of its
+///   tenants under `tenant_results`; a gate has a scope; a mechanism has its properties in place of
+///   `turns_away`; a skip has the `name` of its mechanism.
+///   Fault trials: `struck` is `injector`, `fate` is `harm`, `seen` is `observed`.
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 2, minor: 0 };
 
-/// `major.minor`: a reader needs the same major version; a higher minor one only adds fields.
+/// The oldest major version that is read. Records of older versions than [`FORMAT_VERSION`] are
+/// brought up to date when they are read.
+pub const OLDEST_MAJOR: u32 = 1;
+
+/// `major.minor`: a higher major version changes what fields mean, a higher minor one only adds
+/// fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FormatVersion {
     /// Changes when old readers would misread.
@@ -20,8 +30,8 @@ pub struct FormatVersion {
 /// The record was written by a version of gpubench whose format this one cannot read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "record format {}.{} cannot be read by this gpubench, which reads {}.x",
-    found.major, found.minor, FORMAT_VERSION.major
+    "record format {}.{} cannot be read by this gpubench, which reads {}.x to {}.x",
+    found.major, found.minor, OLDEST_MAJOR, FORMAT_VERSION.major
 )]
 pub struct UnreadableVersion {
     /// What the record says.
@@ -32,9 +42,9 @@ impl FormatVersion {
     /// Whether this build reads the format.
     ///
     /// # Errors
-    /// When the major versions differ.
+    /// When its major version is newer than this build's, or older than [`OLDEST_MAJOR`].
     pub const fn check_readable(self) -> Result<(), UnreadableVersion> {
-        if self.major == FORMAT_VERSION.major {
+        if self.major >= OLDEST_MAJOR && self.major <= FORMAT_VERSION.major {
             Ok(())
         } else {
             Err(UnreadableVersion { found: self })
@@ -53,6 +63,10 @@ mod tests {
             ..FORMAT_VERSION
         };
         assert!(newer_minor.check_readable().is_ok());
+        let first = FormatVersion { major: 1, minor: 0 };
+        assert!(first.check_readable().is_ok());
+        let none = FormatVersion { major: 0, minor: 9 };
+        assert!(none.check_readable().is_err());
         let newer_major = FormatVersion {
             major: FORMAT_VERSION.major + 1,
             minor: 0,
@@ -60,7 +74,10 @@ mod tests {
         let text = newer_major.check_readable().map_err(|e| e.to_string());
         assert_eq!(
             text,
-            Err("record format 2.0 cannot be read by this gpubench, which reads 1.x".to_owned())
+            Err(
+                "record format 3.0 cannot be read by this gpubench, which reads 1.x to 2.x"
+                    .to_owned()
+            )
         );
     }
 }

@@ -182,17 +182,17 @@ impl Args {
         let mut used = Vec::new();
         let mut without = 0_u64;
         for cell in &record.run().cells {
-            for tenant in &cell.tenants {
-                let rows = record.samples(&cell.id, &tenant.tenant);
+            for tenant in &cell.tenant_results {
+                let rows = record.samples(&cell.cell.id, &tenant.planned.tenant);
                 let rows = rows.map_err(|error| unreadable(error.to_string()))?;
                 let timed = rows
                     .iter()
                     .map(|row| row.gpu_ns)
                     .filter(|ns| *ns != MISSING);
                 without += rows.iter().filter(|row| row.gpu_ns == MISSING).count() as u64;
-                let workload = tenant.workload.as_deref().unwrap_or("idle");
+                let workload = tenant.planned.workload.as_deref().unwrap_or("idle");
                 used.push(Used {
-                    tenant: format!("{} ({workload})", tenant.tenant),
+                    tenant: format!("{} ({workload})", tenant.planned.tenant),
                     gpu_time_s: timed.map(|ns| ns as f64 / 1e9).sum(),
                 });
             }

@@ -254,7 +254,7 @@ fn skips(plan: &Plan) -> String {
         .iter()
         .map(|skip| {
             let remedy = skip.remedy.clone().unwrap_or_else(|| "-".to_owned());
-            [skip.mechanism.clone(), skip.reason.clone(), remedy]
+            [skip.variant.clone(), skip.reason.clone(), remedy]
         })
         .collect();
     if rows.is_empty() {

@@ -1,17 +1,9 @@
-//! Requests whose refusal is an answer: what the workload asks is whether it is refused.
+//! Requests whose refusal is an answer: the workload measures whether it is refused.
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::{ASKED_REQUESTS, Findings, HONOURED_REQUESTS, Tenant, samples};
-
-/// Numbers of the refusals that answer a tenant; none for a workload that is not in the catalogue.
-pub(super) fn of(tenant: &Tenant<'_>) -> &'static [i32] {
-    tenant
-        .workload
-        .and_then(|name| gpubench_workloads::load::find(name).ok())
-        .map_or(&[], |workload| workload.answers())
-}
 
 /// Whether the driver refused this request at once, and so answered it.
 pub(super) fn is_refusal(answers: &[i32], row: &SampleRow) -> bool {
@@ -22,7 +14,7 @@ pub(super) fn is_refusal(answers: &[i32], row: &SampleRow) -> bool {
 /// schedule says, or in the closed loop where there is no other. What neither ended well nor was
 /// refused in this way is neither.
 pub(super) fn count(victim: &Tenant<'_>, found: &mut Findings) {
-    let answers = of(victim);
+    let answers = victim.answering_codes;
     if answers.is_empty() {
         return;
     }
@@ -46,13 +38,10 @@ mod tests {
     use gpubench_record::{CellResult, Condition, Role};
 
     use super::super::changes::{few_closed, stop_aggressor};
-    use super::super::fixture::{MS, World, row};
+    use super::super::fixture::{ANSWERED, MS, NO_MEMORY, World, row};
     use super::super::tests::gate;
     use super::super::{CLOSED_REQUESTS, figure};
     use super::*;
-
-    /// A refusal for want of memory, the one that answers `reserve`.
-    const NO_MEMORY: i32 = 2;
 
     /// A contended cell of a victim whose every request so far is refused with that number.
     fn refused(world: &mut World, error: i32) {
@@ -106,26 +95,26 @@ mod tests {
     type Case = (&'static str, fn(&mut World), &'static str, GateState);
 
     const CASES: &[Case] = &[
-        ("reserve", |w| refused(w, NO_MEMORY), "results", Passed),
-        ("reserve", |w| refused(w, 1), "results", Failed),
+        (ANSWERED, |w| refused(w, NO_MEMORY), "results", Passed),
+        (ANSWERED, |w| refused(w, 1), "results", Failed),
         ("compute", |w| refused(w, NO_MEMORY), "results", Failed),
-        ("reserve", ended_badly, "results", Failed),
-        ("reserve", refused_peer, "results", Passed),
+        (ANSWERED, ended_badly, "results", Failed),
+        (ANSWERED, refused_peer, "results", Passed),
         (
-            "reserve",
+            ANSWERED,
             |w| refused(w, NO_MEMORY),
             "closed-rate",
             NotEvaluated,
         ),
         ("compute", |w| refused(w, NO_MEMORY), "closed-rate", Failed),
         (
-            "reserve",
+            ANSWERED,
             |w| (refused(w, NO_MEMORY), few_closed(w, 9)).1,
             "closed-rate",
             Failed,
         ),
         (
-            "reserve",
+            ANSWERED,
             |w| refused(w, NO_MEMORY),
             "co-residency-closed",
             Passed,
@@ -136,14 +125,14 @@ mod tests {
             "co-residency-closed",
             Failed,
         ),
-        ("reserve", hardly_asks, "co-residency-closed", Failed),
+        (ANSWERED, hardly_asks, "co-residency-closed", Failed),
         (
-            "reserve",
+            ANSWERED,
             |w| (refused(w, NO_MEMORY), stop_aggressor(w, 900)).1,
             "co-residency-closed",
             Failed,
         ),
-        ("reserve", |w| refused(w, NO_MEMORY), "overload", Passed),
+        (ANSWERED, |w| refused(w, NO_MEMORY), "overload", Passed),
         (
             "compute",
             |w| refused(w, NO_MEMORY),
@@ -178,7 +167,7 @@ mod tests {
                 .for_each(|(row, refused)| *row = *refused);
             world.rows[0] = kept;
         };
-        let some = judged("reserve", every_third);
+        let some = judged(ANSWERED, every_third);
         let (asked, honoured) = counts(&some);
         assert_eq!(asked, Some(497), "what the seed gives");
         assert!(
@@ -186,14 +175,14 @@ mod tests {
             "{honoured:?}"
         );
         assert!(some.rates.contains_key(figure::CLOSED_RATE_PER_S));
-        let none = judged("reserve", |world| refused(world, NO_MEMORY));
+        let none = judged(ANSWERED, |world| refused(world, NO_MEMORY));
         assert_eq!(counts(&none), (Some(497), Some(0)));
         assert!(!none.rates.contains_key(figure::CLOSED_RATE_PER_S));
-        let others = judged("reserve", |world| refused(world, 1));
+        let others = judged(ANSWERED, |world| refused(world, 1));
         assert_eq!(counts(&others), (Some(0), Some(0)));
         assert_eq!(counts(&judged("compute", |_| {})), (None, None));
         // Without an open loop it is the closed loop that tells.
-        let closed = judged("reserve", |world| {
+        let closed = judged(ANSWERED, |world| {
             world.durations.open_ns = 0;
             world.rows[0].retain(|row| row.phase != Phase::Open);
         });

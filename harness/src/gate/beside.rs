@@ -5,7 +5,7 @@ use gpubench_record::{GateState, Phase, Role};
 use super::closed::completed;
 use super::quantiles::put;
 use super::spans::{Span, Windows, common, outstanding, share};
-use super::{Findings, OVERLOAD_GATE, Observed, Tenant, answers, samples};
+use super::{CellObservation, Findings, OVERLOAD_GATE, Tenant, answers, samples};
 
 /// How far the time with work outstanding may lie from the planned duty cycle, as a share of it.
 const DOSE_TOLERANCE: f64 = 0.10;
@@ -13,28 +13,34 @@ const DOSE_TOLERANCE: f64 = 0.10;
 const PARTS: u64 = 10;
 
 pub(super) fn judge(
-    seen: &Observed<'_>,
+    observation: &CellObservation<'_>,
     victim: &Tenant<'_>,
     windows: &Windows,
     found: &mut Findings,
 ) {
-    if !seen.cell.condition.has_aggressor() {
+    if !observation.cell.condition.has_aggressor() {
         return;
     }
-    let aggressors: Vec<&Tenant<'_>> = seen
+    let aggressors: Vec<&Tenant<'_>> = observation
         .tenants
         .iter()
-        .filter(|tenant| tenant.role == Role::Aggressor)
+        .filter(|tenant| tenant.role() == Role::Aggressor)
         .collect();
     let busy: Vec<Vec<Span>> = aggressors
         .iter()
         .map(|tenant| outstanding(tenant.rows))
         .collect();
-    rates(seen, &aggressors, windows.closed, found);
-    if seen.cell.dose < 1.0 {
-        duty(seen.cell.dose, &busy, windows, found);
+    rates(observation, &aggressors, windows.closed, found);
+    if observation.cell.dose < 1.0 {
+        duty(observation.cell.dose, &busy, windows, found);
     } else {
-        co_residency(seen.thresholds.overlap_min, victim, &busy, windows, found);
+        co_residency(
+            observation.thresholds.overlap_min,
+            victim,
+            &busy,
+            windows,
+            found,
+        );
     }
     if windows.open.length_ns() > 0 {
         victim_in_every_part(victim, windows.open, found);
@@ -44,11 +50,16 @@ pub(super) fn judge(
 
 /// What the aggressors achieved. Throttling them is good isolation, not a weak test, so this is
 /// told and not judged.
-fn rates(seen: &Observed<'_>, aggressors: &[&Tenant<'_>], window: Span, found: &mut Findings) {
+fn rates(
+    observation: &CellObservation<'_>,
+    aggressors: &[&Tenant<'_>],
+    window: Span,
+    found: &mut Findings,
+) {
     // Of the aggressor that the cell is about: others beside it do work of another kind.
     let rates: Option<Vec<f64>> = aggressors
         .iter()
-        .filter(|tenant| tenant.workload == seen.cell.aggressor.as_deref())
+        .filter(|tenant| tenant.result.planned.workload == observation.cell.aggressor)
         .map(|tenant| completions_per_s(tenant, window))
         .collect();
     let Some(total) = rates.map(|rates| rates.iter().sum::<f64>()) else {
@@ -58,7 +69,7 @@ fn rates(seen: &Observed<'_>, aggressors: &[&Tenant<'_>], window: Span, found: &
     put(
         found,
         "achieved_dose_ratio",
-        seen.aggressor_peak_per_s.map(|peak| total / peak),
+        observation.aggressor_peak_per_s.map(|peak| total / peak),
     );
 }
 
@@ -117,7 +128,7 @@ fn co_residency(
 /// When the victim demanded something. One whose refusal is an answer is in want until it asks
 /// again, which it does soon: of a longer pause only a tenth of the closed loop counts.
 fn demand(victim: &Tenant<'_>, closed: Span) -> Vec<Span> {
-    let answers = answers::of(victim);
+    let answers = victim.answering_codes;
     let mut rows = victim.rows.to_vec();
     rows.sort_unstable_by_key(|row| row.seq);
     let nexts: Vec<u64> = rows.iter().skip(1).map(|row| row.t_issue_ns).collect();
@@ -191,9 +202,9 @@ fn victim_in_every_part(victim: &Tenant<'_>, open: Span, found: &mut Findings) {
 fn alive_at_the_end(aggressors: &[&Tenant<'_>], end_ns: u64, found: &mut Findings) {
     let dead = aggressors
         .iter()
-        .find(|tenant| tenant.death.is_some() || tenant.rows.is_empty());
+        .find(|tenant| tenant.death().is_some() || tenant.rows.is_empty());
     let detail = match dead {
-        Some(tenant) => format!("{} did not live to the end", tenant.name),
+        Some(tenant) => format!("{} did not live to the end", tenant.name()),
         None if aggressors.is_empty() => "there was no aggressor".to_owned(),
         None => format!("alive at {end_ns} ns, the end of the last loop"),
     };

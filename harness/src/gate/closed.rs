@@ -5,7 +5,7 @@ use gpubench_record::{Phase, SampleRow, SampleStatus};
 
 use super::quantiles::{median_ns, put};
 use super::spans::{Span, outstanding};
-use super::{CLOSED_REQUESTS, Findings, Observed, Tenant, answers, figure, samples};
+use super::{CLOSED_REQUESTS, CellObservation, Findings, Tenant, answers, figure, samples};
 
 /// Fewest completions that make a rate. The estimate is biased by about cv^2 / n, and below this
 /// that would show beside the bounds of the levels.
@@ -18,7 +18,7 @@ const STARVED_BUSY_MIN: f64 = 0.99;
 pub const GATE: &str = "closed-rate";
 
 pub(super) fn measure(
-    seen: &Observed<'_>,
+    observation: &CellObservation<'_>,
     victim: &Tenant<'_>,
     window: Span,
     found: &mut Findings,
@@ -42,7 +42,7 @@ pub(super) fn measure(
             );
             found.not_evaluated(GATE, detail);
         }
-        None if is_starved(seen, victim, window) => {
+        None if is_starved(observation, victim, window) => {
             let have = done.len();
             let most_per_s = (have + 1) as f64 / window.length_s();
             found.rate(figure::CLOSED_RATE_PER_S, most_per_s);
@@ -73,8 +73,11 @@ pub(super) fn measure(
 /// Whether the closed loop of a contended cell held few requests because they lasted: somebody who
 /// lived had work on the device from its first instant to its last, or nearly. That is the worst
 /// that an aggressor can do, and no reason to say nothing.
-fn is_starved(seen: &Observed<'_>, victim: &Tenant<'_>, window: Span) -> bool {
-    if !seen.cell.condition.has_aggressor() || victim.death.is_some() || window.length_ns() == 0 {
+fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Span) -> bool {
+    if !observation.cell.condition.has_aggressor()
+        || victim.death().is_some()
+        || window.length_ns() == 0
+    {
         return false;
     }
     if victim
@@ -96,7 +99,7 @@ fn is_starved(seen: &Observed<'_>, victim: &Tenant<'_>, window: Span) -> bool {
 
 /// Requests that ended well or with a refusal that is an answer; 0 for a victim that has none.
 fn answered(victim: &Tenant<'_>, rows: &[SampleRow]) -> usize {
-    let answers = answers::of(victim);
+    let answers = victim.answering_codes;
     let refused = rows.iter().filter(|row| answers::is_refusal(answers, row));
     match refused.count() {
         0 => 0,

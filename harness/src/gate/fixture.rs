@@ -3,13 +3,17 @@
 use gpubench_record::sample::MISSING;
 use gpubench_record::{
     Cell, CellResult, CellTenant, Condition, Durations, Phase, Proof, Role, SampleRow,
-    SampleStatus, SubAxis, Thresholds,
+    SampleStatus, SubAxis, TenantResult, Thresholds,
 };
 use gpubench_stats::poisson_schedule_ns;
 
-use super::{ClockKind, Host, Observed, Tenant, judge};
+use super::{CellObservation, ClockKind, Host, Tenant, judge};
 
 pub(crate) const MS: u64 = 1_000_000;
+/// A workload whose requests are answered by a refusal with [`NO_MEMORY`].
+pub(crate) const ANSWERED: &str = "asks-for-memory";
+/// A refusal for want of memory (`CUDA_ERROR_OUT_OF_MEMORY`).
+pub(crate) const NO_MEMORY: i32 = 2;
 const SEED: u64 = 11;
 const OFFERED_PER_S: f64 = 250.0;
 
@@ -46,6 +50,7 @@ pub(crate) struct World {
     pub overloaded: bool,
     pub offered_per_s: Option<f64>,
     pub slo_ns: Option<u64>,
+    pub is_user_victim: bool,
     pub failure: Option<&'static str>,
     pub foreign_pids: Option<Vec<u32>>,
     pub throttle_reasons: Option<u64>,
@@ -88,6 +93,7 @@ impl World {
             overloaded: false,
             offered_per_s: Some(OFFERED_PER_S),
             slo_ns: None,
+            is_user_victim: false,
             failure: None,
             foreign_pids: Some(Vec::new()),
             throttle_reasons: Some(0),
@@ -98,24 +104,29 @@ impl World {
     }
 
     pub(crate) fn judge(&self) -> CellResult {
-        let tenants: Vec<Tenant<'_>> = self
-            .cell
-            .tenants
-            .iter()
-            .enumerate()
-            .map(|(number, planned)| Tenant {
-                name: &planned.tenant,
-                role: planned.role,
-                workload: planned.workload.as_deref(),
-                rows: &self.rows[number],
-                schedule_hash: None,
-                death: self.deaths[number],
+        let planned = self.cell.tenants.iter().enumerate();
+        let results: Vec<TenantResult> = planned
+            .map(|(number, planned)| TenantResult {
+                death: self.deaths[number].map(str::to_owned),
                 unlogged: if number == 0 { self.unlogged } else { 0 },
                 overloaded: number == 0 && self.overloaded,
-                sched: Some("fifo"),
+                sched: Some("fifo".to_owned()),
+                ..TenantResult::ready(planned, None)
             })
             .collect();
-        let seen = Observed {
+        let tenants: Vec<Tenant<'_>> = results
+            .iter()
+            .zip(&self.rows)
+            .map(|(result, rows)| Tenant {
+                result,
+                rows,
+                answering_codes: match result.planned.workload.as_deref() {
+                    Some(ANSWERED) => &[NO_MEMORY],
+                    _ => &[],
+                },
+            })
+            .collect();
+        let observation = CellObservation {
             cell: &self.cell,
             durations: &self.durations,
             thresholds: &self.thresholds,
@@ -125,6 +136,7 @@ impl World {
             bursts: None,
             slo_ns: self.slo_ns,
             aggressor_peak_per_s: Some(400.0),
+            is_user_victim: self.is_user_victim,
             failure: self.failure,
             host: Host {
                 foreign_pids: self.foreign_pids.as_deref(),
@@ -134,7 +146,7 @@ impl World {
                 proofs: &self.proofs,
             },
         };
-        judge(&seen).expect("the tenants are those of the cell")
+        judge(&observation).expect("the tenants are those of the cell")
     }
 
     /// The victim's rows of one phase, to be changed.

@@ -1,10 +1,9 @@
 //! Gates on what happened around the cell: the harness's own lateness, the device, the host.
 
-use gpubench_record::user_victim::USER_VICTIM;
 use gpubench_record::{Condition, GateState, Phase, Proof, SampleRow};
 
 use super::quantiles::lateness_p99_ns;
-use super::{ClockKind, Findings, LATENESS_GATE, Observed, Tenant, figure, samples};
+use super::{CellObservation, ClockKind, Findings, Tenant, figure, samples};
 
 /// Lateness of an idle issuer that is always accepted.
 const LATENESS_MIN_NS: f64 = 20_000.0;
@@ -24,26 +23,28 @@ const TELLING: &[(u64, &str)] = &[(0x04, "sw power cap"), (0x20, "sw thermal slo
 
 const VIRTUAL: &str = "n/a (virtual time)";
 
-pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
-    lateness(seen, victim, found);
-    in_force(seen, found);
+pub(super) fn judge(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
+    lateness(observation, victim, found);
+    // A closed loop has no schedule to be late for.
+    found.of_open_loop();
+    in_force(observation, found);
     listed(
         "foreign-process",
         "no process but the tenants was on the GPU",
         "processes on the GPU that are no tenants",
-        seen.host.foreign_pids,
+        observation.host.foreign_pids,
         found,
     );
-    throttle(seen.host.throttle_reasons, found);
+    throttle(observation.host.throttle_reasons, found);
     listed(
         "xid",
         "the device reported no Xid",
         "the device reported Xid",
-        seen.host.xids,
+        observation.host.xids,
         found,
     );
-    steal(seen, found);
-    if seen.cell.condition == Condition::N {
+    steal(observation, found);
+    if observation.cell.condition == Condition::N {
         found.not_evaluated(
             "baseline",
             "no reference band of this GPU model to hold N against",
@@ -52,9 +53,9 @@ pub(super) fn judge(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findin
 }
 
 /// A request that came due while its issuer was idle can only be late through the harness.
-fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
-    const GATE: &str = LATENESS_GATE;
-    if seen.clock == ClockKind::Virtual {
+fn lateness(observation: &CellObservation<'_>, victim: &Tenant<'_>, found: &mut Findings) {
+    const GATE: &str = "lateness";
+    if observation.clock == ClockKind::Virtual {
         return found.gate(GATE, GateState::NotApplicable, VIRTUAL);
     }
     let rows = samples::of_phase(victim.rows, Phase::Open);
@@ -62,14 +63,14 @@ fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
     let Some(p99_ns) = lateness_p99_ns(idle) else {
         return found.not_evaluated(GATE, "no request came due while the issuer was idle");
     };
-    if seen.cell.victim == USER_VICTIM {
+    if observation.is_user_victim {
         // It is the program that waits for its requests to come due, and no part of the harness.
         let detail = format!("p99 of the user's program is {p99_ns:.0} ns, in its latencies");
         return found.not_evaluated(GATE, detail);
     }
     let median_ns = found.rates.get(figure::OPEN_LATENCY_P50_NS).copied();
     let bound_ns = LATENESS_MIN_NS.max(LATENESS_SHARE * median_ns.unwrap_or(0.0));
-    let sched = victim.sched.unwrap_or("unknown");
+    let sched = victim.result.sched.as_deref().unwrap_or("unknown");
     let detail = format!(
         "p99 of an idle issuer (scheduling class {sched}) is {p99_ns:.0} ns, accepted is at most \
          {bound_ns:.0} ns"
@@ -78,9 +79,9 @@ fn lateness(seen: &Observed<'_>, victim: &Tenant<'_>, found: &mut Findings) {
 }
 
 /// No evidence taken around the cell speaks against the mechanism.
-fn in_force(seen: &Observed<'_>, found: &mut Findings) {
+fn in_force(observation: &CellObservation<'_>, found: &mut Findings) {
     const GATE: &str = "mechanism-in-force";
-    let proofs = seen.host.proofs;
+    let proofs = observation.host.proofs;
     if proofs.is_empty() {
         return found.not_evaluated(GATE, "no proof was taken around this cell");
     }
@@ -100,7 +101,7 @@ fn in_force(seen: &Observed<'_>, found: &mut Findings) {
 
 fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut Findings) {
     match seen {
-        None => found.not_evaluated(gate, "nobody looked"),
+        None => found.not_evaluated(gate, "not observed"),
         Some([]) => found.holds(gate, true, none),
         Some(numbers) => {
             let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
@@ -112,7 +113,7 @@ fn listed(gate: &str, none: &str, some: &str, seen: Option<&[u32]>, found: &mut 
 fn throttle(reasons: Option<u64>, found: &mut Findings) {
     const GATE: &str = "throttle";
     let Some(reasons) = reasons else {
-        return found.not_evaluated(GATE, "nobody looked");
+        return found.not_evaluated(GATE, "not observed");
     };
     let named = |known: &[(u64, &'static str)]| -> Vec<&'static str> {
         known
@@ -131,11 +132,11 @@ fn throttle(reasons: Option<u64>, found: &mut Findings) {
     found.holds(GATE, spoiling.is_empty(), detail);
 }
 
-fn steal(seen: &Observed<'_>, found: &mut Findings) {
+fn steal(observation: &CellObservation<'_>, found: &mut Findings) {
     const GATE: &str = "cpu-steal";
-    match (seen.clock, seen.host.steal) {
+    match (observation.clock, observation.host.steal) {
         (ClockKind::Virtual, _) => found.gate(GATE, GateState::NotApplicable, VIRTUAL),
-        (ClockKind::Wall, None) => found.not_evaluated(GATE, "nobody looked"),
+        (ClockKind::Wall, None) => found.not_evaluated(GATE, "not observed"),
         (ClockKind::Wall, Some(steal)) => {
             let (steal_pct, max_pct) = (100.0 * steal, 100.0 * STEAL_MAX);
             let detail = format!("{steal_pct:.2} % of CPU time, accepted is at most {max_pct} %");

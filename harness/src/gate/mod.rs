@@ -11,7 +11,6 @@ mod beside;
 #[cfg(test)]
 mod changes;
 mod closed;
-mod fates;
 #[cfg(test)]
 mod fixture;
 mod host;
@@ -24,18 +23,19 @@ mod steady;
 mod table;
 #[cfg(test)]
 mod tests;
+mod victim_outcomes;
 
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Bursts, Cell, CellResult, Durations, GateResult, GateState, Outcome, Proof, Role, SampleRow,
-    TenantResult, Thresholds,
+    Bursts, Cell, CellResult, Durations, GateResult, GateScope, GateState, Outcome, Proof, Role,
+    SampleRow, TenantResult, Thresholds,
 };
 
 pub use closed::{GATE as CLOSED_RATE_GATE, closed_rate_per_s};
-pub use fates::judge_trial;
 pub use overload::GATE as OVERLOAD_GATE;
 use spans::Windows;
+pub use victim_outcomes::judge_trial;
 
 /// Names of the figures in `CellResult::rates` that scoring reads.
 pub mod figure {
@@ -68,14 +68,11 @@ pub const OFFERED_REQUESTS: &str = "offered";
 /// Name of the count of those that ended well within the promised latency.
 pub const WITHIN_SLO_REQUESTS: &str = "within_slo";
 
-/// Name of the gate on how late the harness itself was. It spoils what is read off a schedule, the
-/// open loop: a closed loop has none, and its rate stands.
-pub const LATENESS_GATE: &str = "lateness";
-
-/// Why the open loop of a cell is not to be trusted, where the cell as a whole is.
+/// Why the open loop of a cell is not trusted, where the cell as a whole is.
 #[must_use]
 pub fn open_loop_doubt(result: &CellResult) -> Option<String> {
-    let failed = |gate: &&GateResult| gate.gate == LATENESS_GATE && gate.state == GateState::Failed;
+    let failed =
+        |gate: &&GateResult| gate.scope == GateScope::OpenLoop && gate.state == GateState::Failed;
     let gate = result.gates.iter().find(failed)?;
     Some(format!("{}: {}", gate.gate, gate.detail))
 }
@@ -91,7 +88,7 @@ pub enum ClockKind {
 
 /// Everything that is known about one cell that ran.
 #[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
+pub struct CellObservation<'a> {
     /// The cell as planned.
     pub cell: &'a Cell,
     /// Length of its parts.
@@ -102,7 +99,7 @@ pub struct Observed<'a> {
     pub clock: ClockKind,
     /// Its tenants, the victim first.
     pub tenants: &'a [Tenant<'a>],
-    /// Rate of the schedule; absent if nobody wrote it down.
+    /// Rate of the schedule; absent where no schedule is known.
     pub offered_per_s: Option<f64>,
     /// How its arrivals bunch, if they do.
     pub bursts: Option<Bursts>,
@@ -110,36 +107,41 @@ pub struct Observed<'a> {
     pub slo_ns: Option<u64>,
     /// Native peak rate of one aggressor alone, from calibration.
     pub aggressor_peak_per_s: Option<f64>,
+    /// Whether the victim is a program of the user's, which waits for its requests to come due by
+    /// itself.
+    pub is_user_victim: bool,
     /// Why the cell was given up, if it was.
     pub failure: Option<&'a str>,
-    /// What was seen of the host and the device meanwhile.
+    /// Observations of the host and the device meanwhile.
     pub host: Host<'a>,
 }
 
-/// One tenant with what it logged and what became of it.
+/// One tenant with its log.
 #[derive(Debug, Clone, Copy)]
 pub struct Tenant<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// What it was there for.
-    pub role: Role,
-    /// Its workload, if any.
-    pub workload: Option<&'a str>,
+    /// The tenant as planned, and what it reported.
+    pub result: &'a TenantResult,
     /// The committed rows of its log, in any order.
     pub rows: &'a [SampleRow],
-    /// Hash of its arrival schedule, as it reported it.
-    pub schedule_hash: Option<&'a str>,
-    /// Why it ended early, if it did.
-    pub death: Option<&'a str>,
-    /// Requests for which its log had no room.
-    pub unlogged: u64,
-    /// Whether it reached the limit of outstanding requests.
-    pub overloaded: bool,
-    /// Scheduling class that its issuer had.
-    pub sched: Option<&'a str>,
+    /// `CUresult`s of refusals that answer its requests as well as success does.
+    pub answering_codes: &'a [i32],
 }
 
-/// What was seen of host and device while the cell ran; `None` where nobody looked.
+impl Tenant<'_> {
+    fn name(&self) -> &str {
+        &self.result.planned.tenant
+    }
+
+    fn role(&self) -> Role {
+        self.result.planned.role
+    }
+
+    fn death(&self) -> Option<&str> {
+        self.result.death.as_deref()
+    }
+}
+
+/// Observations of host and device while the cell ran; unobserved values are `None`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host<'a> {
     /// Processes on the GPU that are none of ours.
@@ -181,87 +183,55 @@ pub enum GateError {
 ///
 /// # Errors
 /// When the tenants are not those of the planned cell, the victim first.
-pub fn judge(seen: &Observed<'_>) -> Result<CellResult, GateError> {
-    let victim = checked_victim(seen)?;
-    let windows = Windows::of(seen.durations);
+pub fn judge(observation: &CellObservation<'_>) -> Result<CellResult, GateError> {
+    let victim = checked_victim(observation)?;
+    let windows = Windows::of(observation.durations);
     let mut found = Findings::default();
-    samples::judge(seen, &mut found);
+    samples::judge(observation, &mut found);
     answers::count(victim, &mut found);
-    closed::measure(seen, victim, windows.closed, &mut found);
-    steady::judge(victim, seen.thresholds, &mut found);
+    closed::measure(observation, victim, windows.closed, &mut found);
+    steady::judge(victim, observation.thresholds, &mut found);
     if windows.open.length_ns() > 0 {
-        overload::judge(seen, victim, &windows, &mut found);
+        overload::judge(observation, victim, &windows, &mut found);
     }
-    beside::judge(seen, victim, &windows, &mut found);
-    host::judge(seen, victim, &mut found);
+    beside::judge(observation, victim, &windows, &mut found);
+    host::judge(observation, victim, &mut found);
     let outcome = found.outcome();
-    let cell = seen.cell;
     Ok(CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: observation.cell.clone(),
         rates: found.rates,
         requests: found.requests,
         outcome,
         gates: found.gates,
-        tenants: seen.tenants.iter().map(tenant_result).collect(),
+        tenant_results: observation
+            .tenants
+            .iter()
+            .map(|tenant| tenant.result.clone())
+            .collect(),
     })
 }
 
-fn checked_victim<'a>(seen: &Observed<'a>) -> Result<&'a Tenant<'a>, GateError> {
-    let cell = seen.cell.id.clone();
-    let victim = seen
-        .tenants
-        .first()
-        .filter(|tenant| tenant.role == Role::Victim);
-    let Some(victim) = victim else {
-        let found = seen
-            .tenants
-            .first()
-            .map_or("nobody", |tenant| tenant.name)
-            .to_owned();
+fn checked_victim<'a>(observation: &CellObservation<'a>) -> Result<&'a Tenant<'a>, GateError> {
+    let cell = observation.cell.id.clone();
+    let first = observation.tenants.first();
+    let Some(victim) = first.filter(|tenant| tenant.role() == Role::Victim) else {
+        let found = first.map_or("nobody", Tenant::name).to_owned();
         return Err(GateError::NoVictim { cell, found });
     };
-    let planned = seen
-        .cell
-        .tenants
-        .iter()
-        .map(|tenant| (tenant.tenant.as_str(), tenant.role));
-    if planned
-        .clone()
-        .eq(seen.tenants.iter().map(|tenant| (tenant.name, tenant.role)))
-    {
+    let planned = observation.cell.tenants.iter();
+    let present = observation.tenants.iter().map(|one| &one.result.planned);
+    let names = |names: Vec<&str>| names.join(", ");
+    if planned.clone().eq(present.clone()) {
         return Ok(victim);
     }
-    let names = |names: Vec<&str>| names.join(", ");
     Err(GateError::Tenants {
         cell,
-        found: names(seen.tenants.iter().map(|tenant| tenant.name).collect()),
-        planned: names(planned.map(|(name, _)| name).collect()),
+        found: names(present.map(|one| one.tenant.as_str()).collect()),
+        planned: names(planned.map(|one| one.tenant.as_str()).collect()),
     })
 }
 
-fn tenant_result(tenant: &Tenant<'_>) -> TenantResult {
-    TenantResult {
-        tenant: tenant.name.to_owned(),
-        role: tenant.role,
-        workload: tenant.workload.map(str::to_owned),
-        rows: tenant.rows.len() as u64,
-        schedule_hash: tenant.schedule_hash.map(str::to_owned),
-        death: tenant.death.map(str::to_owned),
-        unlogged: tenant.unlogged,
-        overloaded: tenant.overloaded,
-        sched: tenant.sched.map(str::to_owned),
-    }
-}
-
-/// What has been found out about a cell so far.
+/// Figures and judgements of a cell so far.
 #[derive(Debug, Default)]
 struct Findings {
     rates: BTreeMap<String, f64>,
@@ -283,8 +253,16 @@ impl Findings {
         self.gates.push(GateResult {
             gate: gate.to_owned(),
             state,
+            scope: GateScope::Cell,
             detail: detail.into(),
         });
+    }
+
+    /// The last gate judged spoils the open loop alone.
+    fn of_open_loop(&mut self) {
+        if let Some(gate) = self.gates.last_mut() {
+            gate.scope = GateScope::OpenLoop;
+        }
     }
 
     fn holds(&mut self, gate: &str, holds: bool, detail: impl Into<String>) {
@@ -304,7 +282,7 @@ impl Findings {
         self.broken.get_or_insert(why.into());
     }
 
-    /// Measured only if no gate failed, but for those that spoil the open loop alone.
+    /// Measured unless a gate failed whose scope is the whole cell.
     fn outcome(&self) -> Outcome {
         if let Some(why) = &self.broken {
             return Outcome::failed(why.clone());
@@ -312,7 +290,7 @@ impl Findings {
         let failed = self
             .gates
             .iter()
-            .filter(|gate| gate.state == GateState::Failed && gate.gate != LATENESS_GATE);
+            .filter(|gate| gate.state == GateState::Failed && gate.scope == GateScope::Cell);
         let reasons: Vec<String> = failed
             .map(|gate| format!("{}: {}", gate.gate, gate.detail))
             .collect();

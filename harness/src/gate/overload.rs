@@ -6,14 +6,14 @@
 //! queue at half load exceeds ten requests once in two thousand instants.
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{Condition, GateState, Phase, SampleRow, SampleStatus};
+use gpubench_record::{Bursts, Condition, GateState, Phase, SampleRow, SampleStatus};
 use gpubench_stats::schedule_ns;
 
 use super::quantiles::{lateness_p99_ns, put, quantile_ns};
 use super::spans::{Span, Windows};
 use super::{
-    Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Observed, Tenant, WITHIN_SLO_REQUESTS, answers,
-    figure, samples,
+    CellObservation, Findings, OFFERED_REQUESTS, OPEN_REQUESTS, Tenant, WITHIN_SLO_REQUESTS,
+    answers, figure, samples,
 };
 
 /// Name of the gate. In a contended cell that overloads it stands as not evaluated, since whether
@@ -29,7 +29,7 @@ const BACKLOG_SHARE: f64 = 0.01;
 const SCHEDULE_TOLERANCE_NS: u64 = 1_000;
 
 pub(super) fn judge(
-    seen: &Observed<'_>,
+    observation: &CellObservation<'_>,
     victim: &Tenant<'_>,
     windows: &Windows,
     found: &mut Findings,
@@ -38,18 +38,18 @@ pub(super) fn judge(
     found
         .requests
         .insert(OPEN_REQUESTS.to_owned(), rows.len() as u64);
-    let planned_ns = planned_arrivals(seen, windows.open);
+    let planned_ns = planned_arrivals(observation, windows.open);
     let offered_ns: Vec<u64> = match &planned_ns {
         Some(planned_ns) => planned_ns.clone(),
         None => rows.iter().map(|row| row.t_sched_ns).collect(),
     };
-    if let Some(slo_ns) = seen.slo_ns {
+    if let Some(slo_ns) = observation.slo_ns {
         within(slo_ns, offered_ns.len(), &rows, found);
     }
     let backlog = Backlog::of(&offered_ns, &ended_ns(victim, &rows), windows.open);
     figures(&backlog, &offered_ns, windows.open, found);
-    let why = backlog.overload(victim.overloaded);
-    overload_gate(seen.cell.condition, why.as_deref(), found);
+    let why = backlog.overload(victim.result.overloaded);
+    overload_gate(observation.cell.condition, why.as_deref(), found);
     schedule_gate(planned_ns.as_deref(), &rows, why.is_some(), found);
     latencies(&rows, why.is_some(), found);
     put(
@@ -65,10 +65,10 @@ pub(super) fn judge(
 }
 
 /// The arrivals that this block's seed gives, on the cell's clock.
-fn planned_arrivals(seen: &Observed<'_>, open: Span) -> Option<Vec<u64>> {
-    let rate_per_s = seen.offered_per_s?;
-    let seed = seen.cell.schedule_seed;
-    let bursts = seen.bursts.map(gpubench_workloads::generator::shape);
+fn planned_arrivals(observation: &CellObservation<'_>, open: Span) -> Option<Vec<u64>> {
+    let rate_per_s = observation.offered_per_s?;
+    let seed = observation.cell.schedule_seed;
+    let bursts = observation.bursts.map(shape);
     let offsets_ns = schedule_ns(rate_per_s, open.length_ns(), seed, bursts).ok()?;
     Some(
         offsets_ns
@@ -76,6 +76,14 @@ fn planned_arrivals(seen: &Observed<'_>, open: Span) -> Option<Vec<u64>> {
             .map(|offset_ns| open.start_ns + offset_ns)
             .collect(),
     )
+}
+
+/// Bursts as the generator of schedules takes them.
+const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
+    gpubench_stats::Bursts {
+        requests: bursts.requests,
+        peak: bursts.peak,
+    }
 }
 
 /// How many of the offered requests kept the promise. One that failed, never ended or was never
@@ -119,7 +127,7 @@ fn schedule_gate(
 
 /// When requests completed, rising; one whose refusal is an answer ended with that.
 fn ended_ns(victim: &Tenant<'_>, rows: &[SampleRow]) -> Vec<u64> {
-    let answers = answers::of(victim);
+    let answers = victim.answering_codes;
     let ended = |row: &SampleRow| {
         if answers::is_refusal(answers, row) {
             return Some(row.t_ret_ns);

@@ -2,36 +2,39 @@
 
 use gpubench_record::{Phase, Role, SampleRow, SampleStatus};
 
-use super::{Findings, Observed, Tenant, answers};
+use super::{CellObservation, Findings, Tenant, answers};
 
 /// Names at most so many offenders of one kind.
 const NAMED_MAX: usize = 3;
 
-pub(super) fn judge(seen: &Observed<'_>, found: &mut Findings) {
-    alive(seen, found);
-    complete(seen.tenants, found);
-    results(seen.tenants, found);
-    idle_neighbours(seen.tenants, found);
+pub(super) fn judge(observation: &CellObservation<'_>, found: &mut Findings) {
+    alive(observation, found);
+    complete(observation.tenants, found);
+    results(observation.tenants, found);
+    idle_neighbours(observation.tenants, found);
 }
 
 /// A victim that died was killed by something, and that is a finding about it, not about its
 /// speed: the cell failed. Any other death leaves the cell in doubt.
-fn alive(seen: &Observed<'_>, found: &mut Findings) {
+fn alive(observation: &CellObservation<'_>, found: &mut Findings) {
     const GATE: &str = "tenants-alive";
-    let dead = seen.tenants.iter().filter_map(|tenant| {
+    let dead = observation.tenants.iter().filter_map(|tenant| {
         tenant
-            .death
-            .map(|death| format!("{} ended early: {death}", tenant.name))
+            .death()
+            .map(|death| format!("{} ended early: {death}", tenant.name()))
     });
     let dead: Vec<String> = dead.collect();
-    let victim_died = seen.tenants.iter().find_map(|tenant| match tenant.role {
-        Role::Victim => tenant.death,
-        _ => None,
-    });
+    let victim_died = observation
+        .tenants
+        .iter()
+        .find_map(|tenant| match tenant.role() {
+            Role::Victim => tenant.death(),
+            _ => None,
+        });
     if let Some(death) = victim_died {
         found.break_cell(format!("the victim ended early: {death}"));
     }
-    if let Some(failure) = seen.failure {
+    if let Some(failure) = observation.failure {
         if victim_died.is_none() && dead.is_empty() {
             found.break_cell(failure);
         }
@@ -41,7 +44,7 @@ fn alive(seen: &Observed<'_>, found: &mut Findings) {
         found.holds(
             GATE,
             true,
-            format!("all {} lived to the end", seen.tenants.len()),
+            format!("all {} lived to the end", observation.tenants.len()),
         );
     } else {
         found.holds(GATE, false, dead.join("; "));
@@ -52,16 +55,17 @@ fn alive(seen: &Observed<'_>, found: &mut Findings) {
 fn complete(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut missing: Vec<String> = Vec::new();
     for tenant in tenants {
-        if tenant.unlogged > 0 {
+        if tenant.result.unlogged > 0 {
             missing.push(format!(
                 "{}: no room for {} requests",
-                tenant.name, tenant.unlogged
+                tenant.name(),
+                tenant.result.unlogged
             ));
         }
         if let Some(seq) = first_gap(tenant.rows) {
             missing.push(format!(
                 "{}: request {seq} is missing or there twice",
-                tenant.name
+                tenant.name()
             ));
         }
     }
@@ -88,7 +92,7 @@ fn first_gap(rows: &[SampleRow]) -> Option<u64> {
 fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut bad: Vec<String> = Vec::new();
     for tenant in tenants {
-        let answers = answers::of(tenant);
+        let answers = tenant.answering_codes;
         let wrongly = |row: &&SampleRow| !answers::is_refusal(answers, row);
         let rows: Vec<SampleRow> = tenant.rows.iter().filter(wrongly).copied().collect();
         let count = |status| rows.iter().filter(|row| row.status == status).count();
@@ -97,11 +101,11 @@ fn results(tenants: &[Tenant<'_>], found: &mut Findings) {
             let codes = error_codes(&rows);
             bad.push(format!(
                 "{}: {errors} requests failed ({codes})",
-                tenant.name
+                tenant.name()
             ));
         }
         if wrong > 0 {
-            bad.push(format!("{}: {wrong} wrong results", tenant.name));
+            bad.push(format!("{}: {wrong} wrong results", tenant.name()));
         }
     }
     let holds = bad.is_empty();
@@ -132,14 +136,14 @@ fn error_codes(rows: &[SampleRow]) -> String {
 fn idle_neighbours(tenants: &[Tenant<'_>], found: &mut Findings) {
     let mut idle = tenants
         .iter()
-        .filter(|tenant| tenant.role == Role::Idle)
+        .filter(|tenant| tenant.role() == Role::Idle)
         .peekable();
     if idle.peek().is_none() {
         return;
     }
     let busy: Vec<&str> = idle
         .filter(|tenant| !tenant.rows.is_empty())
-        .map(|tenant| tenant.name)
+        .map(Tenant::name)
         .collect();
     let detail = match busy.len() {
         0 => "no neighbour issued anything".to_owned(),

@@ -9,7 +9,7 @@ use gpubench_record::{
 use gpubench_reports::store::{Record, StoreError};
 
 use super::record::JudgeError;
-use crate::gate::{self, ClockKind, Host, Observed};
+use crate::gate::{self, CellObservation, ClockKind, Host};
 
 /// The end of a cell, from its event.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ pub(super) fn judged(
     }
     let mut rows: Vec<Vec<SampleRow>> = Vec::new();
     for tenant in &end.tenants {
-        rows.push(match record.samples(&cell.id, &tenant.tenant) {
+        rows.push(match record.samples(&cell.id, &tenant.planned.tenant) {
             Ok(rows) => rows,
             // A tenant that died before its log was made has none; its death says why.
             Err(StoreError::NoSamples { .. }) if tenant.death.is_some() => Vec::new(),
@@ -80,16 +80,14 @@ pub(super) fn judged(
         .tenants
         .iter()
         .zip(&rows)
-        .map(|(tenant, rows)| gate::Tenant {
-            name: &tenant.tenant,
-            role: tenant.role,
-            workload: tenant.workload.as_deref(),
-            rows,
-            schedule_hash: tenant.schedule_hash.as_deref(),
-            death: tenant.death.as_deref(),
-            unlogged: tenant.unlogged,
-            overloaded: tenant.overloaded,
-            sched: tenant.sched.as_deref(),
+        .map(|(result, rows)| {
+            let workload = result.planned.workload.as_ref();
+            let facts = workload.and_then(|name| run.plan.workloads.get(name));
+            gate::Tenant {
+                result,
+                rows,
+                answering_codes: facts.map_or(&[], |facts| &facts.answering_codes),
+            }
         })
         .collect();
     let entry = |name: &String| run.calibration.entries.get(name);
@@ -111,7 +109,7 @@ pub(super) fn judged(
     } else {
         ClockKind::Wall
     };
-    Ok(gate::judge(&Observed {
+    Ok(gate::judge(&CellObservation {
         cell,
         durations: &run.plan.durations_of(cell),
         thresholds: &run.plan.thresholds,
@@ -127,6 +125,7 @@ pub(super) fn judged(
             .as_ref()
             .and_then(entry)
             .map(|entry| entry.native_rate_per_s),
+        is_user_victim: run.plan.foreign.is_some(),
         failure: end.failure.as_deref(),
         host,
     })?)
@@ -147,19 +146,11 @@ fn not_started(run: &RunRecord, cell: &Cell, end: &Ended, reason: String) -> Cel
         None => Outcome::failed(reason),
     };
     CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: cell.clone(),
         rates: BTreeMap::new(),
         requests: BTreeMap::new(),
         outcome,
         gates: Vec::new(),
-        tenants: end.tenants.clone(),
+        tenant_results: end.tenants.clone(),
     }
 }

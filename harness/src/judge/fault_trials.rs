@@ -37,12 +37,12 @@ pub(super) fn judged(
             continue;
         };
         let mut planned = plan.fault_trials.iter();
-        let Some(trial) = planned.find(|trial| trial.cell.id == *id) else {
+        let Some(trial) = planned.find(|trial| trial.id == *id) else {
             continue;
         };
         let mut rows = Vec::new();
         for victim in &seen.victims {
-            rows.push(match record.samples(id, &victim.tenant) {
+            rows.push(match record.samples(id, &victim.planned.tenant) {
                 Ok(rows) => rows,
                 // A victim without samples is judged as one that completed nothing.
                 Err(StoreError::NoSamples { .. }) => Vec::new(),

@@ -15,7 +15,7 @@ pub fn latency_charts(
     let mut charts = Vec::new();
     let mut by_victim: BTreeMap<&str, BTreeMap<String, Vec<&CellResult>>> = BTreeMap::new();
     for cell in run.cells.iter().filter(|cell| is_drawn(cell)) {
-        let curves = by_victim.entry(&cell.victim).or_default();
+        let curves = by_victim.entry(&cell.cell.victim).or_default();
         curves.entry(label(cell)).or_default().push(cell);
     }
     for (victim, curves) in by_victim {
@@ -32,13 +32,13 @@ pub fn latency_charts(
 }
 
 fn is_drawn(cell: &CellResult) -> bool {
-    let contended = cell.condition == Condition::C && cell.dose >= 1.0;
-    cell.outcome.is_measured() && (cell.condition == Condition::N || contended)
+    let contended = cell.cell.condition == Condition::C && cell.cell.dose >= 1.0;
+    cell.outcome.is_measured() && (cell.cell.condition == Condition::N || contended)
 }
 
 fn label(cell: &CellResult) -> String {
-    match &cell.aggressor {
-        Some(aggressor) => format!("{} beside {aggressor}", cell.variant),
+    match &cell.cell.aggressor {
+        Some(aggressor) => format!("{} beside {aggressor}", cell.cell.variant),
         None => "alone on the GPU".to_owned(),
     }
 }
@@ -51,10 +51,10 @@ fn curve(
 ) -> Option<LatencyCurve> {
     let mut rows: Vec<SampleRow> = Vec::new();
     for cell in cells {
-        let Some(victim) = cell.tenants.first() else {
+        let Some(victim) = cell.tenant_results.first() else {
             continue;
         };
-        match record.samples(&cell.id, &victim.tenant) {
+        match record.samples(&cell.cell.id, &victim.planned.tenant) {
             Ok(of_cell) => rows.extend(of_cell),
             Err(error) => {
                 // A curve over a part of its cells would look complete.

@@ -16,16 +16,11 @@ pub fn settle(mechanisms: &mut Vec<MechanismRow>, skips: &[Skip]) {
     for skip in skips.iter().filter(|skip| skip.axis.is_none()) {
         let known = mechanisms
             .iter()
-            .any(|row| row.variant == skip.mechanism || row.name == skip.mechanism);
+            .any(|row| row.variant == skip.variant || row.name == skip.variant);
         if !known {
             mechanisms.push(MechanismRow {
-                name: skip
-                    .mechanism
-                    .split('[')
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-                variant: skip.mechanism.clone(),
+                name: skip.name.clone(),
+                variant: skip.variant.clone(),
                 outcome: Outcome::waived(skip.reason.clone()),
                 remedy: skip.remedy.clone(),
                 proof: Vec::new(),

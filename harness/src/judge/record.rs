@@ -32,7 +32,7 @@ pub enum JudgeError {
 pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> {
     let record = Record::open(dir)?;
     let mut run = record.run().clone();
-    let mut warnings = record.warnings().to_vec();
+    let warnings = record.warnings().to_vec();
     let events = read_events(dir)?.events;
     let ended = cells::endings(&events);
     let mut finished = None;
@@ -50,7 +50,12 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
     let mut judged = Vec::new();
     for cell in &run.plan.cells {
         let Some(end) = ended.get(&cell.id) else {
-            judged.extend(run.cells.iter().find(|known| known.id == cell.id).cloned());
+            judged.extend(
+                run.cells
+                    .iter()
+                    .find(|known| known.cell.id == cell.id)
+                    .cloned(),
+            );
             continue;
         };
         judged.push(cells::judged(&record, &run, cell, end, &proofs)?);
@@ -65,8 +70,6 @@ pub fn score_folder(dir: &Path) -> Result<(RunRecord, Vec<String>), JudgeError> 
         Some((true, _)) => {
             run.complete = true;
             run.incomplete_reason = None;
-            // A rebuilt record warns that it is not scored; this one is.
-            warnings.retain(|text| !text.contains("nothing is scored"));
         }
         Some((false, reason)) => {
             run.complete = false;

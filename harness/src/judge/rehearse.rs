@@ -83,7 +83,7 @@ pub fn rehearse(
         )?);
     }
     rehearsed.extend(plan.skips.iter().map(|skip| Rehearsed {
-        variant: skip.mechanism.clone(),
+        variant: skip.variant.clone(),
         outcome: RehearsalOutcome::Waived,
         reason: Some(skip.reason.clone()),
         remedy: skip.remedy.clone(),

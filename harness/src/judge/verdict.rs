@@ -32,7 +32,7 @@ pub fn exit_code(
         return Err(ExpectedError::TrialFailed {
             failed: broken.len(),
             cells: record.cells.len(),
-            first: first.id.clone(),
+            first: first.cell.id.clone(),
             reason: first.outcome.reason.clone().unwrap_or_default(),
         });
     }

@@ -20,6 +20,12 @@ pub enum PlanError {
         /// The axes that were asked for.
         axes: Vec<String>,
     },
+    /// The built-in claims cannot be read, which is a defect of the build.
+    #[error("the built-in claimed.toml: {what}")]
+    Claimed {
+        /// What the parser said.
+        what: String,
+    },
     /// Even the fewest blocks of the shortest cells take longer than allowed.
     #[error(
         "device_time {device_time} is too short for {cells} cells (blocks.min of the shortest \
@@ -40,6 +46,7 @@ impl From<PlanError> for ExpectedError {
         let text = error.to_string();
         match error {
             PlanError::NothingToRun { .. } => Self::NothingRan { reason: text },
+            PlanError::Claimed { .. } => Self::Internal { what: text },
             PlanError::NoPair { .. } => Self::Usage {
                 problem: text,
                 remedy: Some(

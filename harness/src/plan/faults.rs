@@ -5,11 +5,11 @@
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Axis, Cell, CellTenant, Condition, FaultTrial, MechanismProperties, Plan, Role, Sharing, Skip,
-    SubAxis,
+    Axis, CellTenant, FaultTrial, MechanismProperties, Plan, Role, Sharing, Skip,
 };
 use gpubench_workloads::fault::{CATALOGUE, Fault, Needs};
 
+use super::facts;
 use super::seed::derive;
 
 /// What the user wants of faults, and what the device can do about it.
@@ -41,7 +41,7 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
         let variant = &mechanism.variant;
         let alone = (plan.tenants < 2).then_some("a fault needs a victim beside it: tenants is 1");
         if let Some(reason) = no_victim(&mechanism.properties).or(alone) {
-            plan.skips.push(skip(variant, None, reason));
+            plan.skips.push(skip(mechanism, None, reason));
             continue;
         }
         // Cells have the group; a variant that is only the unprotected form of others has some too.
@@ -57,13 +57,13 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 // Only a user who named the fault expects a row for it.
                 if !wish.names.is_empty() {
                     plan.skips
-                        .push(skip(variant, Some(fault), NOTHING_TO_BREAK));
+                        .push(skip(mechanism, Some(fault), NOTHING_TO_BREAK));
                 }
                 continue;
             }
             if fault.planted_only && !wish.plants_illegal_instruction {
                 let reason = "no machine file plants it here, and no program can make one";
-                plan.skips.push(skip(variant, Some(fault), reason));
+                plan.skips.push(skip(mechanism, Some(fault), reason));
                 continue;
             }
             for trial in 1..=wish.trials {
@@ -108,10 +108,11 @@ fn is_wanted(fault: &Fault, wish: &FaultWish) -> bool {
     wish.names.is_empty() || control || wish.names.iter().any(|name| name == fault.name)
 }
 
-fn skip(variant: &str, fault: Option<&Fault>, reason: &str) -> Skip {
+fn skip(of: &PlannedMechanism, fault: Option<&Fault>, reason: &str) -> Skip {
     let axis = Axis::Fault.as_str();
     Skip {
-        mechanism: variant.to_owned(),
+        name: of.name.clone(),
+        variant: of.variant.clone(),
         axis: Some(fault.map_or(axis.to_owned(), |fault| format!("{axis}/{}", fault.name))),
         reason: reason.to_owned(),
         remedy: None,
@@ -140,10 +141,17 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
     let at_ns = settles_ns + part_ns + seed % (part_ns / 4).max(1);
     let fault = place.fault;
     FaultTrial {
-        cell: cell(plan, place, number, seed),
+        id: format!("f{number:04}-{}-{}", place.mechanism.name, fault.name),
+        group: place.group.to_owned(),
+        mechanism: place.mechanism.name.clone(),
+        variant: place.mechanism.variant.clone(),
         fault: fault.name.to_owned(),
         class: fault.class.as_str().to_owned(),
+        facts: facts::of_fault(fault),
         trial: place.trial,
+        victim: fault.victim.to_owned(),
+        tenants: tenants(plan.tenants, fault),
+        schedule_seed: seed,
         at_ns,
         until_ns: at_ns + part_ns,
         from_ns: settles_ns + part_ns / 4,
@@ -151,9 +159,9 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
     }
 }
 
-/// Victims in all places but the last, where the fault happens.
-fn cell(plan: &Plan, place: &Place<'_>, number: u32, seed: u64) -> Cell {
-    let last = plan.tenants - 1;
+/// Victims, and last the injector, where the fault happens.
+fn tenants(count: u32, fault: &Fault) -> Vec<CellTenant> {
+    let last = count - 1;
     let tenant = |index: u32| CellTenant {
         tenant: match index {
             0 => "victim".to_owned(),
@@ -164,22 +172,7 @@ fn cell(plan: &Plan, place: &Place<'_>, number: u32, seed: u64) -> Cell {
         } else {
             Role::Victim
         },
-        workload: (index != last).then(|| place.fault.victim.to_owned()),
+        workload: (index != last).then(|| fault.victim.to_owned()),
     };
-    Cell {
-        id: format!("f{number:04}-{}-{}", place.mechanism.name, place.fault.name),
-        // After the last block, so that readers who group by block find no stranger in one.
-        block: plan.blocks,
-        group: place.group.to_owned(),
-        mechanism: place.mechanism.name.clone(),
-        variant: place.mechanism.variant.clone(),
-        sub_axis: SubAxis::Sm,
-        condition: Condition::C,
-        victim: place.fault.victim.to_owned(),
-        aggressor: None,
-        dose: 0.0,
-        tenants: (0..plan.tenants).map(tenant).collect(),
-        schedule_seed: seed,
-        closed_only: false,
-    }
+    (0..count).map(tenant).collect()
 }

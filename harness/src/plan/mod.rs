@@ -8,8 +8,10 @@ mod archetypes;
 mod block;
 mod budget;
 pub mod capability;
+mod claimed;
 pub mod device_check;
 mod error;
+mod facts;
 mod faults;
 #[cfg(test)]
 mod length_tests;
@@ -21,7 +23,7 @@ mod tests;
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{Axis, Plan, Skip};
 
-use crate::axis::{self, AxisEntry, Pair, Selection};
+use crate::axis::{self, AxisEntry, JITTER_SUB_AXIS, Pair, Selection};
 use crate::profile::{Profile, Wanted, profile_hash};
 use block::{Group, Layout, in_order};
 use budget::{Fit, PerBlock};
@@ -42,7 +44,8 @@ pub fn plan(
     let asked = asked_for(profile, capabilities);
     let skips = skips(profile, &asked);
     let runnable: Vec<&Capability> = asked
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|capability| capability.availability == Availability::Available)
         .collect();
     let pairs = pairs(profile);
@@ -67,7 +70,7 @@ pub fn plan(
     if per_block.cells == 0 {
         let reasons = skips
             .iter()
-            .map(|skip| format!("{}: {}", skip.mechanism, skip.reason));
+            .map(|skip| format!("{}: {}", skip.variant, skip.reason));
         return Err(PlanError::NothingToRun {
             reasons: reasons.collect(),
         });
@@ -101,13 +104,14 @@ pub fn plan(
         blocks,
         durations,
         thresholds: profile.thresholds.clone(),
-        mechanisms: runnable
-            .iter()
-            .map(|capability| planned(capability))
-            .collect(),
+        mechanisms: runnable.into_iter().map(planned).collect(),
         foreign: profile.foreign.victim(),
         cells: in_order(&groups, &layout),
         fault_trials: Vec::new(),
+        workloads: facts::of_workloads(layout.pairs, layout.neighbours),
+        pairs: facts::of_pairs(layout.pairs),
+        jitter_from: JITTER_SUB_AXIS,
+        claimed: claimed::claimed(&names(&asked, &skips))?,
         skips,
     })
 }
@@ -119,6 +123,14 @@ fn asked_for<'a>(profile: &Profile, capabilities: &'a Capabilities) -> Vec<&'a C
         Wanted::Names(names) => names.contains(&capability.variant.mechanism),
     };
     capabilities.mechanisms.iter().filter(wanted).collect()
+}
+
+/// Every mechanism that the record will have rows of.
+fn names<'a>(asked: &[&'a Capability], skips: &'a [Skip]) -> Vec<&'a str> {
+    let asked = asked.iter().map(|one| one.variant.mechanism.as_str());
+    asked
+        .chain(skips.iter().map(|skip| skip.name.as_str()))
+        .collect()
 }
 
 /// Whether any figure will be taken from open loops for the jitter axis.
@@ -199,7 +211,8 @@ fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
         .filter_map(|capability| match &capability.availability {
             Availability::Available => None,
             Availability::Waived { reason, remedy } => Some(Skip {
-                mechanism: capability.variant.variant.clone(),
+                name: capability.variant.mechanism.clone(),
+                variant: capability.variant.variant.clone(),
                 axis: None,
                 reason: reason.clone(),
                 remedy: remedy.clone(),
@@ -216,7 +229,8 @@ fn skips(profile: &Profile, asked: &[&Capability]) -> Vec<Skip> {
                 .any(|capability| capability.variant.mechanism == **name)
         })
         .map(|name| Skip {
-            mechanism: name.clone(),
+            name: name.clone(),
+            variant: name.clone(),
             axis: None,
             reason: "this host was not asked about it".to_owned(),
             remedy: None,

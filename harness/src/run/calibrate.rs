@@ -16,17 +16,11 @@ use one::{LIMIT, patiently};
 /// neighbour's, each alone on the device. A victim keeps to this share of what it sees.
 pub async fn calibrate(tenants: &mut TenantSet, share: f64) -> Result<Calibration, RunError> {
     let cells = &tenants.handles().setup.plan.cells;
-    let trials = tenants
-        .handles()
-        .setup
-        .plan
-        .fault_trials
-        .iter()
-        .map(|trial| &trial.cell);
+    let trials = tenants.handles().setup.plan.fault_trials.iter();
     let victims: BTreeSet<String> = cells
         .iter()
-        .chain(trials)
         .map(|cell| cell.victim.clone())
+        .chain(trials.map(|trial| trial.victim.clone()))
         .collect();
     let aggressors: BTreeSet<String> = cells
         .iter()

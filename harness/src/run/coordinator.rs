@@ -8,7 +8,7 @@ use gpubench_record::{Calibration, Cell, FORMAT_VERSION, RunEvent};
 use tokio::sync::watch;
 
 use super::cores::Placement;
-use super::host_session::HostSession;
+use super::host_session::{HostSession, Under};
 use super::ledger::MechanismLedger;
 use super::recorder::Recorder;
 use super::tenant_set::TenantSet;
@@ -143,7 +143,11 @@ impl Coordinator {
             cell::write_not_run(recorder, cell, reason)?;
             return Ok(None);
         }
-        match self.session.ready(cell, &mut self.ledger).await? {
+        match self
+            .session
+            .ready(&Under::from(cell), &mut self.ledger)
+            .await?
+        {
             Ok(tenants) => {
                 let (cores, ledger, xids) = (&self.cores, &mut self.ledger, &mut self.xids);
                 cell::run(tenants, cores, ledger, xids, calibration, cell).await

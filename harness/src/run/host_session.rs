@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpubench_record::{Cell, Outcome};
+use gpubench_record::{Cell, FaultTrial, Outcome};
 
 use super::host_guard::HostGuard;
 use super::ledger::MechanismLedger;
@@ -27,6 +27,36 @@ pub struct HostSession {
     shared: BTreeMap<String, HostStage>,
     /// States that could not be entered, with the reason.
     refused: BTreeMap<HostStage, String>,
+}
+
+/// Under which mechanism a cell or a fault trial runs.
+pub struct Under<'a> {
+    /// Name of the mechanism.
+    pub mechanism: &'a str,
+    /// Canonical variant.
+    pub variant: &'a str,
+    /// Its group.
+    pub group: &'a str,
+}
+
+impl<'a> From<&'a Cell> for Under<'a> {
+    fn from(cell: &'a Cell) -> Self {
+        Self {
+            mechanism: &cell.mechanism,
+            variant: &cell.variant,
+            group: &cell.group,
+        }
+    }
+}
+
+impl<'a> From<&'a FaultTrial> for Under<'a> {
+    fn from(trial: &'a FaultTrial) -> Self {
+        Self {
+            mechanism: &trial.mechanism,
+            variant: &trial.variant,
+            group: &trial.group,
+        }
+    }
 }
 
 /// The tenants of a cell, or why there are none.
@@ -58,18 +88,18 @@ impl HostSession {
         }
     }
 
-    /// The tenants of a cell, with the host as their mechanism needs it.
+    /// The tenants of a cell or trial, with the host as their mechanism needs it.
     pub async fn ready(
         &mut self,
-        cell: &Cell,
+        under: &Under<'_>,
         ledger: &mut MechanismLedger,
     ) -> Result<Ready<'_>, RunError> {
         let host = &self.handles.setup.host;
-        let own = host.stage_of(&cell.mechanism, &cell.variant);
+        let own = host.stage_of(under.mechanism, under.variant);
         let native = own.is_none();
-        let wanted = own.or_else(|| self.shared.get(&cell.group).cloned());
+        let wanted = own.or_else(|| self.shared.get(under.group).cloned());
         if self.stage != wanted {
-            self.switch(wanted.clone(), &cell.group, ledger).await?;
+            self.switch(wanted.clone(), under.group, ledger).await?;
         }
         if let Some(stage) = &wanted
             && let Some(reason) = self.refused.get(stage)
@@ -80,13 +110,13 @@ impl HostSession {
             }
         }
         let in_one_process =
-            mechanism::find(&cell.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
+            mechanism::find(under.mechanism).is_some_and(|m| !m.entry().inside(1).is_empty());
         let key = if native && !in_one_process {
             PLAIN
         } else {
-            cell.variant.as_str()
+            under.variant
         };
-        match (self.start(key, &cell.mechanism).await, wanted) {
+        match (self.start(key, under.mechanism).await, wanted) {
             (Ok(()), _) => {}
             // What its mechanism does to a tenant's process concerns no other mechanism's.
             (Err(RunError::Spawn(error)), Some(stage)) if !native => {
@@ -116,7 +146,8 @@ impl HostSession {
         let mut tried = BTreeSet::new();
         let mut found = None;
         for cell in &setup.plan.cells {
-            if tried.insert(&cell.variant) && self.ready(cell, ledger).await?.is_ok() {
+            if tried.insert(&cell.variant) && self.ready(&Under::from(cell), ledger).await?.is_ok()
+            {
                 found = Some(cell);
                 break;
             }
@@ -133,7 +164,7 @@ impl HostSession {
              what it sees there",
             cell.variant
         ))?;
-        let tenants = self.ready(cell, ledger).await?;
+        let tenants = self.ready(&Under::from(cell), ledger).await?;
         Ok(tenants.ok().map(|tenants| (tenants, share)))
     }
 

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubench_record::{Cell, CellResult, Condition, Plan, SubAxis};
+use gpubench_record::{Cell, CellResult, Condition, Plan, PlannedPair, SubAxis};
 
 use super::{EXCLUSIVE, ScoreError, ScoreInput};
-use crate::axis;
 use crate::gate::{CLOSED_REQUESTS, open_loop_doubt};
 
 /// The dose at which scores are taken.
@@ -40,6 +39,8 @@ pub(super) struct Key {
 /// The planned cells of a run with their results, at full dose.
 #[derive(Debug)]
 pub(super) struct Cells<'a> {
+    /// In report order.
+    pairs: &'a [PlannedPair],
     by_key: BTreeMap<Key, BTreeMap<u32, Planned<'a>>>,
 }
 
@@ -80,9 +81,9 @@ impl<'a> Cells<'a> {
         let plan: &'a Plan = input.plan;
         let mut results: BTreeMap<&str, &CellResult> = BTreeMap::new();
         for result in input.cells {
-            if results.insert(&result.id, result).is_some() {
+            if results.insert(&result.cell.id, result).is_some() {
                 return Err(ScoreError::Twice {
-                    id: result.id.clone(),
+                    id: result.cell.id.clone(),
                 });
             }
         }
@@ -114,11 +115,14 @@ impl<'a> Cells<'a> {
         }
         match results.into_keys().next() {
             Some(id) => Err(ScoreError::NotPlanned { id: id.to_owned() }),
-            None => Ok(Self { by_key }),
+            None => Ok(Self {
+                pairs: &plan.pairs,
+                by_key,
+            }),
         }
     }
 
-    /// The pairs that have cells: by sub-axis, within one in the order of the catalogue.
+    /// The pairs that have cells: by sub-axis, within one in the order of the plan.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let all: BTreeSet<&Pair> = self.by_key.keys().map(|key| &key.pair).collect();
         // A victim without an aggressor has a place of its own only if it never has one.
@@ -129,11 +133,11 @@ impl<'a> Cells<'a> {
         let mut pairs: Vec<Pair> = all.iter().copied().filter(stands).cloned().collect();
         let place = |pair: &Pair| {
             let aggressor = pair.aggressor.as_deref();
-            let known = |one: &axis::Pair| {
-                (one.sub_axis, one.victim) == (pair.sub_axis, pair.victim.as_str())
-                    && Some(one.aggressor) == aggressor
+            let known = |one: &PlannedPair| {
+                (one.sub_axis, &one.victim) == (pair.sub_axis, &pair.victim)
+                    && Some(one.aggressor.as_str()) == aggressor
             };
-            axis::PAIRS.iter().position(known)
+            self.pairs.iter().position(known)
         };
         pairs.sort_by_key(|pair| (pair.sub_axis, place(pair).unwrap_or(usize::MAX)));
         pairs
@@ -216,7 +220,7 @@ impl Pairs<'_> {
         self.measured.retain(|(block, top, bottom)| {
             let doubts = [top, bottom].map(|cell| {
                 let why = open_loop_doubt(cell)?;
-                Some(format!("{} {why}", cell.condition.as_str()))
+                Some(format!("{} {why}", cell.cell.condition.as_str()))
             });
             let doubts: Vec<String> = doubts.into_iter().flatten().collect();
             if !doubts.is_empty() {

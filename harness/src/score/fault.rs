@@ -5,8 +5,7 @@
 //! many more would decide. Trials of other records may be counted too. Without its two controls
 //! (one that must hurt nobody, one that must always be seen) no trial of a record's variant counts.
 
-use gpubench_record::{Axis, Fate, FaultResult, FaultTally, MechanismRow, Plan};
-use gpubench_workloads::fault::{CANARY, Class, PLACEBO};
+use gpubench_record::{Axis, Control, FaultResult, FaultTally, Harm, MechanismRow, Plan};
 
 use super::Context;
 use super::level::{Level, LevelRange};
@@ -19,7 +18,7 @@ pub(super) fn rows(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Row> 
     let sources = Sources::of(context, &mechanism.variant);
     let mut rows: Vec<Row> = planned(context.input.plan, &mechanism.variant)
         .into_iter()
-        .filter(|planned| planned.class != Class::Control.as_str())
+        .filter(|planned| !planned.is_control)
         .map(|planned| row(context, mechanism, &planned, &sources))
         .collect();
     // No fault contained is L0; some contained and others not is L1 for the axis (`scoring-v1`).
@@ -53,6 +52,7 @@ pub(super) fn tallies(context: &Context<'_>, mechanism: &MechanismRow) -> Vec<Fa
 struct Planned {
     fault: String,
     class: String,
+    is_control: bool,
     trials: usize,
 }
 
@@ -60,12 +60,13 @@ struct Planned {
 fn planned(plan: &Plan, variant: &str) -> Vec<Planned> {
     let mut found: Vec<Planned> = Vec::new();
     let trials = plan.fault_trials.iter();
-    for trial in trials.filter(|trial| trial.cell.variant == variant) {
+    for trial in trials.filter(|trial| trial.variant == variant) {
         match found.iter_mut().find(|one| one.fault == trial.fault) {
             Some(known) => known.trials += 1,
             None => found.push(Planned {
                 fault: trial.fault.clone(),
                 class: trial.class.clone(),
+                is_control: trial.facts.control.is_some(),
                 trials: 1,
             }),
         }
@@ -85,7 +86,9 @@ struct Sources<'a> {
 impl<'a> Sources<'a> {
     fn of(context: &Context<'a>, variant: &str) -> Self {
         let of_variant = |trials: &'a [FaultResult]| -> Vec<&'a FaultResult> {
-            let own = trials.iter().filter(|trial| trial.variant == variant);
+            let own = trials
+                .iter()
+                .filter(|trial| trial.planned.variant == variant);
             own.collect()
         };
         let own = of_variant(context.input.fault_trials);
@@ -115,7 +118,9 @@ impl<'a> Sources<'a> {
     fn of_fault(&self, fault: &str) -> Vec<Vec<&'a FaultResult>> {
         let own = |record: &Vec<&'a FaultResult>| {
             let trials = record.iter().copied();
-            trials.filter(|trial| trial.fault == fault).collect()
+            trials
+                .filter(|trial| trial.planned.fault == fault)
+                .collect()
         };
         self.records.iter().map(own).collect()
     }
@@ -123,26 +128,29 @@ impl<'a> Sources<'a> {
 
 /// What is wrong with the instrument, if the controls say so.
 fn controls(trials: &[&FaultResult]) -> Option<String> {
-    let of = |name: &'static str| {
-        trials
-            .iter()
-            .filter(move |trial| trial.fault == name && trial.outcome.is_measured())
+    let of = |control: Control| {
+        trials.iter().filter(move |trial| {
+            trial.planned.facts.control == Some(control) && trial.outcome.is_measured()
+        })
     };
-    let (placebos, canaries) = (of(PLACEBO).count(), of(CANARY).count());
-    if placebos == 0 || canaries == 0 {
+    let (placebos, self_tests) = (of(Control::Placebo).count(), of(Control::SelfTest).count());
+    if placebos == 0 || self_tests == 0 {
         return Some(format!(
-            "no control counts: {placebos} placebos, {canaries} canaries"
+            "no control counts: {placebos} placebos, {self_tests} self-test faults"
         ));
     }
-    let hurt = of(PLACEBO).filter(|trial| !trial.is_contained()).count();
-    if hurt > 0 {
+    let harmed = of(Control::Placebo)
+        .filter(|trial| !trial.is_contained())
+        .count();
+    if harmed > 0 {
         return Some(format!(
-            "the placebo was seen in {hurt} of {placebos} trials"
+            "the placebo harmed a victim in {harmed} of {placebos} trials"
         ));
     }
-    let dead = |trial: &&&FaultResult| trial.victims.iter().any(|v| v.fate == Fate::Dead);
-    let missed = canaries - of(CANARY).filter(dead).count();
-    (missed > 0).then(|| format!("the canary was missed in {missed} of {canaries} trials"))
+    let dead = |trial: &&&FaultResult| trial.victims.iter().any(|v| v.harm == Harm::Dead);
+    let missed = self_tests - of(Control::SelfTest).filter(dead).count();
+    (missed > 0)
+        .then(|| format!("the self-test fault was missed in {missed} of {self_tests} trials"))
 }
 
 fn row(
@@ -215,6 +223,8 @@ fn range(tally: &FaultTally) -> Option<LevelRange> {
 
 #[cfg(test)]
 mod tests {
+    use gpubench_record::{ExpectedAnswer, FaultFacts, FaultTrial};
+
     use super::*;
 
     /// `k` of `n` trials in each of several records.
@@ -222,8 +232,8 @@ mod tests {
         let trials: Vec<Vec<FaultResult>> = records
             .iter()
             .map(|&(k, n)| {
-                let fate = |i| if i < k { Fate::Unharmed } else { Fate::Dead };
-                (0..n).map(|i| trial("trap", &[fate(i)], true)).collect()
+                let harm = |i| if i < k { Harm::Unharmed } else { Harm::Dead };
+                (0..n).map(|i| trial(None, &[harm(i)], true)).collect()
             })
             .collect();
         let sources: Vec<Vec<&FaultResult>> = trials.iter().map(|t| t.iter().collect()).collect();
@@ -282,53 +292,72 @@ mod tests {
         assert_eq!((one_bad.more_for_l2, one_bad.more_for_l3), (None, None));
     }
 
-    fn trial(fault: &str, fates: &[Fate], counts: bool) -> FaultResult {
-        let victim = |fate: &Fate| gpubench_record::VictimFate {
+    fn trial(control: Option<Control>, harms: &[Harm], counts: bool) -> FaultResult {
+        let victim = |harm: &Harm| gpubench_record::VictimOutcome {
             tenant: "victim".to_owned(),
-            fate: *fate,
+            harm: *harm,
             code: None,
             rate_ratio: 1.0,
             gap_ns: 0,
             next_good_ns: None,
         };
         FaultResult {
-            id: "f0000".to_owned(),
-            mechanism: "time-slicing".to_owned(),
-            variant: "time-slicing".to_owned(),
-            fault: fault.to_owned(),
-            class: "control".to_owned(),
-            trial: 1,
+            planned: FaultTrial {
+                id: "f0000".to_owned(),
+                group: "plain".to_owned(),
+                mechanism: "time-slicing".to_owned(),
+                variant: "time-slicing".to_owned(),
+                fault: "some-fault".to_owned(),
+                class: "some-class".to_owned(),
+                facts: FaultFacts {
+                    control,
+                    answer: ExpectedAnswer::Either,
+                    by_coordinator: false,
+                    leaves_waiting: false,
+                },
+                trial: 1,
+                victim: "compute".to_owned(),
+                tenants: Vec::new(),
+                schedule_seed: 1,
+                at_ns: 0,
+                until_ns: 0,
+                from_ns: 0,
+                window_ns: 0,
+            },
             outcome: if counts {
                 gpubench_record::Outcome::measured()
             } else {
                 gpubench_record::Outcome::inconclusive("no baseline")
             },
-            victims: fates.iter().map(victim).collect(),
+            victims: harms.iter().map(victim).collect(),
             detected_after_ns: None,
-            seen: gpubench_record::FaultSeen::default(),
+            observed: gpubench_record::FaultObservation::default(),
         }
     }
 
     #[test]
     fn nothing_counts_without_both_controls() {
-        use Fate::{Dead, Slowed, Unharmed};
-        let placebo = |fate| trial(PLACEBO, &[Unharmed, fate], true);
-        let canary = |fate| trial(CANARY, &[fate, Unharmed], true);
+        use Harm::{Dead, Slowed, Unharmed};
+        let placebo = |harm| trial(Some(Control::Placebo), &[Unharmed, harm], true);
+        let self_test = |harm| trial(Some(Control::SelfTest), &[harm, Unharmed], true);
         for (trials, doubt) in [
-            (vec![placebo(Unharmed), canary(Dead)], None),
+            (vec![placebo(Unharmed), self_test(Dead)], None),
             (
-                vec![placebo(Slowed), canary(Dead)],
-                Some("placebo was seen in 1 of 1"),
+                vec![placebo(Slowed), self_test(Dead)],
+                Some("placebo harmed a victim in 1 of 1"),
             ),
             (
-                vec![placebo(Unharmed), canary(Slowed)],
-                Some("canary was missed in 1 of 1"),
+                vec![placebo(Unharmed), self_test(Slowed)],
+                Some("self-test fault was missed in 1 of 1"),
             ),
-            (vec![placebo(Unharmed)], Some("1 placebos, 0 canaries")),
-            (vec![canary(Dead)], Some("0 placebos, 1 canaries")),
+            (vec![placebo(Unharmed)], Some("1 placebos, 0 self-test")),
+            (vec![self_test(Dead)], Some("0 placebos, 1 self-test")),
             (
-                vec![trial(PLACEBO, &[Unharmed], false), canary(Dead)],
-                Some("0 placebos, 1 canaries"),
+                vec![
+                    trial(Some(Control::Placebo), &[Unharmed], false),
+                    self_test(Dead),
+                ],
+                Some("0 placebos, 1 self-test"),
             ),
         ] {
             let trials: Vec<&FaultResult> = trials.iter().collect();

@@ -43,7 +43,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
     row.matrix.aggressor = pairs
         .measured
         .iter()
-        .find_map(|(_, top, _)| top.aggressor.clone());
+        .find_map(|(_, top, _)| top.cell.aggressor.clone());
     if context.input.plan.foreign.is_some() && pairs.measured.iter().any(without_schedule) {
         row.warn("the victim follows no schedule: these are service times of a closed loop");
     }
@@ -59,7 +59,7 @@ pub(super) fn row(context: &Context<'_>, mechanism: &MechanismRow, pair: &Pair) 
 
 /// Whether the victim of a contended cell began its requests when it liked.
 fn without_schedule((_, top, _): &(u32, &CellResult, &CellResult)) -> bool {
-    let victim = top.tenants.first();
+    let victim = top.tenant_results.first();
     victim.is_some_and(|victim| victim.schedule_hash.is_none())
 }
 

@@ -20,7 +20,6 @@
 
 mod alone;
 mod cells;
-mod claimed;
 mod fault;
 mod figures;
 mod jitter;
@@ -43,12 +42,11 @@ mod word;
 use std::collections::BTreeMap;
 
 use gpubench_record::{
-    Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow, Plan,
-    ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
+    Axis, Calibration, CellResult, FaultResult, FaultTally, MatrixRow, MechanismRow, OverallRow,
+    Plan, ProbeFigure, ProbeResult, ServiceRow, TenantLimit,
 };
 
 use cells::{Cells, Pair};
-use claimed::Claimed;
 pub use pool::{MACHINE_HASH, Pooled, pool};
 use row::Row;
 
@@ -119,12 +117,6 @@ pub enum ScoreError {
         /// The cell.
         id: String,
     },
-    /// The built-in claims cannot be read, which is a defect of the build.
-    #[error("the built-in claimed.toml: {what}")]
-    Claimed {
-        /// What the parser said.
-        what: String,
-    },
 }
 
 /// Scores a record.
@@ -135,7 +127,6 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
     let context = Context {
         input,
         cells: Cells::index(input)?,
-        claimed: Claimed::built_in()?,
         blocks_min: blocks_min(input.plan),
     };
     let rows = rows(&context);
@@ -159,7 +150,6 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
 struct Context<'a> {
     input: &'a ScoreInput<'a>,
     cells: Cells<'a>,
-    claimed: Claimed,
     blocks_min: u32,
 }
 
@@ -182,7 +172,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             continue;
         }
         for pair in &asked.pairs {
-            rows.push(if reservation::is_asked(pair) {
+            rows.push(if reservation::is_asked(context, pair) {
                 reservation::row(context, mechanism, pair)
             } else {
                 resource::row(context, mechanism, pair)
@@ -227,7 +217,7 @@ impl Asked {
         let plan = context.input.plan;
         let jitter = planned
             .iter()
-            .find(|pair| pair.sub_axis == crate::axis::JITTER_SUB_AXIS)
+            .find(|pair| pair.sub_axis == plan.jitter_from)
             .filter(|_| asks(plan, "jitter"))
             .cloned();
         let is_asked = |pair: &Pair| {
@@ -263,6 +253,15 @@ impl<'a> Context<'a> {
             .collect();
         rows.sort_by_key(|row| (place(row), row.variant.clone()));
         rows
+    }
+
+    /// `source: word`, one for each overview that speaks of this mechanism and axis.
+    fn claimed(&self, mechanism: &str, axis: Axis) -> Vec<String> {
+        let claimed = self.input.plan.claimed.iter();
+        let of_both = claimed.filter(|one| one.mechanism == mechanism && one.axis == axis);
+        of_both
+            .map(|one| format!("{}: {}", one.source, one.word))
+            .collect()
     }
 
     fn reference(&self) -> Option<&'a MechanismRow> {

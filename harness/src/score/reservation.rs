@@ -25,10 +25,10 @@ use crate::gate::{ASKED_REQUESTS, HONOURED_REQUESTS};
 /// What is counted.
 const UNIT: &str = "requests honoured";
 
-/// Whether the victim of this pair answers by being refused.
-pub(super) fn is_asked(pair: &Pair) -> bool {
-    gpubench_workloads::load::find(&pair.victim)
-        .is_ok_and(|workload| !workload.answers().is_empty())
+/// Whether refusals answer the requests of the victim of this pair.
+pub(super) fn is_asked(context: &Context<'_>, pair: &Pair) -> bool {
+    let facts = context.input.plan.workloads.get(&pair.victim);
+    facts.is_some_and(|facts| !facts.answering_codes.is_empty())
 }
 
 /// The row of one variant and pair.

@@ -44,7 +44,7 @@ impl Row {
             warnings: Vec::new(),
             level: None,
             word: None,
-            claimed: context.claimed.of(mechanism, axis),
+            claimed: context.claimed(mechanism, axis),
             u_kind: None,
             retention: None,
             guarantee: None,

@@ -47,8 +47,9 @@ pub(super) fn rows(context: &Context<'_>) -> Vec<ServiceRow> {
         return Vec::new();
     }
     let results = context.input.cells.iter();
-    let results: BTreeMap<&str, &CellResult> =
-        results.map(|result| (result.id.as_str(), result)).collect();
+    let results: BTreeMap<&str, &CellResult> = results
+        .map(|result| (result.cell.id.as_str(), result))
+        .collect();
     let mut solos: BTreeMap<Solo<'_>, &CellResult> = BTreeMap::new();
     for cell in plan
         .cells

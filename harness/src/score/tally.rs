@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubench_record::tally::{Counts, Times, in_words as duration};
 use gpubench_record::xid::SERVICE;
-use gpubench_record::{Estimate, Fate, FaultResult, FaultSeen, FaultTally, XidLine};
+use gpubench_record::{Estimate, FaultObservation, FaultResult, FaultTally, Harm, XidLine};
 use gpubench_stats::Confidence;
 use gpubench_stats::proportion::{lower_bound, trials_for_lower_bound};
 
@@ -24,17 +24,22 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
     };
     let (n, k) = (of(&|_| true), of(&FaultResult::is_contained));
     let victims = || trials.iter().flat_map(|trial| &trial.victims);
-    let seen = || trials.iter().map(|trial| &trial.seen);
+    let observed = || trials.iter().map(|trial| &trial.observed);
     let client = |pick: fn(&gpubench_record::NewClient) -> bool| {
-        number(seen().filter_map(|s| s.new_client).filter(pick).count())
+        number(
+            observed()
+                .filter_map(|one| one.new_client)
+                .filter(pick)
+                .count(),
+        )
     };
     let more = |bound: f64| (k == n).then(|| needed(bound).saturating_sub(n));
     let records = |source: &&Vec<&FaultResult>| source.iter().any(|trial| counts(trial));
     FaultTally {
-        mechanism: first.mechanism.clone(),
-        variant: first.variant.clone(),
-        fault: first.fault.clone(),
-        class: first.class.clone(),
+        mechanism: first.planned.mechanism.clone(),
+        variant: first.planned.variant.clone(),
+        fault: first.planned.fault.clone(),
+        class: first.planned.class.clone(),
         records: number(sources.iter().filter(records).count()),
         trials: n,
         left_out: number(all.len() - trials.len()),
@@ -42,27 +47,27 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
         survival: survival(k, n),
         more_for_l2: more(SURVIVAL_L2),
         more_for_l3: more(SURVIVAL_L3),
-        victims: count(victims().map(|victim| victim.fate)),
+        victims: count(victims().map(|victim| victim.harm)),
         victim_codes: count(victims().filter_map(|victim| victim.code)),
-        own_codes: count(seen().filter_map(|seen| seen.struck.code)),
-        xids: count(seen().flat_map(|seen| {
-            let mut xids = seen.xids.clone().unwrap_or_default();
+        own_codes: count(observed().filter_map(|one| one.injector.code)),
+        xids: count(observed().flat_map(|one| {
+            let mut xids = one.xids.clone().unwrap_or_default();
             xids.sort_unstable();
             xids.dedup();
             xids
         })),
-        xid_owners: count(seen().flat_map(owners)),
-        xids_unheard: of(&|trial| trial.seen.xids.is_none()),
+        xid_owners: count(observed().flat_map(owners)),
+        xids_unheard: of(&|trial| trial.observed.xids.is_none()),
         detected: Times::of(trials.iter().filter_map(|trial| trial.detected_after_ns)),
         next_good: Times::of(victims().filter_map(|victim| victim.next_good_ns)),
-        new_client: Times::of(seen().filter_map(|s| s.new_client?.accepted_after_ns)),
-        refused_with: count(seen().filter_map(|s| s.new_client?.refused_with)),
+        new_client: Times::of(observed().filter_map(|one| one.new_client?.accepted_after_ns)),
+        refused_with: count(observed().filter_map(|one| one.new_client?.refused_with)),
         no_new_client: client(|client| client.accepted_after_ns.is_none()),
-        service_gone: of(&|trial| trial.seen.service_gone == Some(true)),
-        recovery_before: count(seen().filter_map(|seen| seen.recovery_action[0])),
-        recovery_after: count(seen().filter_map(|seen| seen.recovery_action[1])),
+        service_gone: of(&|trial| trial.observed.service_gone == Some(true)),
+        recovery_before: count(observed().filter_map(|one| one.recovery_action[0])),
+        recovery_after: count(observed().filter_map(|one| one.recovery_action[1])),
         ecc_moved: ecc_moved(&trials),
-        ecc_untold: of(&|trial| trial.seen.ecc.iter().any(|ecc| !ecc.is_told())),
+        ecc_untold: of(&|trial| trial.observed.ecc.iter().any(|ecc| !ecc.is_told())),
         left_as_found: of(&|trial| left_as_found(trial) == Some(true)),
         unknown_if_left: of(&|trial| left_as_found(trial).is_none()),
         doubt: None,
@@ -70,13 +75,18 @@ pub(super) fn tally(sources: &[Vec<&FaultResult>]) -> FaultTally {
 }
 
 /// Each Xid of a trial with whose process the kernel's log named, once.
-fn owners(seen: &FaultSeen) -> BTreeSet<String> {
+fn owners(observed: &FaultObservation) -> BTreeSet<String> {
     let owner = |line: &XidLine| {
-        let is_victim = |name: &String| seen.victims.iter().any(|one| one.tenant == *name);
+        let is_victim = |name: &String| {
+            observed
+                .victims
+                .iter()
+                .any(|one| one.planned.tenant == *name)
+        };
         let whose = match &line.ours {
             None if line.pid.is_none() => "no process that the driver knows",
             None => "a process of another namespace",
-            Some(ours) if ours.contains(&seen.struck.tenant) => "the faulting process",
+            Some(ours) if ours.contains(&observed.injector.tenant) => "the faulting process",
             Some(ours) if ours.iter().any(is_victim) => "a victim",
             Some(ours) if ours.iter().any(|name| name == SERVICE) => "the mechanism's service",
             Some(ours) if ours.is_empty() => "a process that is none of ours",
@@ -84,7 +94,7 @@ fn owners(seen: &FaultSeen) -> BTreeSet<String> {
         };
         format!("{} of {whose}", line.number)
     };
-    seen.xid_lines.iter().flatten().map(owner).collect()
+    observed.xid_lines.iter().flatten().map(owner).collect()
 }
 
 fn counts(trial: &FaultResult) -> bool {
@@ -93,9 +103,9 @@ fn counts(trial: &FaultResult) -> bool {
 
 /// Whether the device was left as it was found; none where nobody can tell.
 fn left_as_found(trial: &FaultResult) -> Option<bool> {
-    let [before, after] = trial.seen.recovery_action;
-    let [ecc_before, ecc_after] = trial.seen.ecc;
-    let left = trial.seen.left_behind.as_ref()?;
+    let [before, after] = trial.observed.recovery_action;
+    let [ecc_before, ecc_after] = trial.observed.ecc;
+    let left = trial.observed.left_behind.as_ref()?;
     // A count that was told before and is not any more may be anything.
     if !ecc_before.tells_as_much_as(&ecc_after) {
         return None;
@@ -108,7 +118,7 @@ fn left_as_found(trial: &FaultResult) -> Option<bool> {
 fn ecc_moved(trials: &[&FaultResult]) -> BTreeMap<String, i64> {
     let mut moved = BTreeMap::new();
     for trial in trials {
-        let [before, after] = trial.seen.ecc;
+        let [before, after] = trial.observed.ecc;
         for (name, by) in before.moved(&after) {
             *moved.entry(name.to_owned()).or_insert(0) += by;
         }
@@ -177,7 +187,7 @@ pub(super) fn in_words(tally: &FaultTally) -> String {
         ));
     }
     let victims: u32 = tally.victims.values().sum();
-    for fate in [Fate::Unharmed, Fate::Slowed, Fate::Stalled, Fate::Dead] {
+    for fate in [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead] {
         let Some(of) = tally.victims.get(&fate) else {
             continue;
         };

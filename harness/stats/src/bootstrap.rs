@@ -25,6 +25,8 @@ pub const RESAMPLES_DEFAULT: u32 = 999;
 /// [`NoEstimate::Unbounded`] when so many resamples have no spread at all that the studentised
 /// distribution has no finite tail; [`NoEstimate::Disordered`] when it lies all on one side; and
 /// whatever the statistic itself refuses.
+///
+/// Wanted by: diff
 pub fn bootstrap_t<T>(
     blocks: &[T],
     statistic: impl Fn(&[&T]) -> Result<f64, NoEstimate>,

@@ -67,6 +67,8 @@ impl Effect {
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] for impossible degrees of freedom.
+    ///
+    /// Wanted by: diff
     pub fn two_sided_p(&self) -> Result<f64, NoEstimate> {
         two_sided_p(t_statistic(self.value, self.se), self.df)
     }
@@ -77,6 +79,8 @@ impl Effect {
     /// # Errors
     /// [`NoEstimate::OutOfRange`] unless the margin is finite and above 0; those of
     /// [`Effect::interval`].
+    ///
+    /// Wanted by: diff
     pub fn equivalence(&self, margin: f64) -> Result<Equivalence, NoEstimate> {
         require_positive("equivalence margin", margin)?;
         let interval = self.interval(Confidence::P90)?;

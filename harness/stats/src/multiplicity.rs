@@ -10,6 +10,8 @@ use crate::estimate::NoEstimate;
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
+///
+/// Wanted by: diff
 pub fn bonferroni(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len() as f64;
@@ -21,6 +23,8 @@ pub fn bonferroni(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
+///
+/// Wanted by: diff
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len();
@@ -38,6 +42,8 @@ pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless every p lies in 0 to 1.
+///
+/// Wanted by: diff
 pub fn benjamini_hochberg(p_values: &[f64]) -> Result<Vec<f64>, NoEstimate> {
     require_p_values(p_values)?;
     let rows = p_values.len() as f64;

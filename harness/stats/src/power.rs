@@ -68,6 +68,8 @@ pub fn blocks_needed(
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for no block.
+///
+/// Wanted by: diff
 pub fn sign_flip_least_p(n: u32) -> Result<f64, NoEstimate> {
     match n {
         0 => Err(NoEstimate::TooFew {

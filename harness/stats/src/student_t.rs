@@ -38,6 +38,8 @@ pub fn two_sided_quantile(alpha: f64, df: f64) -> Result<f64, NoEstimate> {
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] for a `t` that is NaN or a `df` that is not finite and above 0.
+///
+/// Wanted by: diff
 pub fn cdf(t: f64, df: f64) -> Result<f64, NoEstimate> {
     let upper = upper_tail(t.abs(), df)?;
     Ok(if t > 0.0 { 1.0 - upper } else { upper })
@@ -47,6 +49,8 @@ pub fn cdf(t: f64, df: f64) -> Result<f64, NoEstimate> {
 ///
 /// # Errors
 /// As [`cdf`].
+///
+/// Wanted by: diff
 pub fn two_sided_p(t: f64, df: f64) -> Result<f64, NoEstimate> {
     Ok((2.0 * upper_tail(t.abs(), df)?).min(1.0))
 }

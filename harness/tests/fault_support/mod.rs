@@ -78,15 +78,25 @@ pub fn trials<'a>(
 ) -> Result<BTreeMap<&'a str, &'a FaultResult>, Error> {
     let mut found = BTreeMap::new();
     for trial in &record.fault_trials {
-        if trial.mechanism != mechanism {
+        if trial.planned.mechanism != mechanism {
             continue;
         }
         if !trial.outcome.is_measured() {
-            return Err(format!("{}: {:?}", trial.id, trial.outcome).into());
+            return Err(format!("{}: {:?}", trial.planned.id, trial.outcome).into());
         }
-        assert_eq!(trial.seen.left_behind, Some(vec![]), "{}", trial.id);
-        assert_eq!(trial.seen.recovery_action, [Some(0); 2], "{}", trial.id);
-        found.insert(trial.fault.as_str(), trial);
+        assert_eq!(
+            trial.observed.left_behind,
+            Some(vec![]),
+            "{}",
+            trial.planned.id
+        );
+        assert_eq!(
+            trial.observed.recovery_action,
+            [Some(0); 2],
+            "{}",
+            trial.planned.id
+        );
+        found.insert(trial.planned.fault.as_str(), trial);
     }
     Ok(found)
 }

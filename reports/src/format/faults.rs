@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::tally::{Counts, Times, in_words};
-use gpubench_record::{Fate, FaultTally, RunRecord};
+use gpubench_record::{FaultTally, Harm, RunRecord};
 
 use super::document::{Cell, Table, clean};
 use super::figures::MISSING_TEXT;
@@ -53,7 +53,7 @@ pub(super) fn faults(record: &RunRecord) -> Table {
 pub(super) fn not_held(record: &RunRecord) -> Option<String> {
     let mut missing: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     for trial in record.fault_trials_not_held() {
-        let of_variant = missing.entry(&trial.cell.variant).or_default();
+        let of_variant = missing.entry(&trial.variant).or_default();
         *of_variant.entry(&trial.fault).or_insert(0) += 1;
     }
     let count: u32 = missing.values().flat_map(BTreeMap::values).sum();
@@ -91,7 +91,7 @@ fn contained(tally: &FaultTally) -> Cell {
 
 fn victims(tally: &FaultTally) -> Cell {
     let victims: u32 = tally.victims.values().sum();
-    let fates = [Fate::Unharmed, Fate::Slowed, Fate::Stalled, Fate::Dead];
+    let fates = [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead];
     let lines = fates.into_iter().filter_map(|fate| {
         let count = tally.victims.get(&fate)?;
         Some(format!("{count} of {victims} {}", fate.as_str()))

@@ -171,7 +171,7 @@ fn skip_cases(record: &RunRecord) -> impl Iterator<Item = Case> {
             .map(|r| format!(" (remedy: {r})"))
             .unwrap_or_default();
         Case {
-            class: skip.mechanism.clone(),
+            class: skip.variant.clone(),
             name: skip.axis.clone().unwrap_or_else(|| "every axis".to_owned()),
             verdict: Some(("skipped", format!("waived: {}{remedy}", skip.reason))),
             output: Vec::new(),

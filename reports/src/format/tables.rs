@@ -288,7 +288,7 @@ pub(super) fn skips(record: &RunRecord) -> Table {
     for skip in &record.plan.skips {
         let axis = skip.axis.as_ref().unwrap_or(&none);
         let row = [
-            &skip.mechanism,
+            &skip.variant,
             axis,
             &skip.reason,
             skip.remedy.as_ref().unwrap_or(&none),
@@ -319,7 +319,11 @@ pub(super) fn cells(record: &RunRecord) -> Table {
             OutcomeKind::Inconclusive => 1,
             OutcomeKind::Waived => 2,
         };
-        let key = (rank, cell.variant.as_str(), cell.condition.as_str());
+        let key = (
+            rank,
+            cell.cell.variant.as_str(),
+            cell.cell.condition.as_str(),
+        );
         groups.entry(key).or_insert((0, index)).0 += 1;
     }
     let rows = groups
@@ -335,7 +339,7 @@ pub(super) fn cells(record: &RunRecord) -> Table {
                 Cell::text(count.to_string()),
                 Cell::text(variant),
                 Cell::text(condition),
-                Cell::text(&first.id),
+                Cell::text(&first.cell.id),
                 Cell::text(reason),
             ]
         });

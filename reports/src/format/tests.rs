@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use gpubench_record::{
-    Cell, DeviceKind, Estimate, FaultTrial, MatrixRow, Outcome, RecordLeftOut, RunRecord, SampleRow,
+    DeviceKind, Estimate, ExpectedAnswer, FaultFacts, FaultTrial, MatrixRow, Outcome,
+    RecordLeftOut, RunRecord, SampleRow,
 };
 use proptest::prelude::*;
 
@@ -235,13 +236,22 @@ fn a_campaign_that_ended_early_says_what_is_missing_and_passes_nothing() {
     let cell = record.plan.cells[0].clone();
     record.plan.fault_trials = (1..=3)
         .map(|trial| FaultTrial {
-            cell: Cell {
-                id: format!("f{trial}"),
-                ..cell.clone()
-            },
+            id: format!("f{trial}"),
+            group: cell.group.clone(),
+            mechanism: cell.mechanism.clone(),
+            variant: cell.variant.clone(),
             fault: if trial == 3 { "trap" } else { "oom" }.to_owned(),
             class: "sm".to_owned(),
+            facts: FaultFacts {
+                control: None,
+                answer: ExpectedAnswer::Error,
+                by_coordinator: false,
+                leaves_waiting: false,
+            },
             trial,
+            victim: cell.victim.clone(),
+            tenants: cell.tenants.clone(),
+            schedule_seed: cell.schedule_seed,
             at_ns: 0,
             until_ns: 0,
             from_ns: 0,

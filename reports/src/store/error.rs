@@ -45,6 +45,18 @@ pub enum StoreError {
         /// Which versions meet.
         source: UnreadableVersion,
     },
+    /// A record of an older format lacks something.
+    #[error("{} of format {major}.{minor}: {reason}", path.display())]
+    OldRecord {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        major: u32,
+        /// Its format.
+        minor: u32,
+        /// What it lacks.
+        reason: String,
+    },
     /// `record.json` cannot be read.
     #[error("{} line {line} column {column}: {reason}", path.display())]
     Json {

@@ -6,8 +6,8 @@ use std::path::Path;
 use gpubench_record::{FormatVersion, RunEvent, TelemetryRow};
 
 use super::error::StoreError;
-use super::json_lines::{JsonLines, parse, read_bytes};
-use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE};
+use super::json_lines::{JsonLines, parse, parse_upgraded, read_bytes};
+use super::{EVENTS_FILE, RECORD_FILE, TELEMETRY_LOG_FILE, upgrade};
 
 /// The events of a run being written. Holds a lock on them, so that nobody takes a living run for
 /// a crashed one and clears its logs away.
@@ -113,8 +113,12 @@ pub fn read_events(dir: &Path) -> Result<Events, StoreError> {
 /// # Errors
 /// As there.
 pub fn parse_events(path: &Path, bytes: &[u8]) -> Result<Events, StoreError> {
-    check_version(path, bytes)?;
-    let lines = parse::<RunEvent>(path, bytes)?;
+    let version = check_version(path, bytes)?;
+    let lines = if upgrade::is_needed(version) {
+        parse_upgraded(path, bytes, upgrade::event)?
+    } else {
+        parse::<RunEvent>(path, bytes)?
+    };
     let mut warnings = Vec::new();
     if let Some(line) = lines.torn_line {
         warnings.push(format!(
@@ -184,7 +188,7 @@ impl Drop for EventLock {
 }
 
 /// Looks at the version before anything else: another one may not even parse.
-fn check_version(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+fn check_version(path: &Path, bytes: &[u8]) -> Result<FormatVersion, StoreError> {
     let first = bytes
         .split_inclusive(|&byte| byte == b'\n')
         .next()
@@ -193,12 +197,12 @@ fn check_version(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         .ok()
         .and_then(|mut value| value.get_mut("format_version").map(serde_json::Value::take))
         .and_then(|value| serde_json::from_value::<FormatVersion>(value).ok());
-    match version.map(FormatVersion::check_readable) {
-        Some(Err(source)) => Err(StoreError::Version {
+    match version.map(|version| (version, version.check_readable())) {
+        Some((_, Err(source))) => Err(StoreError::Version {
             path: path.to_path_buf(),
             source,
         }),
-        Some(Ok(())) => Ok(()),
+        Some((version, Ok(()))) => Ok(version),
         None => Err(StoreError::line(
             path,
             1,

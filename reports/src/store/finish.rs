@@ -125,7 +125,7 @@ fn reported_rows(events: &[RunEvent]) -> BTreeMap<(&str, &str), u64> {
     for event in events {
         if let RunEvent::CellEnded { id, tenants, .. } = event {
             for tenant in tenants {
-                reported.insert((id.as_str(), tenant.tenant.as_str()), tenant.rows);
+                reported.insert((id.as_str(), tenant.planned.tenant.as_str()), tenant.rows);
             }
         }
     }
@@ -142,16 +142,20 @@ fn sort_logs(
     let mut logs = Vec::new();
     let mut aside = Vec::new();
     let mut found = files_below(&dir.join(CELLS_FOLDER))?;
-    let trials = plan.fault_trials.iter().map(|trial| &trial.cell);
-    for cell in plan.cells.iter().chain(trials) {
-        for tenant in &cell.tenants {
+    let cells = plan.cells.iter();
+    let cells = cells.map(|cell| (cell.block, &cell.id, &cell.tenants));
+    // After the last block, so that a reader who groups by block finds no trial in one.
+    let trials = plan.fault_trials.iter();
+    let trials = trials.map(|trial| (plan.blocks, &trial.id, &trial.tenants));
+    for (block, id, tenants) in cells.chain(trials) {
+        for tenant in tenants {
             let name = &tenant.tenant;
-            let path = log_path(dir, &cell.id, name)?;
+            let path = log_path(dir, id, name)?;
             let said = reported
-                .get(&(cell.id.as_str(), name.as_str()))
+                .get(&(id.as_str(), name.as_str()))
                 .copied()
                 .unwrap_or(0);
-            let whose = format!("{name} in cell {}", cell.id);
+            let whose = format!("{name} in cell {id}");
             if !path.exists() {
                 if said > 0 {
                     warnings.push(format!("the log of {whose} is gone, with its {said} rows"));
@@ -166,8 +170,8 @@ fn sort_logs(
                     found.retain(|file| *file != path);
                     let key = StretchKey {
                         session: 0,
-                        block: cell.block,
-                        cell: cell.id.clone(),
+                        block,
+                        cell: id.clone(),
                         tenant: name.clone(),
                     };
                     logs.push(StoredLog { key, path });

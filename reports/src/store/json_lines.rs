@@ -102,13 +102,34 @@ pub(super) fn parse<T: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Lines<T>, StoreError> {
+    parse_with(path, bytes, |line| serde_json::from_slice(line))
+}
+
+/// [`parse`] for lines of an older version, each changed before it is read as a value of today's.
+pub(super) fn parse_upgraded<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    upgrade: impl Fn(&mut serde_json::Value),
+) -> Result<Lines<T>, StoreError> {
+    parse_with(path, bytes, |line| {
+        let mut value = serde_json::from_slice(line)?;
+        upgrade(&mut value);
+        serde_json::from_value(value)
+    })
+}
+
+fn parse_with<T>(
+    path: &Path,
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> serde_json::Result<T>,
+) -> Result<Lines<T>, StoreError> {
     let mut lines = Lines {
         values: Vec::new(),
         torn_line: None,
     };
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let whole = line.ends_with(b"\n");
-        match serde_json::from_slice(line) {
+        match read(line) {
             Ok(value) => lines.values.push(value),
             Err(_) if !whole => lines.torn_line = Some(index + 1),
             Err(error) => {

@@ -21,6 +21,7 @@ pub(crate) mod samples_for_tests;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -177,8 +178,11 @@ impl Record {
 
     /// Whether the record says that the tenant was there and logged no row, as an idle one does.
     fn logged_nothing(&self, cell: &str, tenant: &str) -> bool {
-        let mut cells = self.run.cells.iter().filter(|result| result.id == cell);
-        cells.any(|c| c.tenants.iter().any(|t| t.tenant == tenant && t.rows == 0))
+        let mut cells = self.run.cells.iter().filter(|one| one.cell.id == cell);
+        cells.any(|cell| {
+            let mut results = cell.tenant_results.iter();
+            results.any(|one| one.planned.tenant == tenant && one.rows == 0)
+        })
     }
 
     fn sample_file(&self) -> Result<Option<&SampleFile>, StoreError> {

@@ -197,22 +197,14 @@ fn find_cell<'a>(plan: &'a Plan, id: &str) -> Option<&'a Cell> {
     plan.cells.iter().find(|cell| cell.id == id)
 }
 
-fn result(cell: &Cell, tenants: Vec<TenantResult>, outcome: Outcome) -> CellResult {
+fn result(cell: &Cell, tenant_results: Vec<TenantResult>, outcome: Outcome) -> CellResult {
     CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: cell.clone(),
         rates: BTreeMap::new(),
         requests: BTreeMap::new(),
         outcome,
         gates: Vec::new(),
-        tenants,
+        tenant_results,
     }
 }
 
@@ -232,15 +224,8 @@ fn tenants_from_logs(
             }
         }
         tenants.push(TenantResult {
-            tenant: tenant.tenant.clone(),
-            role: tenant.role,
-            workload: tenant.workload.clone(),
             rows,
-            schedule_hash: None,
-            death: None,
-            unlogged: 0,
-            overloaded: false,
-            sched: None,
+            ..TenantResult::ready(tenant, None)
         });
     }
     Ok(tenants)

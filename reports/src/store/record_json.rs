@@ -10,6 +10,7 @@ use super::RECORD_FILE;
 use super::error::{StoreError, without_position};
 use super::json_lines::read_bytes;
 use super::replace::replace;
+use super::upgrade;
 
 /// Writes `record.json` into `dir`, as a whole or not at all.
 ///
@@ -68,5 +69,16 @@ pub(super) fn read_record_json(path: &Path) -> Result<RunRecord, StoreError> {
             path: path.to_path_buf(),
             source,
         })?;
-    serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))
+    if !upgrade::is_needed(head.format_version) {
+        return serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e));
+    }
+    let mut record = serde_json::from_slice(&bytes).map_err(|e| StoreError::json(path, &e))?;
+    upgrade::record(&mut record);
+    // A value that was changed has no line to point at.
+    serde_json::from_value(record).map_err(|error| StoreError::OldRecord {
+        path: path.to_path_buf(),
+        major: head.format_version.major,
+        minor: head.format_version.minor,
+        reason: error.to_string(),
+    })
 }

@@ -51,8 +51,8 @@ pub(super) struct Solo {
 pub(super) fn victims(record: &RunRecord) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for cell in record.cells.iter().filter(|cell| is_shared(cell)) {
-        if !names.contains(&cell.victim) {
-            names.push(cell.victim.clone());
+        if !names.contains(&cell.cell.victim) {
+            names.push(cell.cell.victim.clone());
         }
     }
     names
@@ -72,7 +72,7 @@ pub(super) fn native(record: &RunRecord, victim: &str) -> Option<Native> {
 
 fn native_cells<'a>(record: &'a RunRecord, victim: &str) -> impl Iterator<Item = &'a CellResult> {
     record.cells.iter().filter(move |cell| {
-        cell.outcome.is_measured() && cell.condition.is_native() && cell.victim == victim
+        cell.outcome.is_measured() && cell.cell.condition.is_native() && cell.cell.victim == victim
     })
 }
 
@@ -91,16 +91,16 @@ pub(super) fn shared(record: &RunRecord, victim: &str) -> Vec<Shared> {
     for cell in record
         .cells
         .iter()
-        .filter(|cell| is_shared(cell) && cell.victim == victim)
+        .filter(|cell| is_shared(cell) && cell.cell.victim == victim)
     {
-        let aggressor = cell.aggressor.clone().unwrap_or_default();
+        let aggressor = cell.cell.aggressor.clone().unwrap_or_default();
         let known = rows
             .iter()
-            .position(|row| row.variant == cell.variant && row.aggressor == aggressor);
+            .position(|row| row.variant == cell.cell.variant && row.aggressor == aggressor);
         let place = known.unwrap_or_else(|| {
             rows.push(Shared {
-                mechanism: cell.mechanism.clone(),
-                variant: cell.variant.clone(),
+                mechanism: cell.cell.mechanism.clone(),
+                variant: cell.cell.variant.clone(),
                 aggressor,
                 closed_ms: Vec::new(),
                 rate_per_s: Vec::new(),
@@ -138,14 +138,14 @@ fn add(row: &mut Shared, cell: &CellResult) {
 pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
     let is_solo = |cell: &&CellResult| {
         cell.outcome.is_measured()
-            && matches!(cell.condition, Condition::S | Condition::SAgain)
-            && cell.victim == victim
+            && matches!(cell.cell.condition, Condition::S | Condition::SAgain)
+            && cell.cell.victim == victim
     };
     let mut rows: Vec<Solo> = Vec::new();
     for cell in record.cells.iter().filter(is_solo) {
-        let known = rows.iter().position(|row| row.variant == cell.variant);
+        let known = rows.iter().position(|row| row.variant == cell.cell.variant);
         let place = known.unwrap_or_else(|| {
-            let (mechanism, variant) = (cell.mechanism.clone(), cell.variant.clone());
+            let (mechanism, variant) = (cell.cell.mechanism.clone(), cell.cell.variant.clone());
             rows.push(Solo {
                 mechanism,
                 variant,
@@ -162,9 +162,9 @@ pub(super) fn solo(record: &RunRecord, victim: &str) -> Vec<Solo> {
 
 fn is_shared(cell: &CellResult) -> bool {
     cell.outcome.is_measured()
-        && cell.condition == Condition::C
-        && cell.dose >= 1.0
-        && cell.aggressor.is_some()
+        && cell.cell.condition == Condition::C
+        && cell.cell.dose >= 1.0
+        && cell.cell.aggressor.is_some()
 }
 
 fn ms_of<'a>(cells: impl Iterator<Item = &'a CellResult>, key: &str) -> Vec<f64> {

@@ -237,7 +237,7 @@ async fn measure(
         };
         let result = &mut results[slot];
         let error = tenants.record_answer(slot, tenant, answer, result).await?;
-        let error = error.filter(|error| is_failure(error, result.role));
+        let error = error.filter(|error| is_failure(error, result.planned.role));
         failures.extend(error.map(|error| error.to_string()));
     }
     if is_given_up {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gpubench_record::wire::FaultPart;
-use gpubench_record::{FaultSeen, FromTenant, NewClient, ToTenant};
+use gpubench_record::{FaultObservation, FromTenant, NewClient, ToTenant};
 
 use super::LIMIT;
 use crate::run::tenant_set::{ask_auxiliary, stop};
@@ -49,7 +49,7 @@ pub async fn arm(
 pub async fn arrive(
     handles: &RunHandles,
     mut client: Tenant,
-    seen: &mut FaultSeen,
+    seen: &mut FaultObservation,
 ) -> Result<Option<NewClient>, RunError> {
     let message = ToTenant::Arrive {
         ordinal: 0,

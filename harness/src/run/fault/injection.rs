@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gpubench_record::wire::FaultPart;
 use gpubench_record::{
-    Calibration, FaultSeen, FaultTrial, FromTenant, LoadSpec, Role, TenantResult, ToTenant,
+    Calibration, Condition, FaultObservation, FaultTrial, FromTenant, LoadSpec, Role, TenantResult,
+    ToTenant,
 };
 use gpubench_reports::store::log_path;
 use gpubench_workloads::fault;
@@ -39,11 +40,11 @@ pub async fn prepare(
     tenants: &mut TenantSet,
     calibration: &Calibration,
     trial: &FaultTrial,
-    seen: &mut FaultSeen,
+    seen: &mut FaultObservation,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
     tenants.renew(last(trial)).await?;
-    tenants.arrange(trial.cell.condition).await?;
+    tenants.arrange(Condition::C).await?;
     let part = match fault::find(&trial.fault) {
         Some(fault) if fault.has_helper() => {
             let tenant = auxiliaries
@@ -54,7 +55,7 @@ pub async fn prepare(
         }
         _ => FaultPart::Alone,
     };
-    for (slot, tenant) in trial.cell.tenants.iter().enumerate() {
+    for (slot, tenant) in trial.tenants.iter().enumerate() {
         let message = if tenant.role == Role::Victim {
             prepare_victim(&tenants.handles().setup, calibration, trial, &tenant.tenant)?
         } else {
@@ -84,13 +85,13 @@ fn prepare_victim(
     trial: &FaultTrial,
     tenant: &str,
 ) -> Result<ToTenant, RunError> {
-    let log = log_path(&setup.out, &trial.cell.id, tenant)?;
+    let log = log_path(&setup.out, &trial.id, tenant)?;
     cell::make_folder(&log)?;
-    let entry = calibration.entries.get(&trial.cell.victim);
+    let entry = calibration.entries.get(&trial.victim);
     let rate_per_s = entry.map_or(0.0, |entry| entry.native_rate_per_s);
     let window_ns = trial.window_ns;
     Ok(ToTenant::Prepare {
-        cell: trial.cell.id.clone(),
+        cell: trial.id.clone(),
         workload: entry.map(|entry| entry.spec.clone()),
         load: LoadSpec::Victim {
             warmup_end_ns: trial.from_ns,
@@ -99,7 +100,7 @@ fn prepare_victim(
             open_end_ns: window_ns,
             rate_per_s,
             bursts: None,
-            seed: trial.cell.schedule_seed,
+            seed: trial.schedule_seed,
             outstanding_max: OUTSTANDING,
         },
         log: log.display().to_string(),
@@ -116,11 +117,11 @@ type Answered = (usize, Tenant, Result<FromTenant, TenantError>);
 pub async fn inject(
     tenants: &mut TenantSet,
     trial: &FaultTrial,
-    seen: &mut FaultSeen,
+    seen: &mut FaultObservation,
     auxiliaries: &mut AuxiliaryProcesses,
 ) -> Result<(), RunError> {
     let handles = tenants.handles().clone();
-    let slots: Vec<usize> = (0..trial.cell.tenants.len()).collect();
+    let slots: Vec<usize> = (0..trial.tenants.len()).collect();
     let mut members = tenants.take_slots(&slots);
     let helper = auxiliaries.helper.take();
     let helper_pid = helper.as_ref().map(Tenant::pid);
@@ -164,7 +165,7 @@ pub async fn inject(
         } else if Some(tenant.pid()) == helper_pid {
             helper_ended(&handles, tenant, answer, seen).await?;
         } else {
-            seen.struck = injected(tenants, trial, slot, tenant, answer, seen).await?;
+            seen.injector = injected(tenants, trial, slot, tenant, answer, seen).await?;
         }
     }
     Ok(())

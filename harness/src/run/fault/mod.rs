@@ -13,10 +13,10 @@ mod reports;
 
 use std::time::Duration;
 
-use gpubench_record::{Calibration, EccCounts, FaultSeen, FaultTrial, RunEvent};
+use gpubench_record::{Calibration, Condition, EccCounts, FaultObservation, FaultTrial, RunEvent};
 
 use super::device_processes::DeviceProcesses;
-use super::host_session::HostSession;
+use super::host_session::{HostSession, Under};
 use super::ledger::MechanismLedger;
 use super::observe::{self, Serving};
 use super::tenant_set::{TenantSet, name_of};
@@ -54,13 +54,13 @@ pub async fn campaign(
         }
         let phase = RunPhase::Fault {
             fault: trial.fault.clone(),
-            variant: trial.cell.variant.clone(),
+            variant: trial.variant.clone(),
         };
         if last_phase.as_ref() != Some(&phase) {
             observer.phase(&phase);
             last_phase = Some(phase);
         }
-        let id = trial.cell.id.clone();
+        let id = trial.id.clone();
         let action = recovery_action(handles).await?;
         if let Some(reason) = asks_for_action(action) {
             // The GPU asked for it before any fault of this run; no fault may follow.
@@ -68,11 +68,11 @@ pub async fn campaign(
             return Ok(());
         }
         recorder.event(&RunEvent::FaultTrialBegan { id: id.clone() })?;
-        let seen = match session.ready(&trial.cell, ledger).await? {
+        let seen = match session.ready(&Under::from(trial), ledger).await? {
             Ok(tenants) => one(tenants, xids, calibration, trial).await?,
-            Err(reason) => FaultSeen {
+            Err(reason) => FaultObservation {
                 failure: Some(reason),
-                ..FaultSeen::default()
+                ..FaultObservation::default()
             },
         };
         let ends = must_end(&seen);
@@ -94,7 +94,7 @@ pub async fn campaign(
 }
 
 /// Why no further trial may run, if so.
-fn must_end(seen: &FaultSeen) -> Option<String> {
+fn must_end(seen: &FaultObservation) -> Option<String> {
     let action = asks_for_action(seen.recovery_action[1]);
     if action.is_some() {
         return action;
@@ -126,20 +126,20 @@ async fn one(
     xids: &mut XidMonitor,
     calibration: &Calibration,
     trial: &FaultTrial,
-) -> Result<FaultSeen, RunError> {
+) -> Result<FaultObservation, RunError> {
     let handles = tenants.handles().clone();
-    let mut seen = FaultSeen {
+    let mut seen = FaultObservation {
         recovery_action: [recovery_action(&handles).await?, None],
         ecc: [ecc(&handles).await?, EccCounts::default()],
-        ..FaultSeen::default()
+        ..FaultObservation::default()
     };
-    let id = &trial.cell.id;
+    let id = &trial.id;
     // Earlier Xids are not this trial's.
     xids.drain(id, &[]).await?;
     let mut auxiliaries = AuxiliaryProcesses::default();
     let ready = injection::prepare(tenants, calibration, trial, &mut seen, &mut auxiliaries);
     let in_force = match ready.await {
-        Ok(()) => Ok(not_in_force(tenants, trial).await?),
+        Ok(()) => Ok(not_in_force(tenants).await?),
         Err(error) => Err(error),
     };
     // Servers that the fault ends cannot be asked for afterwards.
@@ -165,7 +165,7 @@ async fn one(
     tenants.renew(last(trial)).await?;
     let drained = xids.drain(id, &services).await?;
     (seen.xids, seen.xid_lines) = (drained.numbers, drained.lines);
-    seen.struck.tenant = name_of(last(trial));
+    seen.injector.tenant = name_of(last(trial));
     seen.recovery_action[1] = recovery_action(&handles).await?;
     seen.ecc[1] = ecc(&handles).await?;
     let mut ours = tenants.open_pids(&[]);
@@ -182,7 +182,7 @@ async fn one(
 }
 
 /// Why the mechanism is not in force while every process of a trial has a context, if it is not.
-async fn not_in_force(tenants: &TenantSet, trial: &FaultTrial) -> Result<Option<String>, RunError> {
+async fn not_in_force(tenants: &TenantSet) -> Result<Option<String>, RunError> {
     let Some(mechanism) = tenants.config().mechanism else {
         return Ok(None);
     };
@@ -190,7 +190,7 @@ async fn not_in_force(tenants: &TenantSet, trial: &FaultTrial) -> Result<Option<
     let doing = "asking NVML for the processes on the device";
     let on_device = handles.nvml(doing, DeviceProcesses::now).await?;
     let serving = Serving::now(tenants).await?;
-    let around = observe::seen(tenants, trial.cell.condition, &on_device, &serving);
+    let around = observe::seen(tenants, Condition::C, &on_device, &serving);
     let proofs = mechanism.prove(&handles.setup.host.asked(), &around);
     let broken = proofs.into_iter().find(|proof| !proof.holds);
     Ok(broken.map(|broken| format!("not in force: {}: {}", broken.check, broken.evidence)))
@@ -198,7 +198,7 @@ async fn not_in_force(tenants: &TenantSet, trial: &FaultTrial) -> Result<Option<
 
 /// The slot of the injector.
 fn last(trial: &FaultTrial) -> usize {
-    trial.cell.tenants.len() - 1
+    trial.tenants.len() - 1
 }
 
 #[cfg(test)]
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn only_what_asks_for_a_reset_ends_the_trials() {
-        let seen = |action, xids: &[u32]| FaultSeen {
+        let seen = |action, xids: &[u32]| FaultObservation {
             recovery_action: [Some(0), action],
             xids: Some(xids.to_vec()),
-            ..FaultSeen::default()
+            ..FaultObservation::default()
         };
         for (action, xids, ends) in [
             (Some(0), &[13, 31, 43, 45, 69, 94][..], false),

@@ -1,6 +1,6 @@
 //! The reports of the injector and the helper process: what each answered, or how it ended.
 
-use gpubench_record::{FaultSeen, FaultTrial, FromTenant, Struck};
+use gpubench_record::{FaultObservation, FaultTrial, FromTenant, InjectorResult};
 use gpubench_workloads::fault::{self, HostAct};
 
 use super::injector_end::is_failure;
@@ -13,7 +13,7 @@ pub async fn helper_ended(
     handles: &RunHandles,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultSeen,
+    seen: &mut FaultObservation,
 ) -> Result<(), RunError> {
     let error = match answer {
         Err(error @ TenantError::Ended { .. }) => error,
@@ -40,8 +40,8 @@ pub async fn injected(
     slot: usize,
     tenant: Tenant,
     answer: Result<FromTenant, TenantError>,
-    seen: &mut FaultSeen,
-) -> Result<Struck, RunError> {
+    seen: &mut FaultObservation,
+) -> Result<InjectorResult, RunError> {
     let error = match answer {
         Ok(FromTenant::Injected {
             began_ns,
@@ -50,12 +50,12 @@ pub async fn injected(
             later_code,
         }) => {
             tenants.put_back(slot, tenant);
-            return Ok(Struck {
+            return Ok(InjectorResult {
                 began_ns: Some(began_ns),
                 detected_ns: Some(detected_ns),
                 code,
                 later_code: Some(later_code),
-                ..Struck::default()
+                ..InjectorResult::default()
             });
         }
         Ok(other) => tenant.unexpected(&other),
@@ -66,8 +66,8 @@ pub async fn injected(
         seen.failure = Some(error.to_string());
     }
     let ended = Some(note_end(tenants.handles(), tenant, &error).await?);
-    Ok(Struck {
+    Ok(InjectorResult {
         ended,
-        ..Struck::default()
+        ..InjectorResult::default()
     })
 }

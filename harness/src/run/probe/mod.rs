@@ -24,7 +24,7 @@ use gpubench_record::{
     Cell, FromTenant, ProbeAsk, ProbeFound, ProbeResult, ProbeTold, RunEvent, ToTenant,
 };
 
-use super::host_session::HostSession;
+use super::host_session::{HostSession, Under};
 use super::ledger::MechanismLedger;
 use super::tenant_set::TenantSet;
 use super::{Observer, RunError, RunHandles, RunPhase, Setup};
@@ -128,7 +128,7 @@ pub async fn campaign(
                 return Err(RunError::Interrupted);
             }
             // A mechanism that could not be set up has its row, which says why.
-            let Ok(tenants) = session.ready(cell, ledger).await? else {
+            let Ok(tenants) = session.ready(&Under::from(cell), ledger).await? else {
                 break;
             };
             let found = one(tenants, &baseline, probe).await;
@@ -152,7 +152,7 @@ async fn baseline(
     let Some(cell) = cells.find(|cell| cell.variant == REFERENCE) else {
         return Ok(Err("the plan has no cell on the device alone".to_owned()));
     };
-    let tenants = match session.ready(cell, ledger).await? {
+    let tenants = match session.ready(&Under::from(cell), ledger).await? {
         Ok(tenants) => tenants,
         Err(reason) => return Ok(Err(reason)),
     };

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubench_record::plan::PlannedMechanism;
 use gpubench_record::{
-    Calibration, Cell, CellResult, Condition, Durations, GateResult, GateState, MatrixRow,
-    MechanismRow, Outcome, OverallRow, Plan, ProbeResult, Proof, SubAxis, Thresholds,
+    Axis, Calibration, Cell, CellResult, ClaimedWord, Condition, Durations, GateResult, GateScope,
+    GateState, MatrixRow, MechanismRow, Outcome, OverallRow, Plan, PlannedPair, ProbeResult, Proof,
+    SubAxis, Thresholds,
 };
 
 use crate::gate::figure::{
@@ -184,7 +185,7 @@ impl Lab {
     pub(super) fn each(&mut self, condition: Condition) -> impl Iterator<Item = &mut CellResult> {
         self.cells
             .iter_mut()
-            .filter(move |cell| cell.condition == condition)
+            .filter(move |result| result.cell.condition == condition)
     }
 
     pub(super) fn prove(&mut self, variant: &str, hardware: bool, limiter: bool) {
@@ -235,8 +236,39 @@ fn plan(mechanisms: Vec<PlannedMechanism>, blocks: u32) -> Plan {
         mechanisms,
         cells: Vec::new(),
         fault_trials: Vec::new(),
+        workloads: BTreeMap::new(),
+        pairs: ["fma-hog", "block-slots"].map(pair).into(),
+        jitter_from: SubAxis::Sm,
+        claimed: claimed(),
         skips: Vec::new(),
     }
+}
+
+fn pair(aggressor: &str) -> PlannedPair {
+    PlannedPair {
+        sub_axis: SubAxis::Sm,
+        victim: "compute".to_owned(),
+        aggressor: aggressor.to_owned(),
+    }
+}
+
+fn claimed() -> Vec<ClaimedWord> {
+    let words = [
+        ("S0", "time-slicing", Axis::Compute, "None"),
+        ("S1", "time-slicing", Axis::Compute, "None"),
+        ("S0", "time-slicing", Axis::Jitter, "High"),
+        ("S0", "mps-quota", Axis::Compute, "None"),
+        ("S0", "mps-quota", Axis::Jitter, "Low-Medium"),
+        ("S0", "hami", Axis::Compute, "Software"),
+        ("S1", "hami", Axis::Compute, "Soft"),
+    ];
+    let claimed = |(source, mechanism, axis, word): (&str, &str, Axis, &str)| ClaimedWord {
+        source: source.to_owned(),
+        mechanism: mechanism.to_owned(),
+        axis,
+        word: word.to_owned(),
+    };
+    words.map(claimed).into()
 }
 
 fn mechanism(variant: &str) -> MechanismRow {
@@ -272,18 +304,11 @@ fn result(cell: &Cell, shows: Shows) -> CellResult {
     let gate = GateResult {
         gate: OVERLOAD_GATE.to_owned(),
         state: GateState::Passed,
+        scope: GateScope::Cell,
         detail: String::new(),
     };
     CellResult {
-        id: cell.id.clone(),
-        block: cell.block,
-        group: cell.group.clone(),
-        mechanism: cell.mechanism.clone(),
-        variant: cell.variant.clone(),
-        victim: cell.victim.clone(),
-        condition: cell.condition,
-        aggressor: cell.aggressor.clone(),
-        dose: cell.dose,
+        cell: cell.clone(),
         rates: figures
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
@@ -294,6 +319,6 @@ fn result(cell: &Cell, shows: Shows) -> CellResult {
         ]),
         outcome: Outcome::measured(),
         gates: vec![gate],
-        tenants: Vec::new(),
+        tenant_results: Vec::new(),
     }
 }

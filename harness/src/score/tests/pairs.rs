@@ -16,9 +16,9 @@ fn with_second_aggressor(part: f64) -> Lab {
         lab.plan.cells.push(cell);
     }
     let results = lab.cells.clone().into_iter();
-    for mut cell in results.filter(|cell| contended(cell.condition)) {
-        cell.id.push_str("-second");
-        cell.aggressor = Some("block-slots".to_owned());
+    for mut cell in results.filter(|cell| contended(cell.cell.condition)) {
+        cell.cell.id.push_str("-second");
+        cell.cell.aggressor = Some("block-slots".to_owned());
         cell.rates
             .insert(CLOSED_RATE_PER_S.to_owned(), 1000.0 * part);
         lab.cells.push(cell);
@@ -60,7 +60,7 @@ fn what_the_device_lacks_is_waived_and_takes_no_level_away() {
     let mut lab = with_second_aggressor(0.25);
     let before = lab.overall(SLICING);
     lab.cells
-        .retain(|cell| cell.aggressor.as_deref() != Some("block-slots"));
+        .retain(|cell| cell.cell.aggressor.as_deref() != Some("block-slots"));
     let lacking = "it has no slots".to_owned();
     lab.calibration
         .waived

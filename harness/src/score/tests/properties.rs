@@ -158,12 +158,12 @@ fn a_dose_below_one_takes_no_part() {
         let mut result = lab
             .cells
             .iter()
-            .find(|one| one.id == cell.id)
+            .find(|one| one.cell.id == cell.id)
             .expect("it ran")
             .clone();
         cell.id.push_str("-dose0.5");
         cell.dose = 0.5;
-        (result.id, result.dose) = (cell.id.clone(), 0.5);
+        (result.cell.id, result.cell.dose) = (cell.id.clone(), 0.5);
         result
             .rates
             .insert(CLOSED_RATE_PER_S.to_owned(), rate(990.0).rate_per_s);

@@ -1,6 +1,6 @@
 //! Rows of a victim that answers by being refused.
 
-use gpubench_record::{Condition, MatrixRow, OutcomeKind, SubAxis};
+use gpubench_record::{Condition, MatrixRow, OutcomeKind, SubAxis, WorkloadFacts};
 
 use super::lab::{Lab, MIG, QUOTA, SLICING};
 use crate::gate::{ASKED_REQUESTS, CLOSED_REQUESTS, HONOURED_REQUESTS};
@@ -12,12 +12,16 @@ const ASKED: u64 = 400;
 /// block.
 fn row(mut lab: Lab, variant: &str, honoured: impl Fn(Condition, u32) -> u64) -> MatrixRow {
     lab.plan.axes = vec!["memory/capacity".to_owned()];
+    let facts = WorkloadFacts {
+        answering_codes: vec![2],
+    };
+    lab.plan.workloads.insert("reserve".to_owned(), facts);
     for (planned, result) in lab.plan.cells.iter_mut().zip(&mut lab.cells) {
         planned.sub_axis = SubAxis::Capacity;
         planned.victim = "reserve".to_owned();
         planned.aggressor = planned.aggressor.take().map(|_| "memory-hog".to_owned());
-        result.victim.clone_from(&planned.victim);
-        result.aggressor.clone_from(&planned.aggressor);
+        result.cell.victim.clone_from(&planned.victim);
+        result.cell.aggressor.clone_from(&planned.aggressor);
         let kept = honoured(planned.condition, planned.block);
         let counts = [
             (ASKED_REQUESTS, ASKED),

@@ -219,7 +219,7 @@ fn without_native_or_unprotected_cells_two_is_the_most() {
     );
     let native = |id: &str| id.ends_with("-N") || id.ends_with("-N'");
     lab.plan.cells.retain(|cell| !native(&cell.id));
-    lab.cells.retain(|cell| !native(&cell.id));
+    lab.cells.retain(|cell| !native(&cell.cell.id));
     let row = lab.row(MIG, "compute");
     assert_eq!(row.level.as_deref(), Some("L2"));
     assert!(row.guarantee.is_none() && row.efficiency.is_none());

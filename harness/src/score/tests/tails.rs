@@ -1,18 +1,21 @@
 //! Worked cases of the jitter axis.
 
-use gpubench_record::{CellResult, Condition, GateResult, GateState, Outcome, OutcomeKind};
+use gpubench_record::{
+    CellResult, Condition, GateResult, GateScope, GateState, Outcome, OutcomeKind,
+};
 
 use super::lab::{Lab, QUOTA, SLICING, Shows};
 use crate::gate::figure::{
     BACKLOG_SLOPE_PER_S, GOODPUT_PER_S, OPEN_LATENCY_P50_NS, OPEN_LATENCY_P99_NS,
 };
-use crate::gate::{LATENESS_GATE, OPEN_REQUESTS, OVERLOAD_GATE};
+use crate::gate::{OPEN_REQUESTS, OVERLOAD_GATE};
 
 /// Its harness was late in the open loop of this cell.
 fn spoil(cell: &mut CellResult) {
     cell.gates.push(GateResult {
-        gate: LATENESS_GATE.to_owned(),
+        gate: "lateness".to_owned(),
         state: GateState::Failed,
+        scope: GateScope::OpenLoop,
         detail: "p99 of an idle issuer is 30000 ns".to_owned(),
     });
 }

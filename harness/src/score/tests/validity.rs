@@ -107,7 +107,7 @@ fn a_cell_that_never_ran_is_named() {
     let gone = lab
         .cells
         .iter()
-        .position(|cell| cell.condition == Condition::S);
+        .position(|cell| cell.cell.condition == Condition::S);
     lab.cells.remove(gone.expect("there are S cells"));
     let row = lab.row(QUOTA, "compute");
     doubt(&row, OutcomeKind::Inconclusive, "S did not run");
@@ -273,7 +273,7 @@ fn a_profile_that_decides_nothing_says_so_and_shows_its_level() {
         (Some("L0"), Some("None"))
     );
     assert_eq!(row.warnings, ["profile smoke decides nothing"]);
-    lab.cells.retain(|cell| cell.block < 5);
+    lab.cells.retain(|cell| cell.cell.block < 5);
     doubt(
         &lab.row(SLICING, "compute"),
         OutcomeKind::Inconclusive,
@@ -288,7 +288,7 @@ fn a_record_that_contradicts_itself_is_refused() {
     lab.cells.push(stray.clone());
     assert!(matches!(score(&lab.input()), Err(ScoreError::Twice { .. })));
     lab.cells.pop();
-    stray.id = "9999".to_owned();
+    stray.cell.id = "9999".to_owned();
     lab.cells.push(stray);
     assert!(matches!(score(&lab.input()), Err(ScoreError::NotPlanned { id }) if id == "9999"));
 }

@@ -7,7 +7,9 @@ mod properties;
 use std::io::Write as _;
 use std::path::Path;
 
-use gpubench_record::{FORMAT_VERSION, Role, RunEvent, SampleRow, TelemetryRow, TenantResult};
+use gpubench_record::{
+    CellTenant, FORMAT_VERSION, Role, RunEvent, SampleRow, TelemetryRow, TenantResult,
+};
 use tempfile::TempDir;
 
 use super::samples_for_tests::{log_bytes, row};
@@ -24,16 +26,16 @@ pub(super) fn began() -> RunEvent {
 }
 
 pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
-    let tenant = |name: &str, role| TenantResult {
-        tenant: name.to_owned(),
-        role,
-        workload: Some("fma".to_owned()),
-        rows,
-        schedule_hash: None,
-        death: None,
-        unlogged: 0,
-        overloaded: false,
-        sched: None,
+    let tenant = |name: &str, role| {
+        let planned = CellTenant {
+            tenant: name.to_owned(),
+            role,
+            workload: Some("fma".to_owned()),
+        };
+        TenantResult {
+            rows,
+            ..TenantResult::ready(&planned, None)
+        }
     };
     RunEvent::CellEnded {
         id: id.to_owned(),

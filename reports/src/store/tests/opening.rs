@@ -1,5 +1,7 @@
 //! Opening a record: whole, crashed, of another version, or broken.
 
+use std::path::Path;
+
 use gpubench_record::{FORMAT_VERSION, FormatVersion, MechanismRow, Outcome, Proof, RunEvent};
 
 use super::{append_bytes, began, cell_ended, crashed_run, reading, victim_rows};
@@ -51,7 +53,7 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
             "the run ended in the middle of this cell"
         ]
     );
-    assert_eq!(record.run().cells[1].tenants[0].rows, 3);
+    assert_eq!(record.run().cells[1].tenant_results[0].rows, 3);
     for finished in [false, true] {
         if finished {
             let done = finish(dir.path()).unwrap();
@@ -75,7 +77,7 @@ fn a_crashed_run_is_an_incomplete_record_with_all_its_samples() {
         let text = record.samples("b00-c001", "neighbour-1");
         assert_eq!(
             text.is_ok(),
-            !finished || record.run().cells[1].tenants[1].rows == 0
+            !finished || record.run().cells[1].tenant_results[1].rows == 0
         );
         assert!(matches!(
             record.samples("b9", "victim"),
@@ -190,23 +192,38 @@ fn each_unreadable_record_says_what_is_wrong_and_where() {
     assert!(unknown.starts_with(&format!(
         "{head} 2: unknown variant `beamed-up`, expected one of"
     )));
-    std::fs::write(&events, first.replacen("\"major\":1", "\"major\":2", 1)).unwrap();
-    assert!(said().ends_with("record format 2.0 cannot be read by this gpubench, which reads 1.x"));
+    std::fs::write(&events, first.replacen("\"major\":2", "\"major\":3", 1)).unwrap();
+    assert!(
+        said()
+            .ends_with("record format 3.0 cannot be read by this gpubench, which reads 1.x to 2.x")
+    );
     let record_json = dir.path().join(RECORD_FILE);
     std::fs::write(
         &record_json,
         "{\"format_version\":{\"major\":9,\"minor\":1},\"new\":[]}",
     )
     .unwrap();
-    assert!(said().ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x"));
+    assert!(
+        said()
+            .ends_with("record format 9.1 cannot be read by this gpubench, which reads 1.x to 2.x")
+    );
     std::fs::write(
         &record_json,
-        "{\"format_version\":{\"major\":1,\"minor\":7},\n\"new\":[]}",
+        "{\"format_version\":{\"major\":2,\"minor\":7},\n\"new\":[]}",
     )
     .unwrap();
     assert_eq!(
         said(),
         format!("{shown}/record.json line 2 column 9: missing field `scoring`")
+    );
+    std::fs::write(
+        &record_json,
+        "{\"format_version\":{\"major\":1,\"minor\":0}}",
+    )
+    .unwrap();
+    assert_eq!(
+        said(),
+        format!("{shown}/record.json of format 1.0: missing field `scoring`")
     );
 }
 
@@ -275,4 +292,26 @@ fn a_figure_that_json_cannot_hold_never_replaces_a_good_record() {
         "{error}"
     );
     assert_eq!(Record::open(dir.path()).unwrap().run(), &good);
+}
+
+#[test]
+fn a_record_of_the_first_format_is_read_as_one_of_todays() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    for (name, today) in [
+        ("real", sample_records::real()),
+        ("virtual", sample_records::on_the_virtual_gpu()),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let old = golden.join(format!("{name}.format-1.0.json"));
+        std::fs::copy(old, dir.path().join(RECORD_FILE)).unwrap();
+        let record = Record::open(dir.path()).unwrap();
+        let read = record.run();
+        assert_eq!(read.format_version, FORMAT_VERSION);
+        assert_eq!(read.cells, today.cells, "{name}");
+        assert_eq!(read.matrix, today.matrix, "{name}");
+        assert_eq!(read.plan.skips, today.plan.skips, "{name}");
+        // From the table of that format.
+        assert_eq!(read.plan.workloads["reserve"].answering_codes, [2]);
+        assert!(read.plan.claimed.iter().any(|one| one.mechanism == "mig"));
+    }
 }

@@ -1,20 +1,20 @@
 //! What published overviews claim, read from the data file that comes with the binary.
 
-use gpubench_record::Axis;
+use gpubench_record::{Axis, ClaimedWord};
 use serde::Deserialize;
 
-use super::ScoreError;
+use super::PlanError;
 
 const TEXT: &str = include_str!("../../../profiles/claimed.toml");
 
 /// The words of the published overviews.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Claimed {
+struct Claimed {
     claimed: Vec<Entry>,
 }
 
-/// What one source says of one mechanism.
+/// What one source says of some mechanisms.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -27,43 +27,42 @@ struct Entry {
     jitter: Option<String>,
 }
 
-impl Claimed {
-    /// The words that come with the binary.
-    pub(super) fn built_in() -> Result<Self, ScoreError> {
-        toml::from_str(TEXT).map_err(|error| ScoreError::Claimed {
-            what: one_line(&error),
-        })
+/// The words about these mechanisms, in the order of the file.
+///
+/// # Errors
+/// When the built-in file cannot be read, which is a defect of the build.
+pub(super) fn claimed(mechanisms: &[&str]) -> Result<Vec<ClaimedWord>, PlanError> {
+    let file: Claimed = toml::from_str(TEXT).map_err(|error| PlanError::Claimed {
+        what: error.message().replace('\n', " "),
+    })?;
+    let mut words = Vec::new();
+    for entry in &file.claimed {
+        let of_run = entry.mechanisms.iter();
+        for mechanism in of_run.filter(|one| mechanisms.contains(&one.as_str())) {
+            words.extend(entry.words(mechanism));
+        }
     }
-
-    /// `source: word`, one for each source that speaks of this mechanism and axis.
-    pub(super) fn of(&self, mechanism: &str, axis: Axis) -> Vec<String> {
-        let speaking = self
-            .claimed
-            .iter()
-            .filter(|e| e.mechanisms.iter().any(|m| m == mechanism));
-        let words = speaking.filter_map(|entry| Some((&entry.source, entry.word(axis)?)));
-        words
-            .map(|(source, word)| format!("{source}: {word}"))
-            .collect()
-    }
+    Ok(words)
 }
 
 impl Entry {
-    fn word(&self, axis: Axis) -> Option<&str> {
-        let word = match axis {
-            Axis::Memory => &self.memory,
-            Axis::Compute => &self.compute,
-            Axis::Bandwidth => &self.bandwidth,
-            Axis::Fault => &self.fault,
-            Axis::Jitter => &self.jitter,
-            Axis::Power => &None,
-        };
-        word.as_deref()
+    fn words(&self, mechanism: &str) -> impl Iterator<Item = ClaimedWord> {
+        let all = [
+            (Axis::Memory, &self.memory),
+            (Axis::Compute, &self.compute),
+            (Axis::Bandwidth, &self.bandwidth),
+            (Axis::Fault, &self.fault),
+            (Axis::Jitter, &self.jitter),
+        ];
+        all.into_iter().filter_map(move |(axis, word)| {
+            Some(ClaimedWord {
+                source: self.source.clone(),
+                mechanism: mechanism.to_owned(),
+                axis,
+                word: word.clone()?,
+            })
+        })
     }
-}
-
-fn one_line(error: &toml::de::Error) -> String {
-    error.message().replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -71,8 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_tables_are_there() {
-        let claimed = Claimed::built_in().expect("the built-in file is well formed");
+    fn the_published_tables_are_there() -> Result<(), PlanError> {
         let table: &[(&str, Axis, &[&str])] = &[
             ("time-slicing", Axis::Compute, &["S0: None", "S1: None"]),
             ("time-slicing", Axis::Bandwidth, &["S1: None"]),
@@ -91,8 +89,15 @@ mod tests {
             ("mig-mps", Axis::Compute, &[]),
         ];
         for (mechanism, axis, want) in table {
-            assert_eq!(claimed.of(mechanism, *axis), *want, "{mechanism} {axis:?}");
+            let words = claimed(&[mechanism])?;
+            assert!(words.iter().all(|one| one.mechanism == *mechanism));
+            let of_axis = words.iter().filter(|one| one.axis == *axis);
+            let texts: Vec<String> = of_axis
+                .map(|one| format!("{}: {}", one.source, one.word))
+                .collect();
+            assert_eq!(texts, *want, "{mechanism} {axis:?}");
         }
+        Ok(())
     }
 
     #[test]
