@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::entries::Seat;
 pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use crate::handles::Handle;
-use crate::launch::cache::CostCache;
+use crate::launch::cache::costs::CostCache;
 use crate::pinned;
 use crate::session;
 use crate::tables::Piece;

@@ -15,20 +15,19 @@ mod ranges;
 pub(crate) mod request;
 mod rerun;
 mod rerun_data;
+mod residence;
 mod run;
 pub mod shape;
 mod start;
 pub(crate) mod state;
 mod write_guard;
 
-pub use cache::CostCache;
 pub use clocking::Clocking;
 pub use request::{Key, Request};
 pub use rerun::{
     finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_store, rerun_targets,
     rerun_writes,
 };
-pub use shape::{Shape, blocks_per_sm, check, check_residence};
+pub use residence::{blocks_per_sm, check, check_residence};
 pub use start::launch;
-pub use state::LaunchState;
 pub use write_guard::WriteGuard;

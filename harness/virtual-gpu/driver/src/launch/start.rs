@@ -5,7 +5,7 @@ use super::faults;
 use super::kernel::kernel_of;
 use super::request::{Key, Request};
 use super::rerun_data::{Rerun, RerunWork};
-use super::shape;
+use super::residence;
 use crate::code::{self, Code};
 use crate::operation::WaitPolicy;
 use crate::process::Process;
@@ -22,7 +22,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         return Err(code::INVALID_HANDLE);
     }
     let shape = &request.shape;
-    shape::check_residence(process, request.function, shape, &request.stream.seat)?;
+    residence::check_residence(process, request.function, shape, &request.stream.seat)?;
     let properties = kernel_of(request.function)?.properties;
     // A kernel that does not branch on memory cannot wait for other blocks.
     let cooperative = shape.cooperative && properties.data_dependent;

@@ -12,7 +12,6 @@ use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::PathBuf;
 
 use super::cost_line::Line;
-use super::portable::PortableLaunch;
 use crate::launch::outcome::Outcome;
 
 /// Name of the file in the device's folder.
@@ -20,6 +19,15 @@ const FILE: &str = "launches";
 
 /// Lines kept. A program without identical launches must not fill the host's disk.
 const LINES_MAX: usize = 65_536;
+
+/// A launch with a key that holds no addresses.
+#[derive(Debug, Clone, Default)]
+pub struct PortableLaunch {
+    /// Allocations that its arguments point to, in the order of the arguments.
+    pub pointees: Vec<u64>,
+    /// Equal for launches of equal cost; `None` if the cost depends on data.
+    pub(crate) key: Option<String>,
+}
 
 /// The file, and the lines that this process has read.
 #[derive(Debug)]

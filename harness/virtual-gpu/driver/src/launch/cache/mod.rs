@@ -20,7 +20,7 @@
 
 mod contents;
 mod cost_line;
-mod costs;
+pub mod costs;
 pub(crate) mod effect_store;
 mod effects;
 pub(crate) mod portable;
@@ -38,8 +38,8 @@ use super::write_guard::WriteGuard;
 use crate::code::Code;
 use crate::entries::FunctionEntry;
 use crate::process::Process;
-pub use costs::CostCache;
-use portable::{PortableLaunch, portable};
+use costs::PortableLaunch;
+use portable::portable;
 
 /// The profile of an identical launch, if executing it again is not needed. Its effect on memory
 /// has been replayed then.

@@ -1,19 +1,11 @@
 //! Keys without addresses: equal for identical launches of all contexts and processes of a device.
 
+use super::costs::PortableLaunch;
 use crate::code::Code;
 use crate::entries::FunctionEntry;
 use crate::launch::kernel::kernel_of;
 use crate::launch::request::Key;
 use crate::process::Process;
-
-/// A launch with a key that holds no addresses.
-#[derive(Debug, Clone, Default)]
-pub struct PortableLaunch {
-    /// Allocations that its arguments point to, in the order of the arguments.
-    pub pointees: Vec<u64>,
-    /// Equal for launches of equal cost; `None` if the cost depends on data.
-    pub(crate) key: Option<String>,
-}
 
 /// The key of a launch without addresses.
 ///

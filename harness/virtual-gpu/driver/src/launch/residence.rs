@@ -1,0 +1,100 @@
+//! Whether a kernel can be launched in a shape, and how many of its blocks are resident at once.
+
+use super::kernel::kernel_of;
+use super::shape::Shape;
+use crate::code::{self, Code};
+use crate::entries::Seat;
+use crate::process::{FunctionEntry, Process};
+use gpubench_virtual_gpu_model::machine::Machine;
+use gpubench_virtual_gpu_ptx as ptx;
+
+/// Limits of block and grid: CUDA C++ Programming Guide, technical specifications.
+const WIDEST: [[u32; 3]; 2] = [[1024, 1024, 64], [i32::MAX as u32, 65_535, 65_535]];
+
+fn product(dims: [u32; 3]) -> u64 {
+    dims.iter().map(|&side| u64::from(side)).product()
+}
+
+/// Blocks of a kernel that fit on one SM at the same time; 0 if none fits.
+#[must_use]
+pub fn blocks_per_sm(
+    machine: &Machine,
+    kernel: &ptx::Kernel,
+    threads: u32,
+    shared_bytes: u64,
+) -> u32 {
+    let gpu = &machine.gpu;
+    let by_threads = gpu.max_threads_per_sm / threads.max(1);
+    let by_registers =
+        gpu.registers_per_sm / kernel.registers.max(1).saturating_mul(threads.max(1));
+    let all = u64::from(gpu.shared_per_sm_kib) << 10;
+    let by_shared = match shared_bytes + u64::from(machine.shared_reserved_bytes()) {
+        0 => u32::MAX,
+        bytes => (all / bytes) as u32,
+    };
+    gpu.max_blocks_per_sm
+        .min(by_threads)
+        .min(by_registers)
+        .min(by_shared)
+}
+
+/// Whether a kernel can be launched in a shape: checked when it is made or recorded, and when
+/// it becomes a node.
+///
+/// # Errors
+/// As cuLaunchKernel.
+pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Result<(), Code> {
+    let kernel = kernel_of(function)?;
+    for (dims, widest) in [shape.block, shape.grid].iter().zip(WIDEST) {
+        if dims
+            .iter()
+            .zip(widest)
+            .any(|(&side, most)| side == 0 || side > most)
+        {
+            return Err(code::INVALID_VALUE);
+        }
+    }
+    let threads = product(shape.block);
+    if threads > u64::from(machine.gpu.max_threads_per_block) {
+        return Err(code::INVALID_VALUE);
+    }
+    if let Some(limit) = kernel.max_threads.map(product)
+        && threads > limit
+    {
+        return Err(code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    let allowed = (machine.gpu.shared_per_block_kib << 10).max(function.max_dynamic_shared);
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
+    if shared > u64::from(allowed) {
+        return Err(code::INVALID_VALUE);
+    }
+    if blocks_per_sm(machine, kernel, threads as u32, shared) == 0 {
+        return Err(code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    Ok(())
+}
+
+/// Whether a seat has room for all blocks of a cooperative launch at the same time. Other launches
+/// always have.
+///
+/// # Errors
+/// As cuLaunchCooperativeKernel, when it has not.
+pub fn check_residence(
+    process: &Process,
+    function: &FunctionEntry,
+    shape: &Shape,
+    seat: &Seat,
+) -> Result<(), Code> {
+    if !shape.cooperative {
+        return Ok(());
+    }
+    let kernel = kernel_of(function)?;
+    let threads = product(shape.block) as u32;
+    let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
+    let part = process.part(function.context, seat)?;
+    let on_one = blocks_per_sm(process.device.machine(), kernel, threads, shared);
+    if product(shape.grid) > u64::from(on_one) * u64::from(part.sm_count) {
+        return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
