@@ -1,5 +1,7 @@
 //! The plan of a device check: native cells of one tenant, for `doctor`.
 
+use std::collections::BTreeMap;
+
 use gpubench_record::{Cell, CellTenant, Condition, Durations, Plan, Role, SubAxis};
 
 use crate::catalogue::REFERENCE;
@@ -57,6 +59,11 @@ pub fn device_check(profile: &Profile) -> Plan {
         foreign: None,
         cells: cells.collect(),
         fault_trials: Vec::new(),
+        // Its workloads compute and copy: none has facts that a gate needs.
+        workloads: BTreeMap::new(),
+        pairs: Vec::new(),
+        jitter_from: SubAxis::Sm,
+        claimed: Vec::new(),
         skips: Vec::new(),
     }
 }
