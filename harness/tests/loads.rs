@@ -152,7 +152,7 @@ fn again() -> Result<(), Error> {
     for workload in load::CATALOGUE.iter() {
         device.expect(0)?;
         let participation = Participation::join(clock, 0)?;
-        let found = alone(*workload, gpu, clock)?;
+        let found = alone(workload, gpu, clock)?;
         participation.leave()?;
         let line = match found {
             Err(waived) => json!({ "name": workload.name, "waived": waived }),
@@ -165,7 +165,7 @@ fn again() -> Result<(), Error> {
                     "work_per_request": found.work_per_request,
                 });
                 if workload.role == Role::Aggressor {
-                    let (achieved, busy) = at_dose(*workload, &found, &device)?;
+                    let (achieved, busy) = at_dose(workload, &found, &device)?;
                     line["achieved_dose"] = json!(achieved);
                     line["busy_dose"] = json!(busy);
                 }

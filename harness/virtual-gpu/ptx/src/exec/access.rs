@@ -151,7 +151,7 @@ impl WarpMemory<'_, '_, '_> {
         }
         let sectors = sector_bytes(all, device);
         let mut cached = *all;
-        self.to_cache_addresses(&mut cached, device);
+        self.make_cache_addresses(&mut cached, device);
         let reached = || lanes(device).map(|lane| cached[lane]);
         let counts = &mut *self.counts;
         counts.translations += self.l1_tlb.translate(reached());
@@ -168,7 +168,7 @@ impl WarpMemory<'_, '_, '_> {
 
     /// Replaces the lanes' addresses by those that the L1/TLB model uses.
     #[inline]
-    pub(crate) fn to_cache_addresses(&mut self, all: &mut [u64; 32], device: u32) {
+    pub(crate) fn make_cache_addresses(&mut self, all: &mut [u64; 32], device: u32) {
         for lane in lanes(device) {
             all[lane] = self.memory.cache_address(all[lane]);
         }

@@ -33,7 +33,7 @@ impl WarpMemory<'_, '_, '_> {
         self.counts.shared_bytes += on_chip * size;
         self.counts.atomic_sector_bytes += sector_bytes(&all, device);
         let mut cached = all;
-        self.to_cache_addresses(&mut cached, device);
+        self.make_cache_addresses(&mut cached, device);
         let reached = lanes(device).map(|lane| cached[lane]);
         self.counts.translations += self.l1_tlb.translate(reached);
         for lane in lanes(device) {
