@@ -78,7 +78,7 @@ fn what_a_machine_lacks_is_named() -> TestResult {
             ),
         ],
     );
-    let text = include_str!("../../profiles/machines/turing.toml");
+    let text = include_str!("../../../profiles/machines/turing.toml");
     let mps = text.find("\n[mps]").map(|at| &text[at..]).ok_or("no MPS")?;
     let old = [("cuda = \"13.0\"", "cuda = \"12.0\""), (mps, "\n")];
     let found = waived(&mut plan(&Place::bent("turing", &old, "")?, &[]))?;
