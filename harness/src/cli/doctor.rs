@@ -8,7 +8,7 @@ use super::ui::{Ui, table};
 use crate::error::ExpectedError;
 use crate::judge::device_check::Achieved;
 use crate::judge::host_report::{HostReport, check_host, to_json};
-use crate::plan::{Availability, Capability};
+use crate::judge::verdict::mechanism_row;
 
 /// The exit codes of this verb.
 pub const EXIT_CODES: &[ExitCode] = &[
@@ -164,18 +164,6 @@ fn as_text(report: &HostReport) -> String {
         out.push_str(&table(["kernel check", "result"], &rows));
     }
     out
-}
-
-pub(super) fn mechanism_row(capability: &Capability) -> [String; 3] {
-    let (verdict, remedy) = match &capability.availability {
-        Availability::Available => ("available".to_owned(), None),
-        Availability::Waived { reason, remedy } => (format!("waived: {reason}"), remedy.clone()),
-    };
-    [
-        capability.variant.variant.clone(),
-        verdict,
-        remedy.unwrap_or_else(|| "-".to_owned()),
-    ]
 }
 
 fn timer_row((class, tested): &(&'static str, Result<Punctuality, String>)) -> [String; 6] {

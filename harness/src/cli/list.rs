@@ -4,11 +4,11 @@ use clap::ValueEnum;
 use gpubench_record::ExitCode;
 use serde_json::{Value, json};
 
-use super::catalogue_rows::{self as catalogues, Row};
 use super::common::{TextFormat, exit_codes_help};
 use super::ui::{Ui, table};
 use crate::catalogue;
 use crate::error::ExpectedError;
+use crate::judge::listing::{self as catalogues, Row};
 use crate::judge::measured_faults::{self, MEASURED};
 
 /// Columns of a line without a terminal.

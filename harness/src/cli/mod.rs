@@ -4,12 +4,9 @@
 //! is listed once it works.
 
 pub mod advise;
-mod catalogue_rows;
 pub mod cleanup;
 pub mod common;
 pub mod doctor;
-#[cfg(test)]
-mod doctor_tests;
 pub mod list;
 pub mod matrix;
 pub mod pack;

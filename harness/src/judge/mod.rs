@@ -3,6 +3,8 @@
 //! Before a run: the device session, the facts and capabilities of the host, the diagnostic checks.
 //! After a run: from its folder to a scored record, and from the record to the exit code.
 
+#[cfg(test)]
+mod agreement_tests;
 pub mod calibration;
 mod capabilities;
 mod cells;
@@ -15,6 +17,7 @@ pub mod host_report;
 pub mod journal;
 pub mod kernel_log;
 mod latency_charts;
+pub mod listing;
 mod matrix_setup;
 pub mod measured_faults;
 pub mod mechanism_rows;

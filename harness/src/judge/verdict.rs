@@ -1,4 +1,6 @@
-//! The exit code of a matrix, from its record and its command line.
+//! Verdicts in words: whether a mechanism can run, and the exit code of a matrix.
+//!
+//! The exit code follows from the record and the command line:
 //!
 //! - 4: a mechanism could not be set up, or its proof does not hold; likewise a failed cell.
 //! - 3: every mechanism but the reference is waived, or `--mechanism` names a waived one.
@@ -8,6 +10,7 @@ use gpubench_record::{ExitCode, MechanismRow, OutcomeKind, RunRecord};
 
 use crate::catalogue::REFERENCE;
 use crate::error::ExpectedError;
+use crate::plan::{Availability, Capability};
 
 /// The exit code of a finished run. `named` are the mechanisms of `--mechanism`.
 ///
@@ -90,6 +93,20 @@ fn could_run(mechanisms: &[MechanismRow], named: &[String]) -> Result<(), Expect
     Err(ExpectedError::NamedAndWaived {
         mechanisms: reasons(&missing),
     })
+}
+
+/// A mechanism of this host: its variant, its verdict and the remedy.
+#[must_use]
+pub fn mechanism_row(capability: &Capability) -> [String; 3] {
+    let (verdict, remedy) = match &capability.availability {
+        Availability::Available => ("available".to_owned(), None),
+        Availability::Waived { reason, remedy } => (format!("waived: {reason}"), remedy.clone()),
+    };
+    [
+        capability.variant.variant.clone(),
+        verdict,
+        remedy.unwrap_or_else(|| "-".to_owned()),
+    ]
 }
 
 #[cfg(test)]

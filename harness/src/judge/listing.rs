@@ -1,22 +1,25 @@
 //! The catalogues of all rooms as rows of one shape, for `gpubench list`.
 
+#[cfg(test)]
+mod tests;
+
 use gpubench_workloads::fault::Fault;
 use serde_json::{Value, json};
 
+use super::measured_faults::{self, MEASURED};
 use crate::axis::{self, AxisEntry};
 use crate::catalogue;
-use crate::judge::measured_faults::{self, MEASURED};
 use crate::mechanism::{self, Mechanism};
 use crate::plan;
 use crate::profile::built_in;
 
-/// One entry: the name, what it is, and everything else about it by key.
+/// One entry: its name, its summary, and its details by key.
 pub struct Row {
-    /// The name that flags and profiles take.
+    /// The name in flags and profiles.
     pub name: String,
-    /// What it is, in one line.
+    /// The summary in one line.
     pub summary: String,
-    /// The rest.
+    /// The details.
     pub details: Vec<(&'static str, Value)>,
 }
 
@@ -44,7 +47,7 @@ pub fn mechanisms() -> Vec<Row> {
     mechanism::CATALOGUE.iter().map(row).collect()
 }
 
-/// What a tenant can do.
+/// What tenants do.
 pub fn workloads() -> Vec<Row> {
     let row = |workload: &&gpubench_workloads::load::Workload| Row {
         name: workload.name.to_owned(),
@@ -89,7 +92,7 @@ fn meets(name: &str) -> Vec<&'static str> {
     pairs.filter_map(other).collect()
 }
 
-/// What a tenant can do to break itself or others.
+/// Faults that a tenant can inject.
 pub fn faults() -> Vec<Row> {
     use gpubench_workloads::fault::{Answer, CATALOGUE, HostAct};
     let row = |fault: &Fault| {
@@ -136,7 +139,7 @@ pub fn faults() -> Vec<Row> {
     CATALOGUE.iter().map(row).collect()
 }
 
-/// Key of the mechanisms under which a fault is not held. Tables say it below, once for all.
+/// Key of the mechanisms under which a fault has no trials. Tables print them once, below the rows.
 pub const NOT_UNDER: &str = "not_under";
 
 /// Mechanisms under which no fault is injected, with the reason.
@@ -149,21 +152,21 @@ pub fn without_faults() -> Vec<(&'static str, &'static str)> {
     .collect()
 }
 
-/// What belongs among the faults and is not held, with the reason.
+/// Faults that the catalogue lacks on purpose, with the reason.
 pub fn faults_left_out() -> Vec<Row> {
     let rows = gpubench_workloads::fault::LEFT_OUT.iter();
     rows.map(|one| left_out(one.name, one.summary, one.reason))
         .collect()
 }
 
-/// What belongs among the probes and is not asked, with the reason.
+/// Probes that the catalogue lacks on purpose, with the reason.
 pub fn probes_left_out() -> Vec<Row> {
     let rows = catalogue::probes::LEFT_OUT.iter();
     rows.map(|one| left_out(one.name, one.summary, one.reason))
         .collect()
 }
 
-/// Key of the reason for which something is not in a catalogue.
+/// Key of the reason for which a catalogue lacks an entry.
 pub const LEFT_OUT: &str = "left_out";
 
 fn left_out(name: &str, summary: &str, reason: &str) -> Row {
@@ -215,7 +218,7 @@ pub fn axes() -> Vec<Row> {
     cells.chain(probes).chain([jitter]).collect()
 }
 
-/// Questions to tenants whose answer is no rate.
+/// Checks that do not produce a throughput.
 pub fn probes() -> Vec<Row> {
     let row = |entry: &catalogue::probes::ProbeEntry| Row {
         name: entry.name.to_owned(),
@@ -247,96 +250,4 @@ pub fn formats() -> Vec<Row> {
         details: vec![("extension", json!(format.extension()))],
     };
     gpubench_reports::CATALOGUE.iter().map(row).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use gpubench_record::Role;
-    use gpubench_workloads::load;
-    use serde_json::json;
-
-    use super::NOT_UNDER;
-    use crate::{axis, catalogue, mechanism, plan};
-
-    #[test]
-    fn every_pair_names_workloads_that_exist_and_fit() -> Result<(), load::LoadError> {
-        for pair in axis::PAIRS.iter() {
-            let (victim, aggressor) = (load::find(pair.victim)?, load::find(pair.aggressor)?);
-            assert_eq!(victim.role, Role::Victim, "{pair:?}");
-            assert_eq!(aggressor.role, Role::Aggressor, "{pair:?}");
-            assert_eq!(aggressor.sub_axis, pair.sub_axis, "{pair:?}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn every_fault_says_what_should_come_of_it_and_where() {
-        let why = |name: &str| {
-            let properties = mechanism::find(name)?.entry().properties();
-            plan::no_victim(&properties)
-        };
-        let told = |name: &str, key: &str| {
-            let row = super::faults().into_iter().find(|row| row.name == name);
-            let details = row.map_or_else(Vec::new, |row| row.details);
-            let found = details.into_iter().find(|(known, _)| *known == key);
-            found.map(|(_, value)| value)
-        };
-        for (name, key, want) in [
-            ("trap", "severity", json!("fatal")),
-            ("trap", "codes", json!([719, 715])),
-            ("trap", "xids", json!([13])),
-            ("trap", "resource", json!("exceptions of the SMs")),
-            ("trap", "unit", json!("trials contained")),
-            (
-                "trap",
-                "mechanisms",
-                json!([
-                    "time-slicing",
-                    "mps",
-                    "mps-quota",
-                    "mps-static",
-                    "mps-memory",
-                    "mig",
-                    "mig-mps",
-                    "hami"
-                ]),
-            ),
-            (
-                "mps-server-kill",
-                "mechanisms",
-                json!(["mps", "mps-quota", "mps-static", "mps-memory", "mig-mps"]),
-            ),
-            ("hami-lock-holder-kill", "mechanisms", json!(["hami"])),
-            (
-                "trap",
-                NOT_UNDER,
-                json!([
-                    { "key": "exclusive", "reason": why("exclusive") },
-                    { "key": "exclusive-process", "reason": why("exclusive-process") },
-                    { "key": "green-context", "reason": why("green-context") },
-                    { "key": "stream-priority", "reason": why("stream-priority") },
-                ]),
-            ),
-        ] {
-            assert_eq!(told(name, key), Some(want), "{name} {key}");
-        }
-        let all = catalogue::names().len();
-        for row in super::faults() {
-            let count = |key| told(&row.name, key).and_then(|v| v.as_array().map(Vec::len));
-            let told = count("mechanisms").zip(count(NOT_UNDER));
-            assert_eq!(
-                told.map(|(under, not)| under + not),
-                Some(all),
-                "{}",
-                row.name
-            );
-        }
-    }
-
-    #[test]
-    fn every_workload_is_in_a_pair() {
-        for workload in load::CATALOGUE.iter() {
-            assert!(!super::meets(workload.name).is_empty(), "{workload:?}");
-        }
-    }
 }

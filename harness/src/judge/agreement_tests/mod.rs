@@ -1,191 +1,20 @@
-//! What `doctor` says of a mechanism is what `plan` skips it for and what the matrix waives it
-//! with, word by word: on every machine, for every way in which a host can lack one.
+//! `doctor`, the plan and the matrix give the same verdict of a mechanism: on every machine, for
+//! every way in which a host can lack one.
+
+mod hosts;
 
 use gpubench_record::{MechanismRow, Outcome, OutcomeKind};
 use gpubench_virtual_gpu::machine::{BUILT_IN, Machine};
 
-use super::doctor::mechanism_row;
-use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
+use super::verdict::mechanism_row;
 use crate::judge::{capabilities, mechanism_rows};
 use crate::mechanism::HostFacts;
-use crate::mechanism::control_groups::ControlGroups;
-use crate::mechanism::facts::HamiLibrary;
 use crate::plan::{self, Availability, PlanError};
 use crate::profile::options::Slice;
 use crate::profile::{Overrides, Profile, load};
+use hosts::{WAYS, able, halves};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
-
-/// A machine whose host lacks nothing that its driver has, with leave and rights.
-fn able(machine: &Machine) -> HostFacts {
-    let (major, minor) = machine.compute_capability();
-    let driver = machine.gpu.driver.split('.').next();
-    let profiles = machine.mig.as_ref().map_or(&[][..], |mig| &mig.profile);
-    HostFacts {
-        driver_major: driver.and_then(|text| text.parse().ok()),
-        cuda: machine.cuda_version(),
-        compute_capability: (major.cast_signed(), minor.cast_signed()),
-        uuid: machine.uuid(),
-        memory_mib: machine.memory.total_mib,
-        compute_mode: Some("DEFAULT".to_owned()),
-        mig: machine.mig.as_ref().map(|_| false),
-        mig_pending: machine.mig.as_ref().map(|_| false),
-        mig_profiles: profiles
-            .iter()
-            .map(|profile| InstanceProfile {
-                id: profile.id,
-                name: profile.name.clone(),
-                slices: profile.slices,
-                max: profile.max,
-                sm_count: profile.slices * 16,
-                memory_mib: u64::from(profile.memory_slots) * 10_000,
-                placements: profile
-                    .starts
-                    .iter()
-                    .map(|&start| Placement {
-                        start,
-                        size: profile.memory_slots,
-                    })
-                    .collect(),
-            })
-            .collect(),
-        mps_control: Some("/usr/bin/nvidia-cuda-mps-control".into()),
-        nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
-        control_groups: Some(ControlGroups {
-            path: "/sys/fs/cgroup".into(),
-            problem: None,
-        }),
-        hami: Some(HamiLibrary {
-            path: "/usr/local/vgpu/libvgpu.so".into(),
-            hash: String::new(),
-            problem: None,
-        }),
-        allow_reconfigure: true,
-        may_change_settings: true,
-        ..HostFacts::default()
-    }
-}
-
-/// A way to lack mechanisms: what it is, what it does to a host, and one mechanism of `hopper` that
-/// it waives with a part of the reason.
-type Way = (&'static str, fn(&mut HostFacts), &'static str, &'static str);
-
-const WAYS: [Way; 19] = [
-    (
-        "no leave",
-        |f| f.allow_reconfigure = false,
-        "mig",
-        "device settings (MIG)",
-    ),
-    (
-        "no leave for a mode",
-        |f| f.allow_reconfigure = false,
-        "exclusive-process",
-        "compute mode",
-    ),
-    (
-        "no leave for a slice",
-        |f| f.allow_reconfigure = false,
-        "time-slicing",
-        "time slice",
-    ),
-    (
-        "no rights",
-        |f| f.may_change_settings = false,
-        "mig",
-        "takes CAP_SYS_ADMIN",
-    ),
-    (
-        "no rights for a group",
-        |f| f.may_change_settings = false,
-        "mps-memory",
-        "CAP_SYS_ADMIN",
-    ),
-    (
-        "busy",
-        |f| f.holders = vec![7],
-        "mig",
-        "processes [7] use the device",
-    ),
-    (
-        "no MPS",
-        |f| f.mps_control = None,
-        "mps-quota",
-        "not on PATH",
-    ),
-    (
-        "no nvidia-smi",
-        |f| f.nvidia_smi = None,
-        "time-slicing",
-        "nvidia-smi",
-    ),
-    (
-        "no library",
-        |f| f.hami = None,
-        "hami",
-        "libvgpu.so was not found",
-    ),
-    (
-        "another library",
-        |f| (f.hami, f.hami_asked) = (None, Some("/x.so".into())),
-        "hami",
-        "/x.so cannot be read",
-    ),
-    (
-        "static tenants",
-        |f| f.static_programs = vec!["/x".into()],
-        "hami",
-        "/x is a static binary",
-    ),
-    (
-        "an old driver",
-        |f| f.driver_major = Some(570),
-        "mps-static",
-        "need driver 590",
-    ),
-    (
-        "an older one",
-        |f| f.cuda = 12000,
-        "green-context",
-        "green contexts need 12.4",
-    ),
-    (
-        "an old chip",
-        |f| f.compute_capability = (6, 1),
-        "mps",
-        "compute capability 6.1",
-    ),
-    (
-        "a divided device",
-        |f| f.mig = Some(true),
-        "mps",
-        "MIG mode is on",
-    ),
-    (
-        "a pending mode",
-        |f| f.mig_pending = Some(true),
-        "mig",
-        "on is pending: the GPU must be reset",
-    ),
-    (
-        "hidden MIG",
-        |f| f.mig_problem = Some("no permission".to_owned()),
-        "mig",
-        "no permission",
-    ),
-    (
-        "no groups",
-        |f| f.control_groups = None,
-        "mps-memory",
-        "control groups of version 2",
-    ),
-    (
-        "one process",
-        |f| f.compute_mode = Some("EXCLUSIVE_PROCESS".to_owned()),
-        "hami",
-        "keeps a second process out",
-    ),
-];
 
 /// How the matrix of a host shows each mechanism: the variant with reason and remedy, if waived.
 /// What is planned has cells.
@@ -276,23 +105,6 @@ fn doctor_the_plan_and_the_matrix_say_the_same() -> TestResult {
         }
     }
     Ok(())
-}
-
-/// Two instances of half a device each.
-fn halves(facts: &HostFacts) -> Vec<Instance> {
-    let half = facts.mig_profiles.iter().find(|one| one.slices == 3);
-    let places = half.iter().flat_map(|half| half.placements.clone());
-    let instance = |(id, placement): (u32, Placement)| Instance {
-        id,
-        profile_id: half.map_or(0, |half| half.id),
-        placement,
-        compute: vec![ComputeInstance {
-            id: 0,
-            profile_id: 2,
-            uuid: format!("MIG-{id}"),
-        }],
-    };
-    (1..).zip(places).map(instance).collect()
 }
 
 #[test]
