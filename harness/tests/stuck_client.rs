@@ -23,7 +23,7 @@ const TERM: i32 = 15;
 /// Bit of `TERM` among the signals that wait for a process (proc_pid_status(5)).
 const TERM_WAITS: u64 = 1 << (TERM - 1);
 
-/// Stands in front of the daemon's command. Where a client is to be ended, it writes down what the
+/// Stands in front of the daemon's command. Where a client must end, it writes down what the
 /// client does at that moment and which signals wait for it, and afterwards whether it is there: in
 /// a file for each client, since clients are ended at the same time.
 const LISTENER: &str = r#"#!/bin/sh

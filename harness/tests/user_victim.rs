@@ -1,4 +1,4 @@
-//! A program of somebody else's as the victim, end to end on a virtual GPU in wall time. Only what
+//! A user's program as the victim, end to end on a virtual GPU in wall time. Only what
 //! holds on a busy machine is asked for.
 
 use std::path::{Path, PathBuf};
@@ -263,7 +263,7 @@ fn what_is_no_victim_ends_the_run_with_one_line_and_leaves_nothing() -> Result<(
     let dir = tempfile::tempdir()?;
     let victim = program(dir.path())?.display().to_string();
     for (command, more, told) in NO_VICTIMS {
-        // Beside somebody who has left the group and does not heed SIGTERM.
+        // Beside a process that has left the group and does not heed SIGTERM.
         let stubborn = "trap '' TERM; (setsid sleep 600 &); sleep 600 &";
         let command = format!(
             "{stubborn} {}",

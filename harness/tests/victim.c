@@ -1,4 +1,4 @@
-/* A program of somebody else's: launches on the driver interface, and tells gpubench of each.
+/* A user's program: launches on the driver interface, and tells gpubench of each.
  * It knows no schedule. With `badly` it says something that nobody understands instead; with
  * `wicked FILE`, in which it counts the orders of all its lives, it does harm at some of them. */
 #define _GNU_SOURCE

@@ -183,7 +183,7 @@ fn ok(code: i32) -> Result<(), Error> {
     }
 }
 
-/// Is somebody who breaks a context of its own on the device that the environment names.
+/// Is a process that breaks a context of its own on the device that the environment names.
 fn fault() -> Result<(), Error> {
     let (mut context, mut module, mut function): (Handle, Handle, Handle) =
         (null_mut(), null_mut(), null_mut());

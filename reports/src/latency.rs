@@ -13,7 +13,7 @@ const POINTS_MAX: usize = 160;
 pub struct LatencyChart {
     /// Name of the victim's workload.
     pub victim: String,
-    /// One for each condition and mechanism that is to be compared.
+    /// One for each condition and mechanism to compare.
     pub curves: Vec<LatencyCurve>,
 }
 

@@ -1,5 +1,5 @@
 //! Figures of a device in virtual time, as a client finds them: what launches cost, how long turns
-//! and the pauses between them are, how fast copies are alone and beside somebody else's, what a
+//! and the pauses between them are, how fast copies are alone and beside another process's, what a
 //! limiter lets through, and whom a fault reaches. What is found is printed in one line.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 
@@ -13,7 +13,7 @@ const EACH: u64 = 8;
 /// Gaps that `block_trace` keeps, and the shortest.
 const GAPS: usize = 64;
 const THRESHOLD_NS: u64 = 20_000;
-/// When copies begin, how often, and when somebody else's are in their way.
+/// When copies begin, how often, and when another process's are in their way.
 pub const BEGIN_NS: u64 = 500_000_000;
 const BLOCK_NS: u64 = 80_000_000;
 const BESIDE_NS: u64 = 20_000_000;
@@ -199,7 +199,7 @@ impl Copies {
         Ok(f64::from(ms))
     }
 
-    /// The part of its rate that a copy keeps beside somebody else's.
+    /// The part of its rate that a copy keeps beside another process's.
     fn kept(&self, blocks: u64) -> Result<Vec<f64>, Error> {
         let two_ms = |begin_ns| -> Result<f64, Error> {
             sleep_until(begin_ns)?;

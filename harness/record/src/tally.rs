@@ -113,7 +113,7 @@ pub struct FaultTally {
     pub left_as_found: u32,
     /// Trials of which that cannot be told, since NVML does not say.
     pub unknown_if_left: u32,
-    /// Why none of it is to be trusted, if so.
+    /// Why none of it is trusted, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }

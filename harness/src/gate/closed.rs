@@ -70,7 +70,7 @@ pub(super) fn measure(
     put(found, "gpu_p50_ns", median_ns(&gpu_ns));
 }
 
-/// Whether the closed loop of a contended cell held few requests because they lasted: somebody who
+/// Whether the closed loop of a contended cell held few requests because they lasted: a tenant that
 /// lived had work on the device from its first instant to its last, or nearly. That is the worst
 /// that an aggressor can do, and no reason to say nothing.
 fn is_starved(observation: &CellObservation<'_>, victim: &Tenant<'_>, window: Span) -> bool {

@@ -46,7 +46,7 @@ pub(super) fn judge(
     if let Some(slo_ns) = observation.slo_ns {
         within(slo_ns, offered_ns.len(), &rows, found);
     }
-    let backlog = Backlog::of(&offered_ns, &ended_ns(victim, &rows), windows.open);
+    let backlog = Queue::of(&offered_ns, &ended_ns(victim, &rows), windows.open);
     figures(&backlog, &offered_ns, windows.open, found);
     let why = backlog.overload(victim.result.overloaded);
     overload_gate(observation.cell.condition, why.as_deref(), found);
@@ -141,7 +141,7 @@ fn ended_ns(victim: &Tenant<'_>, rows: &[SampleRow]) -> Vec<u64> {
 
 /// Requests due and not complete, over the second half of the open loop.
 #[derive(Debug)]
-struct Backlog {
+struct Queue {
     offered: f64,
     done_in_time: f64,
     at_end: f64,
@@ -150,7 +150,7 @@ struct Backlog {
     half_s: f64,
 }
 
-impl Backlog {
+impl Queue {
     fn of(offered_ns: &[u64], done_ns: &[u64], open: Span) -> Self {
         let until = |stamps: &[u64], t_ns: u64| stamps.partition_point(|s| *s <= t_ns) as f64;
         let middle_ns = open.start_ns + open.length_ns() / 2;
@@ -203,7 +203,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     (xx > 0.0).then(|| xy / xx)
 }
 
-fn figures(backlog: &Backlog, offered_ns: &[u64], open: Span, found: &mut Findings) {
+fn figures(backlog: &Queue, offered_ns: &[u64], open: Span, found: &mut Findings) {
     if offered_ns.is_empty() {
         return;
     }

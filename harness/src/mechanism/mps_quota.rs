@@ -3,7 +3,7 @@
 //! The cap is `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` in the client's environment, which can lower the
 //! daemon's default and never raise it. It reserves nothing: kernels of different clients may run
 //! on one SM. The number of SMs that a client sees goes down with it, which is the proof; the
-//! `%smid` census beside it says where its blocks really ran. The memory limit applies by device
+//! `%smid` placement beside it says where its blocks really ran. The memory limit applies by device
 //! index, not by UUID (NVIDIA/k8s-device-plugin, notes of 0.15.0-rc.2), and the daemon serves one
 //! device, so the index is 0. All of it is of the CUDA Multi-Process Service documentation,
 //! "Environment variables".

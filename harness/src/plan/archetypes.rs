@@ -23,7 +23,7 @@ fn every_built_in_profile_has_a_plan_whose_open_loops_are_good_for_a_p99() -> Te
     Ok(())
 }
 
-/// Profiles that follow no situation of somebody else's.
+/// Profiles that follow no published situation.
 const OF_OUR_OWN: [&str; 4] = ["default", "smoke", "nightly", "weekly"];
 
 /// The sources that the comment at the head of a profile names.

@@ -36,19 +36,15 @@ fn the_default_profile_leaves_room_for_a_p99_and_says_when_it_does_not() -> Test
 fn where_time_is_short_only_the_cells_that_jitter_is_scored_from_have_open_loops() -> TestResult {
     let profile = built_in("default")?;
     let mut seen = [false; 2];
-    for contestants in 1..=9 {
-        let plan = plan(&profile, &host(&vec![0; contestants]), "ptx")?;
+    for under_test in 1..=9 {
+        let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
         let short = plan.cells.iter().any(|cell| cell.closed_only);
         seen[usize::from(short)] = true;
         // Every jitter row can be scored: that is what the open loops were left out for.
-        assert_eq!(
-            notes(&plan, &profile),
-            Vec::<String>::new(),
-            "{contestants}"
-        );
+        assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(
             plan.device_time_ns() <= profile.device_time.ns,
-            "{contestants}"
+            "{under_test}"
         );
         for cell in plan.cells.iter().filter(|_| short) {
             let tells = cell.victim == "compute"
@@ -93,13 +89,9 @@ fn blocks_to_spare_are_planned_where_they_cost_no_p99() -> TestResult {
     let profile = built_in("default")?;
     assert_eq!((profile.blocks.min, profile.blocks.max), (8, 10));
     let mut seen = Vec::new();
-    for contestants in [1, 8, 12] {
-        let plan = plan(&profile, &host(&vec![0; contestants]), "ptx")?;
-        assert_eq!(
-            notes(&plan, &profile),
-            Vec::<String>::new(),
-            "{contestants}"
-        );
+    for under_test in [1, 8, 12] {
+        let plan = plan(&profile, &host(&vec![0; under_test]), "ptx")?;
+        assert_eq!(notes(&plan, &profile), Vec::<String>::new(), "{under_test}");
         assert!(plan.device_time_ns() <= profile.device_time.ns);
         seen.push(plan.blocks);
     }

@@ -29,15 +29,15 @@ fn capability(mechanism: &str, group: &str) -> Capability {
     }
 }
 
-/// `exclusive`, then contestants `m1`, `m2`... in the groups given.
+/// `exclusive`, then mechanisms under test `m1`, `m2`... in the groups given.
 pub(super) fn host(groups: &[usize]) -> Capabilities {
-    let contestants = groups
+    let under_test = groups
         .iter()
         .enumerate()
         .map(|(number, group)| capability(&format!("m{}", number + 1), &format!("g{group}")));
     Capabilities {
         mechanisms: std::iter::once(capability("exclusive", "g0"))
-            .chain(contestants)
+            .chain(under_test)
             .collect(),
     }
 }
@@ -316,16 +316,16 @@ fn too_little_time_names_the_smallest_that_would_do() -> TestResult {
 }
 
 #[test]
-fn built_in_profiles_keep_their_budgets_with_up_to_six_contestants() -> TestResult {
+fn built_in_profiles_keep_their_budgets_with_up_to_six_mechanisms() -> TestResult {
     for (name, budget, fewest) in [
         ("smoke", Span::from_s(40), 6),
         ("default", Span::from_s(600), 8),
     ] {
         let profile = built_in(name)?;
         assert_eq!(profile.device_time, budget);
-        for contestants in 0..=6 {
+        for under_test in 0..=6 {
             // All in one group, and the worst case: a switch and native cells for each.
-            for groups in [vec![0; contestants], (1..=contestants).collect()] {
+            for groups in [vec![0; under_test], (1..=under_test).collect()] {
                 let plan = plan(&profile, &host(&groups), "ptx")?;
                 assert!(plan.device_time_ns() <= budget.ns, "{name}, {groups:?}");
                 assert!(plan.blocks >= fewest, "{name}, {groups:?}");

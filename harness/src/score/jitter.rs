@@ -22,7 +22,7 @@ const UNIT: &str = "native medians";
 /// Modes nearer than this, in native medians, are half of what a comparison of runs would report.
 const MODES_MIN: f64 = 0.05;
 
-/// The word where the harness's own timers are coarser than what is to be told apart.
+/// The word where the harness's own timers are coarser than the difference in question.
 const BELOW_FLOOR: &str = "below measurement floor";
 
 /// The row of one variant, from the open loops of this sub-axis's cells.

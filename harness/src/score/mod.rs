@@ -68,7 +68,7 @@ pub struct ScoreInput<'a> {
     pub cells: &'a [CellResult],
     /// The fault trials, judged.
     pub fault_trials: &'a [FaultResult],
-    /// Those of other records that are to be counted with them, each record by itself.
+    /// Those of other records that count with them, each record by itself.
     pub earlier_trials: &'a [Vec<FaultResult>],
     /// Why no further trial was held, if the device was in no state for more.
     pub fault_stop: Option<&'a str>,
@@ -137,7 +137,7 @@ pub fn score(input: &ScoreInput<'_>) -> Result<Scored, ScoreError> {
         overall,
         probe_figures: probe_figures::figures(input.plan, input.probes),
         fault_tallies: context
-            .contestants()
+            .under_test()
             .into_iter()
             .flat_map(|mechanism| fault::tallies(&context, mechanism))
             .collect(),
@@ -166,7 +166,7 @@ fn blocks_min(plan: &Plan) -> u32 {
 fn rows(context: &Context<'_>) -> Vec<Row> {
     let asked = Asked::of(context);
     let mut rows = reference::rows(context);
-    for mechanism in context.contestants() {
+    for mechanism in context.under_test() {
         if alone::admits_one_tenant(context, mechanism) {
             rows.extend(alone::rows(context, mechanism, &asked));
             continue;
@@ -238,7 +238,7 @@ fn asks(plan: &Plan, name: &str) -> bool {
 
 impl<'a> Context<'a> {
     /// Every mechanism but the reference, planned ones first and in their order.
-    fn contestants(&self) -> Vec<&'a MechanismRow> {
+    fn under_test(&self) -> Vec<&'a MechanismRow> {
         let place = |row: &MechanismRow| {
             let mut planned = self.input.plan.mechanisms.iter();
             planned

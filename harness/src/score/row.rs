@@ -10,7 +10,7 @@ use super::{Context, EXCLUSIVE};
 /// Blocks that a warning names one by one.
 const NAMED_MAX: usize = 4;
 
-/// One row with what the roll-up needs of it.
+/// One row with what the summary needs of it.
 #[derive(Debug)]
 pub(super) struct Row {
     pub matrix: MatrixRow,

@@ -15,7 +15,7 @@ use gpubench_workloads::load::{self, Gpu, Prepared};
 
 use super::Error;
 
-/// What a process is to be: `victim NAME` or `aggressor NAME`, with `narrow` where it keeps to one
+/// The role of a process: `victim NAME` or `aggressor NAME`, with `narrow` where it keeps to one
 /// block on each SM.
 const PART: &str = "GPUBENCH_TEST_PART";
 /// Stands before what it says, since the test harness writes on the same output.

@@ -164,7 +164,7 @@ fn note(row: &Shared, load: Option<f64>, is_link: bool) -> Option<String> {
 }
 
 /// The turns of a victim and its busy neighbours.
-struct Turns {
+struct TimeSlices {
     /// Length of one neighbour's turn.
     turn_ms: f64,
     /// Price of a change, where the record can tell it.
@@ -183,7 +183,7 @@ fn turns(
     contended_ms: f64,
     neighbours: f64,
     slice_ms: f64,
-) -> Turns {
+) -> TimeSlices {
     let per_s = median(&row.rate_per_s);
     let cycle_ms = per_s.map_or(contended_ms, |per_s| contended_ms.max(1000.0 / per_s));
     let own_turns = (native.gpu_ms / slice_ms).ceil().max(1.0);
@@ -200,10 +200,10 @@ fn turns(
             (lost * cycle_ms / own_turns / changes).min(others_ms / changes)
         });
     let turn_ms = (others_ms - changes * switch_ms.unwrap_or(0.0)).max(0.0) / neighbours;
-    Turns { turn_ms, switch_ms }
+    TimeSlices { turn_ms, switch_ms }
 }
 
-impl Turns {
+impl TimeSlices {
     fn open_loop_ms(
         &self,
         native: Native,

@@ -204,16 +204,16 @@ async fn answers(
     let later_ns = if helped { budget_ns / HELPED_PART } else { 0 };
     let mut pending = JoinSet::new();
     for (slot, mut tenant) in members {
-        let strike = |at_ns| ToTenant::Inject {
+        let inject = |at_ns| ToTenant::Inject {
             t0_ns,
             at_ns,
             until_ns: trial.until_ns,
         };
         let message = match slot.cmp(&last(trial)) {
             std::cmp::Ordering::Less => ToTenant::Go { t0_ns },
-            std::cmp::Ordering::Equal => strike(trial.at_ns + later_ns),
+            std::cmp::Ordering::Equal => inject(trial.at_ns + later_ns),
             // The helper is at work before the signal comes.
-            std::cmp::Ordering::Greater => strike(trial.at_ns),
+            std::cmp::Ordering::Greater => inject(trial.at_ns),
         };
         let sent = tenant.send(&message).await;
         let waits = handles.waits.clone();

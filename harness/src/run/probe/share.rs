@@ -2,7 +2,7 @@
 //! other, each stamped by the device when it ends, and counted in windows of the device's time.
 //!
 //! The full-device baseline is the same loop on the device alone. A share is therefore one of work
-//! done, and not of SMs that a tenant was seen on: what the census finds may be shared. The grid
+//! done, and not of SMs that a tenant was seen on: the SMs that the placement probe finds may be shared. The grid
 //! fills the whole device evenly; a part of it whose SMs do not divide the blocks evenly does a
 //! little less than its SMs could.
 

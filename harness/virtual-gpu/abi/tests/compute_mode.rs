@@ -139,8 +139,8 @@ fn an_mps_server_is_one_process_whoever_its_clients_are() -> Result<(), mps_supp
         }
         stage.device.expect(2)?;
         let elsewhere = [("CUDA_MPS_PIPE_DIRECTORY", "/nowhere")];
-        let stranger = stage.client(2, &elsewhere, "open")?;
-        assert_eq!(stranger.finish()?, ["46"], "the server has the device");
+        let outsider = stage.client(2, &elsewhere, "open")?;
+        assert_eq!(outsider.finish()?, ["46"], "the server has the device");
         for client in &mut clients {
             client.go(stage)?;
         }

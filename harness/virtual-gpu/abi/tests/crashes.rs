@@ -92,7 +92,7 @@ fn whoever_dies_at_any_place_in_virtual_time_holds_nobody_up() -> Result<(), Err
 #[test]
 fn whoever_dies_at_any_place_in_wall_time_holds_nobody_up() -> Result<(), Error> {
     let test = "whoever_dies_at_any_place_in_wall_time_holds_nobody_up";
-    // Nobody is granted a turn in wall time but by those who bury the dead.
+    // In wall time only processes that reap dead ones grant a turn.
     let places = Place::ALL
         .into_iter()
         .filter(|place| *place != Place::Granted);

@@ -314,7 +314,7 @@ fn small_kernels_of_clients_overlap_and_those_of_strangers_do_not() -> Result<()
             if index == 0 {
                 near(sum / alone, 2.0, "two clients beside one alone");
             } else {
-                assert!(sum / alone < 1.05, "strangers: {sum} beside {alone}");
+                assert!(sum / alone < 1.05, "outsiders: {sum} beside {alone}");
             }
             Ok(())
         },
@@ -371,12 +371,12 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
             let mut clients = stage.clients(&[
                 (
                     &first,
-                    "open; sms; census 132; hold; at 3000; trap; at 4000; close; open; \
+                    "open; sms; placement 132; hold; at 3000; trap; at 4000; close; open; \
                       at 5000; store; close",
                 ),
                 (
                     &second,
-                    "open; sms; census 132; hold; at 3500; spin 1; at 4990; begin 40; sync; \
+                    "open; sms; placement 132; hold; at 3500; spin 1; at 4990; begin 40; sync; \
                        close",
                 ),
                 (&[], "open"),

@@ -112,7 +112,7 @@ fn a_control_group_has_its_limit_together() -> Result<(), Error> {
             assert_eq!(client.until_hold()?, ["0"]);
         }
         // Two contexts of 512 MiB leave 3 GiB, or a quarter of the limit more, to whoever comes
-        // first; a stranger has the device.
+        // first; an outsider has the device.
         let fits = [3072, 4096][index];
         let mut got = Vec::new();
         for client in &mut clients {

@@ -67,9 +67,9 @@ fn eight_processes_say_the_same_however_the_host_runs_them() -> Result<(), Error
             _ => {
                 // A ninth takes its turns from the others.
                 stage.device.expect(TENANTS)?;
-                let stranger = stage.client(TENANTS, &[], "open; at 101; churn plain 2; close")?;
+                let outsider = stage.client(TENANTS, &[], "open; at 101; churn plain 2; close")?;
                 let found = run(stage, &forwards, Duration::ZERO)?;
-                stranger.finish()?;
+                outsider.finish()?;
                 found
             }
         };
@@ -88,6 +88,6 @@ fn eight_processes_say_the_same_however_the_host_runs_them() -> Result<(), Error
     }
     assert_eq!(said[0], said[1], "started in another order, and late");
     assert_eq!(said[0], said[2], "beside busy loops");
-    assert_ne!(said[0], said[3], "the check sees a stranger");
+    assert_ne!(said[0], said[3], "the check sees an outsider");
     Ok(())
 }

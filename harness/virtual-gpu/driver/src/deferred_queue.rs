@@ -109,7 +109,7 @@ fn places_before(
             (own, queue.order),
             (Order::Legacy, Order::Blocking) | (Order::Blocking, Order::Legacy)
         );
-        if ordered && queue.stream.seat.context == stream.seat.context {
+        if ordered && queue.stream.placement.context == stream.placement.context {
             after.push((*slot, queue.last));
         }
     }

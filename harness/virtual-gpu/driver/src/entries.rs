@@ -11,7 +11,7 @@ use gpubench_virtual_gpu_ptx as ptx;
 
 /// Where work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Seat {
+pub struct ContextPlacement {
     /// Slot of the context in the shared state. For a green context its own; what it may touch is
     /// that of the context whose addresses it shares.
     pub context: u32,
@@ -27,7 +27,7 @@ pub struct ContextEntry {
     /// Slot in the shared state of the context whose addresses these are.
     pub slot: u32,
     /// Where its streams run.
-    pub seat: Seat,
+    pub placement: ContextPlacement,
     /// Stream behind the null handle.
     pub default_stream: u32,
     /// Flags it was created with.
@@ -51,7 +51,7 @@ pub struct SmRange {
 #[derive(Debug, Clone, Copy)]
 pub struct GreenEntry {
     /// Where its streams run.
-    pub seat: Seat,
+    pub placement: ContextPlacement,
     /// Handle of the context that it is converted to.
     pub context: usize,
 }
@@ -126,7 +126,7 @@ pub struct StreamEntry {
     /// Context slot.
     pub context: u32,
     /// Where its work runs.
-    pub seat: Seat,
+    pub placement: ContextPlacement,
     /// Flags it was created with.
     pub flags: u32,
     /// Priority it was created with.

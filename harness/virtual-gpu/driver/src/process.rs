@@ -8,7 +8,7 @@ use crate::backing_store::BackingStore;
 use crate::code::{self, Code};
 use crate::cost::Part;
 use crate::device::Device;
-use crate::entries::Seat;
+use crate::entries::ContextPlacement;
 pub use crate::entries::{ContextEntry, EventEntry, FunctionEntry, StreamEntry};
 use crate::handles::Handle;
 use crate::launch::cache::costs::CostCache;
@@ -136,11 +136,11 @@ impl Process {
             .map_err(|_| code::CONTEXT_IS_DESTROYED)
     }
 
-    /// The part of the device that kernels of a context may use in a seat.
+    /// The part of the device that kernels of a context may use in a placement.
     ///
     /// # Errors
     /// When there is no such context.
-    pub fn part(&self, slot: u32, seat: &Seat) -> Result<Part, Code> {
+    pub fn part(&self, slot: u32, placement: &ContextPlacement) -> Result<Part, Code> {
         let tables = self.tables();
         let found = tables
             .contexts
@@ -148,8 +148,8 @@ impl Process {
             .find(|context| context.slot == slot);
         let whole = found.ok_or(code::INVALID_CONTEXT)?.part;
         Ok(Part {
-            sm_first: seat.sm_first,
-            sm_count: seat.sm_count,
+            sm_first: placement.sm_first,
+            sm_count: placement.sm_count,
             ..whole
         })
     }

@@ -89,7 +89,7 @@ pub fn open(
             _ => Order::Free,
         };
         let row = &mut state.streams.rows[slot];
-        *row = Stream::renewed(row, context.seat.context, order);
+        *row = Stream::renewed(row, context.placement.context, order);
         row.priority = priority;
         Some(slot as u32)
     })?;
@@ -97,7 +97,7 @@ pub fn open(
     Ok(StreamEntry {
         slot,
         context: context.slot,
-        seat: context.seat,
+        placement: context.placement,
         flags,
         priority,
     })
@@ -193,7 +193,7 @@ impl Process {
                 StreamEntry {
                     slot: context.default_stream,
                     context: context.slot,
-                    seat: context.seat,
+                    placement: context.placement,
                     flags: 0,
                     priority: 0,
                 }

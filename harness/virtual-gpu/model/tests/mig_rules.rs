@@ -6,7 +6,7 @@ use gpubench_virtual_gpu_model::mig::{self, MigError};
 use gpubench_virtual_gpu_model::state::{Context, State};
 use proptest::prelude::*;
 
-/// One step of somebody who divides a device.
+/// One step of an administrator who divides a device.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Makes an instance of a profile, at this place or at the first.
@@ -99,7 +99,7 @@ fn make(
     Ok(())
 }
 
-/// Does a step; whoever is used, or has somebody who is, cannot be ended, and everybody else can.
+/// Does a step; whoever is used, or has a user, cannot be ended, and everybody else can.
 fn take(state: &mut State, machine: &Machine, step: Step) -> Result<(), TestCaseError> {
     match step {
         Step::Make(profile, at) => make(state, machine, profile, at)?,

@@ -93,11 +93,11 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let process = process()?;
-        let seat = match context.is_null() {
-            true => process.current()?.seat,
-            false => process.ready()?.contexts.get(context)?.seat,
+        let placement = match context.is_null() {
+            true => process.current()?.placement,
+            false => process.ready()?.contexts.get(context)?.placement,
         };
-        let range = SmRange { first: seat.sm_first, count: seat.sm_count };
+        let range = SmRange { first: placement.sm_first, count: placement.sm_count };
         // SAFETY: the caller's place, checked for null.
         unsafe { put(resource, Resource::new(process, range)) }
     }
@@ -107,8 +107,8 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let process = process()?;
-        let seat = process.ready()?.greens.get(green)?.seat;
-        let range = SmRange { first: seat.sm_first, count: seat.sm_count };
+        let placement = process.ready()?.greens.get(green)?.placement;
+        let range = SmRange { first: placement.sm_first, count: placement.sm_count };
         // SAFETY: the caller's place, checked for null.
         unsafe { put(resource, Resource::new(process, range)) }
     }
@@ -194,13 +194,13 @@ entries! {
         let process = process()?;
         let entry = *process.ready()?.greens.get(green)?;
         let device = &process.device;
-        let slot = entry.seat.context;
+        let slot = entry.placement.context;
         device.transact(|state, _| lifecycle::close_context(state, device.rules(), slot))?;
         {
             let mut tables = process.tables();
             tables.greens.remove(green)?;
             tables.contexts.remove(entry.context as Handle)?;
-            tables.streams.remove_where(|stream| stream.seat.context == slot);
+            tables.streams.remove_where(|stream| stream.placement.context == slot);
         }
         release(0, false)
     }
@@ -231,7 +231,7 @@ entries! {
     fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
-        let found = process.ready()?.greens.find(|g| g.seat.context == entry.seat.context);
+        let found = process.ready()?.greens.find(|g| g.placement.context == entry.placement.context);
         // SAFETY: the caller's place, checked for null.
         unsafe { put(green, found.unwrap_or(std::ptr::null_mut())) }
     }

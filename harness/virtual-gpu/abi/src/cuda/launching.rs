@@ -11,7 +11,9 @@ use crate::arguments::read;
 use crate::cuda::layout::LaunchConfig;
 use crate::entries;
 use crate::put;
-use gpubench_virtual_gpu_driver::calls::launches::{Meaning, apply, meaning, of_node, seat_of};
+use gpubench_virtual_gpu_driver::calls::launches::{
+    Meaning, apply, meaning, of_node, placement_of,
+};
 use gpubench_virtual_gpu_driver::calls::library;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
@@ -101,8 +103,8 @@ entries! {
         let process = process()?;
         let mut kernel = of_node(&*process.ready()?, node)?;
         apply(&mut kernel.shape, attribute, &value)?;
-        let seat = seat_of(&*process.ready()?, kernel.function.context)?;
-        launch::check_residence(process, &kernel.function, &kernel.shape, &seat)?;
+        let placement = placement_of(&*process.ready()?, kernel.function.context)?;
+        launch::check_residence(process, &kernel.function, &kernel.shape, &placement)?;
         process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
         Ok(())
     }
@@ -139,7 +141,7 @@ unsafe fn queue(
     // SAFETY: the caller's contract.
     let kernel = unsafe { kernel(process, function, shape, params, extra) }?;
     let stream = process.stream(stream)?;
-    launch::check_residence(process, &kernel.function, shape, &stream.seat)?;
+    launch::check_residence(process, &kernel.function, shape, &stream.placement)?;
     perform(
         process,
         &stream,

@@ -129,7 +129,7 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
     process
         .device
         .charge_locked(process.device.machine().host.alloc_ns)?;
-    // Mapped and not taken from the heap, which would write every byte of it: what nobody touches
+    // Mapped and not taken from the heap, which would write every byte of it: untouched pages
     // costs nothing.
     // SAFETY: a new mapping of its own.
     let made = unsafe {

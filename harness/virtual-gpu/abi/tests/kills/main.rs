@@ -287,7 +287,7 @@ fn serves_afterwards(
                         .any(|s| s.live && s.process as usize == process)
             };
             let processes = state.processes.live().iter().enumerate();
-            let strangers = processes
+            let outsiders = processes
                 .filter(|(row, p)| p.pid != 0 && !mps(*row))
                 .count();
             let contexts = state.contexts.live().iter();
@@ -296,7 +296,7 @@ fn serves_afterwards(
                 .count();
             let streams = state.streams.live().iter().filter(|s| s.live).count();
             let memory = state.allocations.live().iter().filter(|a| a.live).count();
-            (strangers, clients, streams, memory)
+            (outsiders, clients, streams, memory)
         })?;
         Ok(left == (0, 0, 0, 0))
     })?;

@@ -1,5 +1,5 @@
 //! What a client measures block by block: the device time of a few pieces of work alone, then of
-//! the same beside a client that leans on the device meanwhile. Every few blocks the noise of the
+//! the same beside a client that loads the device meanwhile. Every few blocks the noise of the
 //! device is drawn from another seed, as on a device that was started with that seed.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 

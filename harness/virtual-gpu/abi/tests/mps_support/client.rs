@@ -155,7 +155,7 @@ impl Client {
             ["seeds", what, count, arguments @ ..] => {
                 return seeds::play(device, what, count.parse()?, arguments).map(Some);
             }
-            ["census", blocks] => return census(blocks.parse()?).map(Some),
+            ["placement", blocks] => return placement(blocks.parse()?).map(Some),
             ["gaps", ms] => return gaps(ms.parse()?).map(Some),
             other => return Err(format!("unknown step {other:?}").into()),
         };
@@ -409,7 +409,7 @@ impl Tracer {
 }
 
 /// First and last SM that blocks ran on, and on how many.
-fn census(blocks: u32) -> Result<String, Error> {
+fn placement(blocks: u32) -> Result<String, Error> {
     let (rows, _) = Tracer::new()?.run(blocks, 100)?;
     let sms: BTreeSet<u64> = rows.chunks(4).map(|row| row[0]).collect();
     let (first, last) = (sms.first().ok_or("none")?, sms.last().ok_or("none")?);

@@ -43,8 +43,8 @@ pub enum Look {
         /// What they do; of arithmetic, a number of blocks that the SMs of both divide evenly.
         work: String,
     },
-    /// The lengths of turns, and of the pauses between them, beside somebody who always has work.
-    Turns,
+    /// The lengths of turns, and of the pauses between them, beside a process that always has work.
+    TimeSlices,
     /// What a launch costs (ns), to a stream with a priority or without one, after this step.
     Launch { first: &'static str, priority: u32 },
     /// Memory that a context gets until it is refused (MiB), under this limit on the client.
@@ -117,7 +117,7 @@ impl Case {
                 let blocks = blocks(noise, 500 + 8 * at as u64, 8);
                 Some(format!("{}; measure {work} {blocks}", first[at]))
             }),
-            Look::Turns => {
+            Look::TimeSlices => {
                 let scheduler = &self.machine.scheduler;
                 let period_us = 2 * (scheduler.slice_us + scheduler.switch_gap_us);
                 let span_us = (EACH as u64 + 3) * period_us;
@@ -189,7 +189,7 @@ impl Case {
                 let both = pairs().zip(other.chunks(2));
                 vec![both.map(|(own, other)| rate(own) / rate(other)).collect()]
             }
-            Look::Turns => {
+            Look::TimeSlices => {
                 let there = found.iter().step_by(2).copied().collect();
                 // Away is a turn of the other's and a pause on either side of it.
                 let gaps = pairs().map(|pair| (pair[1] - pair[0]) / 2.0);

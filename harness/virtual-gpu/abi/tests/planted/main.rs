@@ -20,4 +20,4 @@ mod mps_support;
 mod parts;
 mod shared;
 mod table;
-mod turns;
+mod time_slices;

@@ -4,7 +4,7 @@
 use super::case::Case;
 use super::mps_support::Error;
 use super::mps_support::mechanisms::Mechanism;
-use super::{parts, shared, turns};
+use super::{parts, shared, time_slices};
 
 /// What can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,10 +140,10 @@ fn cases() -> Result<Vec<Case>, Error> {
         parts::instances()?,
         parts::green_contexts()?,
         parts::memory_limits()?,
-        turns::turns()?,
-        turns::launches()?,
-        turns::faults()?,
-        turns::recoveries()?,
+        time_slices::time_slices()?,
+        time_slices::launches()?,
+        time_slices::faults()?,
+        time_slices::recoveries()?,
     ];
     Ok(of.concat())
 }

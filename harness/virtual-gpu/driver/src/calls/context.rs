@@ -7,7 +7,7 @@ use crate::code::{self, Code};
 use crate::cost::Part;
 use crate::device::DeviceError;
 use crate::device_attributes::NoLimit;
-use crate::entries::Seat;
+use crate::entries::ContextPlacement;
 use crate::handles::Handle;
 use crate::placement;
 use crate::process::{ContextEntry, Process, process};
@@ -37,7 +37,7 @@ pub fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let (slot, default_stream, part) = made;
     let entry = ContextEntry {
         slot,
-        seat: Seat {
+        placement: ContextPlacement {
             context: slot,
             sm_first: part.sm_first,
             sm_count: part.sm_count,

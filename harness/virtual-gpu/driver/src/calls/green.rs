@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::calls::context::retain;
 use crate::code::{self, Code};
-use crate::entries::{ContextEntry, GreenEntry, Seat, SmRange};
+use crate::entries::{ContextEntry, ContextPlacement, GreenEntry, SmRange};
 use crate::handles::Handle;
 use crate::placement;
 use crate::process::Process;
@@ -141,20 +141,20 @@ pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     let sms = device.machine().gpu.sm_count;
     let made = device.transact(|state, _| enter(state, entry.slot, sms, range))?;
     let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
-    let seat = Seat {
+    let placement = ContextPlacement {
         context: slot,
         sm_first: range.first,
         sm_count: range.count,
     };
     let mut tables = process.tables();
     let context = tables.contexts.insert(ContextEntry {
-        seat,
+        placement,
         default_stream,
         limits: BTreeMap::new(),
         ..entry
     })?;
     let context = context as usize;
-    tables.greens.insert(GreenEntry { seat, context })
+    tables.greens.insert(GreenEntry { placement, context })
 }
 
 #[cfg(test)]

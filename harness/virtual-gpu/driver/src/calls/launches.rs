@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use crate::code::{self, Code};
-use crate::entries::Seat;
+use crate::entries::ContextPlacement;
 use crate::handles::Handle;
 use crate::launch::shape::Shape;
 use crate::operation::{Action, Kernel};
@@ -58,8 +58,8 @@ pub fn of_node(tables: &Tables, node: Handle) -> Result<Kernel, Code> {
 }
 
 /// Where kernels of a context run that are in no stream yet.
-pub fn seat_of(tables: &Tables, context: u32) -> Result<Seat, Code> {
+pub fn placement_of(tables: &Tables, context: u32) -> Result<ContextPlacement, Code> {
     let mut contexts = tables.contexts.values();
     let found = contexts.find(|entry| entry.slot == context);
-    Ok(found.ok_or(code::INVALID_CONTEXT)?.seat)
+    Ok(found.ok_or(code::INVALID_CONTEXT)?.placement)
 }

@@ -140,7 +140,7 @@ impl Device {
         // their memory taken.
         self.reap_dead_processes()?;
         // The row and the proof that its process lives appear together: between the two, somebody
-        // who buries the dead would take the newcomer for one of them.
+        // a process that reaps dead ones would take the new one for one of them.
         let slot = self.shared.transact(|state, _| {
             let Some(slot) = state.processes.claim(|process| process.pid == 0) else {
                 return Err(DeviceError::Full("process"));
@@ -267,7 +267,7 @@ impl Device {
                 continue;
             }
             let granted = self.shared.transact(|state, side| {
-                // Somebody may have buried it meanwhile and given the slot to another.
+                // Another process may have reaped it meanwhile and given the slot to another.
                 if state.processes.rows[slot as usize].pid == pid {
                     lifecycle::reap(state, &self.rules, slot);
                     // Before the slot has another owner, who may have events of its own.

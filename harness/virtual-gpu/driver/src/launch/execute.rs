@@ -34,7 +34,7 @@ pub fn execute(
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(key.shared_bytes);
     let per_sm = u64::from(blocks_per_sm(machine, kernel, threads, shared).max(1));
     let blocks: u64 = key.grid.iter().map(|&side| u64::from(side)).product();
-    let part = process.part(key.context, &key.seat)?;
+    let part = process.part(key.context, &key.placement)?;
     let resident = per_sm.min(blocks.div_ceil(u64::from(part.sm_count.max(1))));
     let mut run = Run {
         process,

@@ -1,7 +1,7 @@
 //! A launch as the program asked for it, and the key that identifies it.
 
 use super::shape::Shape;
-use crate::entries::{FunctionEntry, Seat, StreamEntry};
+use crate::entries::{ContextPlacement, FunctionEntry, StreamEntry};
 
 /// One launch as the program asked for it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Key {
     pub(crate) hash: u64,
     pub(crate) name: String,
     pub(crate) context: u32,
-    pub(crate) seat: Seat,
+    pub(crate) placement: ContextPlacement,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,

@@ -3,7 +3,7 @@
 use super::kernel::kernel_of;
 use super::shape::Shape;
 use crate::code::{self, Code};
-use crate::entries::Seat;
+use crate::entries::ContextPlacement;
 use crate::process::{FunctionEntry, Process};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_ptx as ptx;
@@ -74,7 +74,7 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     Ok(())
 }
 
-/// Whether a seat has room for all blocks of a cooperative launch at the same time. Other launches
+/// Whether a placement has room for all blocks of a cooperative launch at the same time. Other launches
 /// always have.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ pub fn check_residence(
     process: &Process,
     function: &FunctionEntry,
     shape: &Shape,
-    seat: &Seat,
+    placement: &ContextPlacement,
 ) -> Result<(), Code> {
     if !shape.cooperative {
         return Ok(());
@@ -91,7 +91,7 @@ pub fn check_residence(
     let kernel = kernel_of(function)?;
     let threads = product(shape.block) as u32;
     let shared = u64::from(kernel.static_shared_bytes) + u64::from(shape.shared_bytes);
-    let part = process.part(function.context, seat)?;
+    let part = process.part(function.context, placement)?;
     let on_one = blocks_per_sm(process.device.machine(), kernel, threads, shared);
     if product(shape.grid) > u64::from(on_one) * u64::from(part.sm_count) {
         return Err(code::COOPERATIVE_LAUNCH_TOO_LARGE);

@@ -22,7 +22,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         return Err(code::INVALID_HANDLE);
     }
     let shape = &request.shape;
-    residence::check_residence(process, request.function, shape, &request.stream.seat)?;
+    residence::check_residence(process, request.function, shape, &request.stream.placement)?;
     let properties = kernel_of(request.function)?.properties;
     // A kernel that does not branch on memory cannot wait for other blocks.
     let cooperative = shape.cooperative && properties.data_dependent;
@@ -39,7 +39,7 @@ pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> R
         hash: request.function.hash,
         name: request.function.name.clone(),
         context: request.stream.context,
-        seat: request.stream.seat,
+        placement: request.stream.placement,
         grid: shape.grid,
         block: shape.block,
         shared_bytes: shape.shared_bytes,

@@ -155,9 +155,9 @@ mod tests {
     fn a_full_resource_slows_its_users_alike_and_nobody_else() {
         let victim = runner(&[(Resource::Dram, 0.4)], 0);
         let hog = runner(&[(Resource::Dram, 1.0)], 0);
-        let bystander = runner(&[(Resource::Fp32, 0.9)], 0);
+        let outsider = runner(&[(Resource::Fp32, 0.9)], 0);
         let want = 1.0 / 1.4;
-        close(&[victim, hog, bystander], &whole(), &[want, want, 1.0]);
+        close(&[victim, hog, outsider], &whole(), &[want, want, 1.0]);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Drop for Place {
         // Clients that find no socket run without MPS, and so they do if it stays with nobody
         // behind it.
         let _ = std::fs::remove_file(self.folder.join(CONTROL_SOCKET));
-        // Its number may soon be somebody else's. The file itself stays: whoever waits for its lock
+        // Its number may soon be another process's. The file itself stays: whoever waits for its lock
         // must not get that of another.
         let _ = self.pid_file.set_len(0);
     }

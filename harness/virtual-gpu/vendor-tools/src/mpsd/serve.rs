@@ -48,7 +48,7 @@ pub fn run() -> Result<(), MpsdError> {
         mps::remove_server(state, row, mps::SERVER_DIED);
     })?;
     if word.trim() != STOP {
-        bury_daemon(&device, daemon)?;
+        reap_daemon(&device, daemon)?;
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ fn enter(daemon: u32, uid: u32) -> Result<(Device, u32), MpsdError> {
 }
 
 /// The daemon died: its row goes as soon as the kernel has taken its locks back.
-fn bury_daemon(device: &Device, daemon: u32) -> Result<(), MpsdError> {
+fn reap_daemon(device: &Device, daemon: u32) -> Result<(), MpsdError> {
     for _ in 0..LOOKS {
         device.reap_dead_processes()?;
         let live = device
@@ -150,7 +150,7 @@ pub mod from_outside {
             self.child.id()
         }
 
-        /// Whether it has ended by itself or by somebody else's hand.
+        /// Whether it has ended by itself or by another process.
         pub fn is_over(&mut self) -> bool {
             // One that cannot be asked is none that can be used.
             !matches!(self.child.try_wait(), Ok(None))

@@ -16,7 +16,7 @@ pub fn portable(
     function: &FunctionEntry,
     key: &Key,
 ) -> Result<PortableLaunch, Code> {
-    let part = process.part(key.context, &key.seat)?;
+    let part = process.part(key.context, &key.placement)?;
     let kernel = kernel_of(function)?;
     let mut hasher = blake3::Hasher::new();
     let mut word = |number: u64| {

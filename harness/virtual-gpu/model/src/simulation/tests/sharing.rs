@@ -113,7 +113,7 @@ fn power_over_the_cap_slows_everything_and_stays_at_the_cap() {
     assert_eq!(state.capped_ns, 2_000_000);
 }
 
-/// Three clients of one MPS server, the first two in a partition each, and a stranger.
+/// Three clients of one MPS server, the first two in a partition each, and an outsider.
 fn clients() -> (Box<State>, Memory) {
     let (mut state, memory) = device(&[0, 0, 0, 3]);
     state.servers.rows[0].live = true;

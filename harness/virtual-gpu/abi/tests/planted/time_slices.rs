@@ -19,7 +19,7 @@ const SERVED: [Under; 5] = [
 ];
 
 /// Processes take turns on a whole device, and in an instance that they share.
-pub fn turns() -> Result<Vec<Case>, Error> {
+pub fn time_slices() -> Result<Vec<Case>, Error> {
     let plain = quiet("hopper")?;
     let case = |under, slice_us: u64, gap_us: u64, noise| {
         let mut machine = plain.clone();
@@ -29,7 +29,7 @@ pub fn turns() -> Result<Vec<Case>, Error> {
         Case {
             machine,
             under,
-            look: Look::Turns,
+            look: Look::TimeSlices,
             want: vec![(Figure::Quantum, ns(slice_us)), (Figure::Gap, ns(gap_us))],
             noise,
         }
@@ -47,8 +47,8 @@ pub fn turns() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn turns_and_the_pauses_between_them_are_as_long_as_planted() -> Result<(), Error> {
-    let test = "turns::turns_and_the_pauses_between_them_are_as_long_as_planted";
-    prove(test, &turns()?)
+    let test = "time_slices::turns_and_the_pauses_between_them_are_as_long_as_planted";
+    prove(test, &time_slices()?)
 }
 
 pub fn launches() -> Result<Vec<Case>, Error> {
@@ -76,7 +76,10 @@ pub fn launches() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_launch_costs_what_the_machine_says() -> Result<(), Error> {
-    prove("turns::a_launch_costs_what_the_machine_says", &launches()?)
+    prove(
+        "time_slices::a_launch_costs_what_the_machine_says",
+        &launches()?,
+    )
 }
 
 /// Where faults stay with their contexts, unless they get out by a planted chance.
@@ -102,7 +105,10 @@ pub fn faults() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_fault_gets_out_as_often_as_planted() -> Result<(), Error> {
-    prove("turns::a_fault_gets_out_as_often_as_planted", &faults()?)
+    prove(
+        "time_slices::a_fault_gets_out_as_often_as_planted",
+        &faults()?,
+    )
 }
 
 pub fn recoveries() -> Result<Vec<Case>, Error> {
@@ -124,6 +130,6 @@ pub fn recoveries() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn service_comes_back_when_the_machine_says() -> Result<(), Error> {
-    let test = "turns::service_comes_back_when_the_machine_says";
+    let test = "time_slices::service_comes_back_when_the_machine_says";
     prove(test, &recoveries()?)
 }
