@@ -200,7 +200,9 @@ fn write_copy(root: &Path, copy: &Path, changed: &Changed) -> Result<(), CiError
     if let Some(bytes) = wanted.get_mut(&copy.join("Cargo.toml")) {
         let text = String::from_utf8_lossy(bytes);
         let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"");
-        *bytes = text.replacen(version, "\nversion = \"0.0.0-dummies\"", 1).into_bytes();
+        *bytes = text
+            .replacen(version, "\nversion = \"0.0.0-dummies\"", 1)
+            .into_bytes();
     }
     let dummies = changed
         .iter()
