@@ -26,7 +26,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::CiError;
-use crate::tidy::Rule;
 use crate::toolchain::Pin;
 use crate::tree::{Tree, repository_root};
 
@@ -41,11 +40,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Check the house rules on every tracked file.
-    Tidy {
-        /// Check the rules that are not demanded yet, in place of those that are.
-        #[arg(long)]
-        waiting: bool,
-    },
+    Tidy,
     /// Write the exact numbers of ci/long.txt, ci/circles.txt and ci/lines.txt anew.
     Lists,
     /// Print figures of the code: lines, long files, import circles, functions without a caller.
@@ -103,8 +98,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<String, CiError> {
     let root = repository_root();
     match task {
-        Task::Tidy { waiting: true } => tidy(tidy::WAITING, &Tree::read(&root)?),
-        Task::Tidy { waiting: false } => tidy(tidy::RULES, &Tree::read(&root)?),
+        Task::Tidy => tidy(&Tree::read(&root)?),
         Task::Lists => {
             for (path, text) in tidy::numbers::lists(&Tree::read(&root)?) {
                 std::fs::write(root.join(path), text).map_err(|source| CiError::Write {
@@ -136,8 +130,8 @@ fn run(task: Task) -> Result<String, CiError> {
     }
 }
 
-fn tidy(rules: &[Rule], tree: &Tree) -> Result<String, CiError> {
-    let findings = tidy::check(rules, tree);
+fn tidy(tree: &Tree) -> Result<String, CiError> {
+    let findings = tidy::check(tree);
     let mut last = "";
     for (rule, finding) in &findings {
         if rule.name != last {
@@ -148,7 +142,7 @@ fn tidy(rules: &[Rule], tree: &Tree) -> Result<String, CiError> {
     }
     let files = tree.files().count();
     if findings.is_empty() {
-        let rules = rules.len();
+        let rules = tidy::RULES.len();
         return Ok(format!("{files} files keep {rules} house rules"));
     }
     let count = findings.len();
@@ -169,11 +163,11 @@ mod tests {
 
     #[test]
     fn findings_fail_the_task() {
-        let error = tidy(tidy::RULES, &Tree::of(&[("a.rs", "fn a() {}")])).unwrap_err();
+        let error = tidy(&Tree::of(&[("a.rs", "fn a() {}")])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "2 findings in 1 files: see the lines above"
         );
-        assert!(tidy(tidy::RULES, &Tree::of(&[("a.md", "text")])).is_ok());
+        assert!(tidy(&Tree::of(&[("a.md", "text")])).is_ok());
     }
 }

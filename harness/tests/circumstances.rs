@@ -101,7 +101,7 @@ fn all_of_it_is_named_and_nothing_is_waived_for_it() -> TestResult {
         .find(|one| one["name"] == "FMA")
         .ok_or("no FMA")?;
     let share = fma["share_of_peak"].as_f64().ok_or("no share")?;
-    // Somebody who holds a context and does nothing takes nothing.
+    // A process that holds a context and does nothing takes nothing.
     assert!((share / (1005.0 / 1590.0) - 1.0).abs() < 0.1, "{share}");
     Ok(())
 }

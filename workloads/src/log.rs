@@ -41,7 +41,7 @@ pub enum LogError {
     },
     /// The file is no sample log.
     #[error("{path} is no sample log of this version")]
-    Foreign {
+    OtherFormat {
         /// The file.
         path: String,
     },

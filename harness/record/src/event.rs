@@ -81,7 +81,8 @@ pub enum RunEvent {
         /// Why it failed, if it did.
         failure: Option<String>,
         /// Whether NVML listed a process that is none of ours while it ran; absent if not asked.
-        foreign_processes: Option<Vec<u32>>,
+        #[serde(alias = "foreign_processes")]
+        other_processes: Option<Vec<u32>>,
         /// Reasons for throttling seen while it ran, as NVML's bit mask; absent if not asked.
         throttle_reasons: Option<u64>,
         /// Xids that the device reported from the end of the last cell to the end of this one;

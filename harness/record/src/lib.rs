@@ -45,7 +45,7 @@ pub use plan::{
 };
 pub use probe::{
     CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial, Exhausted, LaunchStamp,
-    LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, RushWay, Rushed,
+    LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, BypassWay, BypassRun,
     SmPlacementPair, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};

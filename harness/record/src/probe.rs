@@ -13,7 +13,7 @@ use crate::workload::WorkloadSpec;
 pub use compute::{
     CallTimes, CallTrials, LaunchStamp, LaunchTrials, SmPlacementPair, WorkSeries, Worked,
 };
-pub use escape::{EscapeGot, EscapeWay, RushWay, Rushed};
+pub use escape::{EscapeGot, EscapeWay, BypassWay, BypassRun};
 pub use exhaust::{ExhaustTrial, Exhausted};
 
 /// One step of a probe, from the coordinator to a tenant.
@@ -95,9 +95,9 @@ pub enum ProbeAsk {
         seed: u64,
     },
     /// Submit arithmetic in one way without a pause.
-    Rush {
+    LimitBypass {
         /// The way.
-        way: RushWay,
+        way: BypassWay,
         /// The request that it is made from.
         spec: WorkloadSpec,
         /// For how long, by the host's clock.
@@ -186,7 +186,7 @@ pub enum ProbeTold {
         stamps: Vec<LaunchStamp>,
     },
     /// Work was submitted.
-    Rushed(Rushed),
+    Bypassed(BypassRun),
     /// Memory was taken, and can be mapped by this handle, in hexadecimal.
     Exported {
         /// The handle.

@@ -30,7 +30,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             id,
             tenants,
             failure,
-            foreign_processes,
+            other_processes,
             throttle_reasons,
             xids,
             cpu_steal_ratio,
@@ -40,7 +40,7 @@ pub(super) fn endings(events: &[RunEvent]) -> BTreeMap<String, Ended> {
             let ended = Ended {
                 tenants: tenants.clone(),
                 failure: failure.clone(),
-                foreign: foreign_processes.clone(),
+                foreign: other_processes.clone(),
                 throttle_reasons: *throttle_reasons,
                 xids: xids.clone(),
                 cpu_steal_ratio: *cpu_steal_ratio,

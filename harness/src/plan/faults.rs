@@ -67,13 +67,13 @@ pub fn add_faults(plan: &mut Plan, wish: &FaultWish) {
                 continue;
             }
             for trial in 1..=wish.trials {
-                let place = Place {
+                let key = TrialKey {
                     mechanism,
                     group: &group,
                     fault,
                     trial,
                 };
-                let planned = planned(plan, wish, &place);
+                let planned = planned(plan, wish, &key);
                 plan.fault_trials.push(planned);
             }
         }
@@ -119,15 +119,15 @@ fn skip(of: &PlannedMechanism, fault: Option<&Fault>, reason: &str) -> Skip {
     }
 }
 
-/// Which trial.
-struct Place<'a> {
+/// One trial of the plan.
+struct TrialKey<'a> {
     mechanism: &'a PlannedMechanism,
     group: &'a str,
     fault: &'a Fault,
     trial: u32,
 }
 
-fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
+fn planned(plan: &Plan, wish: &FaultWish, key: &TrialKey<'_>) -> FaultTrial {
     let requests = if wish.is_virtual_time {
         REQUESTS_VIRTUAL
     } else {
@@ -135,20 +135,20 @@ fn planned(plan: &Plan, wish: &FaultWish, place: &Place<'_>) -> FaultTrial {
     };
     let part_ns = requests * plan.service_ns * u64::from(plan.tenants);
     let number = u32::try_from(plan.fault_trials.len()).unwrap_or(u32::MAX);
-    let seed = derive(plan.seed, &place.mechanism.variant, number);
-    let settles_ns = place.mechanism.properties.settles_ns;
+    let seed = derive(plan.seed, &key.mechanism.variant, number);
+    let settles_ns = key.mechanism.properties.settles_ns;
     // Somewhere in the second part; the third lies wholly after it.
     let at_ns = settles_ns + part_ns + seed % (part_ns / 4).max(1);
-    let fault = place.fault;
+    let fault = key.fault;
     FaultTrial {
-        id: format!("f{number:04}-{}-{}", place.mechanism.name, fault.name),
-        group: place.group.to_owned(),
-        mechanism: place.mechanism.name.clone(),
-        variant: place.mechanism.variant.clone(),
+        id: format!("f{number:04}-{}-{}", key.mechanism.name, fault.name),
+        group: key.group.to_owned(),
+        mechanism: key.mechanism.name.clone(),
+        variant: key.mechanism.variant.clone(),
         fault: fault.name.to_owned(),
         class: fault.class.as_str().to_owned(),
         facts: facts::of_fault(fault),
-        trial: place.trial,
+        trial: key.trial,
         victim: fault.victim.to_owned(),
         tenants: tenants(plan.tenants, fault),
         schedule_seed: seed,

@@ -71,7 +71,7 @@ fn ids(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn exclusive_and_one_contestant_give_these_cells() -> TestResult {
+fn exclusive_and_one_mechanism_give_these_cells() -> TestResult {
     let profile = Profile {
         axes: Wanted::Names(vec!["jitter".to_owned()]),
         ..built_in("default")?

@@ -25,15 +25,6 @@ pub struct DesignEffect {
     pub exceedances: u32,
 }
 
-impl DesignEffect {
-    /// How many independent values say as much: `n / D`, and never more than `n`, because an
-    /// estimate of D below 1 is noise rather than extra information.
-    #[must_use]
-    pub fn n_eff(&self) -> f64 {
-        f64::from(self.n) / self.d.max(1.0)
-    }
-}
-
 /// Estimates D from latencies in the order of their arrival; only this function depends on it.
 ///
 /// # Errors
@@ -163,22 +154,6 @@ mod tests {
         let whole = design_effect(&series, 0.99, 20).unwrap();
         assert_eq!(whole, design_effect(&series[19..], 0.99, 20).unwrap());
         assert_eq!(whole.n, 20_000);
-    }
-
-    #[test]
-    fn effective_numbers_never_exceed_the_real_ones() {
-        let steady = DesignEffect {
-            d: 0.5,
-            n: 100,
-            exceedances: 20,
-        };
-        assert_eq!(steady.n_eff(), 100.0);
-        let clustered = DesignEffect {
-            d: 8.0,
-            n: 20_000,
-            exceedances: 200,
-        };
-        assert_eq!(clustered.n_eff(), 2500.0);
     }
 
     #[test]

@@ -44,6 +44,8 @@ impl Estimate {
     }
 
     /// Half the width of the interval, in the unit of the value.
+    ///
+    /// Wanted by: diff
     #[must_use]
     pub fn half_width(&self) -> f64 {
         // Halves first: the difference of two huge ends could overflow.

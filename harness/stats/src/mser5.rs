@@ -5,7 +5,7 @@
 //! where the standard error of the remaining mean is smallest. Nothing is deleted here: the
 //! caller keeps the discarded requests and marks them as warm-up.
 
-use crate::estimate::{NoEstimate, require_positive, require_positive_series, require_series};
+use crate::estimate::{NoEstimate, require_series};
 use crate::moments::mean;
 
 /// Requests per batch, the 5 of MSER-5.
@@ -72,32 +72,6 @@ pub fn warm_up(requests: &[f64]) -> Result<WarmUp, NoEstimate> {
         discard_requests: best.1 * BATCH_REQUESTS,
         discard_batches: best.1 as u32,
         batches: means.len() as u32,
-    })
-}
-
-/// How far the mean moved between the halves of a series.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
-    /// `ln(mean of the first half / mean of the second half)`.
-    pub log_ratio: f64,
-    /// True when its size is below half of the margin.
-    pub within: bool,
-}
-
-/// Compares the halves of a series that is already free of warm-up: `|ln(m1 / m2)| < margin / 2`.
-/// Of an odd number of requests the middle one belongs to the second half.
-///
-/// # Errors
-/// [`NoEstimate::TooFew`] for under two requests, [`NoEstimate::NotPositive`],
-/// [`NoEstimate::NotFinite`], or [`NoEstimate::OutOfRange`] for a bad margin.
-pub fn half_drift(requests: &[f64], margin: f64) -> Result<Drift, NoEstimate> {
-    require_positive("drift margin", margin)?;
-    require_positive_series("requests", requests, 2)?;
-    let (first, second) = requests.split_at(requests.len() / 2);
-    let log_ratio = mean(first)?.ln() - mean(second)?.ln();
-    Ok(Drift {
-        log_ratio,
-        within: log_ratio.abs() < margin / 2.0,
     })
 }
 
@@ -185,21 +159,5 @@ mod tests {
         series[2] = 9.0;
         assert_eq!(warm_up(&series).unwrap().discard_requests, 5);
         assert!(warm_up(&[0.1; 49]).is_err());
-    }
-
-    #[test]
-    fn drift_compares_the_halves() {
-        let got = half_drift(&[1.0, 1.0, 1.01, 1.01], 0.03).unwrap();
-        assert!(
-            (got.log_ratio + 0.009_950_330_853_168_083).abs() < 1e-15,
-            "{got:?}"
-        );
-        assert!(got.within);
-        assert!(!half_drift(&[1.0, 1.0, 1.02, 1.02], 0.03).unwrap().within);
-        // Three requests: 1 against the mean of 2 and 4.
-        let odd = half_drift(&[1.0, 2.0, 4.0], 0.03).unwrap();
-        assert!((odd.log_ratio + 3.0_f64.ln()).abs() < 1e-15);
-        assert!(half_drift(&[1.0, 0.0], 0.03).is_err());
-        assert!(half_drift(&[1.0, 1.0], 0.0).is_err());
     }
 }

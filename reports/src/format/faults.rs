@@ -91,10 +91,10 @@ fn contained(tally: &FaultTally) -> Cell {
 
 fn victims(tally: &FaultTally) -> Cell {
     let victims: u32 = tally.victims.values().sum();
-    let fates = [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead];
-    let lines = fates.into_iter().filter_map(|fate| {
-        let count = tally.victims.get(&fate)?;
-        Some(format!("{count} of {victims} {}", fate.as_str()))
+    let harms = [Harm::Unharmed, Harm::Slowed, Harm::Stalled, Harm::Dead];
+    let lines = harms.into_iter().filter_map(|harm| {
+        let count = tally.victims.get(&harm)?;
+        Some(format!("{count} of {victims} {}", harm.as_str()))
     });
     let codes = (!tally.victim_codes.is_empty())
         .then(|| format!("CUresult {}", numbers(&tally.victim_codes, victims)));

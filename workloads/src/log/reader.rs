@@ -29,7 +29,7 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
         source,
     })?;
     let (capacity_rows, committed) =
-        header(&bytes).ok_or_else(|| LogError::Foreign { path: name() })?;
+        header(&bytes).ok_or_else(|| LogError::OtherFormat { path: name() })?;
     let (rows, _rest) = bytes[HEADER_BYTES..].as_chunks::<ROW_BYTES>();
     let present = rows.len() as u64;
     if committed > present || committed > capacity_rows {
@@ -143,7 +143,7 @@ mod tests {
         let path = log_in(&folder);
         for bytes in [&b""[..], b"GPBSAMP1", &[7; 200]] {
             std::fs::write(&path, bytes)?;
-            assert!(matches!(read_log(&path), Err(LogError::Foreign { .. })));
+            assert!(matches!(read_log(&path), Err(LogError::OtherFormat { .. })));
         }
         assert!(matches!(
             read_log(&folder.path().join("none")),

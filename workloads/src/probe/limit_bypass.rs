@@ -6,7 +6,7 @@
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Graph, Grid};
 use gpubench_kernels::kernel::fp32_chain::Fp32Chain;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{ProbeTold, RushWay, Rushed, WorkloadSpec};
+use gpubench_record::{ProbeTold, BypassWay, BypassRun, WorkloadSpec};
 
 use super::{ProbeError, marks};
 use crate::clock::Time;
@@ -20,7 +20,7 @@ const STAYS: u64 = 200;
 
 /// One request, and how it is submitted.
 struct Request {
-    way: RushWay,
+    way: BypassWay,
     launch: Fp32Chain,
     graph: Option<Graph>,
     /// Keeps the memory that the launch writes.
@@ -28,7 +28,7 @@ struct Request {
 }
 
 impl Request {
-    fn new(gpu: &Gpu, way: RushWay, spec: &WorkloadSpec) -> Result<Self, ProbeError> {
+    fn new(gpu: &Gpu, way: BypassWay, spec: &WorkloadSpec) -> Result<Self, ProbeError> {
         let param = |name: &str| {
             let found = spec.params.get(name).copied();
             found.ok_or_else(|| ProbeError::asked(format!("{} has no {name}", spec.name)))
@@ -42,11 +42,11 @@ impl Request {
         // are: no more than this tenant's SMs hold at once.
         let resident = u64::from(gpu.props.full_grid(threads).blocks);
         let (blocks, iterations) = match way {
-            RushWay::CooperativeLaunches => (blocks.min(resident), iterations),
-            RushWay::LongLaunches => (blocks, iterations * LONGER),
-            RushWay::OneBlockLaunches => (1, iterations * LONGER),
-            RushWay::PersistentLaunches => (blocks.min(resident), iterations * STAYS),
-            RushWay::Launches | RushWay::PerThreadLaunches | RushWay::Graphs => {
+            BypassWay::CooperativeLaunches => (blocks.min(resident), iterations),
+            BypassWay::LongLaunches => (blocks, iterations * LONGER),
+            BypassWay::OneBlockLaunches => (1, iterations * LONGER),
+            BypassWay::PersistentLaunches => (blocks.min(resident), iterations * STAYS),
+            BypassWay::Launches | BypassWay::PerThreadLaunches | BypassWay::Graphs => {
                 (blocks, iterations)
             }
         };
@@ -54,7 +54,7 @@ impl Request {
         let out = DeviceBuffer::alloc(&gpu.context, grid.total_threads() as usize)?;
         let launch = Fp32Chain::bounded(out.device_ptr(), word(iterations)?, grid);
         let graph = match way {
-            RushWay::Graphs => Some(Graph::capture(&gpu.stream, |stream| {
+            BypassWay::Graphs => Some(Graph::capture(&gpu.stream, |stream| {
                 launch.launch(&gpu.kernels, stream)
             })?),
             _ => None,
@@ -72,19 +72,19 @@ impl Request {
         let (stream, args) = (&gpu.stream, self.launch.args());
         let function = gpu.kernels.function(Kernel::Fp32Chain)?;
         match (self.way, &self.graph) {
-            (RushWay::Graphs, Some(graph)) => graph.launch(stream),
-            (RushWay::PerThreadLaunches, _) => function.launch_per_thread(grid, stream, &args),
-            (RushWay::CooperativeLaunches, _) => function.launch_cooperative(grid, stream, &args),
+            (BypassWay::Graphs, Some(graph)) => graph.launch(stream),
+            (BypassWay::PerThreadLaunches, _) => function.launch_per_thread(grid, stream, &args),
+            (BypassWay::CooperativeLaunches, _) => function.launch_cooperative(grid, stream, &args),
             _ => function.launch(grid, stream, &args),
         }
     }
 }
 
 /// Submits requests for `watch_ns`.
-pub(super) fn rush(
+pub(super) fn limit_bypass(
     gpu: &Gpu,
     time: &dyn Time,
-    way: RushWay,
+    way: BypassWay,
     spec: &WorkloadSpec,
     watch_ns: u64,
 ) -> Result<ProbeTold, ProbeError> {
@@ -107,7 +107,7 @@ pub(super) fn rush(
         ended_ns.push(time.now_ns() - from_ns);
     }
     let launch = &request.launch;
-    Ok(ProbeTold::Rushed(Rushed {
+    Ok(ProbeTold::Bypassed(BypassRun {
         work_per_request: f64::from(launch.grid.blocks) * f64::from(launch.iterations),
         from_ns,
         ended_ns,

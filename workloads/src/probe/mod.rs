@@ -124,11 +124,11 @@ pub fn step(
             watch_ns,
             seed,
         } => launches::launches(gpu, time, *rate_per_s, *watch_ns, *seed),
-        ProbeAsk::Rush {
+        ProbeAsk::LimitBypass {
             way,
             spec,
             watch_ns,
-        } => limit_bypass::rush(gpu, time, *way, spec, *watch_ns),
+        } => limit_bypass::limit_bypass(gpu, time, *way, spec, *watch_ns),
         ProbeAsk::Export { bytes } => other::export(gpu, &mut kept.pieces, *bytes),
         ProbeAsk::Import { handle } => other::import(gpu, handle),
         ProbeAsk::Calls { contexts, modules } => calls::calls(gpu, time, *contexts, *modules),

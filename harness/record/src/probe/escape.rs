@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A way to submit work that a limiter may overlook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum RushWay {
+pub enum BypassWay {
     /// `cuLaunchKernel`, a launch a request: what every limiter watches.
     Launches,
     /// The same launches by `cuLaunchKernel_ptsz`.
@@ -24,7 +24,7 @@ pub enum RushWay {
     PersistentLaunches,
 }
 
-impl RushWay {
+impl BypassWay {
     /// All of them, the control first.
     pub const ALL: [Self; 7] = [
         Self::Launches,
@@ -53,7 +53,7 @@ impl RushWay {
 
 /// Work that was submitted in one way without a pause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rushed {
+pub struct BypassRun {
     /// Block iterations of a request.
     pub work_per_request: f64,
     /// When the first was submitted, by the host's clock.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::{ProbeFound, RushWay, Rushed, WorkSeries, Worked};
+use gpubench_record::{ProbeFound, BypassWay, BypassRun, WorkSeries, Worked};
 
 use super::limit_bypass::submit;
 use super::share::{FullDeviceBaseline, configured_ppm};
@@ -35,8 +35,8 @@ pub async fn enforce(
     let mut trials = Vec::new();
     while limit_ppm.is_some() && trials.len() < TRIALS {
         fresh(tenants).await?;
-        let rushed = submit(tenants, RushWay::Launches, &baseline.spec, WATCH).await?;
-        trials.push(series(rushed));
+        let launched = submit(tenants, BypassWay::Launches, &baseline.spec, WATCH).await?;
+        trials.push(series(launched));
     }
     Ok(ProbeFound::Enforce {
         limit_ppm,
@@ -46,12 +46,12 @@ pub async fn enforce(
 }
 
 /// Work by steps, from the first launch on.
-fn series(rushed: Rushed) -> WorkSeries {
-    let last_ns = rushed.ended_ns.last().copied().unwrap_or(0);
+fn series(launched: BypassRun) -> WorkSeries {
+    let last_ns = launched.ended_ns.last().copied().unwrap_or(0);
     let worked = Worked {
         host_ns: (0, last_ns),
         began_ns: 0,
-        ended_ns: rushed.ended_ns,
+        ended_ns: launched.ended_ns,
     };
     per_window(&worked, STEP.as_nanos() as u64, (0, last_ns))
 }

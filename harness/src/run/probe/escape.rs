@@ -6,7 +6,7 @@
 
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
 use gpubench_record::{
-    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, RushWay,
+    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, BypassWay,
 };
 
 use super::limit_bypass::{WATCH, rates_per_ns, submit};
@@ -43,7 +43,7 @@ pub async fn escape(
         ways.push(unless_refused("cuIpcOpenMemHandle", import(tenants).await)?);
     }
     if limit_ppm.is_some() {
-        for way in RushWay::ALL {
+        for way in BypassWay::ALL {
             fresh(tenants).await?;
             let got = submitted(tenants, baseline, way, way.as_str()).await;
             ways.push(unless_refused(way.as_str(), got)?);
@@ -111,8 +111,8 @@ async fn elsewhere(
         ways.push(answers(by_call(way, got)?));
     }
     if limit_ppm.is_some() {
-        let way = format!("{}, {how}", RushWay::Launches.as_str());
-        let got = submitted(tenants, baseline, RushWay::Launches, &way).await;
+        let way = format!("{}, {how}", BypassWay::Launches.as_str());
+        let got = submitted(tenants, baseline, BypassWay::Launches, &way).await;
         ways.push(answers(unless_refused(&way, got)?));
     }
     Ok(ways)
@@ -186,14 +186,14 @@ fn by_call(way: String, got: Result<CapCall, RunError>) -> Result<EscapeWay, Run
 async fn submitted(
     tenants: &mut TenantSet,
     baseline: &FullDeviceBaseline,
-    way: RushWay,
+    way: BypassWay,
     name: &str,
 ) -> Result<EscapeWay, RunError> {
     let asked = tenants.handles().setup.host.asked();
     let limit = tenants.config().mechanism;
     let limit = limit.and_then(|m| m.configuration(&asked).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
-    let reference = if limits_time { way } else { RushWay::Launches };
+    let reference = if limits_time { way } else { BypassWay::Launches };
     let native = baseline
         .bypass_rates
         .iter()
@@ -201,8 +201,8 @@ async fn submitted(
     let Some(native) = native.map(|(_, rate)| *rate).filter(|rate| *rate > 0.0) else {
         return Ok(untried(name, "the device alone gave no rate".to_owned()));
     };
-    let rushed = submit(tenants, way, &baseline.spec, WATCH).await?;
-    let shares = rates_per_ns(&rushed);
+    let launched = submit(tenants, way, &baseline.spec, WATCH).await?;
+    let shares = rates_per_ns(&launched);
     let share_ppm = shares
         .iter()
         .map(|rate| (rate / native * 1e6).round() as u32);
@@ -214,7 +214,7 @@ async fn submitted(
         },
         evidence: format!(
             "{} requests, share of the device's {of}",
-            rushed.ended_ns.len()
+            launched.ended_ns.len()
         ),
     })
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::{ProbeAsk, ProbeTold, RushWay, Rushed, Worked, WorkloadSpec};
+use gpubench_record::{ProbeAsk, ProbeTold, BypassWay, BypassRun, Worked, WorkloadSpec};
 
 use super::windows::per_window;
 use super::{VICTIM, step, unexpected};
@@ -21,9 +21,9 @@ const WINDOWS: u64 = 6;
 pub async fn native(
     tenants: &mut TenantSet,
     spec: &WorkloadSpec,
-) -> Result<Vec<(RushWay, f64)>, RunError> {
+) -> Result<Vec<(BypassWay, f64)>, RunError> {
     let mut rates = Vec::new();
-    for way in RushWay::ALL {
+    for way in BypassWay::ALL {
         let windows = rates_per_ns(&submit(tenants, way, spec, WATCH).await?);
         let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
         rates.push((way, mean));
@@ -34,24 +34,24 @@ pub async fn native(
 /// Has the victim submit work in a way for so long.
 pub async fn submit(
     tenants: &mut TenantSet,
-    way: RushWay,
+    way: BypassWay,
     spec: &WorkloadSpec,
     watch: Duration,
-) -> Result<Rushed, RunError> {
-    let ask = ProbeAsk::Rush {
+) -> Result<BypassRun, RunError> {
+    let ask = ProbeAsk::LimitBypass {
         way,
         spec: spec.clone(),
         watch_ns: watch.as_nanos() as u64,
     };
     match step(tenants, VICTIM, ask).await? {
-        ProbeTold::Rushed(rushed) => Ok(rushed),
+        ProbeTold::Bypassed(launched) => Ok(launched),
         other => Err(unexpected(tenants, VICTIM, other)),
     }
 }
 
 /// Work in a nanosecond, window by window, once a limiter has had time to act.
-pub fn rates_per_ns(rushed: &Rushed) -> Vec<f64> {
-    let last = rushed.ended_ns.last().copied().unwrap_or(0);
+pub fn rates_per_ns(launched: &BypassRun) -> Vec<f64> {
+    let last = launched.ended_ns.last().copied().unwrap_or(0);
     let from = SETTLED.as_nanos() as u64;
     let window_ns = last.saturating_sub(from) / WINDOWS;
     if window_ns == 0 {
@@ -60,17 +60,17 @@ pub fn rates_per_ns(rushed: &Rushed) -> Vec<f64> {
     let worked = Worked {
         host_ns: (0, last),
         began_ns: 0,
-        ended_ns: rushed.ended_ns.clone(),
+        ended_ns: launched.ended_ns.clone(),
     };
     let series = per_window(&worked, window_ns, (from, last));
-    let per_ns = rushed.work_per_request / 1e3 / window_ns as f64;
+    let per_ns = launched.work_per_request / 1e3 / window_ns as f64;
     let done = series.milli_requests.iter();
     done.map(|&milli| f64::from(milli) * per_ns).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Rushed, WINDOWS, rates_per_ns};
+    use super::{BypassRun, WINDOWS, rates_per_ns};
 
     #[test]
     fn a_burst_before_the_limiter_acts_does_not_count() {
@@ -78,16 +78,16 @@ mod tests {
         // A hundred requests at once, then one every 50 ms.
         let burst = (1..=100).map(|k| k * ms);
         let later = (1..=60).map(|k| 100 * ms + k * 50 * ms);
-        let rushed = Rushed {
+        let launched = BypassRun {
             work_per_request: 10.0,
             from_ns: 7,
             ended_ns: burst.chain(later).collect(),
         };
-        let rates = rates_per_ns(&rushed);
+        let rates = rates_per_ns(&launched);
         assert_eq!(rates.len() as u64, WINDOWS);
         for rate in rates {
             assert!((rate - 10.0 / 50e6).abs() < 1e-9, "{rate}");
         }
-        assert!(rates_per_ns(&Rushed::default()).is_empty());
+        assert!(rates_per_ns(&BypassRun::default()).is_empty());
     }
 }

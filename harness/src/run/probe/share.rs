@@ -2,12 +2,12 @@
 //! other, each stamped by the device when it ends, and counted in windows of the device's time.
 //!
 //! The full-device baseline is the same loop on the device alone. A share is therefore one of work
-//! done, and not of SMs that a tenant was seen on: the SMs that the placement probe finds may be shared. The grid
-//! fills the whole device evenly; a part of it whose SMs do not divide the blocks evenly does a
-//! little less than its SMs could.
+//! done, and not of SMs that a tenant was seen on: the SMs that the placement probe finds may be
+//! shared. The grid fills the whole device evenly; a part of it whose SMs do not divide the blocks
+//! evenly does a little less than its SMs could.
 
 use gpubench_record::{
-    Condition, ProbeAsk, ProbeFound, ProbeTold, RushWay, WorkSeries, Worked, WorkloadSpec,
+    Condition, ProbeAsk, ProbeFound, ProbeTold, BypassWay, WorkSeries, Worked, WorkloadSpec,
 };
 
 use super::concurrent::probe_both;
@@ -37,7 +37,7 @@ pub struct FullDeviceBaseline {
     /// How long one takes.
     pub service_ns: u64,
     /// Block iterations in a nanosecond by each way to submit them, where escapes are tried.
-    pub bypass_rates: Vec<(RushWay, f64)>,
+    pub bypass_rates: Vec<(BypassWay, f64)>,
 }
 
 impl FullDeviceBaseline {

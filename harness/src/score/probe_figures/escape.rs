@@ -1,7 +1,7 @@
 //! What ways past a limit came to: by how much of it each escaped, or that it was contained.
 
 use gpubench_record::{
-    EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult, RushWay,
+    EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult, BypassWay,
 };
 use gpubench_stats::{Confidence, serial};
 
@@ -147,7 +147,7 @@ pub(in crate::score) fn bypass(
 
 /// Whether a way is one to submit work; every other takes memory.
 fn submits_work(way: &str) -> bool {
-    RushWay::ALL
+    BypassWay::ALL
         .iter()
         .any(|known| way.starts_with(known.as_str()))
 }

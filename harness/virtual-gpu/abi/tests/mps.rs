@@ -294,8 +294,8 @@ fn memory_under_mps_is_as_an_h100_had_it() -> Result<(), Error> {
 }
 
 #[test]
-fn small_kernels_of_clients_overlap_and_those_of_strangers_do_not() -> Result<(), Error> {
-    let test = "small_kernels_of_clients_overlap_and_those_of_strangers_do_not";
+fn small_kernels_of_clients_overlap_and_those_of_outsiders_do_not() -> Result<(), Error> {
+    let test = "small_kernels_of_clients_overlap_and_those_of_outsiders_do_not";
     let machine = quiet("hopper")?;
     scenes(
         test,

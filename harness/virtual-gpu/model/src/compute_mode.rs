@@ -113,11 +113,11 @@ mod tests {
         let state = state(ComputeMode::ExclusiveProcess, None, Some(7));
         assert!(admits(&state, 2, Some(0)), "a client");
         assert!(!admits(&state, 2, None), "a process of its own");
-        let state = state_of_stranger();
+        let state = state_of_outsider();
         assert!(!admits(&state, 2, Some(0)), "somebody else has the device");
     }
 
-    fn state_of_stranger() -> Box<State> {
+    fn state_of_outsider() -> Box<State> {
         state(ComputeMode::ExclusiveProcess, Some(1), Some(7))
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn cell_ended(id: &str, rows: u64) -> RunEvent {
             tenant("neighbour-1", Role::Aggressor),
         ],
         failure: None,
-        foreign_processes: Some(Vec::new()),
+        other_processes: Some(Vec::new()),
         throttle_reasons: None,
         xids: None,
         xid_lines: None,

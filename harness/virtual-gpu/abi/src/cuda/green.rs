@@ -231,7 +231,8 @@ entries! {
     fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
-        let found = process.ready()?.greens.find(|g| g.placement.context == entry.placement.context);
+        let context = entry.placement.context;
+        let found = process.ready()?.greens.find(|green| green.placement.context == context);
         // SAFETY: the caller's place, checked for null.
         unsafe { put(green, found.unwrap_or(std::ptr::null_mut())) }
     }

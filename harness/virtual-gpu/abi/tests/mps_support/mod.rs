@@ -171,7 +171,7 @@ impl Stage {
             if let Some(status) = over {
                 return Err(format!("the daemon ended: {status}").into());
             }
-            // Somebody else's answer would not do.
+            // The answer of another daemon does not count.
             let pid = daemon.pipe.join("nvidia-cuda-mps-control.pid");
             let pid = std::fs::read_to_string(pid).unwrap_or_default();
             let ours = pid.trim() == daemon.child.0.id().to_string();

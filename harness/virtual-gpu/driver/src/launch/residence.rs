@@ -74,8 +74,8 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
     Ok(())
 }
 
-/// Whether a placement has room for all blocks of a cooperative launch at the same time. Other launches
-/// always have.
+/// Whether a placement has room for all blocks of a cooperative launch at the same time. For other
+/// launches it always has.
 ///
 /// # Errors
 /// As cuLaunchCooperativeKernel, when it has not.

@@ -141,8 +141,8 @@ impl Drop for Place {
         // Clients that find no socket run without MPS, and so they do if it stays with nobody
         // behind it.
         let _ = std::fs::remove_file(self.folder.join(CONTROL_SOCKET));
-        // Its number may soon be another process's. The file itself stays: whoever waits for its lock
-        // must not get that of another.
+        // Its number may soon be another process's. The file itself stays: a process that waits for
+        // its lock must not get another lock.
         let _ = self.pid_file.set_len(0);
     }
 }
