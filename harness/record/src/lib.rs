@@ -44,9 +44,9 @@ pub use plan::{
     Cell, CellTenant, ClaimedWord, Durations, Plan, PlannedPair, Skip, Thresholds, WorkloadFacts,
 };
 pub use probe::{
-    CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial, Exhausted, LaunchStamp,
-    LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult, ProbeTold, BypassWay, BypassRun,
-    SmPlacementPair, TracePair, WorkSeries, Worked,
+    BypassRun, BypassWay, CallTimes, CallTrials, CapCall, EscapeGot, EscapeWay, ExhaustTrial,
+    Exhausted, LaunchStamp, LaunchTrials, ProbeAsk, ProbeFigure, ProbeFound, ProbeResult,
+    ProbeTold, SmPlacementPair, TracePair, WorkSeries, Worked,
 };
 pub use provenance::{DeviceIdentity, DeviceKind, Provenance};
 pub use refusal::{RefusalKind, Verification};

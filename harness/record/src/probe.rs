@@ -13,7 +13,7 @@ use crate::workload::WorkloadSpec;
 pub use compute::{
     CallTimes, CallTrials, LaunchStamp, LaunchTrials, SmPlacementPair, WorkSeries, Worked,
 };
-pub use escape::{EscapeGot, EscapeWay, BypassWay, BypassRun};
+pub use escape::{BypassRun, BypassWay, EscapeGot, EscapeWay};
 pub use exhaust::{ExhaustTrial, Exhausted};
 
 /// One step of a probe, from the coordinator to a tenant.

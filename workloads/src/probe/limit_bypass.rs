@@ -6,7 +6,7 @@
 use gpubench_kernels::driver::{DeviceBuffer, DriverError, Graph, Grid};
 use gpubench_kernels::kernel::fp32_chain::Fp32Chain;
 use gpubench_kernels::{Kernel, Launcher};
-use gpubench_record::{ProbeTold, BypassWay, BypassRun, WorkloadSpec};
+use gpubench_record::{BypassRun, BypassWay, ProbeTold, WorkloadSpec};
 
 use super::{ProbeError, marks};
 use crate::clock::Time;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::{ProbeFound, BypassWay, BypassRun, WorkSeries, Worked};
+use gpubench_record::{BypassRun, BypassWay, ProbeFound, WorkSeries, Worked};
 
 use super::limit_bypass::submit;
 use super::share::{FullDeviceBaseline, configured_ppm};

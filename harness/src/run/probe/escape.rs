@@ -6,7 +6,7 @@
 
 use gpubench_kernels::driver::{AllocKind, LOOKUP_ENV, Lookup};
 use gpubench_record::{
-    CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold, BypassWay,
+    BypassWay, CapCall, Condition, EscapeGot, EscapeWay, ProbeAsk, ProbeFound, ProbeTold,
 };
 
 use super::limit_bypass::{WATCH, rates_per_ns, submit};
@@ -193,7 +193,11 @@ async fn submitted(
     let limit = tenants.config().mechanism;
     let limit = limit.and_then(|m| m.configuration(&asked).compute_limit);
     let limits_time = limit.is_some_and(|limit| limit.of == Compute::Time);
-    let reference = if limits_time { way } else { BypassWay::Launches };
+    let reference = if limits_time {
+        way
+    } else {
+        BypassWay::Launches
+    };
     let native = baseline
         .bypass_rates
         .iter()

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gpubench_record::{ProbeAsk, ProbeTold, BypassWay, BypassRun, Worked, WorkloadSpec};
+use gpubench_record::{BypassRun, BypassWay, ProbeAsk, ProbeTold, Worked, WorkloadSpec};
 
 use super::windows::per_window;
 use super::{VICTIM, step, unexpected};

@@ -7,7 +7,7 @@
 //! evenly does a little less than its SMs could.
 
 use gpubench_record::{
-    Condition, ProbeAsk, ProbeFound, ProbeTold, BypassWay, WorkSeries, Worked, WorkloadSpec,
+    BypassWay, Condition, ProbeAsk, ProbeFound, ProbeTold, WorkSeries, Worked, WorkloadSpec,
 };
 
 use super::concurrent::probe_both;

@@ -1,7 +1,7 @@
 //! What ways past a limit came to: by how much of it each escaped, or that it was contained.
 
 use gpubench_record::{
-    EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult, BypassWay,
+    BypassWay, EscapeGot, EscapeWay, Estimate, ProbeFigure, ProbeFound, ProbeResult,
 };
 use gpubench_stats::{Confidence, serial};
 
