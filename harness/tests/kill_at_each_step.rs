@@ -299,8 +299,8 @@ fn the_mode_beside_a_daemon_comes_back_from_every_step_too() -> Result<(), Error
     })
 }
 
-/// Stands in front of the daemon's command. Where a daemon is started for an instance, somebody
-/// who is none of ours takes the instance first; and the daemon is started, or is not.
+/// Stands in front of the daemon's command. Where a daemon is started for an instance, another
+/// process takes the instance first; the daemon is then started, or is not.
 const INTRUDER: &str = r#"#!/bin/sh
 if [ "$1" = -d ] && [ ! -e "$HERE/said" ]; then
     CLIENT hold < "$HERE/held" > "$HERE/said" 2> /dev/null &
