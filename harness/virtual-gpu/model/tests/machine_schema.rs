@@ -6,7 +6,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 fn the_published_schema_is_that_of_the_code() -> Result<(), Box<dyn std::error::Error>> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../profiles/machines/schema.json"
+        "/../../../profiles/machines/schema.json"
     );
     let text = serde_json::to_string_pretty(&schemars::schema_for!(Machine))? + "\n";
     if std::env::var_os("GPUBENCH_REGENERATE").is_some() {
