@@ -21,7 +21,8 @@ def wrong(record, mechanisms=()):
     ['the plan names no program', 'no cell']
     >>> proof = {"check": "mapped", "holds": False, "evidence": "not into 7"}
     >>> row = {"name": "hami", "outcome": "failed", "reason": "not in force", "proof": [proof]}
-    >>> cell = {"id": "0", "tenants": [{"rows": 1, "schedule_hash": "x"}], "requests": {"open": 1},
+    >>> cell = {"id": "0", "requests": {"open": 1},
+    ...         "tenant_results": [{"rows": 1, "schedule_hash": "x"}],
     ...         "outcome": "measured", "mechanism": "hami"}
     >>> wrong({"plan": {"foreign": {}}, "cells": [cell], "mechanisms": [row]}, ["hami", "mps"])
     ['hami: failed, not in force', 'hami: mapped: not into 7', 'mps has no row', 'mps has no cell']
@@ -34,7 +35,7 @@ def wrong(record, mechanisms=()):
     if not record["cells"]:
         found.append("no cell")
     for cell in record["cells"]:
-        victim = cell["tenants"][0]
+        victim = cell["tenant_results"][0]
         summary = f"{cell['id']}: {cell['outcome']}, {cell.get('reason')}"
         if cell["outcome"] == "failed":
             found.append(summary)
@@ -91,7 +92,7 @@ def main():
     found = wrong(record, mechanisms)
     for line in found:
         print(line)
-    rows = sum(cell["tenants"][0]["rows"] for cell in record["cells"])
+    rows = sum(cell["tenant_results"][0]["rows"] for cell in record["cells"])
     total = f"{len(record['cells'])} cells, {rows} requests of a foreign program"
     print(f"{total}, {len(mechanisms)} mechanisms, {len(found)} wrong")
     sys.exit(1 if found or not mechanisms else 0)
