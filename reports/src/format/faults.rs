@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use gpubench_record::tally::{Counts, Times, in_words};
 use gpubench_record::{FaultTally, Harm, RunRecord};
 
-use super::document::{Cell, Table, clean};
 use super::figures::MISSING_TEXT;
+use super::parts::{Cell, Table, clean};
 
 /// Columns of the table.
 const COLUMNS: [&str; 10] = [

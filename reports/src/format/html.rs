@@ -4,10 +4,11 @@ use std::io::Write;
 
 use gpubench_record::{Estimate, RunRecord};
 
-use super::document::{Cell, Document, Table};
+use super::document::Document;
 use super::figures::{MISSING_TEXT, interval, value};
 use super::html_charts::{Scale, interval_bar, latency_chart};
 use super::markup::escape;
+use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions};
 
 const STYLE: &str = include_str!("style.css");

@@ -4,8 +4,9 @@ use std::io::Write;
 
 use gpubench_record::RunRecord;
 
-use super::document::{Cell, Document};
+use super::document::Document;
 use super::figures::{MISSING_TEXT, one_line};
+use super::parts::Cell;
 use super::{Format, RenderError, RenderOptions};
 
 /// The Markdown format.

@@ -15,6 +15,7 @@ mod layout;
 mod markdown;
 mod markup;
 mod nothing;
+mod parts;
 mod service;
 mod tables;
 mod terminal;

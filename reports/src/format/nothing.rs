@@ -3,7 +3,7 @@
 
 use gpubench_record::{MatrixRow, Outcome, OutcomeKind, RunRecord, ServiceRow};
 
-use super::document::{Cell, Table};
+use super::parts::{Cell, Table};
 use super::tables::mechanism;
 
 /// Whether any row has anything that was measured or decided.

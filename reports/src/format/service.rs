@@ -2,7 +2,7 @@
 
 use gpubench_record::{Condition, Estimate, RunRecord};
 
-use super::document::{Cell, Notes, Table};
+use super::parts::{Cell, Notes, Table};
 use super::tables::mechanism;
 
 /// What victims got of a promised latency, and at several numbers of tenants.

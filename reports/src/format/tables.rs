@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gpubench_record::{Estimate, MatrixRow, OutcomeKind, Proof, RunRecord};
 
-use super::document::{Cell, Notes, Table};
 use super::figures::{MISSING_TEXT, readable};
+use super::parts::{Cell, Notes, Table};
 
 /// Which figure of a row a column shows.
 type Pick = fn(&MatrixRow) -> &Option<Estimate>;

@@ -8,9 +8,10 @@ use tabled::builder::Builder;
 use tabled::settings::object::Rows;
 use tabled::settings::{Alignment, Color, Span, Style};
 
-use super::document::{Cell, Document, Table};
+use super::document::Document;
 use super::figures::{MISSING_TEXT, interval, value};
 use super::layout::fit;
+use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions};
 
 /// What a column takes beside its text: a line and a space on either side.

@@ -20,7 +20,7 @@ macro_rules! figures {
                 device: $crate::nvml::DeviceHandle,
                 figure: *mut $ty,
             ) -> i32 {
-                $crate::nvml::guard(stringify!($name), || {
+                $crate::nvml::entry::guard(stringify!($name), || {
                     // SAFETY: the caller's place.
                     unsafe { $crate::nvml::figures::answer(device, figure, |$device| $body) }
                 })

@@ -4,11 +4,13 @@
 use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
+use super::entry::filled;
 use super::figures::figures;
+use super::mig::{device_name, index as mig_index};
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
 use super::types::{PciInfo, PciInfoExt, version_of};
-use super::{DeviceHandle, check_place, entries, mig, put, put_text, take};
+use super::{DeviceHandle, check_place, entries, put, put_text, take};
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
 
 /// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
@@ -20,7 +22,7 @@ entries! {
     fn nvmlDeviceGetName(handle: DeviceHandle, name: *mut c_char, length: c_uint) {
         let text = match target(handle)? {
             (device, Target::Whole) => device.machine().gpu.product.clone(),
-            (device, Target::Engine(row)) => mig::device_name(&device, row)?,
+            (device, Target::Engine(row)) => device_name(&device, row)?,
         };
         // SAFETY: the caller's buffer of that length.
         unsafe { put_text(name, length, &text) }
@@ -42,7 +44,7 @@ entries! {
         let found = match target(handle)? {
             (_, Target::Whole) => 0,
             (device, Target::Engine(row)) => {
-                device.shared().read(|state| mig::index(state, row))?
+                device.shared().read(|state| mig_index(state, row))?
             }
         };
         // SAFETY: the caller's place, checked for null.
@@ -149,15 +151,6 @@ figures! {
         // NVML_BUS_TYPE_PCIE.
         Ok(2)
     }
-}
-
-/// A text in a field of that many characters, cut to fit and ended by zeroes.
-pub(super) fn filled<const N: usize>(text: &str) -> [c_char; N] {
-    let mut out = [0; N];
-    for (to, from) in out.iter_mut().zip(text.bytes()).take(N - 1) {
-        *to = from as c_char;
-    }
-    out
 }
 
 fn bus_id() -> [c_char; 32] {

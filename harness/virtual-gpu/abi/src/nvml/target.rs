@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::DeviceHandle;
 use super::library::{DEVICE, only_device};
+use super::mig::{Kind, row_of};
 use super::returns::{self, Return};
-use super::{DeviceHandle, mig};
 use gpubench_virtual_gpu_driver::device::Device;
 
 /// What a device handle stands for.
@@ -24,7 +25,7 @@ pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Retu
     }
     let row = device
         .shared()
-        .read(|state| mig::row_of(state, mig::Kind::Device, handle))?;
+        .read(|state| row_of(state, Kind::Device, handle))?;
     Ok((
         device,
         Target::Engine(row.ok_or(returns::INVALID_ARGUMENT)?),

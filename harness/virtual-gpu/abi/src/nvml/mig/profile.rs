@@ -8,7 +8,7 @@ use super::types::{
     Placement,
 };
 use super::{enabled, privileged, supported};
-use crate::nvml::identity::filled;
+use crate::nvml::entry::filled;
 use crate::nvml::returns::{self, Return};
 use crate::nvml::target::device;
 use crate::nvml::types::version_of;

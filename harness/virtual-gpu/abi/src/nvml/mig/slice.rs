@@ -9,7 +9,7 @@ use super::types::{
     NAME_BYTES, Placement,
 };
 use super::{InstanceHandle, Kind, instance, privileged, supported};
-use crate::nvml::identity::filled;
+use crate::nvml::entry::filled;
 use crate::nvml::returns::{self, Return};
 use crate::nvml::types::version_of;
 use crate::nvml::{check_place, entries, put, take};

@@ -1,0 +1,170 @@
+//! Handles of instances and MIG devices: what a program holds, and the row that it stands for.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::nvml::library::only_device;
+use crate::nvml::returns::{self, Return};
+use crate::nvml::wait_policy::WaitPolicy;
+use gpubench_virtual_gpu_driver::device::Device;
+use gpubench_virtual_gpu_model::machine::Mig;
+use gpubench_virtual_gpu_model::mig::MigError;
+use gpubench_virtual_gpu_model::state::{State, WHOLE};
+
+/// `nvmlGpuInstance_t` or `nvmlComputeInstance_t`.
+pub type InstanceHandle = *mut c_void;
+
+/// What a handle of this room stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::nvml) enum Kind {
+    /// `nvmlGpuInstance_t`.
+    GpuInstance = 0x47,
+    /// `nvmlComputeInstance_t`.
+    ComputeInstance = 0x43,
+    /// `nvmlDevice_t` of a MIG device.
+    Device = 0x4d,
+}
+
+const KIND_SHIFT: u32 = 56;
+const GENERATION_SHIFT: u32 = 12;
+const ROW_SHIFT: u32 = 4;
+
+/// The handle of a row.
+pub(in crate::nvml) fn handle(state: &State, kind: Kind, row: u32) -> InstanceHandle {
+    let generation = generation(state, kind, row).unwrap_or_default();
+    let value =
+        (kind as u64) << KIND_SHIFT | generation << GENERATION_SHIFT | u64::from(row) << ROW_SHIFT;
+    value as InstanceHandle
+}
+
+/// The row of a handle of that kind, if what it stands for is still there.
+pub(in crate::nvml) fn row_of(state: &State, kind: Kind, handle: InstanceHandle) -> Option<u32> {
+    let value = handle as u64;
+    let row = (value >> ROW_SHIFT) as u32 & 0xff;
+    let given = (value >> GENERATION_SHIFT) & ((1 << (KIND_SHIFT - GENERATION_SHIFT)) - 1);
+    let known = value >> KIND_SHIFT == kind as u64 && value & 0xf == 0;
+    (known && generation(state, kind, row) == Some(given)).then_some(row)
+}
+
+/// Which of the instances that have had this row it holds now.
+fn generation(state: &State, kind: Kind, row: u32) -> Option<u64> {
+    let at = row as usize;
+    if row == WHOLE {
+        return None;
+    }
+    Some(match kind {
+        Kind::GpuInstance => {
+            state
+                .instances
+                .live()
+                .get(at)
+                .filter(|row| row.live)?
+                .generation
+        }
+        Kind::ComputeInstance | Kind::Device => {
+            state
+                .engines
+                .live()
+                .get(at)
+                .filter(|row| row.live)?
+                .generation
+        }
+    })
+}
+
+/// The device, and the row behind an instance's handle.
+pub(in crate::nvml) fn instance(
+    handle: InstanceHandle,
+    kind: Kind,
+) -> Result<(Arc<Device>, u32), Return> {
+    let device = only_device()?;
+    let row = device.shared().read(|state| row_of(state, kind, handle))?;
+    Ok((device, row.ok_or(returns::INVALID_ARGUMENT)?))
+}
+
+/// What the machine says about MIG.
+pub(in crate::nvml) fn supported(device: &Device) -> Result<&Mig, Return> {
+    device.machine().mig.as_ref().ok_or(returns::NOT_SUPPORTED)
+}
+
+/// As [`supported`], while the mode is on.
+pub(in crate::nvml) fn enabled(device: &Device) -> Result<&Mig, Return> {
+    let mig = supported(device)?;
+    if device.shared().read(|state| state.mig.current)? {
+        Ok(mig)
+    } else {
+        Err(returns::NOT_SUPPORTED)
+    }
+}
+
+/// Refuses callers who may not change the device's settings.
+pub(in crate::nvml) fn privileged(device: &Device) -> Result<(), Return> {
+    if device.session().privileged {
+        Ok(())
+    } else {
+        Err(returns::NO_PERMISSION)
+    }
+}
+
+/// Lets the caller wait as long as the machine needs to make or end an instance. Who takes no part
+/// in virtual time has none that could pass.
+pub(in crate::nvml) fn take_time(device: &Device, mig: &Mig) -> Result<(), Return> {
+    let policy = WaitPolicy::of(device)?;
+    if policy == WaitPolicy::Beside {
+        return Ok(());
+    }
+    policy.sleep_until(device, policy.now_ns(device) + mig.instance_ms * 1_000_000)
+}
+
+impl From<MigError> for Return {
+    fn from(error: MigError) -> Self {
+        match error {
+            MigError::Off => returns::NOT_SUPPORTED,
+            MigError::Unknown => returns::INVALID_ARGUMENT,
+            MigError::NoRoom => returns::INSUFFICIENT_RESOURCES,
+            MigError::InUse => returns::IN_USE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, handle, row_of};
+    use gpubench_virtual_gpu_model::machine::Machine;
+    use gpubench_virtual_gpu_model::mig;
+    use gpubench_virtual_gpu_model::state::State;
+
+    #[test]
+    fn a_handle_dies_with_its_instance() -> Result<(), Box<dyn std::error::Error>> {
+        let machine = Machine::load("hopper")?;
+        let mut state = State::new(1, 0);
+        mig::set_mode(&mut state, &machine, true);
+        let row = mig::create_instance(&mut state, &machine, 0, None)?;
+        let engine = mig::create_engine(&mut state, &machine, row, 1)?;
+        let gpu = handle(&state, Kind::GpuInstance, row);
+        let compute = handle(&state, Kind::ComputeInstance, engine);
+        assert_eq!(row_of(&state, Kind::GpuInstance, gpu), Some(row));
+        assert_eq!(row_of(&state, Kind::ComputeInstance, gpu), None);
+        assert_eq!(row_of(&state, Kind::Device, compute), None, "another kind");
+        mig::destroy_engine(&mut state, engine)?;
+        mig::destroy_instance(&mut state, row)?;
+        assert_eq!(mig::create_instance(&mut state, &machine, 0, None)?, row);
+        assert_eq!(row_of(&state, Kind::GpuInstance, gpu), None, "another one");
+        assert_eq!(row_of(&state, Kind::ComputeInstance, compute), None);
+        for wild in [
+            0usize,
+            0x47 << 56,
+            0x10,
+            usize::MAX,
+            (0x47 << 56) | (9 << 4),
+        ] {
+            assert_eq!(
+                row_of(&state, Kind::GpuInstance, wild as _),
+                None,
+                "{wild:#x}"
+            );
+        }
+        Ok(())
+    }
+}
