@@ -1,11 +1,11 @@
-//! Control groups, as far as the model has them: a folder beside the device's state that stands
-//! for the host's tree. A process is in the group whose `cgroup.procs` names it or an ancestor of
-//! it, and a group's memory limit binds all contexts of its processes together.
+//! Control groups of the host, stood in for by a folder beside the device's state. A process is in
+//! the group whose `cgroup.procs` lists it or one of its ancestors. The memory limit of a group
+//! applies to the sum over all contexts of its processes.
 //!
-//! The rules are those of the vendor's documentation of MPS (release 615, "MPS v3 Memory
-//! Partitioning"): the hard limit is what the group may have of the device, contexts included, and
-//! what its processes are shown as all there is; the soft limit is only kept, since the model puts
-//! nobody out. Groups do not nest here.
+//! The rules follow the vendor's MPS documentation (release 615, "MPS v3 Memory Partitioning"). The
+//! hard limit bounds what the group can allocate, contexts included, and is the total memory that
+//! its processes see. The soft limit is stored only: the model never evicts memory. Groups do not
+//! nest.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,12 @@ use crate::state::{MemoryGroup, State};
 
 /// Name of the tree, in the device's folder.
 pub const TREE: &str = "cgroup";
-/// First version of the interface of MPS whose driver limits the memory of control groups.
+/// First version of the MPS interface that supports memory limits of control groups.
 pub const PROTOCOL_MIN: u32 = 3;
-/// The processes of a group, one a line.
+/// File that lists the processes of a group, one per line.
 const MEMBERS: &str = "cgroup.procs";
 
-/// Makes the tree of a device, as the kernel shows one whose groups have the controller of device
-/// memory. Drivers that limit no groups get none.
+/// Creates the tree of a device, where its driver supports memory limits of control groups.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -46,7 +45,7 @@ pub fn make(device: &Path, machine: &Machine) -> io::Result<()> {
     Ok(())
 }
 
-/// Key of the group that a process is in; 0 for one in none.
+/// Key of the control group of a process; 0 for none.
 #[must_use]
 pub fn of_process(device: &Path, pid: u32) -> u64 {
     let Ok(entries) = std::fs::read_dir(device.join(TREE)) else {
@@ -62,7 +61,7 @@ pub fn of_process(device: &Path, pid: u32) -> u64 {
     found.map_or(0, |group| folder_key(&group))
 }
 
-/// Hash of a folder, by which the state knows it: of the pipe directory of a daemon, for one.
+/// Hash of a folder's path, which identifies it in the state: a control group or a pipe directory.
 #[must_use]
 pub fn folder_key(dir: &std::path::Path) -> u64 {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
@@ -72,7 +71,7 @@ pub fn folder_key(dir: &std::path::Path) -> u64 {
     u64::from_le_bytes(first)
 }
 
-/// A process and its ancestors, as far as the system tells them.
+/// A process and its ancestors, as far as the system lists them.
 fn ancestry(pid: u32) -> Vec<u32> {
     let mut line = vec![pid];
     let mut at = pid;
@@ -89,7 +88,7 @@ fn parent(pid: u32) -> Option<u32> {
     line?.trim().parse().ok()
 }
 
-/// The folder of a group, if the path names one in the tree of this device.
+/// The folder of a group, if the path names a group in this device's tree.
 #[must_use]
 pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
     let folder = Path::new(named).canonicalize().ok()?;
@@ -97,7 +96,7 @@ pub fn folder(device: &Path, named: &str) -> Option<PathBuf> {
     (folder.is_dir() && folder.parent() == Some(&tree)).then_some(folder)
 }
 
-/// The limits of a group, where it has any.
+/// The limits of a group, if set.
 #[must_use]
 pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
     let mut rows = state.memory_groups.live().iter();
@@ -105,7 +104,7 @@ pub fn limits(state: &State, key: u64) -> Option<MemoryGroup> {
         .copied()
 }
 
-/// Sets the limits of a group; a hard limit of 0 is none. False when the table is full.
+/// Sets the limits of a group; a hard limit of 0 means none. False when the table is full.
 pub fn limit(
     state: &mut State,
     machine: &Machine,
@@ -127,7 +126,7 @@ pub fn limit(
     true
 }
 
-/// Forgets the limits of groups that are gone, which the kernel clears with them.
+/// Deletes the limits of groups that no longer exist.
 pub fn forget_gone(state: &mut State, device: &Path) {
     if !state.memory_groups.live().iter().any(|row| row.live) {
         return;
@@ -154,7 +153,7 @@ mod tests {
     type Error = Box<dyn std::error::Error>;
 
     #[test]
-    fn a_process_is_in_the_group_that_names_it_or_its_parent() -> Result<(), Error> {
+    fn a_process_is_in_the_group_that_lists_it_or_its_parent() -> Result<(), Error> {
         let device = tempfile::tempdir()?;
         make(device.path(), &Machine::load("turing")?)?;
         assert!(!device.path().join(TREE).exists(), "an older driver");
@@ -163,7 +162,7 @@ mod tests {
         let own = std::process::id();
         assert_eq!(of_process(device.path(), own), 0);
         std::fs::create_dir(&group)?;
-        assert_eq!(of_process(device.path(), own), 0, "nobody is in it");
+        assert_eq!(of_process(device.path(), own), 0, "the group is empty");
         for member in [ancestry(own)[1], own] {
             std::fs::write(group.join("cgroup.procs"), format!("1\n{member}\n"))?;
             assert_eq!(of_process(device.path(), own), folder_key(&group));
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_go_with_their_group() -> Result<(), Error> {
+    fn limits_are_deleted_with_their_group() -> Result<(), Error> {
         let device = tempfile::tempdir()?;
         make(device.path(), &Machine::load("hopper")?)?;
         let group = device.path().join(TREE).join("mine");

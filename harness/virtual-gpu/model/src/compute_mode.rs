@@ -1,26 +1,27 @@
-//! Who may have a context at all: the compute mode of the device (nvml.h, `nvmlComputeMode_t`).
+//! The compute mode of the device: which processes can create a context (nvml.h,
+//! `nvmlComputeMode_t`).
 //!
-//! Under EXCLUSIVE_PROCESS the first process with a context keeps every other out. An MPS server is
-//! one process, whoever its clients are, which is why the vendor recommends the mode for MPS. The
-//! mode holds for contexts to come: those that are open when it is set stay.
+//! Under EXCLUSIVE_PROCESS only the process that already has a context can create another one. An
+//! MPS server counts as one process for all of its clients, so the vendor recommends the mode for
+//! MPS. A change of the mode does not affect open contexts.
 
 use crate::state::{Context, NONE, State};
 
-/// The mode by its number in both headers, without the one whose support was removed.
+/// The compute mode, numbered as in both headers. The mode that the vendor removed is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ComputeMode {
     /// Any number of processes.
     #[default]
     Default = 0,
-    /// Nobody.
+    /// No process.
     Prohibited = 2,
     /// One process.
     ExclusiveProcess = 3,
 }
 
 impl ComputeMode {
-    /// The mode of that number; none for a number that is none or has lost its support.
+    /// The mode with this number; `None` if there is none or if the vendor removed it.
     #[must_use]
     pub const fn of_number(number: u32) -> Option<Self> {
         Some(match number {
@@ -32,7 +33,7 @@ impl ComputeMode {
     }
 }
 
-/// Whether a process may have another context: as a client of this MPS server, or on its own.
+/// Whether a process can create another context, as a client of this MPS server or without MPS.
 #[must_use]
 pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
     match state.compute_mode {
@@ -53,7 +54,7 @@ pub fn admits(state: &State, process: u32, server: Option<u32>) -> bool {
     }
 }
 
-/// The process that the driver sees behind a context: that of the MPS server, for a client.
+/// The process that the driver counts for a context: for an MPS client, that of its server.
 fn holder(state: &State, context: &Context) -> u32 {
     let server = state.servers.rows.get(context.server as usize);
     server.map_or(context.process, |server| server.process)
@@ -64,7 +65,7 @@ mod tests {
     use super::{ComputeMode, admits};
     use crate::state::{Context, MpsServer, State};
 
-    /// A device in a mode, with a process that has a context and a server that has another.
+    /// A device in a mode, with one context of a process and one of a server, where given.
     fn state(mode: ComputeMode, process: Option<u32>, server: Option<u32>) -> Box<State> {
         let mut state = State::new(1, 0);
         state.compute_mode = mode;
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_process_that_is_there_gets_in_again() {
+    fn exclusive_process_admits_only_the_process_that_has_a_context() {
         use ComputeMode::{Default, ExclusiveProcess, Prohibited};
         for (mode, there, candidate, expected) in [
             (Default, Some(1), 2, true),
@@ -109,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_of_a_server_count_as_the_server() {
+    fn clients_count_as_their_server() {
         let state = state(ComputeMode::ExclusiveProcess, None, Some(7));
         assert!(admits(&state, 2, Some(0)), "a client");
-        assert!(!admits(&state, 2, None), "a process of its own");
+        assert!(!admits(&state, 2, None), "a process without MPS");
         let state = state_of_outsider();
-        assert!(!admits(&state, 2, Some(0)), "somebody else has the device");
+        assert!(!admits(&state, 2, Some(0)), "another process has the device");
     }
 
     fn state_of_outsider() -> Box<State> {

@@ -1,10 +1,5 @@
-//! The model of a GPU: what a device is at one instant, and what it does as time passes.
-//!
-//! `machine` is the description of a device, `state` its content at one instant, `simulation` the
-//! rules by which time changes it, `pump` the rule by which virtual time is granted to
-//! participants. `mig` divides a device, `mps` joins processes on it, `memory` and `cgroup` count
-//! its memory, `compute_mode` admits contexts, `lifecycle` ends processes and contexts. All of it
-//! is data and functions on data; processes, locks and calls are the driver's.
+//! The model of a GPU: the state of a device at one instant, and how time changes it. The README
+//! lists the modules.
 
 pub mod cgroup;
 pub mod compute_mode;

@@ -1,15 +1,15 @@
-//! The lifecycle of processes and contexts: what a state gives back when one of them ends.
+//! What the state releases when a process, a context or a stream ends.
 
 use crate::memory;
 use crate::mps;
 use crate::simulation::{self, Rules, fault};
 use crate::state::{Context, Head, NONE, Participant, Process, State, Stream, leave_account};
 
-/// `CUresult` of MPS clients whose peer died at work, where the machine plants that:
-/// LAUNCH_FAILED (cuda.h). The vendor leaves the case undefined.
+/// `CUresult` of MPS clients after another client died with work queued, on machines that plant
+/// this defect: LAUNCH_FAILED (cuda.h). The vendor leaves the case undefined.
 const PEER_DIED: i32 = 719;
 
-/// Takes back everything a dead process held: queues, contexts, memory, its places on the clock.
+/// Releases everything that a dead process held: queues, contexts, memory, clock participants.
 pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
     let own: Vec<u32> = (0..state.contexts.live().len() as u32)
         .filter(|&index| {
@@ -48,7 +48,7 @@ pub fn reap(state: &mut State, rules: &Rules, slot: u32) {
     state.processes.rows[slot as usize] = Process::default();
 }
 
-/// Ends a context, and tells its MPS server, if it has one, that a client has left.
+/// Ends a context and updates its MPS server, if it has one.
 pub fn close_context(state: &mut State, rules: &Rules, context: u32) {
     let server = state.contexts.rows[context as usize].server;
     drop_context(state, context);
@@ -57,7 +57,7 @@ pub fn close_context(state: &mut State, rules: &Rules, context: u32) {
     }
 }
 
-/// Ends a context: what it queued is dropped and what it owned is free.
+/// Ends a context: its queued work is dropped and its memory freed.
 pub fn drop_context(state: &mut State, context: u32) {
     for stream in 0..state.streams.live().len() {
         let slot = &mut state.streams.rows[stream];
@@ -77,8 +77,8 @@ pub fn drop_context(state: &mut State, context: u32) {
     }
     memory::note_peak(state, state.contexts.rows[context as usize].process);
     memory::end_where(state, |a| a.context == context);
-    // The number of recorded spans goes on counting, so that a later owner of the slot can tell
-    // its own spans from these.
+    // The count of recorded spans continues, so that a later owner of the slot can tell its own
+    // spans from older ones.
     let intervals = state.contexts.rows[context as usize].intervals;
     state.contexts.rows[context as usize] = Context {
         intervals,

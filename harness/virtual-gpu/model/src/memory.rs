@@ -1,8 +1,8 @@
-//! Who has which part of device memory.
+//! Allocation of device memory.
 //!
-//! It is given out in large pages. Small allocations of one context share such a page, which is
-//! taken with the first of them and free again with the last: an H100 80GB HBM3 had 2 MiB less for
-//! a single byte, and all of them back when it was freed (driver 580.159.04, 2026-11-22).
+//! Memory is allocated in large pages. Small allocations of one context share a page, which is
+//! allocated with the first of them and freed with the last. On an H100 80GB HBM3 a single byte
+//! used 2 MiB, and freeing it returned all of them (driver 580.159.04, 2026-11-22).
 
 use std::ops::Range;
 
@@ -10,27 +10,28 @@ use crate::cgroup;
 use crate::machine::Machine;
 use crate::state::{Allocation, Context, NONE, State, WHOLE};
 
-/// Times that device memory has a place in the file.
+/// Size of the address range, in multiples of the device's memory. A free range then exists
+/// whenever enough memory is free.
 pub const SPANS: u64 = 4;
 
-/// One export: number of the allocation, and which of its exports, counted from 1.
+/// One export: number of the allocation, and index of the export, from 1.
 pub type Export = (u64, u32);
 
-/// Allocations of this size and more share a large page with no other.
+/// Allocations of at least this size share no large page.
 const LARGE: u64 = 1 << 20;
 /// The GPU's large page.
 const PAGE: u64 = 2 << 20;
 /// Alignment of small allocations.
 const SMALL: u64 = 512;
 
-/// Bytes that an allocation takes of its page, or of the device if it shares none.
+/// Bytes that an allocation uses of its page, or of the device if it shares none.
 #[must_use]
 pub const fn taken(bytes: u64) -> u64 {
     let unit = if bytes >= LARGE { PAGE } else { SMALL };
     bytes.saturating_add(unit - 1) / unit * unit
 }
 
-/// Bytes of the device that these allocations take: pages that small ones share count once.
+/// Bytes of the device that these allocations use; a shared page counts once.
 fn held<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> u64 {
     let (mut large, mut shared) = (0, Vec::new());
     for allocation in allocations.filter(|a| a.live && a.taken > 0) {
@@ -45,19 +46,19 @@ fn held<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> u64 {
     large + shared.len() as u64 * PAGE
 }
 
-/// Whether an allocation that takes so much shares its page.
+/// Whether an allocation that uses this many bytes shares its page.
 const fn is_small(taken: u64) -> bool {
     taken < PAGE
 }
 
-/// Row of the part of the device whose memory a context uses.
+/// Row of the GPU instance that a context uses.
 #[must_use]
 pub fn instance_of(state: &State, context: u32) -> u32 {
     let engine = state.contexts.rows[context as usize].engine;
     state.engines.rows[engine as usize].instance
 }
 
-/// Bytes of one part of the device that nobody has, the driver's own share aside.
+/// Free bytes of one GPU instance, without the driver's reserve.
 #[must_use]
 pub fn free_bytes(state: &State, instance: u32) -> u64 {
     let contexts: u64 = state
@@ -73,7 +74,7 @@ pub fn free_bytes(state: &State, instance: u32) -> u64 {
     usable.saturating_sub(contexts).saturating_sub(taken)
 }
 
-/// Bytes of the whole device that nobody has, divided or not.
+/// Free bytes of the whole device, divided or not.
 #[must_use]
 pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
     let contexts = state.contexts.live().iter().filter(|c| c.live);
@@ -82,14 +83,14 @@ pub fn device_free_bytes(state: &State, machine: &Machine) -> u64 {
     ((machine.memory.total_mib - machine.memory.reserved_mib) << 20).saturating_sub(taken)
 }
 
-/// Bytes that one context has, itself included.
+/// Bytes that one context uses, its own included.
 #[must_use]
 pub fn context_bytes(state: &State, context: u32) -> u64 {
     let allocations = state.allocations.live().iter();
     held(allocations.filter(|a| a.context == context)) + state.contexts.rows[context as usize].bytes
 }
 
-/// Bytes that a context can still get: what is free, and what its limit leaves.
+/// Bytes that a context can still allocate: the free ones, within its limits.
 #[must_use]
 pub fn free_for(state: &State, context: u32) -> u64 {
     let free = free_bytes(state, instance_of(state, context));
@@ -101,8 +102,8 @@ pub fn free_for(state: &State, context: u32) -> u64 {
     }
 }
 
-/// Bytes that the limit of a context's control group leaves to its processes; all there are
-/// without one.
+/// Bytes that the limit of a context's control group leaves to its processes; `u64::MAX` without a
+/// limit.
 #[must_use]
 pub fn group_room(state: &State, of: &Context) -> u64 {
     let Some(limits) = cgroup::limits(state, of.memory_group).filter(|row| row.hard_bytes > 0)
@@ -113,7 +114,7 @@ pub fn group_room(state: &State, of: &Context) -> u64 {
     limits.enforced_bytes.saturating_sub(taken)
 }
 
-/// Bytes that all contexts of a context's control group have.
+/// Bytes that all contexts of a context's control group use.
 #[must_use]
 pub fn group_bytes(state: &State, of: &Context) -> u64 {
     let contexts = state.contexts.live().iter().zip(0_u32..);
@@ -123,8 +124,8 @@ pub fn group_bytes(state: &State, of: &Context) -> u64 {
         .sum()
 }
 
-/// All the memory that a context is shown of so much: what its control group may have at most, and
-/// what MPS leaves it, where the driver shows that.
+/// Total memory that a context sees of `all`: at most the limit of its control group, and its MPS
+/// limit where the driver shows that.
 #[must_use]
 pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u64) -> u64 {
     let hidden = machine.mps.as_ref().is_some_and(|mps| !mps.limit_in_total);
@@ -138,7 +139,7 @@ pub fn within_limits(state: &State, machine: &Machine, context: &Context, all: u
     }
 }
 
-/// Bytes that one process has, its contexts included.
+/// Bytes that one process uses, its contexts included.
 #[must_use]
 pub fn process_bytes(state: &State, process: u32) -> u64 {
     let contexts = state.contexts.live().iter();
@@ -148,7 +149,7 @@ pub fn process_bytes(state: &State, process: u32) -> u64 {
     contexts.map(|c| c.bytes).sum::<u64>() + allocations
 }
 
-/// Bytes that one process has on one compute engine, its contexts included.
+/// Bytes that one process uses on one compute engine, its contexts included.
 #[must_use]
 pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
     let on_it = |context: u32| state.contexts.rows[context as usize].engine == engine;
@@ -164,15 +165,15 @@ pub fn process_bytes_on(state: &State, process: u32, engine: u32) -> u64 {
     contexts + held(allocations.filter(|a| on_it(a.context)))
 }
 
-/// All the memory that a context is shown: its part of the device's, or its limit.
+/// Total memory that a context sees: that of its GPU instance, or its limit.
 #[must_use]
 pub fn total_for(state: &State, machine: &Machine, context: u32) -> u64 {
     let all = state.instances.rows[instance_of(state, context) as usize].memory_bytes;
     within_limits(state, machine, &state.contexts.rows[context as usize], all)
 }
 
-/// Gives `bytes` to a context, the first place that fits. `None` when memory is out, which is a
-/// matter of how much is free and not of where.
+/// Allocates `bytes` for a context at the first free range. `None` when too few bytes are free;
+/// fragmentation never matters.
 pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Option<Allocation> {
     let taken = taken(bytes);
     let instance = instance_of(state, context);
@@ -201,7 +202,7 @@ pub fn allocate(state: &mut State, process: u32, context: u32, bytes: u64) -> Op
     Some(allocation)
 }
 
-/// Room for a small allocation in a page in which a context has others and nobody else has any.
+/// Room for a small allocation in a page that only this context uses.
 fn room_beside(state: &State, process: u32, context: u32, taken: u64) -> Option<u64> {
     let mut small: Vec<(u64, u64, bool)> = state
         .allocations
@@ -229,7 +230,7 @@ fn room_beside(state: &State, process: u32, context: u32, taken: u64) -> Option<
     })
 }
 
-/// Whole pages of a context's part of the device, as far as there are free ones for it.
+/// Whole pages of a context's GPU instance, if enough are free.
 fn new_pages(state: &State, context: u32, bytes: u64) -> Option<u64> {
     if bytes > free_for(state, context) {
         return None;
@@ -240,34 +241,34 @@ fn new_pages(state: &State, context: u32, bytes: u64) -> Option<u64> {
     starts.find_map(|start| first_fit(state, start..start + part.memory_bytes, bytes))
 }
 
-/// The first of those places at which so many bytes in whole pages are nobody's.
-fn first_fit(state: &State, places: Range<u64>, bytes: u64) -> Option<u64> {
+/// The first free range of so many bytes in whole pages.
+fn first_fit(state: &State, range: Range<u64>, bytes: u64) -> Option<u64> {
     let mut live: Vec<(u64, u64)> = state
         .allocations
         .live()
         .iter()
-        .filter(|a| a.live && places.contains(&a.offset))
+        .filter(|a| a.live && range.contains(&a.offset))
         .map(|a| (a.offset, a.taken))
         .collect();
     live.sort_unstable();
-    let mut at = places.start.next_multiple_of(PAGE);
+    let mut at = range.start.next_multiple_of(PAGE);
     for (offset, length) in live {
         if at + bytes <= offset {
             break;
         }
         at = at.max((offset + length).next_multiple_of(PAGE));
     }
-    (at + bytes <= places.end).then_some(at)
+    (at + bytes <= range.end).then_some(at)
 }
 
-/// Notes the most memory that a process ever had. To be called before any of it is given back.
+/// Updates the peak memory use of a process. Call it before memory is released.
 pub fn note_peak(state: &mut State, process: u32) {
     let bytes = process_bytes(state, process);
     let row = &mut state.processes.rows[process as usize];
     row.peak_bytes = row.peak_bytes.max(bytes);
 }
 
-/// Takes the allocation at `offset` back from a process.
+/// Frees the allocation of a process at `offset`.
 pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocation> {
     note_peak(state, process);
     let mut rows = state.allocations.live().iter();
@@ -278,8 +279,8 @@ pub fn release(state: &mut State, process: u32, offset: u64) -> Option<Allocatio
     Some(released)
 }
 
-/// Lets a context hold memory that somebody has taken: it stays for as long as anybody holds it.
-/// `None` when it is gone already, or there is no room.
+/// Lets a context hold memory of another allocation: it stays allocated until the last holder
+/// releases it. `None` when it no longer exists or the table is full.
 pub fn borrow(
     state: &mut State,
     process: u32,
@@ -303,8 +304,8 @@ pub fn borrow(
     Some(held)
 }
 
-/// Lets a descriptor hold memory that somebody has, whatever becomes of those. False when it is
-/// gone already, or there is no room.
+/// Lets an exported descriptor hold memory of an allocation, whether or not that one is freed.
+/// False when it no longer exists or the table is full.
 pub fn hold_export(state: &mut State, (number, export): Export, bytes: u64) -> bool {
     let held = borrow(state, NONE, NONE, number, bytes).is_some();
     let mut rows = state.allocations.live_mut().iter_mut();
@@ -315,7 +316,7 @@ pub fn hold_export(state: &mut State, (number, export): Export, bytes: u64) -> b
     })
 }
 
-/// Ends every allocation for which that holds.
+/// Frees every allocation that matches.
 pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     for at in 0..state.allocations.live().len() {
         let row = &state.allocations.rows[at];
@@ -325,7 +326,7 @@ pub fn end_where(state: &mut State, gone: impl Fn(&Allocation) -> bool) {
     }
 }
 
-/// Ends one allocation. Whoever still holds its memory has it from then on, a context before a
+/// Frees one allocation. A remaining holder of its memory becomes the owner, a context before a
 /// descriptor.
 fn end(state: &mut State, at: usize) {
     let gone = state.allocations.rows[at];
@@ -345,7 +346,7 @@ mod tests {
     use crate::state::{Allocation, State, WHOLE};
 
     #[test]
-    fn memory_runs_out_and_comes_back() -> Result<(), Box<dyn std::error::Error>> {
+    fn memory_runs_out_and_is_free_again() -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 1 << 30;
         let all = free_bytes(&state, WHOLE);
@@ -374,7 +375,7 @@ mod tests {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 64 * MIB;
         let all = free_bytes(&state, WHOLE);
-        // What an H100 had less for one allocation of so many bytes.
+        // Free memory that an H100 lost to one allocation of so many bytes.
         for (bytes, less) in [
             (1, 2 * MIB),
             (511, 2 * MIB),
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_free_page_a_small_one_fits_beside() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_small_allocation_fits_into_a_shared_page_when_none_is_free() -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 8 << 20;
         let small = allocate(&mut state, 0, 0, 512).ok_or("fits")?;
@@ -428,13 +429,13 @@ mod tests {
         assert_eq!(beside.offset, small.offset + 512);
         assert!(
             allocate(&mut state, 1, 1, 512).is_none(),
-            "nobody else's page"
+            "no page of another context"
         );
         Ok(())
     }
 
     #[test]
-    fn free_memory_in_pieces_is_as_good_as_in_one() -> Result<(), Box<dyn std::error::Error>> {
+    fn fragmented_memory_can_be_allocated_whole() -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 1 << 30;
         let tenth = 100 << 20;
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_held_stays_until_its_last_holder_goes()
+    fn held_memory_is_freed_with_its_last_holder()
     -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 1 << 30;
@@ -468,14 +469,14 @@ mod tests {
         assert_eq!(
             all - free_bytes(&state, WHOLE),
             taken,
-            "holding takes nothing"
+            "holding uses no memory"
         );
         assert_eq!(process_bytes(&state, 1), 0);
         release(&mut state, 0, made.offset).ok_or("its own")?;
         assert_eq!(all - free_bytes(&state, WHOLE), taken, "it stays");
         assert_eq!(process_bytes(&state, 1), taken, "and is the next holder's");
         let other = allocate(&mut state, 0, 0, 4 << 20).ok_or("fits")?;
-        assert_ne!(other.offset, made.offset, "nobody else gets it");
+        assert_ne!(other.offset, made.offset, "the range is not reused");
         end_where(&mut state, |a| a.process == 1);
         end_where(&mut state, |a| a.process == 0);
         assert_eq!(process_bytes(&state, 2), taken);

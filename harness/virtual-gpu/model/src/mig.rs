@@ -1,28 +1,28 @@
-//! Dividing the device into instances and putting it together again: placement rules and what an
-//! instance gets. The rules are those of the vendor's MIG user guide ("Concepts", "Partitioning").
+//! MIG: placement of instances and the resources of each. The rules are those of the vendor's MIG
+//! user guide ("Concepts", "Partitioning").
 
 use crate::compute_mode::ComputeMode;
 use crate::machine::{Machine, Mig, Profile};
 use crate::state::{Allocation, ComputeEngine, Context, GpuInstance, ONE, State, WHOLE};
 
-/// Why an instance cannot be made or ended.
+/// Why an instance cannot be created or destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MigError {
-    /// MIG mode is off, or the machine has none.
+    /// MIG mode is off, or the machine has no MIG.
     #[error("MIG mode is off")]
     Off,
-    /// No such profile, instance or place.
-    #[error("no such profile, instance or place")]
+    /// The profile, instance or start does not exist.
+    #[error("no such profile, instance or start")]
     Unknown,
-    /// No room for it.
+    /// Not enough free slots, slices or rows.
     #[error("no room for another instance of this profile")]
     NoRoom,
-    /// Somebody uses it.
+    /// A context or an exported descriptor uses it.
     #[error("it is in use")]
     InUse,
 }
 
-/// Gives all of the device to row 0, as outside MIG mode.
+/// Gives the whole device to row 0, as outside MIG mode.
 pub fn undivided(state: &mut State, machine: &Machine) {
     let memory = &machine.memory;
     for row in state.instances.live_mut() {
@@ -52,38 +52,38 @@ pub fn undivided(state: &mut State, machine: &Machine) {
     };
 }
 
-/// Whether anybody has a context anywhere on the device, or a descriptor of its memory.
+/// Whether any context is open on the device, or a descriptor of its memory exists.
 #[must_use]
 pub fn in_use(state: &State) -> bool {
     let memory = state.allocations.live().iter().any(|row| row.live);
     memory || state.contexts.live().iter().any(|context| context.live)
 }
 
-/// Turns MIG mode on or off now. What was divided is gone.
+/// Turns MIG mode on or off at once and removes all instances.
 pub fn set_mode(state: &mut State, machine: &Machine, on: bool) {
     undivided(state, machine);
     state.mig.current = on;
     state.mig.pending = on;
     if on {
-        // Of the modes, MIG knows the default alone (MPS documentation, "When to use MPS").
+        // MIG supports the default compute mode only (MPS documentation, "When to use MPS").
         state.compute_mode = ComputeMode::Default;
         state.instances.rows[WHOLE as usize].live = false;
         state.engines.rows[WHOLE as usize].live = false;
     }
 }
 
-/// What becomes of a wish for MIG mode.
+/// Outcome of a request to change MIG mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
-    /// It is in force.
+    /// In force.
     Done,
-    /// It is pending, since somebody uses the device.
+    /// Pending, since the device is in use.
     InUse,
-    /// It is pending until the device is reset.
+    /// Pending until the device is reset.
     ResetRequired,
 }
 
-/// Asks for MIG mode on or off: what is asked is pending until it can be in force.
+/// Requests MIG mode on or off; the request is pending until it can apply.
 pub fn ask(state: &mut State, machine: &Machine, on: bool) -> Activation {
     state.mig.pending = on;
     if state.mig.current == on {
@@ -98,10 +98,10 @@ pub fn ask(state: &mut State, machine: &Machine, on: bool) -> Activation {
     }
 }
 
-/// Resets the device, which brings what is pending into force.
+/// Resets the device, which applies a pending mode.
 ///
 /// # Errors
-/// While anybody uses it.
+/// While the device is in use.
 pub fn reset(state: &mut State, machine: &Machine) -> Result<(), MigError> {
     if in_use(state) {
         return Err(MigError::InUse);
@@ -113,7 +113,7 @@ pub fn reset(state: &mut State, machine: &Machine) -> Result<(), MigError> {
     Ok(())
 }
 
-/// Where an instance of a profile could begin now.
+/// Slots at which an instance of a profile can start now.
 #[must_use]
 pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
     let taken: Vec<&GpuInstance> = instances(state).map(|(_, row)| row).collect();
@@ -134,7 +134,7 @@ pub fn free_starts(state: &State, mig: &Mig, profile: &Profile) -> Vec<u32> {
     profile.starts.iter().copied().filter(clear).collect()
 }
 
-/// The GPU instances there are, with their rows.
+/// The GPU instances, with their rows.
 pub fn instances(state: &State) -> impl Iterator<Item = (u32, &GpuInstance)> {
     let rows = state.instances.live().iter().enumerate().skip(1);
     rows.filter(|(_, row)| row.live)
@@ -148,10 +148,10 @@ pub fn engines(state: &State, instance: u32) -> impl Iterator<Item = (u32, &Comp
         .map(|(index, row)| (index as u32, row))
 }
 
-/// Makes a GPU instance of the profile with this index, at `start` or at the first place.
+/// Creates a GPU instance of the profile with this index, at `start` or at the first free slot.
 ///
 /// # Errors
-/// When the mode is off, there is no such profile or place, or no room.
+/// When the mode is off, the profile or start does not exist, or there is no room.
 pub fn create_instance(
     state: &mut State,
     machine: &Machine,
@@ -171,12 +171,12 @@ pub fn create_instance(
     };
     let start = start.ok_or(MigError::NoRoom)?;
     let used = |id: u32| instances(state).any(|(_, row)| row.id == id);
-    // The vendor's numbers begin at 1 for parts of the device; 0 is the profile with all of it.
+    // The vendor numbers instances from 1; 0 is the profile that spans the device.
     let first = u32::from(profile.slices < mig.slices);
     let id = (first..).find(|&id| !used(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::INSTANCES).find(|&row| !state.instances.rows[row].live);
     let row = row.ok_or(MigError::NoRoom)?;
-    // What the link has moved is counted on, whoever's engine it was.
+    // The link's byte count continues across owners of the engine.
     let was_used = row < state.instances.used as usize;
     let copies = was_used.then(|| state.instances.rows[row].copies);
     state.instances.used = state.instances.used.max(row as u32 + 1);
@@ -202,13 +202,13 @@ pub fn create_instance(
     Ok(row as u32)
 }
 
-/// Memory parts begin on large pages.
+/// Memory of instances starts on large pages.
 const fn aligned(offset: u64) -> u64 {
     const PAGE: u64 = 2 << 20;
     offset / PAGE * PAGE
 }
 
-/// How many further instances of a profile have room now.
+/// How many more instances of a profile have room now.
 #[must_use]
 pub fn capacity(state: &State, mig: &Mig, profile: &Profile) -> u32 {
     let (mut used, mut same) = (0, 0);
@@ -217,13 +217,13 @@ pub fn capacity(state: &State, mig: &Mig, profile: &Profile) -> u32 {
         used += other.slices;
         same += u32::from(other.id == profile.id);
     }
-    let places = apart(&free_starts(state, mig, profile), profile.memory_slots);
+    let starts = non_overlapping(&free_starts(state, mig, profile), profile.memory_slots);
     let slices = mig.slices.saturating_sub(used) / profile.slices;
-    places.min(slices).min(profile.max.saturating_sub(same))
+    starts.min(slices).min(profile.max.saturating_sub(same))
 }
 
-/// How many of these starts leave `size` places between one another, each taken as early as it can.
-fn apart(starts: &[u32], size: u32) -> u32 {
+/// How many of these starts can be used when each needs `size` slots, first come first placed.
+fn non_overlapping(starts: &[u32], size: u32) -> u32 {
     let mut end = 0;
     let mut count = 0;
     for &start in starts {
@@ -235,7 +235,7 @@ fn apart(starts: &[u32], size: u32) -> u32 {
     count
 }
 
-/// Where a compute instance of that many slices could begin now in a GPU instance of `all` slices.
+/// Where a compute instance with that many slices can start now in a GPU instance of `all` slices.
 #[must_use]
 pub fn free_slices(state: &State, instance: u32, slices: u32, all: u32) -> Vec<u32> {
     let clear = |start: &u32| {
@@ -248,23 +248,23 @@ pub fn free_slices(state: &State, instance: u32, slices: u32, all: u32) -> Vec<u
         .collect()
 }
 
-/// How many further compute instances of that many slices have room now.
+/// How many more compute instances with that many slices have room now.
 #[must_use]
 pub fn engine_capacity(state: &State, instance: u32, slices: u32, all: u32) -> u32 {
-    apart(&free_slices(state, instance, slices, all), slices)
+    non_overlapping(&free_slices(state, instance, slices, all), slices)
 }
 
-/// SMs of a compute instance of that many slices, of a GPU instance with `all` slices and so many
-/// SMs.
+/// SMs of a compute instance with that many slices, in a GPU instance with `all` slices and
+/// `sm_count` SMs.
 #[must_use]
 pub fn engine_sms(sm_count: u32, slices: u32, all: u32) -> u32 {
     (sm_count * slices / all).max(1)
 }
 
-/// Makes a compute instance of `slices` of a GPU instance's slices, at the first place.
+/// Creates a compute instance of `slices` slices at the first free slice.
 ///
 /// # Errors
-/// When there is no such instance, or too few slices are left.
+/// When the instance does not exist or too few slices are free.
 pub fn create_engine(
     state: &mut State,
     machine: &Machine,
@@ -274,11 +274,10 @@ pub fn create_engine(
     create_engine_at(state, machine, instance, slices, None)
 }
 
-/// Makes a compute instance of `slices` of a GPU instance's slices, at `start` or at the first
-/// place.
+/// Creates a compute instance of `slices` slices, at `start` or at the first free slice.
 ///
 /// # Errors
-/// When there is no such instance or place, or too few slices are left.
+/// When the instance or start does not exist, or too few slices are free.
 pub fn create_engine_at(
     state: &mut State,
     machine: &Machine,
@@ -304,7 +303,7 @@ pub fn create_engine_at(
     let id = (0..all).find(|&id| !taken(id)).ok_or(MigError::NoRoom)?;
     let row = (1..crate::state::ENGINES).find(|&row| !state.engines.rows[row].live);
     let row = row.ok_or(MigError::NoRoom)?;
-    // What kernels have used is counted on, as the sum over the rows is that of the device.
+    // The usage count continues, since the sum over the rows is that of the device.
     let was_used = row < state.engines.used as usize;
     let used = was_used.then(|| state.engines.rows[row].used);
     state.engines.used = state.engines.used.max(row as u32 + 1);
@@ -326,10 +325,10 @@ pub fn create_engine_at(
     Ok(row as u32)
 }
 
-/// Ends a compute instance.
+/// Destroys a compute instance.
 ///
 /// # Errors
-/// When there is none, or somebody has a context on it.
+/// When it does not exist, or a context uses it.
 pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
     let busy = |context: &Context| context.live && context.engine == engine;
     if state.contexts.live().iter().any(busy) {
@@ -341,11 +340,10 @@ pub fn destroy_engine(state: &mut State, engine: u32) -> Result<(), MigError> {
     Ok(())
 }
 
-/// Ends a GPU instance.
+/// Destroys a GPU instance.
 ///
 /// # Errors
-/// When there is none, or it still has compute instances, or somebody has a descriptor of its
-/// memory.
+/// When it does not exist, still has compute instances, or an exported descriptor holds its memory.
 pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError> {
     let holds = |row: &Allocation| row.live && row.instance == instance;
     let held = state.allocations.live().iter().any(holds);
@@ -358,7 +356,7 @@ pub fn destroy_instance(state: &mut State, instance: u32) -> Result<(), MigError
     Ok(())
 }
 
-/// The UUID of a compute instance, as programs name it.
+/// The UUID by which programs select a compute instance.
 #[must_use]
 pub fn uuid(state: &State, machine: &Machine, engine: u32) -> String {
     let row = &state.engines.rows[engine as usize];

@@ -1,8 +1,8 @@
-//! MPS as the shared state knows it: daemons, servers, and who may be a client of which.
+//! MPS in the shared state: daemons, servers, and which process can be a client of which server.
 //!
-//! A daemon and its servers are processes that hold a row here; a client finds its daemon by the
-//! pipe directory. The server's context founds the group in which its clients run at the same time.
-//! The rules are those of the vendor's documentation of MPS (release 615).
+//! A daemon and its servers are processes with a row here; a client finds its daemon by the pipe
+//! directory. Clients run concurrently in the group of the server's context. The rules are those of
+//! the vendor's MPS documentation (release 615).
 
 pub use crate::cgroup::folder_key;
 use crate::compute_mode;
@@ -12,17 +12,17 @@ use crate::state::{Context, MpsDaemon, MpsServer, NONE, ONE, SERVERS, ServerStat
 /// Why a process cannot be a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such server any more.
+    /// The server no longer exists.
     Gone,
     /// The server has not recovered from a fault.
     NotReady,
-    /// The server has as many clients as it takes.
+    /// The server has its maximum number of clients.
     Full,
-    /// The daemon has static partitions and the client names none of them.
+    /// The daemon has static partitions and the client selects none of them.
     NoPartition,
 }
 
-/// What a client asks for by its environment.
+/// Settings of a client, from its environment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wish {
     /// Active-thread percentage; can only lower the server's.
@@ -36,7 +36,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// The same within what somebody else allows at most.
+    /// These settings, within the bounds of an administrator.
     #[must_use]
     pub fn within(self, bounds: &Self) -> Self {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -53,7 +53,7 @@ impl Wish {
     }
 }
 
-/// Enters a daemon. `None` when the table is full.
+/// Adds a daemon. `None` when the table is full.
 pub fn add_daemon(state: &mut State, daemon: MpsDaemon) -> Option<u32> {
     let row = state.daemons.claim(|d| !d.live)?;
     state.daemons.rows[row] = MpsDaemon {
@@ -63,8 +63,8 @@ pub fn add_daemon(state: &mut State, daemon: MpsDaemon) -> Option<u32> {
     Some(row as u32)
 }
 
-/// Enters a server of a daemon, with the context that its clients join. `None` when a table is
-/// full, there is no room for the context, or the compute mode keeps it out.
+/// Adds a server of a daemon, with the context that its clients join. `None` when a table or the
+/// memory is full, or the compute mode refuses the context.
 pub fn add_server(
     state: &mut State,
     machine: &Machine,
@@ -107,8 +107,8 @@ pub fn add_server(
     Some(row as u32)
 }
 
-/// A row for a server. Those of dead servers stay theirs as long as a client of theirs is there,
-/// or it would pass for a client of the next.
+/// A free row for a server. The row of a dead server stays reserved while it has clients, so that
+/// they do not become clients of the next server.
 fn free_row(state: &mut State) -> Option<usize> {
     let contexts = || state.contexts.live().iter().filter(|c| c.live);
     let has_clients = |row: usize| contexts().any(|c| c.server as usize == row);
@@ -117,7 +117,7 @@ fn free_row(state: &mut State) -> Option<usize> {
     Some(row)
 }
 
-/// The server of a daemon for a user's clients.
+/// The server of a daemon for the clients of a user.
 #[must_use]
 pub fn server_for(state: &State, daemon: u32, uid: u32) -> Option<u32> {
     let servers = state.servers.live().iter();
@@ -127,7 +127,7 @@ pub fn server_for(state: &State, daemon: u32, uid: u32) -> Option<u32> {
     found.map(|(row, _)| row as u32)
 }
 
-/// Process rows of a server's clients, each once.
+/// Process rows of a server's clients, without duplicates.
 #[must_use]
 pub fn clients(state: &State, server: u32) -> Vec<u32> {
     let contexts = state.contexts.live().iter();
@@ -140,10 +140,10 @@ pub fn clients(state: &State, server: u32) -> Vec<u32> {
     rows
 }
 
-/// Makes a context a client of a server: where it runs, with how many SMs, and how much memory.
+/// Makes a context a client of a server and sets its SMs and its memory limit.
 ///
 /// # Errors
-/// Says why it cannot be one.
+/// Why it cannot be a client.
 pub fn admit(
     state: &State,
     machine: &Machine,
@@ -191,7 +191,7 @@ fn partition(state: &State, daemon: u32, wish: &Wish) -> Result<(u32, u32, u32),
     Ok((row as u32, found.sm_first, found.sm_count))
 }
 
-/// The lower of two limits, 0 being none, as far as the machine keeps to it.
+/// The lower of two limits, where 0 means none, with the planted excess.
 fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
     let limit = match (server, client.unwrap_or(0)) {
         (0, limit) | (limit, 0) => limit,
@@ -200,7 +200,7 @@ fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
     machine.defects.let_through(limit)
 }
 
-/// Ends the rows of a daemon, and of its partitions. Its servers go on with the clients they have.
+/// Removes a daemon and its partitions. Its servers continue with their clients.
 pub fn remove_daemon(state: &mut State, daemon: u32) {
     state.daemons.rows[daemon as usize].live = false;
     for partition in state.partitions.live_mut() {
@@ -208,12 +208,12 @@ pub fn remove_daemon(state: &mut State, daemon: u32) {
     }
 }
 
-/// `CUresult` that the clients of a server get when it dies: MPS_RPC_FAILURE (cuda.h).
+/// `CUresult` of the clients of a server that died: MPS_RPC_FAILURE (cuda.h).
 pub const SERVER_DIED: i32 = 806;
 /// `CUresult` of a client that the control daemon ended: MPS_CLIENT_TERMINATED (cuda.h).
 pub const CLIENT_TERMINATED: i32 = 810;
 
-/// Ends a server: its clients' contexts get this error.
+/// Removes a server: the contexts of its clients get this error.
 pub fn remove_server(state: &mut State, server: u32, error: i32) {
     for context in 0..state.contexts.live().len() {
         let row = &state.contexts.rows[context];
@@ -227,7 +227,7 @@ pub fn remove_server(state: &mut State, server: u32, error: i32) {
     crate::lifecycle::drop_context(state, own);
 }
 
-/// Ends the work of one client, as `terminate_client` does.
+/// Ends the work of one client (`terminate_client`).
 pub fn terminate(state: &mut State, server: u32, process: u32) -> bool {
     let mut found = false;
     for context in 0..state.contexts.live().len() {
@@ -240,7 +240,7 @@ pub fn terminate(state: &mut State, server: u32, process: u32) -> bool {
     found
 }
 
-/// Takes back what a dead process was to MPS: daemon, server, or client.
+/// Removes a dead process from MPS, as daemon, server or client.
 pub fn reap(state: &mut State, process: u32) {
     for daemon in 0..state.daemons.live().len() {
         let row = &state.daemons.rows[daemon];
@@ -256,7 +256,7 @@ pub fn reap(state: &mut State, process: u32) {
     }
 }
 
-/// Whether this context is one of MPS, for the type that process lists show.
+/// Whether this context belongs to MPS, for the process type in process lists.
 #[must_use]
 pub const fn is_client(context: &Context) -> bool {
     context.server != NONE

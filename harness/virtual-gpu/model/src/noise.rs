@@ -1,4 +1,4 @@
-//! Planted noise: a pure function of the seed and of what is drawn for.
+//! Planted noise: a pure function of the seed and of the item it is drawn for.
 //!
 //! Each draw is the sum of twelve uniform numbers less six, which has mean 0 and variance 1 and,
 //! unlike a logarithm, the same bits on every platform.
@@ -24,33 +24,33 @@ fn normal(key: u64) -> f64 {
     sum - 6.0
 }
 
-/// What is drawn for: each kind has draws of its own.
+/// What the noise applies to: each kind has independent draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The work of one operation on the device.
     Request = 1,
     /// All work of an epoch.
     Epoch = 2,
-    /// All work there is.
+    /// All work of the session.
     Session = 3,
-    /// What one driver call costs the host.
+    /// The host time of one driver call.
     Call = 4,
-    /// How long one turn lasts.
-    Turn = 5,
-    /// The pause before one turn.
+    /// The length of one time slice.
+    Slice = 5,
+    /// The gap before one time slice.
     Gap = 6,
-    /// How long one recovery takes.
+    /// The duration of one recovery.
     Recovery = 7,
     /// Whether one fault reaches one context.
     Escape = 8,
 }
 
-/// What decides a draw of that kind.
+/// The hash key of a draw.
 const fn key(seed: u64, kind: Kind, what: u64) -> u64 {
     mix(seed ^ mix(kind as u64)) ^ mix(what)
 }
 
-/// A normal draw with that standard deviation.
+/// A normal draw with this standard deviation.
 fn draw(sd: f64, seed: u64, kind: Kind, what: u64) -> f64 {
     if sd == 0.0 {
         0.0
@@ -59,12 +59,12 @@ fn draw(sd: f64, seed: u64, kind: Kind, what: u64) -> f64 {
     }
 }
 
-/// Work never takes less than a tenth of its time, however unlikely the draw.
+/// Work takes at least a tenth of its time, however unlikely the draw.
 fn at_least(factor: f64) -> f64 {
     factor.max(0.1)
 }
 
-/// The factor by which one operation takes longer than it should.
+/// The factor on the time of one operation.
 #[must_use]
 pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
     let epoch = stamp_ns / (noise.epoch_ms.max(1) * 1_000_000);
@@ -74,7 +74,7 @@ pub fn factor(noise: &Noise, seed: u64, stamp_ns: u64, operation: u64) -> f64 {
     at_least(1.0 + sum)
 }
 
-/// A time that is drawn anew for every `what` of that kind.
+/// A time with noise; `what` selects the draw.
 #[must_use]
 pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64 {
     if sd == 0.0 {
@@ -84,7 +84,7 @@ pub fn spread_ns(mean_ns: u64, sd: f64, seed: u64, kind: Kind, what: u64) -> u64
     (mean_ns as f64 * factor).round() as u64
 }
 
-/// Whether something happens that happens with this chance, for that `what`.
+/// Whether an event with this probability happens; `what` selects the draw.
 #[must_use]
 pub fn happens(chance: f64, seed: u64, kind: Kind, what: u64) -> bool {
     let drawn = (mix(key(seed, kind, what)) >> 11) as f64 / (1u64 << 53) as f64;
@@ -97,7 +97,7 @@ mod tests {
     use crate::machine::Noise;
 
     #[test]
-    fn the_spread_is_the_planted_one() {
+    fn the_standard_deviation_is_the_planted_one() {
         let noise = Noise {
             request: 0.02,
             ..Noise::default()
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_noise_is_exactly_one_and_epochs_are_shared() {
+    fn without_noise_the_factor_is_one_and_an_epoch_has_one_draw() {
         let none = Noise::default();
         assert_eq!(factor(&none, 1, 2, 3).to_bits(), 1.0f64.to_bits());
         let epochs = Noise {
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn times_spread_by_kind_and_chances_happen_as_often_as_they_say() {
+    fn kinds_have_their_own_draws_and_events_their_probability() {
         let time = |kind, what| spread_ns(1_000_000, 0.05, 4, kind, what) as f64;
-        let times: Vec<f64> = (0..10_000).map(|what| time(Kind::Turn, what)).collect();
+        let times: Vec<f64> = (0..10_000).map(|what| time(Kind::Slice, what)).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let variance = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / times.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.002, "{mean}");
@@ -139,9 +139,9 @@ mod tests {
             "{}",
             variance.sqrt()
         );
-        assert_ne!(time(Kind::Turn, 1), time(Kind::Gap, 1));
+        assert_ne!(time(Kind::Slice, 1), time(Kind::Gap, 1));
         assert_eq!(
-            spread_ns(7, 0.0, 1, Kind::Turn, 1),
+            spread_ns(7, 0.0, 1, Kind::Slice, 1),
             7,
             "no noise, no change"
         );

@@ -1,28 +1,28 @@
-//! Virtual time: the clock goes on only while every participant waits, straight to the next event.
+//! Virtual time: the clock advances only while every participant waits, straight to the next event.
 //!
-//! At most one participant runs at a time. When it waits, [`pump`] lets the device go on until
-//! somebody's condition holds, and grants the clock to that one. Ties are broken by the plan: the
-//! device first, then waiting participants by ready time and number. Who wins a race on the host
-//! therefore decides nothing.
+//! At most one participant runs at a time. When it waits, [`pump`] advances the device until the
+//! condition of a participant holds, and grants the clock to that one. Ties are broken by order:
+//! the device first, then waiting participants by ready time and number. Scheduling on the host
+//! therefore has no influence.
 
 use crate::simulation::{Queues, Rules, advance_to, next_event_ns, settle};
 use crate::state::{Condition, NEVER, Participant, RING, Standing, State, stream_wait};
 
-/// Why nobody was granted the clock.
+/// Why no participant was granted the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// Somebody runs, or is expected: the clock stands until they wait.
+    /// A participant runs or is announced: the clock stands until it waits.
     Busy,
-    /// Nobody waits: time has no reason to pass.
+    /// No participant waits: time does not pass.
     Nobody,
-    /// Everybody waits for something that can no longer happen.
+    /// Every participant waits for an event that can no longer happen.
     Deadlock,
 }
 
-/// Lets the device go on until a participant can run, and marks it as running.
+/// Advances the device until a participant can run, and marks it as running.
 ///
 /// # Errors
-/// Says why nobody was granted the clock.
+/// Why no participant was granted the clock.
 pub fn pump(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usize, Held> {
     let mut waiting = false;
     for participant in state.participants.live() {
@@ -63,7 +63,7 @@ pub fn pump(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Result<usi
     }
 }
 
-/// Whether what the participant waits for has happened.
+/// Whether the condition of a participant holds.
 #[must_use]
 pub fn holds(state: &State, participant: &Participant) -> bool {
     let target = participant.target as usize;
@@ -91,7 +91,8 @@ pub fn holds(state: &State, participant: &Participant) -> bool {
     }
 }
 
-/// Not before then may the participant go on: its own time, and that of what it waits for.
+/// The earliest instant at which a participant can run: its own ready time and that of its
+/// condition.
 fn ready_ns(state: &State, participant: &Participant) -> u64 {
     let met_ns = match participant.condition {
         Condition::Word => state.stream_waits.rows[participant.target as usize].met_ns,

@@ -1,10 +1,10 @@
-//! A table of fixed size in shared memory, of which only the part in use is copied.
+//! A table of fixed size in shared memory; only rows in use are copied.
 
-/// A fixed table that remembers how much of it was ever used, so that copies stay small.
+/// A fixed table with the number of rows ever used, so that copies stay small.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Table<T, const N: usize> {
-    /// Rows that may be in use; rows behind it are not.
+    /// Rows that can be in use; the rows after them are not.
     pub used: u32,
     /// Bumped by [`Table::touch`]; equal versions mean equal contents.
     pub version: u32,
@@ -23,18 +23,18 @@ impl<T: Copy + Default, const N: usize> Table<T, N> {
         }
     }
 
-    /// The rows that may be in use.
+    /// The rows that can be in use.
     #[must_use]
     pub fn live(&self) -> &[T] {
         &self.rows[..self.used as usize]
     }
 
-    /// The rows that may be in use, to change them.
+    /// The rows that can be in use, mutable.
     pub fn live_mut(&mut self) -> &mut [T] {
         &mut self.rows[..self.used as usize]
     }
 
-    /// Index of the first row for which `free` holds, taking a fresh one if needed.
+    /// Index of the first row for which `free` holds, or of a new row.
     pub fn claim(&mut self, free: impl Fn(&T) -> bool) -> Option<usize> {
         if let Some(index) = self.live().iter().position(&free) {
             return Some(index);
@@ -53,14 +53,14 @@ impl<T: Copy + Default, const N: usize> Table<T, N> {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Takes over the rows in use.
+    /// Copies the rows in use.
     pub fn copy_used(&mut self, from: &Self) {
         self.used = from.used;
         self.version = from.version;
         self.rows[..from.used as usize].copy_from_slice(from.live());
     }
 
-    /// Takes over the rows in use, if they are others.
+    /// Copies the rows in use, if the version differs.
     pub fn copy_if_changed(&mut self, from: &Self) {
         if self.version != from.version || self.used != from.used {
             self.copy_used(from);

@@ -1,9 +1,9 @@
-//! The published schema of machine files is the one of the code. `GPUBENCH_REGENERATE=1` writes it.
+//! The published schema of machine files is that of the code. `GPUBENCH_REGENERATE=1` writes it.
 
 use gpubench_virtual_gpu_model::machine::Machine;
 
 #[test]
-fn the_published_schema_is_that_of_the_code() -> Result<(), Box<dyn std::error::Error>> {
+fn the_published_schema_matches_the_code() -> Result<(), Box<dyn std::error::Error>> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../profiles/machines/schema.json"

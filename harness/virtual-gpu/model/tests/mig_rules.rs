@@ -1,24 +1,23 @@
-//! The vendor's rules of dividing a device, against random steps: what is refused and what is not
-//! follows from the rules alone, worked out here a second time from what is there.
+//! The vendor's rules of MIG partitioning under random steps. The test derives them a second time
+//! from the state and compares what is accepted and refused.
 
 use gpubench_virtual_gpu_model::machine::{Machine, Mig};
 use gpubench_virtual_gpu_model::mig::{self, MigError};
 use gpubench_virtual_gpu_model::state::{Context, State};
 use proptest::prelude::*;
 
-/// One step of an administrator who divides a device.
+/// One step of an administrator.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Makes an instance of a profile, at this place or at the first.
+    /// Creates an instance of a profile, at this start or at the first free one.
     Make(u32, Option<u32>),
-    /// Makes a compute instance of so many slices in the instance with this number among those that
-    /// are there.
+    /// Creates a compute instance of that many slices in the n-th instance.
     Divide(usize, u32),
-    /// Begins to use the compute instance with this number.
+    /// Opens a context on the n-th compute instance.
     Use(usize),
-    /// Gives up the context with this number.
+    /// Closes the n-th context.
     Release(usize),
-    /// Ends the compute instance, or the instance, with this number.
+    /// Destroys the n-th compute instance, or the n-th instance.
     EndEngine(usize),
     EndInstance(usize),
 }
@@ -35,8 +34,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Where an instance of a profile may begin, by the rules: no memory slot is anybody else's, the
-/// compute slices suffice for all, and there are no more of a profile than its table allows.
+/// Where an instance of a profile can start by the rules: its memory slots are free, the compute
+/// slices suffice, and the profile's maximum is not reached.
 fn allowed(state: &State, mig: &Mig, index: u32) -> Vec<u32> {
     let profile = &mig.profile[index as usize];
     let mut taken = [false; 8];
@@ -70,7 +69,7 @@ fn contexts_on(state: &State, engine: u32) -> usize {
     state.contexts.live().iter().filter(on).count()
 }
 
-/// Makes an instance; the answer must be the one that the rules give.
+/// Creates an instance and checks the outcome against the rules.
 fn make(
     state: &mut State,
     machine: &Machine,
@@ -99,13 +98,13 @@ fn make(
     Ok(())
 }
 
-/// Does a step; whoever is used, or has a user, cannot be ended, and everybody else can.
-fn take(state: &mut State, machine: &Machine, step: Step) -> Result<(), TestCaseError> {
+/// Runs a step and checks that exactly the unused instances can be destroyed.
+fn run_step(state: &mut State, machine: &Machine, step: Step) -> Result<(), TestCaseError> {
     match step {
         Step::Make(profile, at) => make(state, machine, profile, at)?,
         Step::Divide(at, slices) => {
             if let Some(row) = instance(state, at) {
-                // A refusal is an answer here; that slices suffice has its own test.
+                // A refusal is a valid outcome; `no_order_of_steps_breaks_the_rules` tests slices.
                 let _ = mig::create_engine(state, machine, row, slices);
             }
         }
@@ -147,7 +146,7 @@ fn take(state: &mut State, machine: &Machine, step: Step) -> Result<(), TestCase
 
 proptest! {
     #[test]
-    fn what_is_refused_follows_from_the_rules_and_so_does_what_is_not(
+    fn refusals_follow_from_the_rules(
         steps in prop::collection::vec(step(), 1..60),
         machine in prop::sample::select(vec!["hopper", "h200", "h100-80", "a100-80"]),
     ) {
@@ -156,9 +155,9 @@ proptest! {
         mig::undivided(&mut state, &machine);
         mig::set_mode(&mut state, &machine, true);
         for step in steps {
-            take(&mut state, &machine, step)?;
+            run_step(&mut state, &machine, step)?;
         }
-        // Whoever is there is in the way of the mode and of a reset.
+        // Open contexts block the mode and a reset.
         let busy = state.contexts.live().iter().any(|context| context.live);
         let before = state.mig.current;
         let answer = mig::ask(&mut state, &machine, false);
@@ -168,10 +167,10 @@ proptest! {
     }
 }
 
-/// Sizes of every kind stand beside each other: each profile has a neighbour of another size on
-/// each machine, but the one that takes the whole device.
+/// On each machine every profile can stand beside one of another size, except the one that takes
+/// the whole device.
 #[test]
-fn each_size_stands_beside_another() -> Result<(), Box<dyn std::error::Error>> {
+fn every_profile_fits_beside_one_of_another_size() -> Result<(), Box<dyn std::error::Error>> {
     for name in ["hopper", "h200", "h100-80", "a100-80"] {
         let machine = Machine::load(name)?;
         let mig = machine.mig.as_ref().ok_or("no MIG")?;

@@ -19,17 +19,17 @@ pub struct Gpu {
     pub cuda: String,
     /// Streaming multiprocessors.
     pub sm_count: u32,
-    /// Resident threads of an SM at most.
+    /// Maximum resident threads of an SM.
     pub max_threads_per_sm: u32,
-    /// Resident blocks of an SM at most.
+    /// Maximum resident blocks of an SM.
     pub max_blocks_per_sm: u32,
-    /// Threads of a block at most.
+    /// Maximum threads of a block.
     pub max_threads_per_block: u32,
     /// 32-bit registers of an SM.
     pub registers_per_sm: u32,
     /// Shared memory of an SM.
     pub shared_per_sm_kib: u32,
-    /// Shared memory of a block at most, without opting in to more.
+    /// Maximum shared memory of a block without opt-in.
     pub shared_per_block_kib: u32,
     /// Warp schedulers of an SM; each issues one instruction a clock.
     pub schedulers_per_sm: u32,
@@ -43,7 +43,7 @@ pub struct Gpu {
     pub sfu_lanes_per_clock: u32,
     /// Half-precision multiply-adds of the tensor pipe of an SM per clock.
     pub tensor_ops_per_clock: u32,
-    /// L1 and shared memory of an SM, which are one store.
+    /// L1 and shared memory of an SM, in one array.
     pub l1_per_sm_kib: u32,
     /// Latency of an L1 hit, in clocks of the SM.
     pub l1_latency_cycles: u32,
@@ -51,26 +51,27 @@ pub struct Gpu {
     pub shared_bytes_per_clock: u32,
     /// Atomic operations that the L2 completes per clock, for each SM.
     pub atomics_per_clock: u32,
-    /// What beginning a kernel takes of the front end, in nanoseconds.
+    /// Time to dispatch one kernel, in nanoseconds.
     pub dispatch_ns: u64,
     /// SM clock.
     pub sm_clock_mhz: u32,
     /// Memory clock.
     pub memory_clock_mhz: u32,
-    /// Clock of the video engines; absent where NVML tells none.
+    /// Clock of the video engines; absent where NVML reports none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video_clock_mhz: Option<u32>,
     /// Width of the memory bus.
     pub memory_bus_bits: u32,
-    /// Groups of the smallest size that SMs can be split into for green contexts, where fewer than
-    /// fit: which SMs can be scheduled together is each chip's own.
+    /// Maximum number of groups when the SMs are split into groups of the smallest size for green
+    /// contexts. Set where it is lower than the count of SMs allows; which SMs can form a group
+    /// depends on the chip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_groups: Option<u32>,
 }
 
 impl Machine {
-    /// Shared memory that the system keeps of what each block has: a KiB from compute capability 8
-    /// on (CUDA C++ Programming Guide, "Shared Memory").
+    /// Shared memory that the driver reserves for each block: 1 KiB from compute capability 8 on
+    /// (CUDA C++ Programming Guide, "Shared Memory").
     #[must_use]
     pub fn shared_reserved_bytes(&self) -> u32 {
         if self.compute_capability().0 >= 8 {
@@ -80,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Shared memory of a block at most, for kernels that opt in.
+    /// Maximum shared memory of a block, with opt-in.
     #[must_use]
     pub fn shared_opt_in_bytes(&self) -> u32 {
         (self.gpu.shared_per_sm_kib << 10) - self.shared_reserved_bytes()
@@ -91,11 +92,11 @@ impl Machine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Size.
+    /// Total size.
     pub total_mib: u64,
-    /// Held back by the driver.
+    /// Reserved by the driver.
     pub reserved_mib: u64,
-    /// Taken by each context.
+    /// Used by each context.
     pub context_mib: u64,
     /// DRAM bandwidth, in 10^9 bytes a second.
     pub dram_gb_per_s: f64,
@@ -107,19 +108,19 @@ pub struct Memory {
     pub sm_dram_gb_per_s: f64,
     /// L2 bandwidth that one SM can draw.
     pub sm_l2_gb_per_s: f64,
-    /// Memory whose translations an SM keeps itself, in pages of 2 MiB.
+    /// Memory that the TLB of an SM covers, in pages of 2 MiB.
     pub sm_tlb_mib: u32,
-    /// Translations that the device does for its SMs in a microsecond.
+    /// Translations that the device completes per microsecond for all SMs.
     pub translations_per_us: f64,
-    /// Those of them that one SM can have.
+    /// Translations per microsecond that one SM can use.
     pub sm_translations_per_us: f64,
     /// Latency of an L2 hit.
     pub l2_latency_ns: u64,
     /// Latency of a DRAM access.
     pub dram_latency_ns: u64,
-    /// Whether freed pages are cleared before somebody else gets them.
+    /// Whether freed pages are cleared before another process gets them.
     pub scrub: bool,
-    /// Whether errors are corrected and counted; NVML supports none of it otherwise.
+    /// Whether ECC is on; otherwise NVML supports none of its counters.
     #[serde(default = "super::yes")]
     pub ecc: bool,
 }

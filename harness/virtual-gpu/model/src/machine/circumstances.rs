@@ -1,25 +1,23 @@
-//! What stands around a machine's GPU that no way to share decides, and that whoever measures on it
-//! must know: a hypervisor, encrypted transfers, clocks that somebody has
-//! set, a watch over how long kernels run.
+//! Conditions of the host and of the administrator that affect a measurement and belong to no
+//! sharing mechanism: a hypervisor, encrypted transfers, fixed clocks, a time limit for kernels.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Machine, MachineError, wrong};
 
-/// What stands around the GPU. By default nothing does.
+/// Conditions around the GPU. By default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Circumstances {
-    /// Whose GPU this is, as NVML tells it. The model knows no hypervisor: nothing else changes.
+    /// Virtualization mode that NVML reports. It changes nothing else.
     pub virtualization: Virtualization,
-    /// Confidential computing is on, as NVML tells it. The model encrypts nothing.
+    /// Confidential computing as NVML reports it. The model encrypts nothing.
     pub confidential_computing: bool,
-    /// Application clock that somebody has set for the SMs, at which the model then runs.
+    /// Application clock set for the SMs; the model runs at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application_sm_clock_mhz: Option<u32>,
-    /// Time from its beginning after which a kernel is ended, as where a display waits for the same
-    /// GPU; 0 for none.
+    /// Run time after which a kernel is ended, as on a GPU with a display; 0 for no limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub kernel_run_time_limit_ms: u64,
 }
@@ -32,25 +30,25 @@ const fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// `nvmlGpuVirtualizationMode_t`, by its number.
+/// `nvmlGpuVirtualizationMode_t`, by number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Virtualization {
-    /// No hypervisor stands between.
+    /// No hypervisor.
     #[default]
     None = 0,
-    /// A virtual machine has the whole GPU.
+    /// Passthrough: a virtual machine has the whole GPU.
     Passthrough = 1,
-    /// A virtual machine has a part of it.
+    /// A virtual machine has a vGPU.
     Vgpu = 2,
-    /// The host hands parts out.
+    /// The host provides vGPUs.
     HostVgpu = 3,
-    /// The host hands it out for graphics.
+    /// The host provides vGPUs for graphics.
     HostVsga = 4,
 }
 
 impl Machine {
-    /// The clock at which the SMs run when nothing slows them down.
+    /// The SM clock when the power cap does not lower it.
     #[must_use]
     pub fn sm_clock_mhz(&self) -> u32 {
         let set = self.circumstances.application_sm_clock_mhz;

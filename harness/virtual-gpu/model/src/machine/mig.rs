@@ -1,24 +1,24 @@
-//! MIG as a machine file describes it: memory slots, compute slices, and the profiles of instances.
+//! MIG as a machine file describes it: memory slots, compute slices, and instance profiles.
 //!
-//! A cell that no source states is absent from the file, and the model then uses a rule of its own,
-//! which is documented at the function that applies it.
+//! A figure without a published source is absent from the file. The model then computes it; the
+//! function that does so documents the rule.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Machine, MachineError, wrong};
 
-/// What can be partitioned, and how.
+/// How the device can be partitioned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mig {
-    /// Memory slots that instances are placed on.
+    /// Memory slots for instances.
     pub slots: u32,
-    /// Compute slices; a slot more than slices is usual.
+    /// Compute slices; usually one less than slots.
     pub slices: u32,
-    /// The mode changes at once; otherwise a reset is needed and the change is pending until then.
+    /// A change of the mode applies at once; otherwise it is pending until a reset.
     pub resetless: bool,
-    /// What creating or destroying an instance takes.
+    /// Time to create or destroy an instance.
     pub instance_ms: u64,
     /// The profiles, as the vendor numbers them.
     pub profile: Vec<Profile>,
@@ -28,44 +28,44 @@ pub struct Mig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Number that creation asks for.
+    /// Number that selects the profile in calls that create instances.
     pub id: u32,
-    /// `NVML_GPU_INSTANCE_PROFILE_...` (nvml.h), by which its description is asked for.
+    /// `NVML_GPU_INSTANCE_PROFILE_...` (nvml.h), which selects it in queries.
     pub nvml: u32,
     /// Name, as in `3g.40gb`.
     pub name: String,
-    /// Instances of it at most.
+    /// Maximum number of instances.
     pub max: u32,
     /// Compute slices.
     pub slices: u32,
     /// Memory slots.
     pub memory_slots: u32,
-    /// Slots at which it may begin.
+    /// Slots at which an instance can start.
     pub starts: Vec<u32>,
-    /// SMs, where a source states them.
+    /// SMs, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm: Option<u32>,
-    /// Usable memory, where a source states it.
+    /// Usable memory, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
-    /// Copy engines, where a source states them.
+    /// Copy engines, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_engines: Option<u32>,
-    /// Video decoders, where a source states them.
+    /// Video decoders, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoders: Option<u32>,
-    /// JPEG engines, where a source states them.
+    /// JPEG engines, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jpeg: Option<u32>,
-    /// Optical-flow engines, where a source states them.
+    /// Optical-flow engines, where published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ofa: Option<u32>,
 }
 
 impl Machine {
-    /// SMs of an instance of this profile: what the file states, else a slice's worth of SMs for
-    /// each slice, where the device has one slice's worth more than slices; all of them for the
-    /// profile with every slice.
+    /// SMs of an instance of this profile. Without a figure in the file: the SMs are divided into
+    /// one more part than there are slices, and each slice has one part; the profile with every
+    /// slice has all SMs.
     #[must_use]
     pub fn profile_sms(&self, mig: &Mig, profile: &Profile) -> u32 {
         profile.sm.unwrap_or_else(|| {
@@ -77,8 +77,8 @@ impl Machine {
         })
     }
 
-    /// Memory of an instance of this profile: what the file states, else its slots' part of all
-    /// that the driver leaves.
+    /// Memory of an instance of this profile. Without a figure in the file: its slots' share of the
+    /// memory that the driver does not reserve.
     #[must_use]
     pub fn profile_memory_mib(&self, mig: &Mig, profile: &Profile) -> u64 {
         let usable = self.memory.total_mib - self.memory.reserved_mib;

@@ -1,4 +1,4 @@
-//! Machine files: what a virtual device is like. One TOML file in `profiles/machines/` each.
+//! Machine files: the description of a virtual device, one TOML file each in `profiles/machines/`.
 
 mod chip;
 mod circumstances;
@@ -16,7 +16,7 @@ pub use circumstances::{Circumstances, Virtualization};
 pub use mig::{Mig, Profile};
 pub use sharing::{Defects, Mps, SliceLevels};
 
-/// The machines that come with the binary: name and text.
+/// The machines embedded in the binary: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
     (
         "hopper",
@@ -40,7 +40,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ),
 ];
 
-/// The machine that `--device virtual` means.
+/// The machine that `--device virtual` selects.
 pub const DEFAULT: &str = "hopper";
 
 /// One virtual machine.
@@ -53,10 +53,10 @@ pub struct Machine {
     pub name: String,
     /// One line for lists.
     pub summary: String,
-    /// A stand-in for HAMi-core is found on it as if it were installed.
+    /// HAMi-core counts as installed; the stand-in plays it.
     #[serde(default)]
     pub hami: bool,
-    /// Programs may change the device's settings, as root may on a real one.
+    /// Programs can change device settings, like root on a real host.
     #[serde(default = "yes")]
     pub privileged: bool,
     /// The chip.
@@ -65,21 +65,21 @@ pub struct Machine {
     pub memory: Memory,
     /// The host link.
     pub pcie: Pcie,
-    /// How contexts take turns.
+    /// Time-slicing between contexts.
     pub scheduler: Scheduler,
-    /// What driver calls cost the caller.
+    /// Host time of driver calls.
     pub host: HostCosts,
     /// Power.
     pub power: Power,
     /// Planted noise.
     pub noise: Noise,
-    /// MPS; absent where the driver has none.
+    /// MPS; absent where the driver lacks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mps: Option<Mps>,
-    /// MIG; absent where the chip has none.
+    /// MIG; absent where the chip lacks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<Mig>,
-    /// What stands around the GPU.
+    /// Hypervisor, fixed clocks and other conditions.
     #[serde(default)]
     pub circumstances: Circumstances,
     /// Planted defects.
@@ -87,7 +87,7 @@ pub struct Machine {
     pub defects: Defects,
 }
 
-/// Machines that say nothing about it may be changed: they are the caller's own.
+/// By default device settings can be changed.
 const fn yes() -> bool {
     true
 }
@@ -104,17 +104,17 @@ pub struct Pcie {
     pub to_device_gb_per_s: f64,
     /// Bandwidth towards the host, into pinned memory.
     pub to_host_gb_per_s: f64,
-    /// Fixed part of every copy.
+    /// Fixed time of every copy.
     pub copy_latency_us: f64,
     /// Bandwidth of pageable memory relative to pinned.
     pub pageable_factor: f64,
-    /// Window through which the host could map device memory; absent: that of a board without
+    /// BAR1 aperture through which the host can map device memory; absent: that of a board without
     /// resizable BAR1.
     #[serde(default = "plain_bar1", skip_serializing_if = "is_plain_bar1")]
     pub bar1_mib: u64,
 }
 
-/// The window of a board without resizable BAR1.
+/// The BAR1 aperture of a board without resizable BAR1.
 const fn plain_bar1() -> u64 {
     256
 }
@@ -127,26 +127,26 @@ const fn is_plain_bar1(mib: &u64) -> bool {
     *mib == plain_bar1()
 }
 
-/// Longest turn and pause: sums of instants and turns stay far below what the clock holds.
-const TURN_US_MAX: u64 = 3_600_000_000;
+/// Longest time slice and gap: sums of instants and slices stay far below the range of the clock.
+const SLICE_US_MAX: u64 = 3_600_000_000;
 
-/// How contexts take turns.
+/// Time-slicing between contexts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduler {
-    /// One turn while somebody else waits.
+    /// Length of a time slice while another context waits.
     pub slice_us: u64,
-    /// Pause between two turns.
+    /// Gap between two time slices.
     pub switch_gap_us: u64,
-    /// Turns of the levels that an administrator can set; absent where the driver sets none.
+    /// Time slices of the levels that an administrator can set; absent where the driver has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<SliceLevels>,
-    /// Plants perfect isolation: every kernel runs as if it were alone, whoever else runs.
+    /// Plants perfect isolation: every kernel runs as if it had the device to itself.
     #[serde(default)]
     pub isolated: bool,
 }
 
-/// What driver calls cost the calling thread, in nanoseconds.
+/// Host time of driver calls, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostCosts {
@@ -154,13 +154,13 @@ pub struct HostCosts {
     pub clock_ns: u64,
     /// Launching a kernel.
     pub launch_ns: u64,
-    /// From submission until the device begins.
+    /// From submission until the device starts the work.
     pub launch_latency_ns: u64,
-    /// Returning from a wait after the work is done.
+    /// Return from a wait after the work is done.
     pub sync_ns: u64,
     /// Recording an event.
     pub event_ns: u64,
-    /// Asking whether something is done.
+    /// Query whether work is done.
     pub query_ns: u64,
     /// Submitting a copy.
     pub copy_ns: u64,
@@ -174,10 +174,10 @@ pub struct HostCosts {
     pub module_ns: u64,
     /// Creating a context.
     pub context_ns: u64,
-    /// Any other call.
+    /// Every other call.
     pub other_ns: u64,
-    /// The part of the time of allocating, freeing, loading modules and making contexts during
-    /// which no other process is in any of them.
+    /// Share of the time of an allocation, a free, a module load or a context creation during which
+    /// the driver's lock excludes other processes from these calls.
     pub lock_share: f64,
 }
 
@@ -185,13 +185,13 @@ pub struct HostCosts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// With nothing running.
+    /// Power when idle.
     pub idle_w: f64,
-    /// With everything running at full speed.
+    /// Power at full load.
     pub max_w: f64,
     /// The enforced limit.
     pub cap_w: f64,
-    /// The lowest limit that an administrator of the real board can set; absent: the enforced one.
+    /// Lowest limit that an administrator can set on the real board; absent: the enforced one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_w: Option<f64>,
 }
@@ -200,21 +200,21 @@ pub struct Power {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
-    /// Of the device's work, drawn anew for every operation.
+    /// Noise of device work, drawn for every operation.
     pub request: f64,
-    /// Of the device's work, drawn anew for every epoch.
+    /// Noise of device work, drawn for every epoch.
     pub epoch: f64,
     /// Length of an epoch.
     pub epoch_ms: u64,
-    /// Of the device's work, drawn once.
+    /// Noise of device work, drawn once.
     pub session: f64,
-    /// Of what driver calls cost the host (`host`), drawn anew for every call.
+    /// Noise of the host time of driver calls (`host`), drawn for every call.
     #[serde(default)]
     pub call: f64,
-    /// Of turns and of the pauses between them (`scheduler`), drawn anew for each.
+    /// Noise of time slices and gaps (`scheduler`), drawn for each.
     #[serde(default)]
     pub turn: f64,
-    /// Of the time that an MPS server takes to recover (`mps.recovery_ms`), drawn anew each time.
+    /// Noise of the recovery time of an MPS server (`mps.recovery_ms`), drawn for each recovery.
     #[serde(default)]
     pub recovery: f64,
 }
@@ -225,46 +225,46 @@ pub enum MachineError {
     /// No built-in machine and no file of that name.
     #[error("unknown virtual machine {name:?} (known: {known}; or the path of a machine file)")]
     Unknown {
-        /// What was asked for.
+        /// Name or path in the request.
         name: String,
-        /// What there is.
+        /// Names of the built-in machines.
         known: String,
     },
     /// The file cannot be read.
     #[error("machine file {path}: {source}")]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Why not.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The text is not a machine.
+    /// The text is not a machine file.
     #[error("machine file {path}: {message}")]
     Parse {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// What the parser said, on one line.
+        /// The parser's message, on one line.
         message: String,
     },
-    /// A figure that no machine can have.
+    /// A value outside its accepted range.
     #[error("machine file {path}: {key} is {found}, accepted is {accepted}")]
     Value {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Which key.
+        /// The key.
         key: &'static str,
-        /// What it says.
+        /// The value.
         found: String,
-        /// What would do.
+        /// The accepted values.
         accepted: &'static str,
     },
 }
 
 impl Machine {
-    /// The built-in machine of that name, or the machine in the file at that path.
+    /// The built-in machine with this name, or the machine in the file at this path.
     ///
     /// # Errors
-    /// When there is neither, or the text is not a usable machine.
+    /// When there is neither, or the text is not a valid machine file.
     pub fn load(name: &str) -> Result<Self, MachineError> {
         if let Some((_, text)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
             return Self::parse(name, text);
@@ -284,10 +284,10 @@ impl Machine {
         Self::parse(name, &text)
     }
 
-    /// Reads a machine from its text; `path` is for messages.
+    /// Parses a machine file; `path` is for messages.
     ///
     /// # Errors
-    /// When the text is not a usable machine.
+    /// When the text is not a valid machine file.
     pub fn parse(path: &str, text: &str) -> Result<Self, MachineError> {
         let machine: Self = toml::from_str(text).map_err(|error| MachineError::Parse {
             path: path.to_owned(),
@@ -320,11 +320,11 @@ impl Machine {
             return wrong(path, "host.lock_share", self.host.lock_share, "0 to 1");
         }
         let (slice_us, gap_us) = (self.scheduler.slice_us, self.scheduler.switch_gap_us);
-        if !(1..=TURN_US_MAX).contains(&slice_us) {
+        if !(1..=SLICE_US_MAX).contains(&slice_us) {
             let accepted = "1 to 3600000000, an hour";
             return wrong(path, "scheduler.slice_us", slice_us, accepted);
         }
-        if gap_us > TURN_US_MAX {
+        if gap_us > SLICE_US_MAX {
             let accepted = "0 to 3600000000, an hour";
             return wrong(path, "scheduler.switch_gap_us", gap_us, accepted);
         }
@@ -377,26 +377,26 @@ impl Machine {
         self.check_sharing(path)
     }
 
-    /// The constants that the model needs.
+    /// The constants of the simulation.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules {
             slice_ns: self.scheduler.slice_us * 1_000,
             switch_gap_ns: self.scheduler.switch_gap_us * 1_000,
-            turn_noise_ppm: ppm(self.noise.turn),
+            slice_noise_ppm: ppm(self.noise.turn),
             isolated: self.scheduler.isolated,
             run_time_limit_ns: self.circumstances.kernel_run_time_limit_ms * 1_000_000,
-            mig_dram_leak: sharing::fixed(self.defects.mig_dram_leak),
-            mig_l2_leak: sharing::fixed(self.defects.mig_l2_leak),
+            mig_dram_leak: sharing::fixed_point(self.defects.mig_dram_leak),
+            mig_l2_leak: sharing::fixed_point(self.defects.mig_l2_leak),
             faults: self.fault_rules(),
             idle_power_mw: milli(self.power.idle_w),
             power_cap_mw: milli(self.power.cap_w),
-            // NVML's own window is between a sixth of a second and a second (nvml.h).
+            // NVML's own window is between 1/6 s and 1 s (nvml.h).
             utilisation_window_ns: 1_000_000_000 / 6,
         }
     }
 
-    /// Compute capability as two numbers; 0.0 if the file says nonsense.
+    /// Compute capability as two numbers; 0.0 if the text is not `major.minor`.
     #[must_use]
     pub fn compute_capability(&self) -> (u32, u32) {
         let mut parts = self.gpu.compute_capability.split('.').map(str::parse);
@@ -416,21 +416,21 @@ impl Machine {
         }
     }
 
-    /// Whether the driver is newer than CUDA 13.0, and so knows attributes, fields and profiles
-    /// that were numbered later.
+    /// Whether the driver is newer than CUDA 13.0 and supports attributes, fields and profiles
+    /// added since.
     #[must_use]
     pub fn is_after_cuda_13_0(&self) -> bool {
         self.cuda_version() > 13_000
     }
 
-    /// The device's UUID as NVML prints it: made of the machine's name, so that it is stable.
+    /// The device's UUID in NVML's format, derived from the machine's name.
     #[must_use]
     pub fn uuid(&self) -> String {
         format!("GPU-{}", uuid_of(self.name.as_bytes()))
     }
 }
 
-/// The five groups of digits of a UUID made from a name.
+/// A UUID in NVML's format without its prefix, derived from a name.
 #[must_use]
 pub fn uuid_of(name: &[u8]) -> String {
     let hash = blake3::hash(name).to_hex();
@@ -444,7 +444,7 @@ pub fn uuid_of(name: &[u8]) -> String {
     )
 }
 
-/// A figure that no machine can have.
+/// The error of a value outside its accepted range.
 fn wrong(
     path: &str,
     key: &'static str,
@@ -459,7 +459,7 @@ fn wrong(
     })
 }
 
-/// A share in parts of a million: rules are compared, and so hold whole numbers.
+/// A share in parts per million: `Rules` holds integers only.
 fn ppm(share: f64) -> u32 {
     (share * 1e6).round() as u32
 }
@@ -468,7 +468,7 @@ fn milli(watts: f64) -> u64 {
     (watts * 1000.0).round().max(0.0) as u64
 }
 
-/// The parser's message with the line it is about, without its drawing of the source.
+/// The parser's message with its line number, without the excerpt of the source.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     match error.span() {

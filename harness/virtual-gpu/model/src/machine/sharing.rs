@@ -1,132 +1,131 @@
-//! What a machine file says about sharing beside turns: MPS, and planted defects.
+//! MPS, time-slice levels and planted defects in a machine file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, MachineError, Noise, TURN_US_MAX, ppm, wrong};
+use super::{Machine, MachineError, Noise, SLICE_US_MAX, ppm, wrong};
 use crate::simulation::fault::FaultRules;
 use crate::state::ONE;
 
-/// The MPS of the machine's driver.
+/// MPS of the machine's driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mps {
-    /// Clients of one server at most.
+    /// Maximum number of clients of one server.
     pub clients: u32,
-    /// SMs of a chunk of a static partition; 0 if the driver has none.
+    /// SMs of a chunk of a static partition; 0 if the driver has no static partitions.
     pub chunk_sms: u32,
-    /// Static partitions keep SM faults apart.
+    /// Static partitions contain SM faults.
     pub partitions_contain_sm_faults: bool,
-    /// How long a server needs after the last client that a fault reached has left.
+    /// Recovery time of a server after the last client affected by a fault has disconnected.
     pub recovery_ms: u64,
-    /// What connecting to the server costs a new client.
+    /// Time that a new client needs to connect to the server.
     pub connect_us: u64,
-    /// Newest version of its interface: 2, or 3, whose driver limits the memory of control groups.
+    /// Newest version of the MPS interface: 2, or 3, which limits the memory of control groups.
     #[serde(default = "second")]
     pub protocol: u32,
-    /// A limit on pinned memory is the total that a client is shown, as the documents of MPS have
-    /// it; otherwise it shows only in what is free.
+    /// A client sees its pinned-memory limit as total memory, as the MPS documentation says;
+    /// otherwise the limit shows in free memory only.
     #[serde(default = "super::yes")]
     pub limit_in_total: bool,
-    /// Device memory that a server takes; absent: as much as any context.
+    /// Device memory of a server; absent: that of a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_mib: Option<u64>,
-    /// Device memory that the context of a client takes; absent: as much as any context.
+    /// Device memory of a client's context; absent: that of a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_mib: Option<u64>,
 }
 
-/// The interface of every driver that says nothing about it.
+/// The default version of the interface.
 const fn second() -> u32 {
     2
 }
 
-/// How long turns are at the levels that an administrator can set.
+/// Length of a time slice at each level that an administrator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SliceLevels {
-    /// Short turns.
+    /// Level `short`.
     pub short_us: u64,
-    /// Medium turns.
+    /// Level `medium`.
     pub medium_us: u64,
-    /// Long turns.
+    /// Level `long`.
     pub long_us: u64,
 }
 
-/// Promises that the machine breaks, for tests of whoever should notice. All absent by default.
+/// Defects that the machine plants, for tests that gpubench detects them. None by default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Defects {
     /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own.
     pub mig_dram_leak: f64,
-    /// The same of L2 bandwidth.
+    /// The same for L2 bandwidth.
     pub mig_l2_leak: f64,
     /// Faults reach the other compute instances of a GPU instance.
     pub fault_crosses_compute_instances: bool,
     /// Faults reach every context on the device.
     pub fault_crosses_contexts: bool,
-    /// Chance with which a fault that stays with its context reaches each other one all the same.
+    /// Probability that a contained fault reaches each other context.
     pub fault_escape: f64,
     /// MPS keeps faults with the client that caused them.
     pub mps_contains_faults: bool,
-    /// The death of an MPS client at work is a fault for the others.
+    /// The death of an MPS client with work queued ends the other clients.
     pub mps_kill_reaches_peers: bool,
-    /// MPS gives clients this share more SMs than their percentage: 0.1 is a tenth more.
+    /// Relative error of the SMs that MPS grants for a percentage: 0.1 is a tenth more.
     pub mps_percentage_error: f64,
-    /// MPS does not apply percentages at all.
+    /// MPS does not apply percentages.
     pub mps_percentage_ignored: bool,
-    /// Clients of MPS do not reach their daemon, and silently take turns.
+    /// Clients of MPS cannot connect to their daemon and are time-sliced, without an error.
     pub mps_unreachable: bool,
-    /// A process that names a MIG instance is shown another.
+    /// A process that names a MIG instance gets another one.
     pub mig_instances_swapped: bool,
-    /// Green contexts run on every SM of their context.
+    /// Green contexts run on all SMs of their context.
     pub green_contexts_whole: bool,
-    /// Memory limits of MPS let this share more through.
+    /// Relative excess that memory limits of MPS allow.
     pub mps_memory_overshoot: f64,
     /// Launches of more threads than this end in an illegal instruction; 0 for none.
     pub illegal_instruction_threads: u32,
-    /// The HAMi stand-in's memory cap lets this share more through.
+    /// Relative excess that the memory cap of the HAMi stand-in allows.
     pub hami_memory_overshoot: f64,
-    /// Documented holes of HAMi-core that the stand-in has not: `arrays`, `pools`, `per-thread`,
+    /// Documented bypasses of HAMi-core that the stand-in lacks: `arrays`, `pools`, `per-thread`,
     /// `globals`, `ipc`, `graphs`, `graph-memory`, `cooperative`, `durations`.
     pub hami_closed: Vec<String>,
-    /// Who allocates in a region of the HAMi stand-in after another one was killed while it
-    /// allocated waits so long for the lock of the dead.
+    /// How long an allocation in a region of the HAMi stand-in waits for the lock of a process that
+    /// was killed while it allocated.
     pub hami_lock_stale_ms: u64,
-    /// From a process's first launch on, the limiter of the HAMi stand-in lets everything through
-    /// for so long.
+    /// Time from a process's first launch during which the limiter of the HAMi stand-in lets every
+    /// launch through.
     pub hami_limiter_start_ms: u64,
-    /// The limiter of the HAMi stand-in lets this share more through than its limit.
+    /// Relative excess that the limiter of the HAMi stand-in allows.
     pub hami_sm_error: f64,
-    /// That limiter acts in steps of 120 ms: launches go in the first part of each, which is the
-    /// limit, and wait in the rest. In place of the bucket of HAMi-core, which follows the
-    /// utilisation and keeps to no share.
+    /// The limiter acts in steps of 120 ms: launches pass in the first part of each step, which is
+    /// the limit, and wait in the rest. It replaces HAMi-core's token bucket, which follows
+    /// utilisation and keeps no exact share.
     pub hami_limiter_paced: bool,
-    /// A fatal fault is followed by this Xid, as if the device itself had failed; 0 for none.
+    /// Xid that follows a fatal fault, as if the device had failed; 0 for none.
     pub fault_xid: u32,
-    /// What NVML says must be done to the device once there was a fatal fault (field 230); 0 is
-    /// nothing.
+    /// Recovery action that NVML reports after a fatal fault (field 230); 0 for none.
     pub fault_recovery_action: u32,
-    /// Each fatal fault leaves so many corrected errors of the memory.
+    /// Corrected memory errors that each fatal fault leaves.
     pub fault_ecc_corrected: u32,
-    /// The same of errors that could not be corrected.
+    /// Uncorrected memory errors that each fatal fault leaves.
     pub fault_ecc_uncorrected: u32,
-    /// A fatal fault leaves a row of the memory to be remapped at the next reset.
+    /// A fatal fault leaves a memory row to be remapped at the next reset.
     pub fault_remap_pending: bool,
-    /// The HAMi stand-in does not find its process on the device, and leaves launches alone.
+    /// The HAMi stand-in does not find its process on the device and does not limit launches.
     pub hami_pid_hidden: bool,
 }
 
 impl Defects {
-    /// What a memory limit of MPS lets through.
+    /// The bytes that a memory limit of MPS allows, planted excess included.
     #[must_use]
-    pub fn let_through(&self, limit: u64) -> u64 {
+    pub fn with_overshoot(&self, limit: u64) -> u64 {
         (limit as f64 * (1.0 + self.mps_memory_overshoot)) as u64
     }
 }
 
-/// Documented holes of HAMi-core that its stand-in can be without.
-const HOLES: [&str; 9] = [
+/// Documented bypasses of HAMi-core that its stand-in can lack.
+const BYPASSES: [&str; 9] = [
     "arrays",
     "pools",
     "per-thread",
@@ -139,7 +138,7 @@ const HOLES: [&str; 9] = [
 ];
 
 impl Machine {
-    /// Every defect that the machine plants, as its file says it; perfect isolation is one too.
+    /// Every planted defect as its line in the file; includes perfect isolation.
     #[must_use]
     pub fn planted(&self) -> Vec<String> {
         let isolated = self
@@ -156,7 +155,7 @@ impl Machine {
         isolated.into_iter().chain(lines).collect()
     }
 
-    /// All noise that the machine plants, as its file says it: what is not zero.
+    /// All planted noise as its lines in the file: every value above zero.
     #[must_use]
     pub fn noise_lines(&self) -> Vec<String> {
         let Noise {
@@ -185,7 +184,7 @@ impl Machine {
             .collect()
     }
 
-    /// How far faults reach on this machine.
+    /// Which faults reach other contexts on this machine.
     #[must_use]
     pub fn fault_rules(&self) -> FaultRules {
         let mps = self.mps.as_ref();
@@ -202,21 +201,21 @@ impl Machine {
         }
     }
 
-    /// Device memory that an MPS server takes.
+    /// Device memory of an MPS server.
     #[must_use]
     pub fn mps_server_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.server_mib);
         own.unwrap_or(self.memory.context_mib) << 20
     }
 
-    /// Device memory that the context of an MPS client takes.
+    /// Device memory of the context of an MPS client.
     #[must_use]
     pub fn mps_client_bytes(&self) -> u64 {
         let own = self.mps.as_ref().and_then(|mps| mps.client_mib);
         own.unwrap_or(self.memory.context_mib) << 20
     }
 
-    /// A turn at a level: 0 default, 1 short, 2 medium, 3 long; `None` if it cannot be set.
+    /// Time slice at a level: 0 default, 1 short, 2 medium, 3 long; `None` if it cannot be set.
     #[must_use]
     pub fn slice_ns(&self, level: u32) -> Option<u64> {
         let levels = self.scheduler.levels?;
@@ -230,15 +229,15 @@ impl Machine {
         Some(us * 1000)
     }
 
-    /// SMs that an MPS client with this percentage may use of `sms`: rounded down, at least one
-    /// (MPS documentation, `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`), as far as the machine keeps to it.
+    /// SMs that an MPS client with this percentage can use of `sms`: rounded down, at least one
+    /// (MPS documentation, `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`), with the planted error.
     #[must_use]
     pub fn mps_sms(&self, percentage: u32, sms: u32) -> u32 {
         if self.defects.mps_percentage_ignored {
             return sms;
         }
         let percent = f64::from(percentage) * (1.0 + self.defects.mps_percentage_error);
-        // Floating point must not lose an SM of a product that is whole.
+        // Keeps floating-point error from losing an SM of an integer product.
         let wanted = (f64::from(sms) * percent / 100.0 + 1e-9).floor() as u32;
         wanted.clamp(1, sms)
     }
@@ -277,18 +276,18 @@ impl Machine {
                 return wrong(path, key, error, "-0.9 to 10");
             }
         }
-        for hole in &self.defects.hami_closed {
-            if !HOLES.contains(&hole.as_str()) {
+        for bypass in &self.defects.hami_closed {
+            if !BYPASSES.contains(&bypass.as_str()) {
                 let accepted = "arrays, pools, per-thread, globals, ipc, graphs, graph-memory, \
                                 cooperative, durations";
-                return wrong(path, "defects.hami_closed", hole, accepted);
+                return wrong(path, "defects.hami_closed", bypass, accepted);
             }
         }
         let levels = self.scheduler.levels;
-        let turns = levels.map(|levels| [levels.short_us, levels.medium_us, levels.long_us]);
-        let mut turns = turns.into_iter().flatten();
-        if let Some(us) = turns.find(|us| !(1..=TURN_US_MAX).contains(us)) {
-            let accepted = "turns of 1 to 3600000000, an hour";
+        let slices = levels.map(|levels| [levels.short_us, levels.medium_us, levels.long_us]);
+        let mut slices = slices.into_iter().flatten();
+        if let Some(us) = slices.find(|us| !(1..=SLICE_US_MAX).contains(us)) {
+            let accepted = "time slices of 1 to 3600000000, an hour";
             return wrong(path, "scheduler.levels", us, accepted);
         }
         if self.mps.as_ref().is_some_and(|mps| mps.clients == 0) {
@@ -303,7 +302,7 @@ impl Machine {
     }
 }
 
-/// A share as the model counts it.
-pub(super) fn fixed(share: f64) -> u64 {
+/// A share as a fixed-point number.
+pub(super) fn fixed_point(share: f64) -> u64 {
     (share * ONE as f64).round() as u64
 }

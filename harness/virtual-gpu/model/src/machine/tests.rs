@@ -1,4 +1,4 @@
-//! Machine files: every built-in one loads, wrong ones are answered with the line.
+//! Machine files: every built-in one loads, and errors name the line.
 
 use super::{BUILT_IN, DEFAULT, Machine};
 
@@ -12,7 +12,7 @@ fn every_built_in_machine_loads_under_its_own_name() {
 }
 
 #[test]
-fn wrong_files_are_answered_with_the_line() {
+fn errors_of_a_file_name_the_line() {
     let text = include_str!("../../../../../profiles/machines/turing.toml");
     let cases = [
         (
@@ -44,32 +44,32 @@ fn wrong_files_are_answered_with_the_line() {
 }
 
 #[test]
-fn an_unknown_machine_names_the_known_ones() {
+fn an_unknown_machine_lists_the_known_ones() {
     let message = Machine::load("toring").err().map(|e| e.to_string());
     assert!(message.is_some_and(|m| m.contains("known: hopper, turing")));
 }
 
 #[test]
-fn what_a_machine_plants_is_told_line_by_line() -> Result<(), super::MachineError> {
+fn planted_defects_are_listed_one_per_line() -> Result<(), super::MachineError> {
     let mut machine = Machine::load("hopper")?;
     assert_eq!(machine.planted(), Vec::<String>::new());
     machine.defects.mig_dram_leak = 0.1;
     machine.defects.mps_contains_faults = true;
     machine.defects.fault_escape = 0.25;
     machine.scheduler.isolated = true;
-    let told = machine.planted();
+    let planted = machine.planted();
     let want = [
         "scheduler.isolated = true",
         "defects.mig_dram_leak = 0.1",
         "defects.fault_escape = 0.25",
         "defects.mps_contains_faults = true",
     ];
-    assert_eq!(told, want);
+    assert_eq!(planted, want);
     Ok(())
 }
 
 #[test]
-fn all_noise_is_told_and_out_of_range_is_refused() -> Result<(), super::MachineError> {
+fn noise_is_listed_and_refused_out_of_range() -> Result<(), super::MachineError> {
     let mut machine = Machine::load("hopper")?;
     machine.noise = super::Noise {
         request: 0.01,

@@ -1,10 +1,10 @@
-//! The compute engines: on each, groups of contexts take turns, and the kernels of the groups that
-//! have one share the device.
+//! The compute engines: on each, groups of contexts are time-sliced, and the kernels of the running
+//! groups share the device.
 //!
-//! Work of different groups never overlaps. A group keeps the engine until its slice ends while
-//! another group has work, or until it has no more work itself; every change of group costs the
-//! switch gap, during which nothing runs. Preemption is at instruction level: a preempted kernel
-//! goes on later where it was.
+//! Work of different groups never overlaps. A group keeps the engine until it has no more work, or
+//! until its slice ends while another group has work. Every switch of groups costs the switch gap,
+//! during which nothing runs. Preemption is at instruction level: a preempted kernel resumes where
+//! it stopped.
 
 use crate::noise::{self, Kind};
 use crate::state::{
@@ -28,7 +28,7 @@ pub fn may_run(state: &State, rules: &Rules, context: u32) -> bool {
     rules.isolated || has_engine(state, context)
 }
 
-/// When an engine itself will have something to do: the end of a switch or of a contested slice.
+/// The next event of the engines: the end of a switch or of a contested slice.
 pub fn next_switch_ns(state: &State) -> u64 {
     let due = |engine: &ComputeEngine| {
         if engine.switch_end_ns != 0 {
@@ -43,7 +43,7 @@ pub fn next_switch_ns(state: &State) -> u64 {
     engines.map(due).min().unwrap_or(NEVER)
 }
 
-/// Decides who has each engine now.
+/// Selects the group that runs on each engine.
 pub fn schedule(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     for engine in 0..state.engines.live().len() {
         if state.engines.rows[engine].live {
@@ -72,7 +72,7 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
         (true, None) => engine.contested = false,
         (true, Some(next)) => {
             if !engine.contested {
-                // Slices follow one another from the start of the turn, watched or not.
+                // Slices follow one another from the start of the group's span, contested or not.
                 let late = now.saturating_sub(engine.slice_end_ns);
                 if late > 0 {
                     engine.slice_end_ns += late.div_ceil(slice) * slice;
@@ -91,7 +91,7 @@ fn schedule_one(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize
     }
 }
 
-/// Gives every kernel of the running groups its speed, and sets the power that results.
+/// Sets the speed of every kernel of the running groups, and the power that results.
 pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     let now = state.now_ns;
     let running = running(state, queues, rules);
@@ -107,7 +107,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
         each.map(|(kernel, &speed)| (u64::from(kernel.power_mw) * speed) >> FRACTION_BITS)
             .sum()
     };
-    // Perfect isolation knows no common power either.
+    // Perfect isolation has no shared power cap.
     state.clock = if rules.isolated {
         ONE
     } else {
@@ -137,7 +137,7 @@ pub fn set_speeds(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     usage::note(state, &running, &speeds);
 }
 
-/// Every kernel that runs now; the others stand still.
+/// Every kernel that runs now.
 fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running> {
     let mut running = Vec::new();
     for index in 0..state.streams.live().len() {
@@ -164,8 +164,8 @@ fn running(state: &mut State, queues: &dyn Queues, rules: &Rules) -> Vec<Running
     running
 }
 
-/// The clock at which the device draws no more than its cap, if it would draw this much above idle
-/// at the full clock. A planted relation: power goes with the clock, and so does all work.
+/// The clock at which the device draws no more than its cap, given its power above idle at the full
+/// clock. A modelled relation: power and work are proportional to the clock.
 fn capped_clock(rules: &Rules, dynamic_mw: u64) -> u64 {
     let room_mw = rules.power_cap_mw.saturating_sub(rules.idle_power_mw);
     if dynamic_mw <= room_mw {
@@ -174,7 +174,7 @@ fn capped_clock(rules: &Rules, dynamic_mw: u64) -> u64 {
     ((room_mw << FRACTION_BITS) / dynamic_mw).max(1)
 }
 
-/// Counts time that passes with kernels running.
+/// Accounts for time that passes with kernels running.
 pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
     usage::account(state, dt_ns);
     let mut any = false;
@@ -211,7 +211,7 @@ pub fn account(state: &mut State, queues: &dyn Queues, dt_ns: u64) {
     }
 }
 
-/// The head of a stream if it is a kernel that has begun or could.
+/// The head of a stream if it is a kernel that runs or could start.
 fn kernel_head(stream: &Stream, index: usize, queues: &dyn Queues) -> Option<crate::state::Op> {
     if !stream.live || stream.head == Head::Idle {
         return None;
@@ -233,7 +233,7 @@ fn group_on(
     (here && kernel_head(stream, index, queues).is_some()).then_some(context.group)
 }
 
-/// Whether the group that has the engine has work for it.
+/// Whether the group on the engine has work for it.
 fn has_work(state: &State, queues: &dyn Queues, at: usize) -> bool {
     let group = state.engines.rows[at].group;
     let streams = state.streams.live().iter().enumerate();
@@ -243,10 +243,10 @@ fn has_work(state: &State, queues: &dyn Queues, at: usize) -> bool {
             .any(|(index, stream)| group_on(state, queues, at, index, stream) == Some(group))
 }
 
-/// The group with work that comes next after the present one, in turn.
+/// The next group with work after the present one, round robin.
 fn next_group(state: &State, queues: &dyn Queues, at: usize) -> Option<u32> {
     let present = state.engines.rows[at].group;
-    let turn = |group: u32| {
+    let position = |group: u32| {
         if present == NONE {
             group
         } else {
@@ -257,7 +257,7 @@ fn next_group(state: &State, queues: &dyn Queues, at: usize) -> Option<u32> {
     streams
         .filter_map(|(index, stream)| group_on(state, queues, at, index, stream))
         .filter(|&group| group != present)
-        .min_by_key(|&group| turn(group))
+        .min_by_key(|&group| position(group))
 }
 
 fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize, group: u32) {
@@ -276,20 +276,20 @@ fn switch_to(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize, g
     }
 }
 
-/// How long the turn is that an engine gives now.
+/// Length of the next time slice of an engine.
 fn slice_ns(state: &State, rules: &Rules, at: usize) -> u64 {
     let mean_ns = match state.slice_ns {
         0 => rules.slice_ns,
         set_ns => set_ns,
     };
-    spread(state, rules, at, mean_ns, Kind::Turn)
+    spread(state, rules, at, mean_ns, Kind::Slice)
 }
 
-/// A time of an engine's present turn: each turn has draws of its own.
+/// A time of an engine's present slice: each slice has its own draws.
 fn spread(state: &State, rules: &Rules, at: usize, mean_ns: u64, kind: Kind) -> u64 {
-    let turn = state.engines.rows[at].switches ^ ((at as u64) << 48);
-    let sd = f64::from(rules.turn_noise_ppm) / 1e6;
-    noise::spread_ns(mean_ns, sd, state.seed, kind, turn)
+    let slice = state.engines.rows[at].switches ^ ((at as u64) << 48);
+    let sd = f64::from(rules.slice_noise_ppm) / 1e6;
+    noise::spread_ns(mean_ns, sd, state.seed, kind, slice)
 }
 
 fn begin_slice(state: &mut State, queues: &dyn Queues, rules: &Rules, at: usize) {

@@ -1,11 +1,11 @@
-//! The copy engines: one for each direction in every part of the device, one copy at a time, first
-//! come first served. The host link is one: copies of different parts share it evenly.
+//! The copy engines: one per direction in every GPU instance, one copy at a time, first come first
+//! served. The host link is shared evenly by the copies of different instances.
 
 use crate::state::{GpuInstance, Head, NONE, ONE, OpKind, State};
 
 use super::Queues;
 
-/// The engine that serves a kind of operation.
+/// The copy engine that serves a kind of operation.
 const fn engine_of(kind: OpKind) -> Option<usize> {
     match kind {
         OpKind::ToDevice => Some(0),
@@ -14,7 +14,7 @@ const fn engine_of(kind: OpKind) -> Option<usize> {
     }
 }
 
-/// Row of the part of the device that a stream belongs to.
+/// Row of the GPU instance of a stream.
 fn instance_of(state: &State, stream: usize) -> usize {
     let context = state.streams.rows[stream].context as usize;
     let engine = state.contexts.rows[context].engine as usize;
@@ -41,7 +41,7 @@ pub fn start(state: &mut State, queues: &dyn Queues) -> bool {
     changed
 }
 
-/// The copy that waits longest for an engine.
+/// The copy that has waited longest for an engine.
 fn first(state: &State, queues: &dyn Queues, instance: usize, direction: usize) -> Option<usize> {
     state
         .streams
@@ -57,7 +57,7 @@ fn first(state: &State, queues: &dyn Queues, instance: usize, direction: usize) 
         .map(|(index, _)| index)
 }
 
-/// Gives every copy under way its part of the link.
+/// Sets the speed of every running copy to its share of the link.
 pub fn set_speeds(state: &mut State) {
     for direction in 0..2 {
         let busy = |instance: &&GpuInstance| instance.copies[direction].stream != NONE;
@@ -71,7 +71,7 @@ pub fn set_speeds(state: &mut State) {
     }
 }
 
-/// Frees the engine that a completed stream was on, if it was on one, and counts what it moved.
+/// Frees the engine of a completed copy, if it had one, and counts its bytes.
 pub fn finish(state: &mut State, stream: usize, bytes: u64) {
     for instance in state.instances.live_mut() {
         for engine in &mut instance.copies {
@@ -83,7 +83,7 @@ pub fn finish(state: &mut State, stream: usize, bytes: u64) {
     }
 }
 
-/// Counts the time that passes on busy engines.
+/// Accounts for time that passes on busy engines.
 pub fn account(state: &mut State, dt_ns: u64) {
     for instance in state.instances.live_mut() {
         for engine in &mut instance.copies {

@@ -1,7 +1,8 @@
-//! What a fatal fault ends: its own context always, and whom else by the way the device is shared.
+//! Which contexts a fatal fault ends: always its own, and others depending on how the device is
+//! shared.
 //!
 //! The rules are those of the vendor's documents (MPS, "Error containment"; MIG user guide,
-//! "Concepts"), and each can be bent by the machine file, so that a harness can be shown to tell.
+//! "Concepts"). The machine file can plant a deviation from each.
 
 use crate::noise::{self, Kind};
 use crate::state::{Context, Op, ServerState, State, XIDS, Xid};
@@ -11,14 +12,14 @@ use super::{Rules, drop_queue};
 
 /// Xid of faults of the graphics engine, which the SMs raise (XID catalogue).
 const XID_SM: u32 = 13;
-/// What a kernel ends in that runs for too long: CUDA_ERROR_LAUNCH_TIMEOUT (cuda.h), and the Xid
-/// of a GPU that stopped processing, which asks for no more than the application's restart (XID
-/// catalogue).
+/// `CUresult` and Xid of a kernel that exceeds the run-time limit: CUDA_ERROR_LAUNCH_TIMEOUT
+/// (cuda.h), and the Xid of a GPU that stopped processing, which requires a restart of the
+/// application only (XID catalogue).
 pub const LATE: (i32, u32) = (702, 8);
 /// Xid of work removed because its process ended (XID catalogue).
 pub const XID_PREEMPTIVE_REMOVAL: u32 = 45;
 
-/// How far a fault reaches beyond the context that caused it.
+/// Which other contexts a fault reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultRules {
     /// Faults of an MPS client stay with that client.
@@ -29,20 +30,19 @@ pub struct FaultRules {
     pub cross_compute_instances: bool,
     /// A fault reaches every context on the device.
     pub cross_contexts: bool,
-    /// Chance with which a fault that stays with its context reaches another one all the same, in
-    /// parts of a million.
+    /// Probability that a contained fault reaches another context, in parts per million.
     pub escape_ppm: u32,
-    /// The death of an MPS client at work is a fault for the other clients.
+    /// The death of an MPS client with work queued is a fault for the other clients.
     pub mps_kill_reaches_peers: bool,
     /// Xid that follows that of a fatal fault; 0 for none.
     pub next_xid: u32,
-    /// How long an MPS server needs after the last client that a fault reached has left.
+    /// Recovery time of an MPS server after the last client affected by a fault has disconnected.
     pub mps_recovery_ns: u64,
-    /// Relative standard deviation of that time, in parts of a million.
+    /// Relative standard deviation of that time, in parts per million.
     pub recovery_noise_ppm: u32,
 }
 
-/// Raises the fault that a stream's operation ended in.
+/// Raises the fault in which a stream's operation ended.
 pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     let culprit = state.streams.rows[stream].context;
     reach(state, rules, culprit, op.fault, op.xid);
@@ -54,7 +54,7 @@ pub fn raise(state: &mut State, rules: &Rules, stream: usize, op: &Op) {
     }
 }
 
-/// Whether the log still shows a fatal fault, beside the ends of processes.
+/// Whether the Xid log still holds a fatal fault; ends of processes do not count.
 #[must_use]
 pub fn was_fatal(state: &State) -> bool {
     let mut xids = state.xids.live().iter();
@@ -82,7 +82,7 @@ pub fn reach(state: &mut State, rules: &Rules, culprit: u32, fault: i32, xid: u3
 /// Whether a fault in one context reaches another one.
 fn reaches(state: &State, rules: &Rules, from: &Context, to: &Context, xid: u32) -> bool {
     let faults = &rules.faults;
-    // Green contexts share addresses and so their end.
+    // Green contexts share an address space and therefore faults.
     if from.space == to.space && from.process == to.process {
         return true;
     }
@@ -100,10 +100,10 @@ fn reaches(state: &State, rules: &Rules, from: &Context, to: &Context, xid: u32)
     neighbours && faults.cross_compute_instances
 }
 
-/// Whether a fault reaches a context that it should not.
+/// Whether a contained fault reaches this context, by planted probability.
 fn escapes(state: &State, rules: &Rules, culprit: u32, other: u32) -> bool {
     let chance = f64::from(rules.faults.escape_ppm) / 1e6;
-    // No two faults of one context happen at one instant.
+    // A context has at most one fault at an instant.
     let what = state.now_ns ^ (u64::from(culprit) << 56) ^ (u64::from(other) << 48);
     noise::happens(chance, state.seed, Kind::Escape, what)
 }
@@ -112,7 +112,7 @@ fn partition_contains(rules: &Rules, from: &Context, xid: u32) -> bool {
     from.partition != NONE && rules.faults.partitions_contain_sm_faults && xid == XID_SM
 }
 
-/// Ends a context: the error sticks, and what is queued is dropped.
+/// Ends a context: the error is sticky and queued work is dropped.
 pub fn end(state: &mut State, context: u32, fault: i32) {
     let slot = &mut state.contexts.rows[context as usize];
     if slot.sticky == 0 {
@@ -134,7 +134,7 @@ pub fn end(state: &mut State, context: u32, fault: i32) {
     }
 }
 
-/// Puts an Xid that a context caused in the log, with the `CUresult` behind it.
+/// Adds an Xid that a context caused to the log, with its `CUresult`.
 pub fn log(state: &mut State, context: u32, number: u32, fault: i32) {
     let source = &state.contexts.rows[context as usize];
     let process = &state.processes.rows[source.process as usize];
@@ -158,7 +158,8 @@ pub fn log(state: &mut State, context: u32, number: u32, fault: i32) {
     state.xids_raised += 1;
 }
 
-/// After a client has left: a server whose every client of the fault is gone recovers.
+/// After a client has disconnected: its server recovers once all clients affected by the fault are
+/// gone.
 pub fn client_left(state: &mut State, rules: &Rules, server: u32) {
     let (now, seed) = (state.now_ns, state.seed);
     let waiting = state

@@ -1,15 +1,15 @@
-//! Which capacities bind the kernels that run now: those of the SMs they may use, of the memory
-//! they live in, and of the device.
+//! The capacities that limit the running kernels: those of their SMs, of their memory slices and of
+//! the device.
 
-use crate::state::{Context, FRACTION_BITS, ONE, Place, Resource, State, WHOLE};
+use crate::state::{Context, FRACTION_BITS, ONE, Location, Resource, State, WHOLE};
 
 use super::Rules;
 use super::share::{Limit, Members, Runner};
 
-/// One kernel that runs, and where.
+/// One running kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Running {
-    /// Stream whose head it is.
+    /// Its stream.
     pub stream: usize,
     /// Context of the stream.
     pub context: u32,
@@ -21,8 +21,8 @@ pub struct Running {
     pub runner: Runner,
 }
 
-/// The capacities that bind these kernels. One that has room for all who draw on it at full speed
-/// slows nobody and is left out.
+/// The capacities that limit these kernels. A capacity that suffices for all its users at full
+/// speed is left out.
 pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
     let all = members(running, |_| true);
     let mut out = Vec::new();
@@ -41,14 +41,14 @@ pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
                 });
             }
         };
-        match resource.place() {
-            Place::Device => bind(ONE, all),
-            Place::Engine => {
+        match resource.location() {
+            Location::Device => bind(ONE, all),
+            Location::Engine => {
                 for engine in 0..state.engines.live().len() as u32 {
                     bind(ONE, of_engine(state, running, engine));
                 }
             }
-            Place::Sm => {
+            Location::Sm => {
                 for (engine, row) in state.engines.live().iter().enumerate() {
                     if row.live {
                         bind(row.sm_share, of_engine(state, running, engine as u32));
@@ -56,7 +56,7 @@ pub fn limits(state: &State, rules: &Rules, running: &[Running]) -> Vec<Limit> {
                 }
                 client_caps(state, running).for_each(|(cap, who)| bind(cap, who));
             }
-            Place::Memory => {
+            Location::Memory => {
                 for (instance, row) in state.instances.live().iter().enumerate() {
                     let in_it = of_instance(state, running, instance as u32);
                     if row.live && in_it != 0 {
@@ -91,8 +91,8 @@ fn of_instance(state: &State, running: &[Running], instance: u32) -> Members {
     members(running, |r| instance_of(state, r) == instance)
 }
 
-/// The part of the SMs that each capped context may use, with its kernels. Contexts in one static
-/// partition share its SMs.
+/// The share of the SMs of each capped context, with its kernels. Contexts in one static partition
+/// share its SMs.
 fn client_caps(state: &State, running: &[Running]) -> impl Iterator<Item = (u64, Members)> {
     let mut done: Members = 0;
     let mut caps = Vec::new();
@@ -112,8 +112,8 @@ fn client_caps(state: &State, running: &[Running]) -> impl Iterator<Item = (u64,
     caps.into_iter()
 }
 
-/// What a machine that leaks between instances leaves of an instance's bandwidth, in fixed point:
-/// all of it, less the planted share in proportion to how hard the busiest neighbour draws.
+/// Bandwidth of an instance after the planted leak, in fixed point: all of it, less the planted
+/// share in proportion to the load of the busiest neighbour.
 fn leaked(
     state: &State,
     rules: &Rules,

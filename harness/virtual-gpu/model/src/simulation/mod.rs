@@ -1,8 +1,7 @@
-//! What the device does as time passes: a pure function of the state and of the queued operations.
+//! How time changes the device: a pure function of the state and of the queued operations.
 //!
 //! The model changes at events only. [`settle`] does everything that is due at the present instant,
-//! [`next_event_ns`] says when something will be due again, [`advance_to`] lets the time in between
-//! pass. Nothing here knows about processes, locks, threads or clocks of the host.
+//! [`next_event_ns`] returns the instant of the next event, [`advance_to`] advances to it.
 
 mod compute;
 mod copy;
@@ -15,48 +14,48 @@ mod usage;
 use crate::state::{Head, Interval, NEVER, ONE, Op, OpKind, State, Stream};
 use fault::FaultRules;
 
-/// The device's constants, as the machine file gives them.
+/// The device's constants, from the machine file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// How long one group of contexts keeps the compute engine while another one waits.
+    /// Time slice of a group of contexts on the compute engine while another group waits.
     pub slice_ns: u64,
-    /// How long a switch between groups takes; nothing runs meanwhile.
+    /// Duration of a switch between groups; nothing runs meanwhile.
     pub switch_gap_ns: u64,
-    /// Relative standard deviation of both, in parts of a million.
-    pub turn_noise_ppm: u32,
-    /// Every kernel runs as if it were alone, whoever else runs.
+    /// Relative standard deviation of both, in parts per million.
+    pub slice_noise_ppm: u32,
+    /// Every kernel runs as if it had the device to itself.
     pub isolated: bool,
-    /// A kernel that has not ended so long after it began is ended; 0 for no such limit.
+    /// Time after its start at which a kernel is ended; 0 for no limit.
     pub run_time_limit_ns: u64,
     /// Share of its DRAM bandwidth that a MIG instance loses to a neighbour that saturates its own,
     /// in fixed point.
     pub mig_dram_leak: u64,
-    /// The same of L2 bandwidth.
+    /// The same for L2 bandwidth.
     pub mig_l2_leak: u64,
-    /// How far faults reach.
+    /// Which contexts faults reach.
     pub faults: FaultRules,
-    /// Power drawn with nothing running.
+    /// Power when idle.
     pub idle_power_mw: u64,
-    /// Power that is not exceeded: the clock drops instead.
+    /// Power cap: the clock drops to keep it.
     pub power_cap_mw: u64,
     /// Length of the window over which utilisation is averaged.
     pub utilisation_window_ns: u64,
 }
 
-/// What the model reads and writes beside the state. Writes must be repeatable: after a crash the
+/// What the model reads and writes beside the state. Writes must be idempotent: after a crash the
 /// same step runs again and writes the same values.
 pub trait Queues {
     /// The operation with this sequence number.
     fn op(&self, stream: usize, seq: u64) -> Op;
-    /// Notes when an event was recorded.
+    /// Stores when an event was recorded.
     fn set_event_time(&self, event: u32, time_ns: u64);
-    /// Notes when an operation began and ended.
+    /// Stores when an operation started and ended.
     fn put_span(&self, stream: usize, seq: u64, span: Interval);
-    /// Notes a span during which a group had the compute engine.
+    /// Stores a span during which a group had the compute engine.
     fn put_interval(&self, group: u32, index: u64, interval: Interval);
 }
 
-/// Does all that is due now.
+/// Does everything that is due now.
 pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     loop {
         let mut changed = begin_heads(state, queues);
@@ -71,7 +70,7 @@ pub fn settle(state: &mut State, queues: &dyn Queues, rules: &Rules) {
     compute::set_speeds(state, queues, rules);
 }
 
-/// When something will be due next; [`NEVER`] if nothing is under way.
+/// The instant of the next event; [`NEVER`] if nothing is under way.
 #[must_use]
 pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
     let now = state.now_ns;
@@ -83,7 +82,7 @@ pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
         let due = match stream.head {
             Head::Idle => {
                 let stamp = queues.op(index, stream.completed).stamp_ns;
-                // A head that is due and still idle waits for another stream, not for the time.
+                // A head that is due and still idle waits for another stream.
                 if stamp > now { stamp } else { NEVER }
             }
             Head::Ready => NEVER,
@@ -94,7 +93,7 @@ pub fn next_event_ns(state: &State, queues: &dyn Queues) -> u64 {
     next
 }
 
-/// Lets time pass until `t_ns`, which must not lie beyond the next event.
+/// Advances to `t_ns`, which must not lie beyond the next event.
 pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
     while state.now_ns < t_ns {
         let due_ns = samples::due_ns(state, rules, t_ns);
@@ -103,7 +102,7 @@ pub fn advance_to(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u
     }
 }
 
-/// Lets time pass during which nothing changes but what adds up.
+/// Accounts for a time during which no event happens.
 fn pass(state: &mut State, queues: &dyn Queues, dt: u64) {
     compute::account(state, queues, dt);
     copy::account(state, dt);
@@ -122,7 +121,7 @@ fn pass(state: &mut State, queues: &dyn Queues, dt: u64) {
     state.now_ns += dt;
 }
 
-/// Runs the device up to `t_ns` with nobody waiting: how wall time passes.
+/// Runs the device up to `t_ns` without clock participants: how wall time passes.
 pub fn run_until(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u64) {
     loop {
         settle(state, queues, rules);
@@ -137,7 +136,7 @@ pub fn run_until(state: &mut State, queues: &dyn Queues, rules: &Rules, t_ns: u6
     }
 }
 
-/// Drops everything queued in a stream, as after a fault or when its owner is gone.
+/// Drops everything queued in a stream, after a fault or when its owner is gone.
 pub fn drop_queue(stream: &mut Stream) {
     stream.completed = stream.submitted;
     stream.head = Head::Idle;
@@ -152,7 +151,7 @@ fn finish_ns(stream: &Stream, now: u64) -> u64 {
     now.saturating_add(stream.work_left.div_ceil(stream.speed))
 }
 
-/// Makes the heads of all streams ready whose time has come, and passes over those that take none.
+/// Makes due heads ready and completes those without duration.
 fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
     let now = state.now_ns;
     let mut changed = false;
@@ -192,7 +191,7 @@ fn begin_heads(state: &mut State, queues: &dyn Queues) -> bool {
     changed
 }
 
-/// Completes heads whose work is done.
+/// Completes heads that have no work left.
 fn complete_finished(state: &mut State, queues: &dyn Queues, rules: &Rules) -> bool {
     let mut changed = false;
     for index in 0..state.streams.live().len() {

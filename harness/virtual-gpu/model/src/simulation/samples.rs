@@ -1,21 +1,21 @@
-//! What a driver notes of the device as time passes, for monitors that ask later: how busy it was
-//! over windows that follow one another, and what its meters show at a higher rate.
+//! Samples that the driver keeps for monitors: utilisation over consecutive windows, and meter
+//! readings at a higher rate.
 //!
-//! Samples are taken at instants that follow from the clock alone, whoever looks and whenever.
+//! The instants follow from the clock alone, so samples do not depend on when a monitor reads them.
 
 use crate::state::{FRACTION_BITS, Filled, Reading, SAMPLES, State};
 
 use super::Rules;
 
-/// Time between two readings of the meters. No document gives one: a round number, of which the
-/// ring holds more than the second after which monitors drain it.
+/// Time between two meter readings. No document states one; at this value the ring holds more than
+/// the second after which monitors drain it.
 pub const READING_NS: u64 = 20_000_000;
 
-/// When time that passes until `t_ns` has to stop first for a sample.
+/// The next instant at or before `t_ns` at which a sample is due.
 pub fn due_ns(state: &State, rules: &Rules, t_ns: u64) -> u64 {
     let window_ns = rules.utilisation_window_ns.max(1);
-    // What the rings will have dropped by then is not taken. A window is kept beside those that
-    // fill the ring, for the one that is longer by what was left out.
+    // Samples that the rings would drop by `t_ns` are skipped. One more window is taken than the
+    // ring holds, since the first one is longer by the skipped time.
     let reach_ns = (SAMPLES as u64 + 1) * window_ns.max(READING_NS);
     let next_window_ns = state.window.start_ns.saturating_add(window_ns);
     let next_reading_ns = (state.now_ns / READING_NS + 1) * READING_NS;

@@ -1,39 +1,39 @@
 //! How concurrent kernels share the device: max-min fair speeds under a list of capacities.
 //!
-//! All kernels start at speed zero and rise together; when a capacity is full, every kernel that
-//! uses it keeps the speed it has and the others go on rising, at most to full speed. This is
-//! progressive filling (Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2) with the
-//! speed of a kernel, not its demand, as the shared quantity: everyone who meets a bottleneck is
-//! slowed by the same factor, which is what first-come-first-served hardware queues do. Kernels of
-//! higher priority rise first and the others share what they leave.
+//! All kernels start at speed zero and rise together. When a capacity is full, every kernel that
+//! uses it keeps its speed and the others rise further, at most to full speed. This is progressive
+//! filling (Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2) with the speed of a
+//! kernel, not its demand, as the shared quantity: all users of a bottleneck are slowed by the same
+//! factor, as by first-come-first-served hardware queues. Kernels of higher priority are filled
+//! first.
 
 use crate::state::{ONE, RESOURCES, STREAMS};
 
-/// Share of each resource of the whole device used while running alone, in fixed point.
+/// Share of each resource of the whole device that a kernel uses at full speed, in fixed point.
 pub type Demand = [u32; RESOURCES];
 
-/// A set of kernels, a bit each: no more than there are streams.
+/// A set of kernels, one bit per stream.
 pub type Members = u128;
 
 const _: () = assert!(STREAMS <= Members::BITS as usize);
 
-/// A kernel that runs.
+/// A running kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Runner {
-    /// What it uses.
+    /// Its demand.
     pub demand: Demand,
     /// Lower numbers go first.
     pub priority: i32,
 }
 
-/// A capacity, and who draws on it.
+/// A capacity and its users.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Which resource.
+    /// The resource.
     pub resource: usize,
-    /// How much of the whole device's there is for the members, in fixed point.
+    /// Capacity for the members as a share of the whole device's, in fixed point.
     pub capacity: u64,
-    /// Kernels that draw on it.
+    /// Kernels that use it.
     pub members: Members,
 }
 
@@ -51,7 +51,7 @@ pub fn fair_speeds(runners: &[Runner], limits: &[Limit], speeds: &mut Vec<u64>) 
     }
 }
 
-/// Lets the kernels of one class rise together beside what stands already.
+/// Raises the kernels of one priority class together, within what is left.
 fn fill(
     runners: &[Runner],
     limits: &[Limit],
@@ -82,8 +82,8 @@ fn fill(
     }
 }
 
-/// The limit that fills first while `rising` rise together, and the speed at which it does; `None`
-/// if all of them reach full speed.
+/// The limit that fills first while `rising` rise together, and the speed at that point; `None` if
+/// all of them reach full speed.
 fn tightest(
     runners: &[Runner],
     limits: &[Limit],
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The whole device for everybody.
+    /// The capacities of the whole device, used by every kernel.
     fn whole() -> Vec<Limit> {
         Resource::ALL.map(|r| limit(r, 1.0, u128::MAX)).to_vec()
     }
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn disjoint_kernels_do_not_meet() {
+    fn kernels_on_different_resources_run_at_full_speed() {
         let a = runner(&[(Resource::SmSlots, 0.4), (Resource::Fp32, 0.4)], 0);
         let b = runner(&[(Resource::SmSlots, 0.5), (Resource::Dram, 1.0)], 0);
         close(&[a, b], &whole(), &[1.0, 1.0]);
     }
 
     #[test]
-    fn a_full_resource_slows_its_users_alike_and_nobody_else() {
+    fn a_full_resource_slows_all_its_users_equally_and_no_others() {
         let victim = runner(&[(Resource::Dram, 0.4)], 0);
         let hog = runner(&[(Resource::Dram, 1.0)], 0);
         let outsider = runner(&[(Resource::Fp32, 0.9)], 0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bottleneck_frees_elsewhere_is_used() {
+    fn capacity_that_a_bottleneck_leaves_is_used() {
         // The first two halve each other on DRAM and then leave three quarters of L2 to the third.
         let a = runner(&[(Resource::Dram, 1.0), (Resource::L2, 0.25)], 0);
         let c = runner(&[(Resource::L2, 1.0)], 0);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_ones_own_binds_nobody_else() {
+    fn a_limit_slows_only_its_members() {
         let hog = runner(&[(Resource::Dram, 1.0)], 0);
         let limits = [
             limit(Resource::Dram, 0.25, 0b01),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_priority_is_served_first() {
+    fn higher_priority_is_filled_first() {
         let low = runner(&[(Resource::Fp32, 1.0)], 0);
         let high = runner(&[(Resource::Fp32, 0.6)], -1);
         close(&[low, high], &whole(), &[0.4, 1.0]);

@@ -1,4 +1,4 @@
-//! The model against arithmetic: every expected figure is worked out beside the test.
+//! The simulation against arithmetic: every expected figure is derived beside the test.
 
 mod sharing;
 mod usage;
@@ -13,7 +13,7 @@ use crate::state::{Context, Interval, NEVER, ONE, Op, OpKind, Resource, State, S
 const RULES: Rules = Rules {
     slice_ns: 2_000_000,
     switch_gap_ns: 50_000,
-    turn_noise_ppm: 0,
+    slice_noise_ppm: 0,
     isolated: false,
     run_time_limit_ns: 0,
     mig_dram_leak: 0,
@@ -24,7 +24,7 @@ const RULES: Rules = Rules {
     utilisation_window_ns: 100_000_000,
 };
 
-/// What the vendor's documents say.
+/// The rules of the vendor's documents.
 const FAULTS: FaultRules = FaultRules {
     mps_contained: false,
     partitions_contain_sm_faults: true,
@@ -105,7 +105,7 @@ fn record(stamp_ns: u64, event: u32) -> Op {
     }
 }
 
-/// Runs until nothing is under way and returns the time of the last event.
+/// Runs until nothing is under way and returns the instant of the last event.
 fn drain(state: &mut State, memory: &Memory) -> u64 {
     loop {
         settle(state, memory, &RULES);
@@ -118,7 +118,7 @@ fn drain(state: &mut State, memory: &Memory) -> u64 {
 }
 
 #[test]
-fn a_kernel_alone_takes_its_own_time() {
+fn a_kernel_without_neighbours_takes_its_own_time() {
     let (mut state, mut memory) = device(&[0]);
     submit(&mut state, &mut memory, 0, record(1_000, 0));
     submit(&mut state, &mut memory, 0, kernel(1_000, 500_000, 1.0));
@@ -130,8 +130,8 @@ fn a_kernel_alone_takes_its_own_time() {
 
 #[test]
 fn kernels_of_one_group_share_what_they_both_use() {
-    // Both want 80 % of DRAM: each runs at 1/1.6 while both run, so the first ends at 1.6 ms,
-    // when the second has done 1 ms of its 2 and finishes alone at 2.6 ms.
+    // Both want 80 % of DRAM: each runs at 1/1.6 while both run, so the first ends at 1.6 ms, when
+    // the second has done 1 ms of its 2 and finishes without a neighbour at 2.6 ms.
     let (mut state, mut memory) = device(&[0, 0]);
     submit(&mut state, &mut memory, 0, kernel(0, 1_000_000, 0.8));
     submit(&mut state, &mut memory, 0, record(0, 0));
@@ -144,9 +144,9 @@ fn kernels_of_one_group_share_what_they_both_use() {
 }
 
 #[test]
-fn groups_take_turns_of_one_slice_and_pay_the_gap() {
-    // Turns: A 0..2.0, gap, B 2.05..4.05, gap, A 4.1..6.1 (ends at 5.1: 1 ms was left), gap,
-    // B 5.15 on, 1 ms left: ends at 6.15 ms.
+fn groups_are_time_sliced_with_a_gap() {
+    // Slices: A 0..2.0, gap, B 2.05..4.05, gap, A 4.1..6.1 (ends at 5.1: 1 ms was left), gap, B
+    // 5.15 on, 1 ms left: ends at 6.15 ms.
     let (mut state, mut memory) = device(&[0, 1]);
     for stream in 0..2 {
         submit(&mut state, &mut memory, stream, kernel(0, 3_000_000, 0.1));
@@ -172,7 +172,7 @@ fn an_uncontested_slice_does_not_end() {
 }
 
 #[test]
-fn a_kernel_that_spins_on_the_clock_counts_while_preempted() {
+fn a_kernel_that_spins_on_the_clock_progresses_while_preempted() {
     // Spins for 3 ms from 0; it loses the engine at 2 ms, gets it back at 4.1 ms, and ends there.
     let (mut state, mut memory) = device(&[0, 1]);
     let spin = Op {
@@ -210,7 +210,7 @@ fn copies_overlap_kernels_and_queue_for_their_engine() {
 }
 
 #[test]
-fn a_fault_sticks_to_its_context_and_ends_no_other() {
+fn a_fault_is_sticky_in_its_context_only() {
     let (mut state, mut memory) = device(&[0, 1]);
     let broken = Op {
         fault: 700,
@@ -255,7 +255,7 @@ fn power_follows_speed_and_energy_is_its_integral() {
 }
 
 #[test]
-fn waiting_for_another_stream_holds_a_stream_back() {
+fn a_stream_waits_for_another_stream() {
     let (mut state, mut memory) = device(&[0, 0]);
     submit(&mut state, &mut memory, 0, kernel(0, 700_000, 0.1));
     let wait = Op {

@@ -1,13 +1,13 @@
-//! What the kernels of each compute engine use, for the counters of its performance monitor.
+//! Usage of each compute engine, for its performance counters.
 //!
-//! A pipe or a memory is used as far as work gets through it. Slots and SMs are held by whoever is
-//! resident, however slowly it runs.
+//! Use of a pipe or of memory is proportional to the speed of its kernels. A resident kernel holds
+//! its slots and SMs at any speed.
 
 use crate::state::{FRACTION_BITS, Resource, State, Usage};
 
 use super::limits::Running;
 
-/// Notes what is used from now on.
+/// Stores the usage from now on.
 pub fn note(state: &mut State, running: &[Running], speeds: &[u64]) {
     for engine in state.engines.live_mut() {
         engine.use_now = Usage::default();
@@ -33,7 +33,7 @@ pub fn note(state: &mut State, running: &[Running], speeds: &[u64]) {
     }
 }
 
-/// Lets time pass with what is used.
+/// Adds up usage over a time.
 pub fn account(state: &mut State, dt_ns: u64) {
     for engine in state.engines.live_mut() {
         let now = engine.use_now;

@@ -1,11 +1,11 @@
-//! What a process has used, as accounting mode keeps it after the process has ended.
+//! Usage of a process, which accounting mode keeps after the process has ended.
 
 use super::{Process, State};
 
 /// Accounts kept.
 pub const ACCOUNTS: usize = 128;
 
-/// What one process has used.
+/// Usage of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Account {
@@ -15,18 +15,18 @@ pub struct Account {
     pub running: bool,
     /// When it took its slot.
     pub start_ns: u64,
-    /// When its slot was taken back; the present for one that runs.
+    /// When its slot was freed; the present while it runs.
     pub end_ns: u64,
-    /// Device time its kernels have had.
+    /// Device time of its kernels.
     pub busy_ns: u64,
-    /// DRAM that they used, each nanosecond weighed with the share, in fixed point.
+    /// DRAM use of its kernels, each nanosecond weighted with the share, in fixed point.
     pub dram_busy: u128,
-    /// Most device memory that it ever had.
+    /// Peak device memory.
     pub peak_bytes: u64,
 }
 
 impl Account {
-    /// That of a process at this instant.
+    /// The account of a process at this instant.
     #[must_use]
     pub fn of(process: &Process, now_ns: u64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Account {
     }
 }
 
-/// Keeps the account of a process that ends, if it ever had device memory and accounting is on.
+/// Keeps the account of a process that ends, if accounting is on and it had device memory.
 pub fn leave(state: &mut State, slot: u32) {
     let process = state.processes.rows[slot as usize];
     if !state.accounting || process.peak_bytes == 0 {
@@ -51,7 +51,7 @@ pub fn leave(state: &mut State, slot: u32) {
         running: false,
         ..Account::of(&process, state.now_ns)
     };
-    // The oldest account makes room.
+    // The oldest account is dropped.
     let at = (state.accounts_left % ACCOUNTS as u64) as usize;
     state.accounts.rows[at] = account;
     state.accounts.used = state.accounts.used.max(at as u32 + 1);

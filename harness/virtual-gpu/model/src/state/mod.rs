@@ -7,7 +7,7 @@
 mod account;
 pub mod order;
 mod participant;
-mod parts;
+mod division;
 mod resource;
 mod samples;
 pub mod stream_wait;
@@ -19,31 +19,31 @@ use crate::table::Table;
 pub use account::{ACCOUNTS, Account, leave as leave_account};
 pub use order::Order;
 pub use participant::{Condition, Participant, Standing};
-pub use parts::{
+pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
     Usage, WHOLE,
 };
-pub use resource::{Place, RESOURCES, Resource};
+pub use resource::{Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};
 pub use xid::{XIDS, Xid};
 
-/// Clock participants (threads) at most.
+/// Maximum number of clock participants (threads).
 pub const PARTICIPANTS: usize = 192;
-/// The first number of participants that no plan announces: threads of the driver's own.
+/// First number of a participant that no plan announces: threads of the driver.
 pub const DRIVER_THREADS: usize = 128;
-/// Processes at most.
+/// Maximum number of processes.
 pub const PROCESSES: usize = 96;
-/// Contexts at most.
+/// Maximum number of contexts.
 pub const CONTEXTS: usize = 96;
-/// Streams at most.
+/// Maximum number of streams.
 pub const STREAMS: usize = 128;
-/// Device events at most.
+/// Maximum number of device events.
 pub const EVENTS: usize = 65_536;
-/// Operations that one stream can hold before submission blocks, as a driver's channel does.
+/// Operations that one stream can hold before submission blocks, as in a hardware channel.
 pub const RING: usize = 1024;
-/// Device allocations at most.
+/// Maximum number of device allocations.
 pub const ALLOCATIONS: usize = 8192;
 /// Active intervals kept for each context, for the timers of its kernels.
 pub const INTERVALS: usize = 512;
@@ -62,13 +62,13 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Process {
     /// Process id; 0 if the slot is free.
     pub pid: u32,
-    /// Device time its kernels have had.
+    /// Device time of its kernels.
     pub busy_ns: u64,
-    /// When it took its slot.
+    /// When its slot was taken.
     pub start_ns: u64,
-    /// DRAM that its kernels have used, each nanosecond weighed with the share, in fixed point.
+    /// DRAM use of its kernels, each nanosecond weighted with the share, in fixed point.
     pub dram_busy: u128,
-    /// Most device memory that it ever had.
+    /// Peak device memory.
     pub peak_bytes: u64,
     /// Name, cut to fit.
     pub name: [u8; 32],
@@ -82,34 +82,34 @@ pub struct Context {
     pub live: bool,
     /// Process slot.
     pub process: u32,
-    /// `CUresult` that sticks to it, 0 if none.
+    /// Sticky `CUresult`, 0 if none.
     pub sticky: i32,
-    /// Contexts of one group may run at the same time; different groups take turns. The number is
-    /// that of the context that founded the group: its own, or that of its MPS server.
+    /// Contexts of one group run concurrently; different groups are time-sliced. The number is that
+    /// of the first context of the group: its own, or that of its MPS server.
     pub group: u32,
-    /// The context whose addresses it uses: its own, or the one that a green context is made in.
+    /// The context that owns its address space: its own, or the parent of a green context.
     pub space: u32,
     /// Row of the compute engine that runs it.
     pub engine: u32,
-    /// Row of the MPS server whose client it is, [`NONE`] if it is none.
+    /// Row of its MPS server, [`NONE`] without MPS.
     pub server: u32,
-    /// Static SM partition that it runs in, [`NONE`] if in none.
+    /// Row of its static SM partition, [`NONE`] if it is in none.
     pub partition: u32,
-    /// First SM that it may use.
+    /// First SM that it can use.
     pub sm_first: u32,
-    /// SMs that it may use.
+    /// SMs that it can use.
     pub sm_count: u32,
-    /// Its share of the device's SMs, in fixed point; 0 where only the engine's limit counts.
+    /// Its share of the device's SMs, in fixed point; 0 where only the engine limits it.
     pub sm_share: u64,
-    /// Device memory that it may have, in bytes; 0 for all there is.
+    /// Device memory limit in bytes; 0 for none.
     pub memory_limit: u64,
-    /// Key of the control group that its process is in; 0 for none.
+    /// Key of the control group of its process; 0 for none.
     pub memory_group: u64,
     /// Priority of all its work; lower numbers go first.
     pub priority: i32,
-    /// Device memory that the context itself takes.
+    /// Device memory of the context itself.
     pub bytes: u64,
-    /// Device time that its work has had.
+    /// Device time of its work.
     pub active_ns: u64,
     /// Number of active intervals ever recorded.
     pub intervals: u64,
@@ -158,16 +158,16 @@ pub enum OpKind {
     Wait,
 }
 
-/// One submitted operation. Immutable from then on.
+/// One submitted operation; immutable.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Op {
     /// What it does.
     pub kind: OpKind,
-    /// It lasts for a time on the clock rather than for an amount of work: a kernel that spins
-    /// until a deadline goes on counting while it is preempted.
+    /// It lasts for a time, not for an amount of work: a kernel that spins until a deadline
+    /// progresses while it is preempted.
     pub by_clock: bool,
-    /// `CUresult` that it ends in, 0 for success.
+    /// `CUresult` in which it ends, 0 for success.
     pub fault: i32,
     /// Xid that a fault raises, 0 for none.
     pub xid: u32,
@@ -177,23 +177,23 @@ pub struct Op {
     pub target_seq: u64,
     /// When it was submitted.
     pub stamp_ns: u64,
-    /// How long it takes alone on the device.
+    /// Its duration without neighbours on the device.
     pub alone_ns: u64,
     /// SMs that a kernel has blocks on.
     pub sms: u32,
     /// Bytes that a copy moves over the host link.
     pub bytes: u64,
-    /// Power above idle while it runs alone at full speed, in milliwatts.
+    /// Power above idle at full speed without neighbours, in milliwatts.
     pub power_mw: u32,
-    /// Share of each resource that it uses while running alone, in fixed point.
+    /// Share of each resource that it uses at full speed, in fixed point.
     pub demand: [u32; RESOURCES],
 }
 
-/// Where the operation at the head of a stream stands.
+/// State of the operation at the head of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Head {
-    /// Not looked at yet, or nothing there.
+    /// Not started, or the queue is empty.
     #[default]
     Idle,
     /// Ready for its engine.
@@ -202,13 +202,13 @@ pub enum Head {
     Started,
 }
 
-/// One stream: a queue of operations, of which the head may be under way.
+/// One stream: a queue of operations.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Stream {
     /// Whether the slot is in use.
     pub live: bool,
-    /// Its owner is gone: what is queued is dropped.
+    /// Its owner is gone; queued work is dropped.
     pub orphan: bool,
     /// State of the head.
     pub head: Head,
@@ -220,29 +220,29 @@ pub struct Stream {
     pub submitted: u64,
     /// Operations ever completed.
     pub completed: u64,
-    /// Work left of the head, in fixed-point nanoseconds at full speed.
+    /// Remaining work of the head, in fixed-point nanoseconds at full speed.
     pub work_left: u64,
     /// Present speed of the head, in fixed point; 0 while preempted.
     pub speed: u64,
     /// When the head first ran.
     pub started_ns: u64,
-    /// When it is ended if it has not come to its end; [`NEVER`] where nobody watches.
+    /// Instant at which a run-time limit ends the head; [`NEVER`] without a limit.
     pub last_ns: u64,
-    /// Work ever held back because it has to wait for something that the device does not know.
+    /// Operations ever deferred, because they wait for something outside the model.
     pub given: u64,
-    /// How much of it has been carried out.
+    /// Deferred operations that have been carried out.
     pub taken: u64,
-    /// How it stands to its context's legacy default stream.
+    /// Its relation to its context's legacy default stream.
     pub order: Order,
-    /// Up to where the legacy stream has been told to wait for it.
+    /// Sequence number of this stream up to which the legacy stream already waits.
     pub joined: u64,
-    /// Up to where it has been told to wait for the legacy stream.
+    /// Sequence number of the legacy stream up to which this stream already waits.
     pub followed: u64,
 }
 
 impl Stream {
-    /// A stream in a slot that had another one. What counts held work goes on counting, so that
-    /// whoever still waits for the other's is not kept.
+    /// A stream in a reused slot. The counts of deferred operations continue, so that a thread that
+    /// waits for the previous stream wakes.
     #[must_use]
     pub fn renewed(old: &Self, context: u32, order: Order) -> Self {
         Self {
@@ -266,19 +266,19 @@ pub struct Allocation {
     pub context: u32,
     /// Process slot that owns it; [`NONE`] for a descriptor.
     pub process: u32,
-    /// Row of the part of the device that it lies in.
+    /// Row of the GPU instance that it lies in.
     pub instance: u32,
     /// Offset in device memory.
     pub offset: u64,
-    /// Length as asked for.
+    /// Requested length.
     pub bytes: u64,
-    /// Length taken, in whole pages; 0 where it is only held.
+    /// Length used, in whole pages; 0 for a holder of another allocation.
     pub taken: u64,
-    /// Number that no other allocation ever has; those who hold the same memory share it.
+    /// Unique number; all holders of the same memory share it.
     pub number: u64,
-    /// It holds memory that another row has taken, and inherits it when that row goes.
+    /// It holds memory of another row, and becomes its owner when that row is freed.
     pub borrowed: bool,
-    /// Which export of the memory it stands for, counted from 1; 0 if a context has it.
+    /// Index of the export, from 1; 0 if a context owns it.
     pub export: u32,
 }
 
@@ -292,17 +292,17 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// Everything about the device that a transaction may change.
+/// Everything about the device that a transaction can change.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct State {
     /// The model's clock.
     pub now_ns: u64,
-    /// Transactions so far: a standing count is how a stall shows.
+    /// Transactions so far; a count that stands shows a stall.
     pub transactions: u64,
     /// Seed of the planted noise.
     pub seed: u64,
-    /// Until then somebody is in the part of the driver that takes one caller at a time.
+    /// Until then a caller holds the driver's lock.
     pub driver_busy_until_ns: u64,
     /// Energy used, in picojoules.
     pub energy_pj: u64,
@@ -314,23 +314,23 @@ pub struct State {
     pub dram_busy: u128,
     /// Xids ever raised.
     pub xids_raised: u64,
-    /// How much of the file of the kernel's log counts.
+    /// Valid length of the kernel-log file.
     pub kernel_log_bytes: u64,
     /// Operations that ended in a fatal fault.
     pub fatal_faults: u64,
-    /// Time with at least one kernel running anywhere.
+    /// Time with at least one kernel running on any engine.
     pub busy_ns: u64,
     /// SM clock now, relative to the highest, in fixed point: lower while power is capped.
     pub clock: u64,
     /// Time during which the power cap held the clock down.
     pub capped_ns: u64,
-    /// Who may have a context.
+    /// Which processes can create contexts.
     pub compute_mode: ComputeMode,
     /// MIG mode.
     pub mig: MigMode,
-    /// Parts of the device with memory of their own.
+    /// GPU instances, with memory of their own.
     pub instances: Table<GpuInstance, INSTANCES>,
-    /// What runs kernels.
+    /// Compute engines, which run kernels.
     pub engines: Table<ComputeEngine, ENGINES>,
     /// MPS control daemons.
     pub daemons: Table<MpsDaemon, DAEMONS>,
@@ -342,9 +342,9 @@ pub struct State {
     pub memory_groups: Table<MemoryGroup, MEMORY_GROUPS>,
     /// The window of utilisation that is filling.
     pub window: Window,
-    /// The last full ones.
+    /// The last full windows.
     pub windows: Ring<Filled>,
-    /// The last readings of the meters.
+    /// The last meter readings.
     pub readings: Ring<Reading>,
     /// Threads.
     pub participants: Table<Participant, PARTICIPANTS>,
@@ -360,24 +360,24 @@ pub struct State {
     pub allocations_made: u64,
     /// The last Xids; copied by version.
     pub xids: Table<Xid, XIDS>,
-    /// Waits for words.
+    /// Waits of streams for words.
     pub stream_waits: Table<StreamWait, STREAM_WAITS>,
-    /// Waits for words ever made.
+    /// Waits for words ever created.
     pub holds_made: u64,
-    /// How long turns are: 0 by default, 1 short, 2 medium, 3 long.
+    /// Level of time slices: 0 default, 1 short, 2 medium, 3 long.
     pub slice_level: u32,
-    /// A turn at that level; 0 for that of the machine.
+    /// Time slice at that level; 0 for that of the machine.
     pub slice_ns: u64,
-    /// Whether processes that end leave an account.
+    /// Whether accounting keeps processes that end.
     pub accounting: bool,
-    /// Accounts that were ever left.
+    /// Accounts ever kept.
     pub accounts_left: u64,
     /// The last accounts; copied by version.
     pub accounts: Table<Account, ACCOUNTS>,
 }
 
 impl State {
-    /// A device on which nothing has happened.
+    /// A new device.
     #[must_use]
     pub fn new(seed: u64, idle_power_mw: u64) -> Box<Self> {
         Box::new(Self {
@@ -423,7 +423,7 @@ impl State {
         })
     }
 
-    /// Takes over what `from` says, touching only what is in use.
+    /// Copies the parts of `from` that are in use.
     pub fn copy_used(&mut self, from: &Self) {
         self.now_ns = from.now_ns;
         self.transactions = from.transactions + 1;
@@ -467,7 +467,7 @@ impl State {
     }
 }
 
-/// The table of instances of a device that is not divided.
+/// The GPU-instance table of an undivided device.
 fn whole_instance() -> Table<GpuInstance, INSTANCES> {
     let mut table = Table::new();
     table.used = 1;
@@ -479,7 +479,7 @@ fn whole_instance() -> Table<GpuInstance, INSTANCES> {
     table
 }
 
-/// The table of engines of a device that is not divided.
+/// The engine table of an undivided device.
 fn whole_engine() -> Table<ComputeEngine, ENGINES> {
     let mut table = Table::new();
     table.used = 1;

@@ -1,17 +1,17 @@
-//! Order that nobody asks for: the legacy default stream waits for every blocking stream of its
+//! Implicit order of streams: the legacy default stream waits for every blocking stream of its
 //! context, and they wait for it (CUDA C++ Programming Guide, "Default Stream").
 //!
-//! It is kept by waits in front of what is submitted: before work of the legacy stream one for
-//! every blocking stream that has work left, before work of a blocking stream one for the legacy
-//! stream. Each place is waited for once, so that a stream that goes on alone pays nothing.
+//! Waits are submitted in front of an operation: for the legacy stream one per blocking stream with
+//! work left, for a blocking stream one for the legacy stream. Each operation is waited for once,
+//! so a stream without others has no overhead.
 
 use super::State;
 
-/// How a stream stands to the legacy default stream of its context.
+/// Relation of a stream to the legacy default stream of its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Order {
-    /// Not at all: `CU_STREAM_NON_BLOCKING`, or a stream of the driver's own.
+    /// None: `CU_STREAM_NON_BLOCKING`, or a stream of the driver.
     #[default]
     Free,
     /// Each waits for the other.
@@ -20,7 +20,7 @@ pub enum Order {
     Legacy,
 }
 
-/// Streams and sequence numbers that the next work of a stream has to wait for first.
+/// Streams and sequence numbers that the next operation of a stream must wait for.
 #[must_use]
 pub fn implicit_waits(state: &State, stream: usize) -> Vec<(u32, u64)> {
     let own = &state.streams.rows[stream];
@@ -32,19 +32,19 @@ pub fn implicit_waits(state: &State, stream: usize) -> Vec<(u32, u64)> {
     let rows = state.streams.live().iter().enumerate();
     rows.filter(|(_, other)| {
         let related = other.live && other.context == own.context && other.order == wanted;
-        let told = match wanted {
+        let waited_for = match wanted {
             Order::Legacy => own.followed,
             _ => other.joined,
         };
-        related && other.completed < other.submitted && told < other.submitted
+        related && other.completed < other.submitted && waited_for < other.submitted
     })
     .map(|(slot, other)| (slot as u32, other.submitted))
     .collect()
 }
 
-/// Notes that a stream waits for these places from now on.
-pub fn waited(state: &mut State, stream: usize, places: &[(u32, u64)]) {
-    for &(slot, seq) in places {
+/// Records that a stream waits for these operations from now on.
+pub fn waited(state: &mut State, stream: usize, operations: &[(u32, u64)]) {
+    for &(slot, seq) in operations {
         match state.streams.rows[stream].order {
             Order::Legacy => state.streams.rows[slot as usize].joined = seq,
             _ => state.streams.rows[stream].followed = seq,
@@ -52,8 +52,8 @@ pub fn waited(state: &mut State, stream: usize, places: &[(u32, u64)]) {
     }
 }
 
-/// The streams that a wait for a stream waits for: for the legacy stream also every blocking one,
-/// since its handle stands for them too (CUDA C++ Programming Guide, "Prohibited and Unhandled
+/// The streams that a wait for a stream includes: for the legacy stream also every blocking one,
+/// since its handle stands for them (CUDA C++ Programming Guide, "Prohibited and Unhandled
 /// Operations" of stream capture).
 #[must_use]
 pub fn covered(state: &State, stream: usize) -> Vec<(u32, u64)> {
@@ -72,8 +72,8 @@ mod tests {
     use super::{Order, covered, implicit_waits, waited};
     use crate::state::{State, Stream};
 
-    /// Streams 0 legacy, 1 and 2 blocking, 3 free, 4 blocking in another context; each has one
-    /// operation left but the second, which has none.
+    /// Streams 0 legacy, 1 and 2 blocking, 3 non-blocking, 4 blocking in another context; each has
+    /// one operation left except the second, which has none.
     fn state() -> Box<State> {
         let mut state = State::new(1, 0);
         let orders = [Order::Legacy, Order::Blocking, Order::Blocking, Order::Free];
@@ -107,14 +107,14 @@ mod tests {
         assert_eq!(covered(&state, 1), [(1, 5)]);
         waited(&mut state, 0, &[(1, 5)]);
         waited(&mut state, 1, &[(0, 5)]);
-        assert_eq!(implicit_waits(&state, 0), [], "told once");
-        assert_eq!(implicit_waits(&state, 1), [], "told once");
-        assert_eq!(implicit_waits(&state, 2), [(0, 5)], "each for itself");
+        assert_eq!(implicit_waits(&state, 0), [], "waited for once");
+        assert_eq!(implicit_waits(&state, 1), [], "waited for once");
+        assert_eq!(implicit_waits(&state, 2), [(0, 5)], "other streams still wait");
         state.streams.rows[1].submitted = 6;
         assert_eq!(
             implicit_waits(&state, 0),
             [(1, 6)],
-            "and again for what is new"
+            "new operations are waited for"
         );
     }
 }

@@ -1,13 +1,13 @@
-//! The threads that take part in the clock, and what they wait for.
+//! The threads that participate in the virtual clock, and their wait conditions.
 
-/// Where a clock participant stands.
+/// State of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Standing {
     /// The slot is free.
     #[default]
     Free,
-    /// Announced by its creator and not there yet: the clock stands.
+    /// Announced by its creator, not yet started: the clock stands.
     Expected,
     /// Running: the clock stands.
     Running,
@@ -15,24 +15,24 @@ pub enum Standing {
     Waiting,
 }
 
-/// What a waiting participant waits for.
+/// Wait condition of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Condition {
-    /// Nothing but its own ready time.
+    /// Its own ready time only.
     #[default]
     Time,
     /// A stream has completed everything up to a sequence number.
     Stream,
     /// Every stream of a context is idle.
     Context,
-    /// Room in a stream's ring for that many operations.
+    /// Room for that many operations in a stream's ring.
     Room,
-    /// Another participant's unpark.
+    /// An unpark by another participant.
     Unpark,
-    /// So much of what a stream held back has been carried out.
+    /// That many deferred operations of a stream have been carried out.
     Held,
-    /// The wait for a word that has this row and number is over.
+    /// The wait for a word with this row and number is over.
     Word,
 }
 
@@ -40,13 +40,13 @@ pub enum Condition {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Participant {
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
-    /// What it waits for.
+    /// Its wait condition.
     pub condition: Condition,
-    /// An unpark came that no park has taken yet.
+    /// An unpark arrived that no park has consumed yet.
     pub token: bool,
-    /// Process slot, once joined; [`super::NONE`] before.
+    /// Process slot; [`super::NONE`] before the thread joins.
     pub process: u32,
     /// Kernel thread id, for reports of stalls.
     pub tid: u32,
@@ -54,7 +54,7 @@ pub struct Participant {
     pub target: u32,
     /// Sequence number of the condition.
     pub seq: u64,
-    /// Not before this instant.
+    /// Earliest instant at which it can run.
     pub ready_ns: u64,
     /// When the clock was last granted to it.
     pub granted_ns: u64,

@@ -1,6 +1,6 @@
-//! What concurrent work shares, and what divides it.
+//! Resources that concurrent work shares, and what divides them.
 
-/// What concurrent work shares. One capacity each, all of size [`ONE`].
+/// A resource that concurrent work shares; its capacity is [`ONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Resource {
@@ -28,15 +28,15 @@ pub enum Resource {
     L2,
     /// DRAM bandwidth.
     Dram,
-    /// What begins one kernel after the other.
+    /// Kernel dispatch.
     FrontEnd,
 }
 
-/// How many resources there are.
+/// Number of resources.
 pub const RESOURCES: usize = 13;
 
 impl Resource {
-    /// Every resource, in the order of their numbers.
+    /// Every resource, by number.
     pub const ALL: [Self; RESOURCES] = [
         Self::SmSlots,
         Self::Issue,
@@ -53,9 +53,9 @@ impl Resource {
         Self::FrontEnd,
     ];
 
-    /// Where it lies, and so what divides it.
+    /// What divides it.
     #[must_use]
-    pub const fn place(self) -> Place {
+    pub const fn location(self) -> Location {
         match self {
             Self::SmSlots
             | Self::Issue
@@ -64,26 +64,27 @@ impl Resource {
             | Self::Int
             | Self::Sfu
             | Self::Tensor
-            | Self::Shared => Place::Sm,
-            // Compute instances begin kernels side by side (MIG user guide): one in each, we infer.
-            Self::FrontEnd => Place::Engine,
-            // Atomics are carried out in the slices of the L2.
-            Self::L2 | Self::Dram | Self::Atomics => Place::Memory,
-            // The last-level TLB stays shared under MIG (STAR, arXiv 2404.18361).
-            Self::Tlb => Place::Device,
+            | Self::Shared => Location::Sm,
+            // Compute instances start kernels concurrently (MIG user guide); one dispatch unit each
+            // is inferred.
+            Self::FrontEnd => Location::Engine,
+            // The slices of the L2 execute atomics.
+            Self::L2 | Self::Dram | Self::Atomics => Location::Memory,
+            // The last-level TLB is shared under MIG (STAR, arXiv 2404.18361).
+            Self::Tlb => Location::Device,
         }
     }
 }
 
-/// Where a resource lies.
+/// Where a resource is located, which decides what divides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// In the SMs: divided with them.
+pub enum Location {
+    /// In the SMs, and divided with them.
     Sm,
-    /// In each compute engine: never divided.
+    /// In each compute engine; not divided.
     Engine,
-    /// In the memory slices: divided between GPU instances.
+    /// In the memory slices, divided between GPU instances.
     Memory,
-    /// In the device, outside all parts: never divided.
+    /// In the device, shared by all GPU instances.
     Device,
 }

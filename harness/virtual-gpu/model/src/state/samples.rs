@@ -1,4 +1,4 @@
-//! The recent past as NVML tells it: the window that is filling, and rings of what has been.
+//! Samples that NVML reports: the present utilisation window, and rings of past samples.
 
 use crate::table::Table;
 
@@ -21,7 +21,7 @@ pub struct Window {
     pub last_dram_percent: u32,
 }
 
-/// What a full window came to.
+/// Utilisation over one full window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Filled {
@@ -33,7 +33,7 @@ pub struct Filled {
     pub dram_percent: u32,
 }
 
-/// What meters showed at an instant.
+/// Meter readings at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Reading {
@@ -55,7 +55,7 @@ pub struct Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// Nothing taken yet.
+    /// No samples.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -64,7 +64,7 @@ impl<T: Copy + Default> Ring<T> {
         }
     }
 
-    /// Keeps a sample; the oldest makes room.
+    /// Adds a sample; the oldest one is dropped when the ring is full.
     pub fn push(&mut self, sample: T) {
         let at = (self.taken % SAMPLES as u64) as usize;
         self.rows.rows[at] = sample;
@@ -73,13 +73,13 @@ impl<T: Copy + Default> Ring<T> {
         self.taken += 1;
     }
 
-    /// What is kept, the oldest first.
+    /// The samples, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let first = self.taken.saturating_sub(SAMPLES as u64);
         (first..self.taken).map(|number| &self.rows.rows[(number % SAMPLES as u64) as usize])
     }
 
-    /// Takes over what `from` holds, if that is something else.
+    /// Copies `from`, if it differs.
     pub fn copy_if_changed(&mut self, from: &Self) {
         self.taken = from.taken;
         self.rows.copy_if_changed(&from.rows);
@@ -97,7 +97,7 @@ mod tests {
     use super::{Ring, SAMPLES};
 
     #[test]
-    fn a_ring_keeps_the_last_ones_in_their_order() {
+    fn a_ring_keeps_the_last_samples_in_order() {
         let mut ring = Ring::new();
         assert_eq!(ring.iter().count(), 0);
         for sample in 0..SAMPLES as u64 + 3 {

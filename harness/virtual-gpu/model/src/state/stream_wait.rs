@@ -1,14 +1,14 @@
-//! Words that streams wait for: what the memory at an address has to say before the stream goes on.
+//! Stream waits for words in memory (`cuStreamWaitValue`).
 //!
-//! A hold is met when somebody finds that its word says so. Who changed the word is kept with it,
-//! because effects on bytes come early here (see `launch`): the stream goes on when the device has
-//! come to the operation that wrote.
+//! A wait is met when a process finds that the word passes its test. The row also records the
+//! operation that wrote the word, because bytes change here when a call is made: the stream
+//! continues when the device has completed that operation.
 
 use std::ops::Range;
 
 use super::{NONE, State};
 
-/// Streams that wait for words at most.
+/// Maximum number of waits at one time.
 pub const STREAM_WAITS: usize = 64;
 
 /// One wait of one stream for one word.
@@ -17,42 +17,42 @@ pub const STREAM_WAITS: usize = 64;
 pub struct StreamWait {
     /// Whether the row is in use.
     pub live: bool,
-    /// Tells the holds apart that have this row one after the other.
+    /// Distinguishes waits that use this row one after the other.
     pub number: u64,
     /// The stream that waits.
     pub stream: u32,
     /// Process slot of the stream's owner.
     pub process: u32,
-    /// Where the word lies in device memory; [`super::NEVER`] if it is in the owner's host memory.
+    /// Offset of the word in device memory; [`super::NEVER`] if it is in the owner's host memory.
     pub offset: u64,
-    /// Where the owner of the stream reads it.
+    /// Address of the word in the process that owns the stream.
     pub host: u64,
-    /// What it is held against.
+    /// The test that the word must pass.
     pub test: Test,
-    /// It has been met.
+    /// The word has passed.
     pub met: bool,
-    /// When that was found.
+    /// When it passed.
     pub met_ns: u64,
     /// Stream of the operation that wrote the word, [`NONE`] if the host did.
     pub by: u32,
-    /// Place of that operation in its stream.
+    /// Sequence number of that operation.
     pub by_seq: u64,
-    /// Stream of an operation whose stores are only known when it is over, and its place there; 0
-    /// as the place if there is none.
+    /// Stream and sequence number of an operation that may store to the word when it completes; the
+    /// sequence number is 0 if there is none.
     pub look: (u32, u64),
 }
 
-/// A part of a process's memory to which an operation will store when it is over.
+/// A range of a process's memory to which an operation stores when it completes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
-    /// The part, where the host finds it.
+    /// Addresses in the process.
     pub part: Range<usize>,
-    /// Stream of the operation, and its place there.
+    /// Stream and sequence number of the operation.
     pub by: (u32, u64),
 }
 
 impl StreamWait {
-    /// Looks again after the first of those that may store to the word.
+    /// Requests a recheck after the first operation that may store to the word.
     pub fn look_after(&mut self, owed: &[Owed]) {
         let mut owed = owed
             .iter()
@@ -78,7 +78,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether a word passes.
+    /// Whether a word passes the test.
     #[must_use]
     pub fn accepts(&self, found: u64) -> bool {
         let value = self.value;
@@ -109,8 +109,8 @@ impl Test {
     }
 }
 
-/// Whether whoever waits has to wake: the wait is over, or something is done that may have stored
-/// to the word.
+/// Whether the thread that waits must wake: the wait is over, or an operation that may have stored
+/// to the word has completed.
 #[must_use]
 pub fn is_over(state: &State, row: usize, number: u64) -> bool {
     let (stream, seq) = state.stream_waits.rows[row].look;
@@ -118,8 +118,8 @@ pub fn is_over(state: &State, row: usize, number: u64) -> bool {
     done || is_met_or_gone(state, row, number)
 }
 
-/// Whether the wait number `number` in row `row` is over: met by something that has happened, or
-/// given up, or its stream is no more.
+/// Whether wait `number` in row `row` is over: met by a completed operation, or cancelled, or its
+/// stream has ended.
 #[must_use]
 pub fn is_met_or_gone(state: &State, row: usize, number: u64) -> bool {
     let stream_wait = &state.stream_waits.rows[row];
@@ -142,7 +142,7 @@ mod tests {
     use crate::state::{NONE, State, Stream};
 
     #[test]
-    fn conditions_are_those_of_the_header() {
+    fn tests_are_those_of_the_header() {
         for (found, value, bytes, kind, expected) in [
             (5, 5, 4, 0, true),
             (4, 5, 4, 0, false),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_over_when_the_device_has_come_to_the_write_or_cannot_any_more() {
+    fn a_wait_is_over_when_the_write_completes_or_the_context_fails() {
         let mut state = State::new(1, 0);
         for _ in 0..2 {
             let slot = state.streams.claim(|_| false).expect("room");
@@ -181,19 +181,19 @@ mod tests {
             ..StreamWait::default()
         };
         assert!(!is_over(&state, row, 7));
-        assert!(is_over(&state, row, 6), "an earlier one in this row");
+        assert!(is_over(&state, row, 6), "an earlier wait in this row");
         state.stream_waits.rows[row].met = true;
         assert!(is_over(&state, row, 7), "the host wrote");
         (
             state.stream_waits.rows[row].by,
             state.stream_waits.rows[row].by_seq,
         ) = (1, 4);
-        assert!(!is_over(&state, row, 7), "the device has yet to come to it");
+        assert!(!is_over(&state, row, 7), "the write has not completed");
         state.streams.rows[1].completed = 4;
         assert!(is_over(&state, row, 7));
         state.stream_waits.rows[row].met = false;
         state.contexts.rows[0].sticky = 700;
-        assert!(is_over(&state, row, 7), "the context broke");
+        assert!(is_over(&state, row, 7), "the context failed");
         state.contexts.rows[0].sticky = 0;
         let (part, by) = (64..128, (1, 6));
         state.stream_waits.rows[row].host = 128;
@@ -201,12 +201,12 @@ mod tests {
             part: part.clone(),
             by,
         }]);
-        assert_eq!(state.stream_waits.rows[row].look, (0, 0), "beside it");
+        assert_eq!(state.stream_waits.rows[row].look, (0, 0), "outside the range");
         state.stream_waits.rows[row].host = 127;
         state.stream_waits.rows[row].look_after(&[Owed { part, by }]);
         assert!(!is_over(&state, row, 7));
         state.streams.rows[1].completed = 6;
-        assert!(is_over(&state, row, 7), "look again");
+        assert!(is_over(&state, row, 7), "recheck");
         assert!(!is_met_or_gone(&state, row, 7));
     }
 }

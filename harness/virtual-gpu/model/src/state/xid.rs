@@ -1,4 +1,4 @@
-//! Xids: what the driver reports of errors, the last ones of which the state keeps.
+//! Xids: errors that the driver reports. The state keeps the last ones.
 
 use super::State;
 
@@ -15,16 +15,16 @@ pub struct Xid {
     pub pid: u32,
     /// Name of that process, cut to fit.
     pub name: [u8; 32],
-    /// `CUresult` of the fault behind it, 0 where there is none.
+    /// `CUresult` of the fault, 0 without one.
     pub fault: i32,
     /// When.
     pub time_ns: u64,
-    /// Ids of the GPU instance and of the compute instance that it happened in; none outside MIG.
+    /// Ids of its GPU instance and compute instance; none outside MIG.
     pub instance: Option<(u32, u32)>,
 }
 
 impl State {
-    /// The Xids raised since there were `before`, as far as they are kept.
+    /// The Xids after the first `before`, as far as they are kept.
     #[must_use]
     pub fn xids_since(&self, before: u64) -> Vec<Xid> {
         let kept = before.max(self.xids_raised.saturating_sub(XIDS as u64));
@@ -40,7 +40,7 @@ mod tests {
     use crate::simulation::fault::log;
 
     #[test]
-    fn news_are_those_since_the_last_look_as_far_as_they_are_kept() {
+    fn xids_since_a_count_are_returned_as_far_as_they_are_kept() {
         let mut state = State::new(0, 0);
         let numbers = |state: &State, before| -> Vec<u32> {
             state

@@ -41,7 +41,7 @@ fn instances_run_at_the_same_time_and_keep_their_own_bandwidth() {
 }
 
 #[test]
-fn a_planted_leak_takes_its_share_while_the_neighbour_draws() {
+fn a_planted_leak_costs_its_share_while_the_neighbour_runs() {
     // A tenth leaks: while both run, each runs at 0.9.
     let rules = Rules {
         mig_dram_leak: ONE / 10,
@@ -75,7 +75,7 @@ fn copies_of_two_instances_share_the_link() {
 }
 
 #[test]
-fn a_client_keeps_to_its_cap_and_leaves_the_rest() {
+fn a_client_stays_within_its_cap() {
     // Both want all SMs; the first may use a quarter: it runs at a quarter of its speed, the second
     // at three quarters.
     let (mut state, mut memory) = device(&[0, 0]);
@@ -130,7 +130,7 @@ fn stickies(state: &State) -> Vec<i32> {
 }
 
 #[test]
-fn a_client_s_fault_reaches_every_client_and_nobody_else() {
+fn a_fault_of_a_client_reaches_clients_of_its_server_only() {
     let memory_fault = |rules: &FaultRules| {
         let (mut state, mut memory) = clients();
         let rules = Rules {
@@ -161,7 +161,7 @@ fn a_client_s_fault_reaches_every_client_and_nobody_else() {
 }
 
 #[test]
-fn an_sm_fault_stays_in_its_partition_where_the_driver_keeps_it_there() {
+fn an_sm_fault_is_contained_in_its_partition_where_the_driver_contains_it() {
     for (kept, want) in [(true, [0, 719, 719, 0]), (false, [719, 719, 719, 0])] {
         let (mut state, mut memory) = clients();
         let faults = FaultRules {

@@ -1,4 +1,4 @@
-//! What counters add up to, how levels of turns bind, and what Xids and accounts tell.
+//! Counters, levels of time slices, and the contents of Xids and accounts.
 
 use super::super::fault::log;
 use super::super::samples::READING_NS;
@@ -9,9 +9,9 @@ use crate::state::{
 };
 
 #[test]
-fn what_is_used_adds_up_and_nobody_uses_more_than_there_is() {
-    // Both want 80 % of DRAM: DRAM is full for 1.6 ms, then one of them uses 80 % for 1 ms. Both
-    // hold 70 % of the slots on 30 of the 40 SMs, and so all there are while both are there.
+fn usage_adds_up_and_never_exceeds_the_capacity() {
+    // Both want 80 % of DRAM: DRAM is full for 1.6 ms, then one of them uses 80 % for 1 ms. Each
+    // holds 70 % of the slots and 30 of the 40 SMs, so together they fill both.
     let (mut state, mut memory) = device(&[0, 0]);
     state.engines.rows[WHOLE as usize].sm_count = 40;
     for (stream, alone_ns) in [(0, 1_000_000), (1, 2_000_000)] {
@@ -35,8 +35,9 @@ fn what_is_used_adds_up_and_nobody_uses_more_than_there_is() {
 }
 
 #[test]
-fn turns_are_as_long_as_their_level_says() {
-    // Turns of half a millisecond: A 0..0.5, gap, B 0.55..1.05, gap, A 1.1..1.5, gap, B 1.55..1.95.
+fn time_slices_have_the_length_of_their_level() {
+    // Slices of half a millisecond: A 0..0.5, gap, B 0.55..1.05, gap, A 1.1..1.5, gap, B
+    // 1.55..1.95.
     let (mut state, mut memory) = device(&[0, 1]);
     state.slice_ns = 500_000;
     for stream in 0..2 {
@@ -49,7 +50,7 @@ fn turns_are_as_long_as_their_level_says() {
 }
 
 #[test]
-fn an_xid_names_the_instance_that_it_happened_in() {
+fn an_xid_names_its_instance() {
     let (mut state, _) = device(&[0, 1]);
     log(&mut state, 0, 13, 719);
     state.instances.rows[1] = GpuInstance {
@@ -70,7 +71,7 @@ fn an_xid_names_the_instance_that_it_happened_in() {
 }
 
 #[test]
-fn an_account_is_left_by_who_had_memory_while_accounting_is_on() {
+fn accounting_keeps_processes_that_had_memory() {
     let (mut state, _) = device(&[0]);
     let left = |state: &State| (state.accounts_left, state.accounts.rows[0]);
     state.processes.rows[0].pid = 7;
@@ -93,7 +94,7 @@ fn an_account_is_left_by_who_had_memory_while_accounting_is_on() {
 }
 
 #[test]
-fn samples_fall_on_instants_of_the_clock_however_time_passes() {
+fn sample_instants_do_not_depend_on_the_steps_of_the_clock() {
     // At work until 150 ms, half of DRAM in use: a full window, half of one, then nothing.
     let watch = |stops_ns: &[u64]| {
         let (mut state, mut memory) = device(&[0]);
@@ -113,7 +114,7 @@ fn samples_fall_on_instants_of_the_clock_however_time_passes() {
         percent,
         dram_percent,
     };
-    // A share of the half that is not a whole number of bits is cut.
+    // A share of the half that is not a whole number of bits is truncated.
     let dram = windows[0].dram_percent;
     assert!((49..=50).contains(&dram), "{dram}");
     assert_eq!(
@@ -135,12 +136,12 @@ fn samples_fall_on_instants_of_the_clock_however_time_passes() {
     assert_eq!(
         watch(&often),
         (windows, readings),
-        "asked every millisecond"
+        "in steps of a millisecond"
     );
 }
 
 #[test]
-fn of_a_long_time_only_what_the_rings_hold_is_taken() {
+fn after_a_long_step_only_samples_that_the_rings_hold_are_taken() {
     let (mut state, memory) = device(&[0]);
     let hour_ns = 3_600_000_000_000;
     run_until(&mut state, &memory, &RULES, hour_ns);

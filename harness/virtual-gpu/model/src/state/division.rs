@@ -1,27 +1,26 @@
-//! The parts that a device can be divided into, and who may use them: GPU instances with their
-//! memory, compute engines with their SMs, and MPS daemons with their servers.
+//! GPU instances, compute engines, and MPS daemons with their servers.
 //!
-//! Row 0 of the instances and of the engines is the whole device. In MIG mode it is out of use and
-//! the other rows are the GPU instances and their compute instances.
+//! Row 0 of the instances and of the engines is the whole device. In MIG mode it is unused; the
+//! other rows are the GPU instances and their compute instances.
 
 use super::{NONE, ONE, RESOURCES};
 
-/// GPU instances at most, the whole device included.
+/// Maximum number of GPU instances, the whole device included.
 pub const INSTANCES: usize = 9;
-/// Compute engines at most, that of the whole device included.
+/// Maximum number of compute engines, that of the whole device included.
 pub const ENGINES: usize = 17;
-/// MPS control daemons at most.
+/// Maximum number of MPS control daemons.
 pub const DAEMONS: usize = 16;
-/// MPS servers at most.
+/// Maximum number of MPS servers.
 pub const SERVERS: usize = 32;
-/// Static SM partitions at most, over all daemons.
+/// Maximum number of static SM partitions over all daemons.
 pub const PARTITIONS: usize = 64;
-/// Control groups with memory limits.
+/// Maximum number of control groups with memory limits.
 pub const MEMORY_GROUPS: usize = 64;
 /// Row of the whole device, in both tables.
 pub const WHOLE: u32 = 0;
 
-/// Memory, caches and copy engines of their own: the whole device, or a MIG GPU instance.
+/// The whole device or a MIG GPU instance: memory, caches and copy engines.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct GpuInstance {
@@ -29,7 +28,7 @@ pub struct GpuInstance {
     pub live: bool,
     /// Number that NVML gives it.
     pub id: u32,
-    /// Made anew in the same row, it is another instance: tells handles apart.
+    /// Changes when the row is reused, so that old handles are invalid.
     pub generation: u64,
     /// Its profile, as an index into the machine file's list.
     pub profile: u32,
@@ -41,11 +40,11 @@ pub struct GpuInstance {
     pub sm_first: u32,
     /// SMs.
     pub sm_count: u32,
-    /// Where its part of device memory begins.
+    /// Offset of its memory on the device.
     pub memory_offset: u64,
-    /// Size of its part of device memory.
+    /// Size of its memory.
     pub memory_bytes: u64,
-    /// Size of its part of the L2.
+    /// Size of its share of the L2.
     pub l2_bytes: u64,
     /// Its share of DRAM and L2 bandwidth, in fixed point.
     pub bandwidth: u64,
@@ -75,7 +74,7 @@ impl Default for CopyEngine {
     }
 }
 
-/// What runs kernels, one group of contexts at a time: the whole device, or a compute instance.
+/// The whole device or a compute instance: runs kernels of one group of contexts at a time.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ComputeEngine {
@@ -85,9 +84,9 @@ pub struct ComputeEngine {
     pub id: u32,
     /// Row of its GPU instance.
     pub instance: u32,
-    /// Slices of its GPU instance, which are what tells compute profiles apart.
+    /// Number of its slices, which identifies its compute profile.
     pub profile: u32,
-    /// First of these slices.
+    /// First slice.
     pub slice_start: u32,
     /// First SM.
     pub sm_first: u32,
@@ -95,9 +94,9 @@ pub struct ComputeEngine {
     pub sm_count: u32,
     /// Its share of the device's SMs, in fixed point.
     pub sm_share: u64,
-    /// Made anew, it is another device to programs: part of its UUID.
+    /// Part of its UUID: changes when the row is reused.
     pub generation: u64,
-    /// Group that has the engine, [`NONE`] if none ever had it.
+    /// Group on the engine, [`NONE`] before the first one.
     pub group: u32,
     /// Whether that group's state is loaded and running.
     pub running: bool,
@@ -113,13 +112,13 @@ pub struct ComputeEngine {
     pub switches: u64,
     /// Time with at least one kernel running.
     pub busy_ns: u64,
-    /// What its kernels use now.
+    /// Present usage of its kernels.
     pub use_now: Usage,
-    /// What they have used: each nanosecond counts with what was used then.
+    /// Past usage: the sum over each nanosecond.
     pub used: Usage,
 }
 
-/// What kernels use: at an instant, or summed up over nanoseconds.
+/// Usage of kernels: at an instant, or summed over nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Usage {
@@ -130,7 +129,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds another one, so many times.
+    /// Adds another usage, that many times.
     pub fn add(&mut self, other: &Self, times: u64) {
         for (sum, share) in self.shares.iter_mut().zip(other.shares) {
             *sum += share * u128::from(times);
@@ -173,11 +172,11 @@ pub struct MigMode {
     pub current: bool,
     /// In force after the next reset.
     pub pending: bool,
-    /// Instances ever made, so that no UUID comes twice.
+    /// Instances ever created, which keeps UUIDs unique.
     pub made: u64,
 }
 
-/// One MPS control daemon: a process that answers on a pipe directory.
+/// One MPS control daemon: a process that serves a pipe directory.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MpsDaemon {
@@ -191,46 +190,46 @@ pub struct MpsDaemon {
     pub pipe: u64,
     /// Row of the compute engine that it serves.
     pub engine: u32,
-    /// Active-thread percentage of servers to come.
+    /// Active-thread percentage of new servers.
     pub percentage: u32,
-    /// Memory limit of servers to come, in bytes; 0 for none.
+    /// Memory limit of new servers, in bytes; 0 for none.
     pub memory_limit: u64,
-    /// Priority of clients to come: 0 normal, 1 below normal.
+    /// Priority of new clients: 0 normal, 1 below normal.
     pub priority: u32,
 }
 
-/// Where an MPS server stands.
+/// State of an MPS server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ServerState {
-    /// Takes clients.
+    /// Accepts clients.
     #[default]
     Active,
-    /// A client's fatal fault reached every client; none is taken until all of them have left.
+    /// A client's fatal fault reached every client; it accepts none until all of them have left.
     Fault,
 }
 
-/// One MPS server: a process whose context joins those of its clients.
+/// One MPS server: a process with a context for its clients.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct MpsServer {
     /// Whether the row is in use.
     pub live: bool,
-    /// Where it stands.
+    /// Its state.
     pub state: ServerState,
     /// Row of its daemon.
     pub daemon: u32,
     /// Row of its process.
     pub process: u32,
-    /// User whose clients it takes.
+    /// User id of its clients.
     pub uid: u32,
-    /// Its own context: the group that its clients run in.
+    /// Its context, which defines the group of its clients.
     pub context: u32,
-    /// Active-thread percentage of clients to come.
+    /// Active-thread percentage of new clients.
     pub percentage: u32,
-    /// Memory limit of clients to come, in bytes; 0 for none.
+    /// Memory limit of new clients, in bytes; 0 for none.
     pub memory_limit: u64,
-    /// Takes clients again from then on, after a fault.
+    /// Instant at which it accepts clients again after a fault.
     pub ready_ns: u64,
 }
 
@@ -242,7 +241,7 @@ pub struct SmPartition {
     pub live: bool,
     /// Row of its daemon.
     pub daemon: u32,
-    /// Number by which clients name it.
+    /// Number by which clients select it.
     pub id: u32,
     /// First SM.
     pub sm_first: u32,
@@ -258,10 +257,10 @@ pub struct MemoryGroup {
     pub live: bool,
     /// Hash of its folder.
     pub key: u64,
-    /// What it is promised, in bytes.
+    /// Soft limit, in bytes.
     pub soft_bytes: u64,
-    /// What its processes may have together, in bytes; 0 for all there is.
+    /// Hard limit, in bytes; 0 for none.
     pub hard_bytes: u64,
-    /// What they get in fact.
+    /// The limit with the planted excess.
     pub enforced_bytes: u64,
 }

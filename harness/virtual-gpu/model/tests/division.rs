@@ -1,4 +1,4 @@
-//! Dividing a device and joining processes on it: the rules of MIG placement and of MPS admission.
+//! MIG placement and MPS admission.
 
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mig::{self, MigError};
@@ -25,7 +25,7 @@ fn index(machine: &Machine, name: &str) -> u32 {
 
 #[test]
 fn mixed_sizes_fit_and_slots_do_not_overlap() -> Result<(), Error> {
-    // Sizes mix freely, as in the guide's own examples; the rule is that slots do not overlap.
+    // Sizes mix freely, as in the guide's own examples; slots must not overlap.
     let (machine, mut state) = device("h200")?;
     assert_eq!(
         mig::create_instance(&mut state, &machine, 0, None),
@@ -37,14 +37,14 @@ fn mixed_sizes_fit_and_slots_do_not_overlap() -> Result<(), Error> {
         let row = mig::create_instance(&mut state, &machine, index(&machine, name), None)?;
         starts.push(state.instances.rows[row as usize].slot_start);
     }
-    // 3g takes slots 0 to 3, 2g 4 and 5, and 1g may not begin at slot 7.
+    // 3g takes slots 0 to 3, 2g 4 and 5, and 1g cannot start at slot 7.
     assert_eq!(starts, [0, 4, 6]);
     Ok(())
 }
 
 #[test]
-fn order_matters_and_the_error_says_so() -> Result<(), Error> {
-    // A 1g at slot 0 leaves no place for 4g, which only begins there.
+fn a_small_instance_can_block_a_larger_one() -> Result<(), Error> {
+    // A 1g at slot 0 leaves no start for 4g, which can only start there.
     let (machine, mut state) = device("hopper")?;
     mig::set_mode(&mut state, &machine, true);
     let (one, four) = (index(&machine, "1g.10gb"), index(&machine, "4g.40gb"));
@@ -67,7 +67,7 @@ fn order_matters_and_the_error_says_so() -> Result<(), Error> {
 }
 
 #[test]
-fn what_is_used_cannot_be_ended() -> Result<(), Error> {
+fn instances_in_use_cannot_be_destroyed() -> Result<(), Error> {
     let (machine, mut state) = device("hopper")?;
     mig::set_mode(&mut state, &machine, true);
     let gi = mig::create_instance(&mut state, &machine, index(&machine, "3g.40gb"), None)?;
@@ -101,8 +101,8 @@ fn what_is_used_cannot_be_ended() -> Result<(), Error> {
 }
 
 proptest! {
-    /// Whatever is made and ended in whatever order: slots are disjoint, slices suffice, memory
-    /// parts are disjoint, SMs add up to no more than there are.
+    /// In any order of steps: slots are disjoint, slices suffice, memory ranges are disjoint, and
+    /// SMs add up to no more than the device has.
     #[test]
     fn no_order_of_steps_breaks_the_rules(
         steps in prop::collection::vec((0u32..7, prop::option::of(0u32..8), any::<bool>()), 1..40),
@@ -113,7 +113,7 @@ proptest! {
         let geometry = machine.mig.clone().expect("MIG");
         for (profile, start, make) in steps {
             if make {
-                // A refusal is an answer; what was made is judged below.
+                // A refusal is a valid outcome; the result is checked below.
                 let _ = mig::create_instance(&mut state, &machine, profile, start);
             } else {
                 let _ = mig::destroy_instance(&mut state, 1 + profile);
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// A daemon with one server, and what a client of it would be.
+/// A daemon with one server, and a context for a client of it.
 fn served(
     machine: &Machine,
     state: &mut State,
@@ -196,7 +196,7 @@ fn a_client_gets_the_lower_of_two_limits_rounded_down() -> Result<(), Error> {
 }
 
 #[test]
-fn planted_errors_of_percentages_are_those_of_the_machine() -> Result<(), Error> {
+fn planted_errors_apply_to_percentages() -> Result<(), Error> {
     let (mut machine, _) = device("hopper")?;
     machine.defects.mps_percentage_error = 0.2;
     assert_eq!(machine.mps_sms(50, 132), 79);
