@@ -8,23 +8,23 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use gpubench_virtual_gpu::mpsd::{self, Programs};
-use gpubench_virtual_gpu::smi;
+use gpubench_virtual_gpu::nvidia_cuda_mps::{self, Programs};
+use gpubench_virtual_gpu::nvidia_smi;
 
 /// A command to stand in for: its file name, and what to run with its whole argument vector.
 pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
 
 /// Every command that can be stood in for.
 pub const STAND_INS: &[StandIn] = &[
-    (mpsd::CONTROL, |argv| mpsd::control(argv, &PROGRAMS)),
-    (mpsd::SERVER, |_| mpsd::server()),
-    (smi::NAME, smi::run),
+    (nvidia_cuda_mps::CONTROL, |argv| nvidia_cuda_mps::control(argv, &PROGRAMS)),
+    (nvidia_cuda_mps::SERVER, |_| nvidia_cuda_mps::server()),
+    (nvidia_smi::NAME, nvidia_smi::run),
 ];
 
 /// How the commands of MPS start each other.
 const PROGRAMS: Programs = Programs {
-    control: || this_program(mpsd::CONTROL),
-    server: || this_program(mpsd::SERVER),
+    control: || this_program(nvidia_cuda_mps::CONTROL),
+    server: || this_program(nvidia_cuda_mps::SERVER),
 };
 
 /// This program under another name. /proc/self/exe stays valid when its file is replaced.

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use gpubench_virtual_gpu::device::{Device, DeviceError};
 use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
-use gpubench_virtual_gpu::mpsd;
+use gpubench_virtual_gpu::nvidia_cuda_mps;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
-use gpubench_virtual_gpu::smi;
+use gpubench_virtual_gpu::nvidia_smi;
 
 /// The shared object, built with this binary.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
@@ -31,7 +31,7 @@ const NAMES: [&str; 4] = [
 ];
 
 /// Commands of the vendor's that this program plays when called by a link of that name.
-pub const COMMANDS: [&str; 3] = [mpsd::CONTROL, mpsd::SERVER, smi::NAME];
+pub const COMMANDS: [&str; 3] = [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];
 
 /// Marks a folder that is to stay when its maker is gone.
 const KEPT: &str = "kept";
@@ -88,7 +88,7 @@ impl VirtualGpu {
         };
         session.create(&device, &gpu.machine)?;
         if gpu.machine.mps.is_none() {
-            for name in [mpsd::CONTROL, mpsd::SERVER] {
+            for name in [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER] {
                 let link = gpu.command_dir().join(name);
                 std::fs::remove_file(&link).map_err(|source| SessionError::Io {
                     path: link.display().to_string(),

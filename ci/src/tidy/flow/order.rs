@@ -112,7 +112,7 @@ pub(super) const HOUSES: &[House] = &[
     },
     House {
         root: "harness/virtual-gpu/vendor-tools/src/",
-        rooms: &["mpsd", "smi"],
+        rooms: &["nvidia_cuda_mps", "nvidia_smi"],
         sees_all: &["lib"],
         read: product_tokens,
     },

@@ -1,4 +1,4 @@
-//! The compute mode as programs meet it: who sets it, what it says, and whom it keeps out with
+//! The compute mode at the interfaces: setting, reading, and refused contexts with
 //! CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
@@ -15,7 +15,7 @@ use gpubench_virtual_gpu_driver::session::TimeMode;
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 use nvml_support::mig::{divided, filled};
 use nvml_support::{
-    Error, Tenant, as_root, as_user, context, figure, nobody, nvml_device, ok, ready, told_to_go_on,
+    Error, Tenant, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready, wait_for_go,
 };
 
 const PROHIBITED: u32 = 2;
@@ -31,10 +31,10 @@ fn mode(device: DeviceHandle) -> Result<u32, Error> {
     figure(nvmlDeviceGetComputeMode, device)
 }
 
-/// What a new context gets, and what the primary one does; both are given back.
-fn both_ways() -> Result<(i32, i32), Error> {
+/// The codes of creating a context and of retaining the primary one; both are released.
+fn context_codes() -> Result<(i32, i32), Error> {
     let (mut made, mut held): (Handle, Handle) = (null_mut(), null_mut());
-    // SAFETY: valid places, and contexts that were made here.
+    // SAFETY: valid pointers, and contexts that were created here.
     unsafe {
         ok(cuInit(0))?;
         let created = cuCtxCreate_v2(&raw mut made, 0, 0);
@@ -52,41 +52,41 @@ fn both_ways() -> Result<(i32, i32), Error> {
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_MODE` (cuda.h).
 fn attribute() -> Result<i32, Error> {
     let mut found = -1;
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { cuDeviceGetAttribute(&raw mut found, 20, 0) })?;
     Ok(found)
 }
 
 #[test]
-fn the_process_that_is_there_keeps_the_others_out_until_it_is_gone() -> Result<(), Error> {
-    const TEST: &str = "the_process_that_is_there_keeps_the_others_out_until_it_is_gone";
+fn exclusive_process_refuses_other_processes_until_the_first_ends() -> Result<(), Error> {
+    const TEST: &str = "exclusive_process_refuses_other_processes_until_the_first_ends";
     let tenant = || {
         let _context = context()?;
         ready()?;
-        told_to_go_on()
+        wait_for_go()
     };
     as_root(TEST, "turing", tenant, || {
         let device = nvml_device()?;
-        assert_eq!((mode(device)?, both_ways()?), (0, (0, 0)));
+        assert_eq!((mode(device)?, context_codes()?), (0, (0, 0)));
         let held = Tenant::start(TEST)?;
-        assert_eq!(both_ways()?, (0, 0), "the default lets anybody in");
+        assert_eq!(context_codes()?, (0, 0), "the default admits every process");
         ok(set(device, EXCLUSIVE_PROCESS))?;
         assert_eq!((mode(device)?, attribute()?), (3, 3));
-        assert_eq!(both_ways()?, (46, 46));
+        assert_eq!(context_codes()?, (46, 46));
         held.kill()?;
-        assert_eq!(both_ways()?, (0, 0), "the dead keep nobody out");
+        assert_eq!(context_codes()?, (0, 0), "dead processes do not count");
         ok(set(device, PROHIBITED))?;
-        assert_eq!((both_ways()?, attribute()?), ((46, 46), 2));
+        assert_eq!((context_codes()?, attribute()?), ((46, 46), 2));
         ok(set(device, 0))?;
-        assert_eq!((both_ways()?, mode(device)?), ((0, 0), 0));
+        assert_eq!((context_codes()?, mode(device)?), ((0, 0), 0));
         Ok(())
     })
 }
 
 #[test]
-fn a_mode_is_set_by_those_who_may_and_where_there_is_one() -> Result<(), Error> {
-    const TEST: &str = "a_mode_is_set_by_those_who_may_and_where_there_is_one";
-    as_root(TEST, "hopper", nobody, || {
+fn root_sets_the_mode_except_under_mig() -> Result<(), Error> {
+    const TEST: &str = "root_sets_the_mode_except_under_mig";
+    as_root(TEST, "hopper", no_tenant, || {
         let device = nvml_device()?;
         for (number, want) in [(1, NOT_SUPPORTED), (4, 2), (u32::MAX, 2)] {
             assert_eq!(set(device, number), want, "{number}");
@@ -104,9 +104,9 @@ fn a_mode_is_set_by_those_who_may_and_where_there_is_one() -> Result<(), Error> 
 }
 
 #[test]
-fn nobody_changes_it_without_the_right() -> Result<(), Error> {
-    const TEST: &str = "nobody_changes_it_without_the_right";
-    as_user(TEST, "turing", nobody, || {
+fn setting_the_mode_needs_permission() -> Result<(), Error> {
+    const TEST: &str = "setting_the_mode_needs_permission";
+    as_user(TEST, "turing", no_tenant, || {
         let device = nvml_device()?;
         assert_eq!(set(device, EXCLUSIVE_PROCESS), 4, "NO_PERMISSION");
         assert_eq!(mode(device)?, 0);
@@ -115,23 +115,23 @@ fn nobody_changes_it_without_the_right() -> Result<(), Error> {
 }
 
 #[test]
-fn an_mps_server_is_one_process_whoever_its_clients_are() -> Result<(), mps_support::Error> {
-    let test = "an_mps_server_is_one_process_whoever_its_clients_are";
+fn an_mps_server_counts_as_one_process() -> Result<(), mps_support::Error> {
+    let test = "an_mps_server_counts_as_one_process";
     let machine = mps_support::quiet("hopper")?;
     mps_support::scene(test, TimeMode::Virtual, &machine, |stage| {
         let put = |mode| stage.device.transact(|state, _| state.compute_mode = mode);
         put(ComputeMode::ExclusiveProcess)?;
-        let mut alone = stage.clients(&[(&[], "open; hold; close")])?.remove(0);
+        let mut exclusive = stage.clients(&[(&[], "open; hold; close")])?.remove(0);
         assert_eq!(
-            alone.until_hold()?,
+            exclusive.until_hold()?,
             ["0"],
-            "no daemon: a process of its own"
+            "no daemon: a process without MPS"
         );
         let daemon = stage.daemon("", &[])?;
-        assert_eq!(stage.play_as(1, "open")?, ["805"], "no server comes up");
+        assert_eq!(stage.play_as(1, "open")?, ["805"], "no server starts");
         assert!(stage.log("control.log")?.contains("compute mode"));
-        alone.go(stage)?;
-        alone.finish()?;
+        exclusive.go(stage)?;
+        exclusive.finish()?;
         let script = "open; spin 1; hold; close";
         let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
         for client in &mut clients {
@@ -147,7 +147,7 @@ fn an_mps_server_is_one_process_whoever_its_clients_are() -> Result<(), mps_supp
         for client in clients {
             assert_eq!(client.finish()?, ["0"]);
         }
-        daemon.ask("quit")?;
+        daemon.command("quit")?;
         daemon.finish()
     })
 }

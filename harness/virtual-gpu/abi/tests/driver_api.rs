@@ -1,5 +1,5 @@
-//! The driver interface as a program uses it, in virtual time: results are right, times are the
-//! machine file's, faults stick, freed handles are refused.
+//! The driver API in virtual time: correct results, durations of the machine file, sticky faults,
+//! refusal of freed handles.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
@@ -30,25 +30,25 @@ fn quiet_turing() -> (Session, Machine) {
 
 /// Joins the clock, opens a context, runs the body, and cleans up.
 fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    let _turn = driver_support::turn(&DEVICE, quiet_turing);
+    let _lock = driver_support::lock(&DEVICE, quiet_turing);
     let device = device().map_err(|code| format!("{code:?}"))?;
     device.expect(0)?;
     device.join(0)?;
     let mut context: Handle = null_mut();
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
     }
     let done = body();
-    // SAFETY: the context made above.
+    // SAFETY: the context created above.
     unsafe { cuCtxDestroy_v2(context) };
     device.leave()?;
     done
 }
 
 #[test]
-fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
+fn a_copy_takes_bytes_over_bandwidth() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let data: Vec<u32> = (0..4096)
@@ -70,7 +70,7 @@ fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
         let (from, to) = (alloc(large)?, alloc(large)?);
         let (mut start, mut end): (Handle, Handle) = (null_mut(), null_mut());
         let mut milliseconds = 0.0f32;
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuEventCreate(&raw mut start, 0))?;
             ok(cuEventCreate(&raw mut end, 0))?;
@@ -81,13 +81,14 @@ fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
             ok(cuEventElapsedTime(&raw mut milliseconds, start, end))?;
         }
         let expected = 2.0 * large as f32 / 320e9 * 1e3;
-        // The start event passes some host time before the kernel arrives: 2.4 us of launch cost.
+        // The start event is recorded some host time before the kernel arrives: 2.4 us of launch
+        // cost.
         let error = milliseconds / expected - 1.0;
         assert!(
             (0.0..0.01).contains(&error),
             "{milliseconds} ms, expected {expected} ms"
         );
-        // What was only sampled cannot be read.
+        // Sampled output cannot be read.
         // SAFETY: a buffer of that size.
         let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), to, bytes) };
         assert_eq!(read, 801);
@@ -96,7 +97,7 @@ fn a_copy_copies_and_takes_bytes_over_bandwidth() -> Result<(), Error> {
 }
 
 #[test]
-fn a_large_fill_is_made_good_where_a_kernel_reads_it() -> Result<(), Error> {
+fn a_large_fill_is_materialised_when_a_kernel_reads_it() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let (large, bytes) = (100 << 20, 64 << 10);
@@ -104,7 +105,7 @@ fn a_large_fill_is_made_good_where_a_kernel_reads_it() -> Result<(), Error> {
         let mut back = vec![0u32; bytes / 4];
         let mut copied = |value: u32| -> Result<bool, Error> {
             let from = filled + part;
-            // SAFETY: valid places, and a buffer of that size.
+            // SAFETY: valid pointers, and a buffer of that size.
             unsafe {
                 ok(cuMemsetD32_v2(filled, value, large / 4))?;
                 ok(launch(copy, 4, 256, &mut [to, from, bytes as u64 / 16]))?;
@@ -113,26 +114,26 @@ fn a_large_fill_is_made_good_where_a_kernel_reads_it() -> Result<(), Error> {
             Ok(back.iter().all(|word| *word == value))
         };
         assert!(copied(0x0BAD_CAFE)?);
-        // Filled anew, and not what was made good before.
+        // The new fill value, not the old one.
         assert!(copied(0x1234_5678)?);
-        // What the host reads, nobody makes good.
+        // Reads by the host do not materialise a fill.
         // SAFETY: a buffer of that size.
         let read = unsafe { cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), filled, bytes) };
         assert_eq!(read, 801);
-        // Something else was written since: it is no fill any more.
+        // The range was written since and is no longer a fill.
         // SAFETY: as above.
         unsafe {
             ok(cuMemcpyHtoD_v2(filled, back.as_ptr().cast(), bytes))?;
             ok(cuMemsetD32_v2(filled + 4, 7, (large - 4) / 4))?;
         }
         let code = launch(copy, 4, 256, &mut [to, filled, bytes as u64 / 16]);
-        assert_eq!(code, 801, "a fill of a part");
+        assert_eq!(code, 801, "a partial fill");
         Ok(())
     })
 }
 
 #[test]
-fn a_spin_ends_by_the_clock_and_stamps_it() -> Result<(), Error> {
+fn a_spin_ends_at_its_deadline() -> Result<(), Error> {
     with_context(|| {
         let spin = function(SPIN, "spin")?;
         let stamps = alloc(16)?;
@@ -156,7 +157,7 @@ fn a_spin_ends_by_the_clock_and_stamps_it() -> Result<(), Error> {
 }
 
 #[test]
-fn a_block_trace_names_sms_and_times() -> Result<(), Error> {
+fn a_block_trace_has_sms_and_times() -> Result<(), Error> {
     with_context(|| {
         let trace = function(TRACE, "block_trace")?;
         let (rows, gaps) = (alloc(40 * 32)?, alloc(40 * 16 * 4)?);
@@ -174,14 +175,14 @@ fn a_block_trace_names_sms_and_times() -> Result<(), Error> {
                 (1_000_000..1_010_000).contains(&(row[2] - row[1])),
                 "{row:?}"
             );
-            assert_eq!(row[3], 0, "nobody else is there, so there are no gaps");
+            assert_eq!(row[3], 0, "no gaps without other processes");
         }
         Ok(())
     })
 }
 
 #[test]
-fn a_fault_is_reported_when_the_host_waits_and_sticks() -> Result<(), Error> {
+fn a_fault_is_reported_at_the_next_wait_and_is_sticky() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let small = alloc(1024)?;
@@ -207,10 +208,10 @@ fn a_fault_is_reported_when_the_host_waits_and_sticks() -> Result<(), Error> {
 }
 
 #[test]
-fn nonsense_gets_codes() -> Result<(), Error> {
+fn invalid_arguments_return_codes() -> Result<(), Error> {
     with_context(|| {
         let spin = function(SPIN, "spin")?;
-        // SAFETY: null and dead handles are what is tested.
+        // SAFETY: null and freed handles are under test.
         unsafe {
             assert_eq!(cuMemAlloc_v2(null_mut(), 16), 1);
             let mut pointer = 0;

@@ -1,5 +1,5 @@
-//! Descriptors of device memory hold it by themselves: when its maker has let it go, when its maker
-//! is dead, until the last of them is closed, however the process ends that has it.
+//! Exported descriptors of device memory keep it allocated: after the exporter frees it, after the
+//! exporter dies, until the last descriptor is closed or its process ends.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -15,7 +15,7 @@ use gpubench_virtual_gpu_abi::cuda::calls::*;
 use gpubench_virtual_gpu_abi::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
 use gpubench_virtual_gpu_driver::process::device;
 use gpubench_virtual_gpu_driver::session::{ENV, TimeMode};
-use nvml_support::{Error, Tenant, context, eventually, observed, ok, ready, told_to_go_on};
+use nvml_support::{Error, Tenant, context, eventually, observed, ok, ready, wait_for_go};
 
 const BYTES: usize = 2 << 20;
 const WORD: u32 = 0xC0FF_EE00;
@@ -29,19 +29,19 @@ fn physical() -> Result<u64, Error> {
         flags: [0; 8],
     };
     let mut made = 0;
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     ok(unsafe { cuMemCreate(&raw mut made, BYTES, &raw const properties, 0) })?;
     Ok(made)
 }
 
-/// Maps physical memory, does something at its address, and takes it off again.
+/// Maps physical memory, runs `body` at its address, and unmaps it.
 fn mapped(physical: u64, body: impl FnOnce(u64) -> Result<(), Error>) -> Result<(), Error> {
     let mut at = 0;
     let access = AccessDescriptor {
         location: Location::DEVICE,
         flags: 3,
     };
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuMemAddressReserve(&raw mut at, BYTES, 0, 0, 0))?;
         ok(cuMemMap(at, BYTES, 0, physical, 0))?;
@@ -57,7 +57,7 @@ fn mapped(physical: u64, body: impl FnOnce(u64) -> Result<(), Error>) -> Result<
 
 fn export(physical: u64) -> Result<OwnedFd, Error> {
     let mut descriptor = -1;
-    // SAFETY: a valid place; the descriptor is ours from then on.
+    // SAFETY: a valid pointer; the descriptor is ours from then on.
     unsafe {
         let place = (&raw mut descriptor).cast();
         ok(cuMemExportToShareableHandle(place, physical, 1, 0))?;
@@ -68,7 +68,7 @@ fn export(physical: u64) -> Result<OwnedFd, Error> {
 fn import(descriptor: &impl AsRawFd) -> Result<u64, i32> {
     let (mut made, number) = (0, descriptor.as_raw_fd());
     let shareable = number as usize as *mut c_void;
-    // SAFETY: a valid place; the descriptor goes in the place of a pointer (cuda.h).
+    // SAFETY: a valid pointer; the descriptor is passed as a pointer (cuda.h).
     match unsafe { cuMemImportFromShareableHandle(&raw mut made, shareable, 1) } {
         0 => Ok(made),
         code => Err(code),
@@ -77,7 +77,7 @@ fn import(descriptor: &impl AsRawFd) -> Result<u64, i32> {
 
 fn taken(before: usize) -> Result<usize, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
     Ok(before - free)
 }
@@ -90,9 +90,9 @@ fn folder() -> Result<PathBuf, Error> {
     Ok(PathBuf::from(std::env::var_os(ENV).ok_or("no device")?))
 }
 
-/// Exports memory, lets go of all but the descriptor, and hands that to a process that knows
-/// nothing of devices.
-fn be_maker() -> Result<(), Error> {
+/// Exports memory, frees everything but the descriptor, and passes that to a process without a
+/// device.
+fn run_exporter() -> Result<(), Error> {
     context()?;
     let made = physical()?;
     mapped(made, |at| {
@@ -109,33 +109,33 @@ fn be_maker() -> Result<(), Error> {
     let keeper = keeper.stdout(no_output).stderr(no_errors).spawn()?;
     // SAFETY: a valid handle.
     ok(unsafe { cuMemRelease(made) })?;
-    let said = format!("{} {}", keeper.id(), descriptor.as_raw_fd());
-    std::fs::write(folder()?.join("keeper"), said)?;
+    let output = format!("{} {}", keeper.id(), descriptor.as_raw_fd());
+    std::fs::write(folder()?.join("keeper"), output)?;
     ready()?;
-    told_to_go_on()
+    wait_for_go()
 }
 
-/// The keeper's process and its descriptor, opened anew: what is written there can be read, and
-/// the opening that holds the memory is the keeper's alone.
+/// The keeper's process and its descriptor, reopened through /proc: it shows the content, and only
+/// the keeper's open file holds the memory.
 fn keeper() -> Result<(i32, File), Error> {
-    let said = std::fs::read_to_string(folder()?.join("keeper"))?;
-    let (pid, descriptor) = said.split_once(' ').ok_or("two numbers")?;
+    let output = std::fs::read_to_string(folder()?.join("keeper"))?;
+    let (pid, descriptor) = output.split_once(' ').ok_or("two numbers")?;
     let file = File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
     Ok((pid.parse()?, file))
 }
 
 #[test]
-fn a_descriptor_keeps_memory_until_its_last_holder_closes_it() -> Result<(), Error> {
+fn a_descriptor_keeps_memory_until_it_is_closed() -> Result<(), Error> {
     const TEST: &str = "a_descriptor_keeps_memory_until_its_last_holder_closes_it";
-    observed(TEST, TimeMode::Wall, be_maker, || {
+    observed(TEST, TimeMode::Wall, run_exporter, || {
         context()?;
         let before = free()?;
         let maker = Tenant::start(TEST)?;
         let (pid, ticket) = keeper()?;
         maker.kill()?;
-        // What the dead held is taken back when somebody looks for them.
+        // Memory of dead processes is freed when a process reaps them.
         let device = device().map_err(|code| format!("{code:?}"))?;
-        eventually("the maker's own memory is back", || {
+        eventually("the exporter's own memory is free", || {
             device.reap_dead_processes()?;
             Ok(taken(before)? == BYTES)
         })?;
@@ -148,7 +148,7 @@ fn a_descriptor_keeps_memory_until_its_last_holder_closes_it() -> Result<(), Err
                 assert_eq!(back, [WORD; 64]);
                 Ok(())
             })?;
-            assert_eq!(taken(before)?, BYTES, "held twice, taken once");
+            assert_eq!(taken(before)?, BYTES, "held twice, counted once");
             // SAFETY: a valid handle.
             ok(unsafe { cuMemRelease(found) })?;
             assert_eq!(taken(before)?, BYTES, "the descriptor still holds it");
@@ -156,15 +156,15 @@ fn a_descriptor_keeps_memory_until_its_last_holder_closes_it() -> Result<(), Err
         // SAFETY: plain call; the process was started for this.
         let killed = unsafe { libc::kill(pid, libc::SIGKILL) };
         assert_eq!(killed, 0);
-        eventually("nobody holds it", || Ok(taken(before)? == 0))?;
-        assert_eq!(import(&ticket), Err(1), "there is nothing behind it");
+        eventually("no process holds it", || Ok(taken(before)? == 0))?;
+        assert_eq!(import(&ticket), Err(1), "the memory is gone");
         assert_eq!(std::fs::read_dir(folder()?.join("exports"))?.count(), 0);
         Ok(())
     })
 }
 
 #[test]
-fn ones_own_descriptors_hold_memory_too_each_of_them() -> Result<(), Error> {
+fn every_own_descriptor_keeps_memory() -> Result<(), Error> {
     const TEST: &str = "ones_own_descriptors_hold_memory_too_each_of_them";
     observed(
         TEST,
@@ -179,25 +179,25 @@ fn ones_own_descriptors_hold_memory_too_each_of_them() -> Result<(), Error> {
             // SAFETY: a valid handle.
             ok(unsafe { cuMemRelease(made) })?;
             drop(first);
-            assert_eq!(taken(before)?, BYTES, "the copy and the second");
+            assert_eq!(taken(before)?, BYTES, "the duplicate and the second export");
             let back = import(&second).map_err(|code| format!("code {code}"))?;
             drop(second);
             drop(copy);
-            assert_eq!(taken(before)?, BYTES, "the handle that came back");
+            assert_eq!(taken(before)?, BYTES, "the imported handle");
             // SAFETY: a valid handle.
             ok(unsafe { cuMemRelease(back) })?;
             assert_eq!(taken(before)?, 0);
-            // Where memory runs out, nobody has to ask first how much there is.
+            // An allocation that fails checks for closed descriptors by itself.
             let made = physical()?;
             let last = export(made)?;
-            // SAFETY: valid handles and places.
+            // SAFETY: valid handles and pointers.
             unsafe {
                 ok(cuMemRelease(made))?;
                 let mut at = 0;
                 assert_eq!(
                     cuMemAlloc_v2(&raw mut at, before),
                     2,
-                    "the descriptor has a part"
+                    "the descriptor holds some memory"
                 );
                 drop(last);
                 ok(cuMemAlloc_v2(&raw mut at, before))?;

@@ -1,7 +1,7 @@
-//! Memory and events of another process: opened, used, and gone when their owner is gone.
+//! IPC memory and events: opened, used, and invalid once their owner is gone.
 //!
-//! The other process is this program again, told by its environment what to be. Both run in wall
-//! time on one device.
+//! The other process is this program with a role in its environment. Both run in wall time on one
+//! device.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::{CString, c_void};
@@ -24,9 +24,9 @@ type Error = Box<dyn std::error::Error>;
 
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 
-/// Tells the program that it is the owner.
+/// Role of the owner.
 const OWNER: &str = "GPUBENCH_TEST_IPC_OWNER";
-/// What the owner fills its memory with.
+/// The owner's fill value.
 const WORD: u32 = 0xC0FF_EE00;
 
 fn ok(code: i32) -> Result<(), Error> {
@@ -39,7 +39,7 @@ fn ok(code: i32) -> Result<(), Error> {
 
 fn context() -> Result<Handle, Error> {
     let mut context: Handle = null_mut();
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
@@ -60,7 +60,7 @@ fn unhex(text: &str) -> Result<IpcHandle, Error> {
     Ok(out)
 }
 
-/// Bytes of physical memory that goes from process to process.
+/// Size of the exported physical memory.
 const PHYSICAL: usize = 2 << 20;
 
 /// Maps physical memory at an address of its own.
@@ -70,7 +70,7 @@ fn map(physical: u64) -> Result<u64, Error> {
         location: Location::DEVICE,
         flags: 3,
     };
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuMemAddressReserve(&raw mut at, PHYSICAL, 0, 0, 0))?;
         ok(cuMemMap(at, PHYSICAL, 0, physical, 0))?;
@@ -79,7 +79,7 @@ fn map(physical: u64) -> Result<u64, Error> {
     Ok(at)
 }
 
-/// Makes physical memory, fills it, and gives the descriptor under which others can have it.
+/// Allocates and fills physical memory; returns its exported descriptor.
 fn export() -> Result<i32, Error> {
     let properties = AllocationProperties {
         kind: 1,
@@ -89,7 +89,7 @@ fn export() -> Result<i32, Error> {
         flags: [0; 8],
     };
     let (mut physical, mut descriptor) = (0, -1);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuMemCreate(
             &raw mut physical,
@@ -104,12 +104,12 @@ fn export() -> Result<i32, Error> {
     Ok(descriptor)
 }
 
-/// Holds another process's physical memory under an address of its own.
+/// Imports physical memory of another process and maps it.
 fn import(pid: &str, descriptor: &str) -> Result<(u64, u64), Error> {
-    // Programs pass descriptors over sockets; the kernel shows them under a name as well.
+    // Programs pass descriptors over sockets; /proc shows them by name as well.
     let file = std::fs::File::open(format!("/proc/{pid}/fd/{descriptor}"))?;
     let mut physical = 0;
-    // SAFETY: a valid place; the descriptor goes in the place of a pointer (cuda.h).
+    // SAFETY: a valid pointer; the descriptor is passed as a pointer (cuda.h).
     unsafe {
         let shareable = file.as_raw_fd() as usize as *mut c_void;
         ok(cuMemImportFromShareableHandle(
@@ -123,19 +123,19 @@ fn import(pid: &str, descriptor: &str) -> Result<(u64, u64), Error> {
 
 fn free_bytes() -> Result<usize, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
     Ok(free)
 }
 
-/// Physical memory outlives its maker, and goes with its last holder.
+/// Physical memory outlives its exporter and is freed with its last holder.
 fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
-    // What the dead held is taken back when somebody looks for them.
+    // Memory of dead processes is freed when a process reaps them.
     device()
         .map_err(|code| format!("{code:?}"))?
         .reap_dead_processes()?;
     let (mut back, before) = ([0_u32; 1024], free_bytes()?);
-    // SAFETY: a buffer of that size, and memory that is held here.
+    // SAFETY: a buffer of that size, and memory mapped here.
     unsafe {
         ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096))?;
         assert_eq!(back, [!WORD; 1024]);
@@ -144,21 +144,21 @@ fn outlives_its_maker(physical: u64, at: u64) -> Result<(), Error> {
         assert_eq!(free_bytes()?, before, "the map holds it");
         ok(cuMemUnmap(at, PHYSICAL))?;
     }
-    assert_eq!(free_bytes()?, before + PHYSICAL, "nobody does");
+    assert_eq!(free_bytes()?, before + PHYSICAL, "no process holds it");
     Ok(())
 }
 
-/// The owner: makes memory and an event, says their handles, and stays until its input ends.
+/// The owner: creates memory and an event, prints their handles, and runs until its input ends.
 fn be_owner() -> Result<(), Error> {
     context()?;
     let (mut at, mut memory) = (0, IpcHandle([0; 64]));
     let (mut event, mut shared): (Handle, _) = (null_mut(), IpcHandle([0; 64]));
-    // SAFETY: valid places and handles.
+    // SAFETY: valid pointers and handles.
     unsafe {
         ok(cuMemAlloc_v2(&raw mut at, 4096))?;
         ok(cuMemsetD32_v2(at, WORD, 1024))?;
         ok(cuIpcGetMemHandle(&raw mut memory, at))?;
-        // Interprocess and without timing; with timing it is refused.
+        // IPC without timing; with timing it is refused.
         assert_eq!(cuEventCreate(&raw mut event, 4), 1);
         ok(cuEventCreate(&raw mut event, 4 | 2))?;
         ok(cuIpcGetEventHandle(&raw mut shared, event))?;
@@ -175,7 +175,7 @@ fn be_owner() -> Result<(), Error> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let mut back = [0_u32; 2];
-    // SAFETY: a buffer of that size, and an address made above.
+    // SAFETY: a buffer of that size, and an address allocated above.
     unsafe {
         ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 8))?;
         ok(cuStreamWriteValue32_v2(null_mut(), at + 8, 0xFEED, 0))?;
@@ -217,9 +217,9 @@ fn memory_of_another_process() -> Result<(), Error> {
     // SAFETY: the only test of this binary; no other thread reads the environment.
     unsafe { std::env::set_var(ENV, dir.path()) };
     let mut owner = start_owner()?;
-    let mut said = BufReader::new(owner.stdout.take().ok_or("an output")?);
+    let mut output = BufReader::new(owner.stdout.take().ok_or("an output")?);
     let mut input = owner.stdin.take().ok_or("an input")?;
-    let handles = line_with(&mut said, "handles ")?;
+    let handles = line_with(&mut output, "handles ")?;
     let (memory, shared) = (unhex(&handles[0])?, unhex(&handles[1])?);
 
     context()?;
@@ -229,7 +229,7 @@ fn memory_of_another_process() -> Result<(), Error> {
     let (mut at, mut again, mut own) = (0, 0, 0);
     let mut back = [0_u32; 1024];
     let text = CString::new(COPY)?;
-    // SAFETY: valid strings, places, buffers and handles.
+    // SAFETY: valid strings, pointers, buffers and handles.
     unsafe {
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
         ok(cuModuleGetFunction(
@@ -241,16 +241,16 @@ fn memory_of_another_process() -> Result<(), Error> {
         assert_eq!(
             cuIpcOpenMemHandle_v2(&raw mut at, memory, 0),
             1,
-            "the flag is demanded"
+            "the flag is required"
         );
         ok(cuIpcOpenMemHandle_v2(&raw mut at, memory, 1))?;
         ok(cuIpcOpenMemHandle_v2(&raw mut again, memory, 1))?;
-        assert_eq!(at, again, "one address in one context");
+        assert_eq!(at, again, "the same address in one context");
         ok(cuIpcCloseMemHandle(again))?;
         ok(cuIpcOpenEventHandle(&raw mut event, shared))?;
         ok(cuEventSynchronize(event))?;
         ok(cuStreamWaitEvent(null_mut(), event, 0))?;
-        // A kernel reads what the owner wrote, and the owner reads what is written here.
+        // A kernel reads the owner's data, and the owner reads data written here.
         let mut args = [own, at, 256_u64];
         let mut list: Vec<*mut c_void> = args
             .iter_mut()
@@ -262,14 +262,14 @@ fn memory_of_another_process() -> Result<(), Error> {
         ok(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), own, 4096))?;
         assert_eq!(back, [WORD; 1024]);
         ok(cuMemsetD32_v2(at + 4, 0xBEEF, 1))?;
-        assert_eq!(cuMemFree_v2(at), 1, "not ours to free");
-        // Here a stream waits for a word that the owner will write.
+        assert_eq!(cuMemFree_v2(at), 1, "only the owner can free it");
+        // A stream waits for a word that the owner writes.
         ok(cuStreamWaitValue32_v2(null_mut(), at + 8, 0xFEED, 1))?;
         assert_eq!(cuStreamQuery(null_mut()), 600);
         input.write_all(b"look\n")?;
         ok(cuStreamSynchronize(null_mut()))?;
-        assert_eq!(line_with(&mut said, "sees ")?, ["c0ffee00", "beef"]);
-        // The owner ends: copies are refused, and a kernel faults.
+        assert_eq!(line_with(&mut output, "sees ")?, ["c0ffee00", "beef"]);
+        // After the owner has ended, copies are refused and a kernel faults.
         drop(input);
         assert!(owner.wait()?.success());
         assert_eq!(cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), at, 4096), 1);

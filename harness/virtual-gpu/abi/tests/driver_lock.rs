@@ -1,5 +1,5 @@
-//! The part of the driver that takes one caller at a time: alone it costs nothing more, callers of
-//! any process wait for each other in it, and a long call lets others in between.
+//! The driver's lock: it costs nothing without contention, callers of all processes wait for each
+//! other, and a long call releases it at intervals.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Calls: how many, and what each costs.
+/// Number of calls, and the duration of each.
 type Calls = (u32, u64);
 
 fn device(dir: &std::path::Path, time: TimeMode, lock_share: f64) -> Result<Arc<Device>, Error> {
@@ -20,7 +20,7 @@ fn device(dir: &std::path::Path, time: TimeMode, lock_share: f64) -> Result<Arc<
     Ok(Arc::new(Device::open(dir)?))
 }
 
-/// When each thread was done with its calls in virtual time, if all begin at once.
+/// End of each thread's calls in virtual time, when all start at once.
 fn ends_ns(lock_share: f64, threads: &[Calls]) -> Result<Vec<u64>, Error> {
     let dir = tempfile::tempdir()?;
     let announcing = device(dir.path(), TimeMode::Virtual, lock_share)?;
@@ -50,13 +50,13 @@ fn ends_ns(lock_share: f64, threads: &[Calls]) -> Result<Vec<u64>, Error> {
     })
 }
 
-/// Whether a time is that one, to within a call.
+/// Whether two times differ by less than a call.
 fn close(found_ns: u64, wanted_ns: u64) -> bool {
     found_ns.abs_diff(wanted_ns) <= 100_000
 }
 
 #[test]
-fn a_caller_alone_takes_the_time_of_its_calls() -> Result<(), Error> {
+fn without_contention_calls_take_their_own_time() -> Result<(), Error> {
     for lock_share in [0.0, 0.6, 1.0] {
         let ends = ends_ns(lock_share, &[(100, 100_000)])?;
         assert!(
@@ -68,9 +68,9 @@ fn a_caller_alone_takes_the_time_of_its_calls() -> Result<(), Error> {
 }
 
 #[test]
-fn callers_wait_for_each_other_in_their_locked_part_and_nowhere_else() -> Result<(), Error> {
+fn callers_wait_for_each_other_only_in_the_locked_share() -> Result<(), Error> {
     let two = [(100, 100_000); 2];
-    // Two shares of 0.4 fit beside each other, two of 0.6 need 1.2 of the time, two of 1 need 2.
+    // Two shares of 0.4 fit side by side, two of 0.6 need 1.2 times as long, two of 1 need 2.
     for (lock_share, wanted_ns) in [(0.4, 10_000_000), (0.6, 12_000_000), (1.0, 20_000_000)] {
         let ends = ends_ns(lock_share, &two)?;
         let good = ends.iter().all(|&end_ns| close(end_ns, wanted_ns));
@@ -78,15 +78,15 @@ fn callers_wait_for_each_other_in_their_locked_part_and_nowhere_else() -> Result
         assert_eq!(
             ends,
             ends_ns(lock_share, &two)?,
-            "the order is not the host's"
+            "the order does not depend on the host"
         );
     }
     Ok(())
 }
 
 #[test]
-fn a_long_call_lets_others_in_between() -> Result<(), Error> {
-    // A context beside allocations: each of these waits for a piece of it, not for all of it.
+fn a_long_call_releases_the_lock_at_intervals() -> Result<(), Error> {
+    // A context creation beside allocations: each of these waits for a piece of it only.
     let ends = ends_ns(1.0, &[(1, 80_000_000), (10, 50_000)])?;
     assert!(ends[1] < 12_000_000, "{ends:?}");
     assert!(ends[1] > 9_000_000, "{ends:?}");
@@ -95,7 +95,7 @@ fn a_long_call_lets_others_in_between() -> Result<(), Error> {
 }
 
 #[test]
-fn in_wall_time_callers_of_two_processes_take_turns() -> Result<(), Error> {
+fn in_wall_time_callers_of_two_processes_alternate() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let one = device(dir.path(), TimeMode::Wall, 1.0)?;
     let other = Device::open(dir.path())?;
@@ -110,7 +110,7 @@ fn in_wall_time_callers_of_two_processes_take_turns() -> Result<(), Error> {
         }
         Ok::<(), Error>(())
     })?;
-    // Never early; how late is the host's.
+    // Never early; the host decides how late.
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(40), "{took:?}");
     Ok(())

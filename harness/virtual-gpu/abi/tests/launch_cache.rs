@@ -1,4 +1,4 @@
-//! The launch cache: identical launches leave in memory what executing them again would leave.
+//! The effect cache: replayed launches leave the same memory contents as executed ones.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
@@ -22,12 +22,12 @@ fn wall() -> (Session, Machine) {
     (Session::new(TimeMode::Wall, 1), machine)
 }
 
-/// Words of a buffer. Half of the large one would already be too large to be looked at.
+/// Words of a buffer. Half of the large one already exceeds what the cache compares.
 const WORDS: usize = 48;
 const LARGE_WORDS: usize = 160 << 10;
 const STRIDE: usize = 1000;
 
-/// Buffers: two small ones that kernels read and write, and the large one that they read.
+/// Two small buffers that kernels read and write, and a large one that they read.
 const BUFFERS: usize = 2;
 
 const TEXT: &str = "
@@ -81,20 +81,20 @@ DONE:
     ret;
 }";
 
-/// One thing that a program does.
+/// One step of a program.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Kernel, and the buffers it writes to and reads from.
+    /// Launches a kernel with a destination and a source buffer.
     Launch(usize, usize, usize),
     /// Fills words of a buffer.
     Fill(usize, usize, usize, u32),
-    /// Copies the other way within the device.
+    /// Copies between the buffers.
     Copy(usize, usize),
     /// Writes one word from the host.
     Write(usize, usize, u32),
     /// Changes the large buffer.
     Large(usize, u32),
-    /// Frees a buffer and takes a new one.
+    /// Frees a buffer and allocates a new one.
     Renew(usize),
 }
 
@@ -105,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
     let (buffer, word) = (0..BUFFERS, 0..WORDS);
     let launch = (0..NAMES.len(), buffer.clone(), buffer.clone());
     let fill = (buffer.clone(), word.clone(), 0..4_u32);
-    // The same states come back often.
+    // A small range, so that the same states come back often.
     prop_oneof![
         12 => launch.prop_map(|(kernel, to, from)| Step::Launch(kernel, to, from)),
         3 => (buffer.clone(), 0..2_u32).prop_map(|(at, value)| Step::Fill(at, 0, WORDS, value)),
@@ -118,7 +118,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the program's memory should hold.
+/// Expected contents of memory.
 struct Model {
     small: [Vec<u32>; BUFFERS],
     large: Vec<u32>,
@@ -159,7 +159,7 @@ impl Program {
     fn do_step(&mut self, step: &Step, model: &mut Model) -> Result<(), Error> {
         match *step {
             Step::Launch(kernel, to, from) => {
-                // In one of these kernels threads would read what others write.
+                // In one of these kernels threads would read what other threads write.
                 if to == from && NAMES[kernel] == "mix" {
                     return Ok(());
                 }
@@ -199,7 +199,7 @@ impl Program {
                 model.large[at * STRIDE] = value;
             }
             Step::Renew(at) => {
-                // SAFETY: the program's own buffer, of which nothing is used any more.
+                // SAFETY: the program's own buffer, which is not in use any more.
                 unsafe { ok(cuMemFree_v2(self.small[at])) }?;
                 self.small[at] = alloc(4 * WORDS)?;
                 self.do_step(&Step::Fill(at, 0, WORDS, 1), model)?;
@@ -222,7 +222,7 @@ impl Program {
     }
 }
 
-/// The context of this program, which every case makes current.
+/// The context of this program, made current by every case.
 fn shared_context() -> Result<(), Error> {
     static CONTEXT: OnceLock<usize> = OnceLock::new();
     let handle = match CONTEXT.get() {
@@ -234,7 +234,7 @@ fn shared_context() -> Result<(), Error> {
 }
 
 fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
-    let _turn = driver_support::turn(&DEVICE, wall);
+    let _lock = driver_support::lock(&DEVICE, wall);
     shared_context()?;
     let functions = NAMES.iter().map(|name| function(TEXT, name));
     let mut program = Program {
@@ -269,22 +269,22 @@ fn follows_the_model(steps: &[Step]) -> Result<(), Error> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 300,
-        // A failure prints its smallest program; nothing is left behind in the tree.
+        // A failure prints its smallest program and writes no file.
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     #[test]
-    fn identical_launches_follow_the_model_whatever_happens_between(steps in vec(step(), 1..120)) {
+    fn identical_launches_follow_the_model(steps in vec(step(), 1..120)) {
         let done = follows_the_model(&steps).map_err(|error| error.to_string());
         prop_assert_eq!(done, Ok(()));
     }
 }
 
 #[test]
-fn threads_that_add_to_one_word_lose_nothing() -> Result<(), Error> {
+fn concurrent_adds_to_one_word_are_all_counted() -> Result<(), Error> {
     const LAUNCHES: u32 = 2000;
-    let _turn = driver_support::turn(&DEVICE, wall);
+    let _lock = driver_support::lock(&DEVICE, wall);
     shared_context()?;
     let tick = function(TEXT, "tick")? as usize;
     let words = alloc(4 * WORDS)?;
@@ -309,7 +309,7 @@ fn threads_that_add_to_one_word_lose_nothing() -> Result<(), Error> {
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
             thread
                 .join()
-                .unwrap_or_else(|_| Err("a thread ended badly".into()))
+                .unwrap_or_else(|_| Err("a thread panicked".into()))
         };
         threads.into_iter().try_for_each(join)
     })?;

@@ -1,5 +1,5 @@
-//! MPS as its clients meet it: what a share is, what a limit is, who can be a client, and that a
-//! daemon that is not there is not missed. Virtual time; the figures are those of the machine file.
+//! MPS as clients see it: percentages, limits, admission, and clients without a daemon. Virtual
+//! time; the expected figures are those of the machine file.
 
 mod mps_support;
 
@@ -8,13 +8,13 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 use mps_support::{Error, Stage, quiet, scene, scenes};
 
-/// Blocks that keep every SM of the machine busy for some millisecond.
+/// Blocks that keep every SM of the machine busy for about a millisecond.
 const FULL: &str = "21120";
 /// SMs of the machine.
 const SMS: f64 = 132.0;
 
-fn number(said: &str) -> Result<f64, Error> {
-    Ok(said.split(' ').next().unwrap_or_default().parse()?)
+fn number(text: &str) -> Result<f64, Error> {
+    Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }
 
 fn near(found: f64, want: f64, what: &str) {
@@ -25,47 +25,47 @@ fn near(found: f64, want: f64, what: &str) {
 }
 
 #[test]
-fn a_client_is_served_and_listed_until_the_daemon_quits() -> Result<(), Error> {
-    let test = "a_client_is_served_and_listed_until_the_daemon_quits";
+fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
+    let test = "a_client_is_listed_until_the_daemon_quits";
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
-        assert_eq!(daemon.ask("get_server_list")?, "", "no client, no server");
+        assert_eq!(daemon.command("get_server_list")?, "", "no client, no server");
         let script = "open; spin 1; hold; sync; close";
         let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
         for client in &mut clients {
             assert_eq!(client.until_hold()?, ["0", "0"]);
         }
         let server = daemon.server()?;
-        let status = daemon.ask(&format!("get_server_status {server}"))?;
+        let status = daemon.command(&format!("get_server_status {server}"))?;
         assert_eq!(status, "ACTIVE\n");
         let mut listed = daemon.pids(&format!("get_client_list {server}"))?;
         listed.sort_unstable();
         let mut pids: Vec<u32> = clients.iter().map(|client| client.pid()).collect();
         pids.sort_unstable();
         assert_eq!(listed, pids);
-        let table = daemon.ask("ps")?;
+        let table = daemon.command("ps")?;
         assert!(
             pids.iter().all(|pid| table.contains(&pid.to_string())),
             "{table}"
         );
-        assert_eq!(daemon.ask(&format!("ps -p {server}"))?, table);
-        assert_eq!(daemon.ask("ps -p 1")?, "Server not found\n");
+        assert_eq!(daemon.command(&format!("ps -p {server}"))?, table);
+        assert_eq!(daemon.command("ps -p 1")?, "Server not found\n");
         for client in &mut clients {
             client.go(stage)?;
         }
         for client in clients {
             assert_eq!(client.finish()?, ["0", "0"]);
         }
-        assert_eq!(daemon.ask(&format!("get_client_list {server}"))?, "");
-        assert_eq!(daemon.ask("quit")?, "");
+        assert_eq!(daemon.command(&format!("get_client_list {server}"))?, "");
+        assert_eq!(daemon.command("quit")?, "");
         daemon.finish()?;
         nothing_is_left(stage)
     })
 }
 
 #[test]
-fn what_a_daemon_serves_and_whom_can_be_asked() -> Result<(), Error> {
-    let test = "what_a_daemon_serves_and_whom_can_be_asked";
+fn a_daemon_lists_its_device_and_clients() -> Result<(), Error> {
+    let test = "a_daemon_lists_its_device_and_clients";
     let machine = quiet("hopper")?;
     scene(test, Virtual, &machine, |stage| {
         let daemon = stage.daemon("", &[])?;
@@ -77,28 +77,28 @@ fn what_a_daemon_serves_and_whom_can_be_asked() -> Result<(), Error> {
             "device_query --csv",
             &format!("device_query {server} --csv"),
         ] {
-            let said = daemon.ask(question)?;
+            let output = daemon.command(question)?;
             let cells = format!("0,0000:01.00.00,{gpu},{product},N/A");
-            assert_eq!(said.lines().last(), Some(&*cells), "{question}");
+            assert_eq!(output.lines().last(), Some(&*cells), "{question}");
         }
-        // Word for word but for the device, as an H100 80GB HBM3 had it (driver 580.159.04,
-        // 2026-11-22), and so are the others.
+        // Except for the device, this is the text of an H100 80GB HBM3 (driver 580.159.04,
+        // 2026-11-22), and so are the other answers.
         let table = "Device Ordinal  PCI IDs        UUID                                      \
                      Name                              Attributes\n0               "
             .to_owned()
             + &format!("0000:01.00.00  {gpu}  {product:<34}N/A\n");
         let [default, own] =
             ["Default", &format!("Server {server}")].map(|of| format!("{of}\n{table}"));
-        assert_eq!(daemon.ask("device_query")?, format!("{default}\n{own}"));
-        assert_eq!(daemon.ask(&format!("device_query {server}"))?, own);
+        assert_eq!(daemon.command("device_query")?, format!("{default}\n{own}"));
+        assert_eq!(daemon.command(&format!("device_query {server}"))?, own);
         for question in [
             "get_device_client_list",
             &format!("get_device_client_list {server}"),
         ] {
-            let told = format!("[0] 01:00.0, {product}\n{client}.1\n");
-            assert_eq!(daemon.ask(question)?, told);
+            let expected = format!("[0] 01:00.0, {product}\n{client}.1\n");
+            assert_eq!(daemon.command(question)?, expected);
         }
-        let ps = daemon.ask("ps")?;
+        let ps = daemon.command("ps")?;
         let (head, row) = ps.split_once('\n').unwrap_or_default();
         assert_eq!(
             head,
@@ -109,12 +109,12 @@ fn what_a_daemon_serves_and_whom_can_be_asked() -> Result<(), Error> {
         let begins = format!("{client:<10}1         {server:<15}{device}    ");
         assert!(row.starts_with(&begins), "{row:?} begins with {begins:?}");
         for question in ["get_device_client_list 1", "device_query 1"] {
-            let said = daemon.ask(question)?;
-            assert!(said.contains("no MPS server 1"), "{question}: {said}");
+            let output = daemon.command(question)?;
+            assert!(output.contains("no MPS server 1"), "{question}: {output}");
         }
-        assert_eq!(daemon.ask("get_default_client_priority")?, "0\n");
-        daemon.ask("set_default_client_priority 1")?;
-        assert_eq!(daemon.ask("get_default_client_priority")?, "1\n");
+        assert_eq!(daemon.command("get_default_client_priority")?, "0\n");
+        daemon.command("set_default_client_priority 1")?;
+        assert_eq!(daemon.command("get_default_client_priority")?, "1\n");
         clients[0].go(stage)?;
         for client in clients {
             client.finish()?;
@@ -135,12 +135,12 @@ fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
 }
 
 #[test]
-fn a_folder_has_one_daemon_and_a_dead_one_s_is_free() -> Result<(), Error> {
-    let test = "a_folder_has_one_daemon_and_a_dead_one_s_is_free";
+fn a_folder_has_one_daemon_and_can_be_reused_after_its_death() -> Result<(), Error> {
+    let test = "a_folder_has_one_daemon_and_can_be_reused_after_its_death";
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let mut first = stage.daemon("", &[])?;
         assert!(stage.daemon("", &[]).is_err(), "a second daemon");
-        assert_eq!(first.ask("get_server_list")?, "", "the first one goes on");
+        assert_eq!(first.command("get_server_list")?, "", "the first one continues");
         first.child.0.kill()?;
         first.child.0.wait()?;
         let second = stage.daemon("", &[])?;
@@ -151,8 +151,8 @@ fn a_folder_has_one_daemon_and_a_dead_one_s_is_free() -> Result<(), Error> {
 }
 
 #[test]
-fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
-    let test = "wrong_commands_get_a_text_and_settings_what_was_set";
+fn invalid_commands_and_settings_are_answered() -> Result<(), Error> {
+    let test = "invalid_commands_and_settings_are_answered";
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let env = [
             ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "80"),
@@ -173,7 +173,7 @@ fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
             ("lspart", "Unknown command \"lspart\"\n"),
             ("start_server -uid 0", ""),
         ] {
-            assert_eq!(daemon.ask(command)?, answer, "{command}");
+            assert_eq!(daemon.command(command)?, answer, "{command}");
         }
         let server = daemon.server()?;
         for (command, answer) in [
@@ -190,11 +190,11 @@ fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
                 "Invalid process 999999!\n1\n",
             ),
         ] {
-            assert_eq!(daemon.ask(&command)?, answer, "{command}");
+            assert_eq!(daemon.command(&command)?, answer, "{command}");
         }
-        let said = stage.play(&["open; sms; fill"])?;
+        let output = stage.play(&["open; sms; fill"])?;
         assert_eq!(
-            said,
+            output,
             [["0", "33", "512"]],
             "a quarter of the SMs, 1 GiB less the context"
         );
@@ -210,14 +210,14 @@ fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
             "lspart",
             "quit -t soon",
         ] {
-            let answer = daemon.ask(command)?;
+            let answer = daemon.command(command)?;
             assert_eq!(answer.lines().count(), 1, "{command}: {answer}");
             assert!(
                 answer.chars().any(char::is_alphabetic),
                 "{command}: {answer}"
             );
         }
-        daemon.ask(&format!("shutdown_server {server}"))?;
+        daemon.command(&format!("shutdown_server {server}"))?;
         mps_support::eventually("the server ends", || {
             Ok(daemon.pids("get_server_list")?.is_empty())
         })
@@ -225,12 +225,12 @@ fn wrong_commands_get_a_text_and_settings_what_was_set() -> Result<(), Error> {
 }
 
 #[test]
-fn a_percentage_is_that_share_of_the_sms_and_of_their_work() -> Result<(), Error> {
+fn a_percentage_limits_sms_and_throughput() -> Result<(), Error> {
     let plain = quiet("hopper")?;
     let (mut more, mut ignored) = (plain.clone(), plain.clone());
     more.defects.mps_percentage_error = 0.2;
     ignored.defects.mps_percentage_ignored = true;
-    let test = "a_percentage_is_that_share_of_the_sms_and_of_their_work";
+    let test = "a_percentage_limits_sms_and_throughput";
     scenes(test, Virtual, &[plain, more, ignored], |stage, index| {
         // 50 % of 132; 60 %, rounded down; all of them.
         let sms = [66.0, 79.0, 132.0][index];
@@ -251,32 +251,33 @@ fn a_percentage_is_that_share_of_the_sms_and_of_their_work() -> Result<(), Error
 }
 
 #[test]
-fn memory_ends_at_the_limit_as_far_as_the_machine_keeps_to_it() -> Result<(), Error> {
+fn memory_limits_hold_up_to_the_planted_overshoot() -> Result<(), Error> {
     let plain = quiet("hopper")?;
     let mut loose = plain.clone();
     loose.defects.mps_memory_overshoot = 0.25;
-    let test = "memory_ends_at_the_limit_as_far_as_the_machine_keeps_to_it";
+    let test = "memory_limits_hold_up_to_the_planted_overshoot";
     scenes(test, Virtual, &[plain, loose], |stage, index| {
         let _daemon = stage.daemon("", &[])?;
         let env: &[_] = &[("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=4G")];
         let mut clients = stage.clients(&[(env, "open; fill; alloc 2; close; open; alloc 2")])?;
-        // 4 GiB, or a quarter more, of which the context takes 512 MiB.
+        // 4 GiB, or a quarter more, of which the context uses 512 MiB.
         let fits = ["3584", "4608"][index];
-        let said = clients.remove(0).finish()?;
-        assert_eq!(said, ["0", fits, "2", "0", "0", "0"]);
+        let output = clients.remove(0).finish()?;
+        assert_eq!(output, ["0", fits, "2", "0", "0", "0"]);
         Ok(())
     })
 }
 
 #[test]
-fn memory_under_mps_is_as_an_h100_had_it() -> Result<(), Error> {
-    let test = "memory_under_mps_is_as_an_h100_had_it";
+fn memory_under_mps_is_that_of_an_h100() -> Result<(), Error> {
+    let test = "memory_under_mps_is_that_of_an_h100";
     scene(test, Virtual, &quiet("h100-80")?, |stage| {
         let daemon = stage.daemon("", &[])?;
-        daemon.ask("set_default_device_pinned_mem_limit 0 4G")?;
+        daemon.command("set_default_device_pinned_mem_limit 0 4G")?;
         let mut clients = stage.clients(&[(&[], "open; total; free; hold; close")])?;
-        // Free was 3582 MiB of the limit's 4096 and total 81079 (driver 580.159.04, 2026-11-22).
-        // nvidia-smi gave the context 516 MiB, of which the limit counted 514.
+        // With a limit of 4096 MiB, 3582 MiB were free and the total was 81079 MiB (driver
+        // 580.159.04, 2026-11-22). nvidia-smi reported 516 MiB for the context; 514 MiB counted
+        // towards the limit.
         assert_eq!(clients[0].until_hold()?, ["0", "81079", "3580"]);
         let taken = stage.device.shared().read(|state| {
             let live = state.contexts.live().iter().filter(|context| context.live);
@@ -294,8 +295,8 @@ fn memory_under_mps_is_as_an_h100_had_it() -> Result<(), Error> {
 }
 
 #[test]
-fn small_kernels_of_clients_overlap_and_those_of_outsiders_do_not() -> Result<(), Error> {
-    let test = "small_kernels_of_clients_overlap_and_those_of_outsiders_do_not";
+fn small_kernels_of_clients_overlap() -> Result<(), Error> {
+    let test = "small_kernels_of_clients_overlap";
     let machine = quiet("hopper")?;
     scenes(
         test,
@@ -308,13 +309,13 @@ fn small_kernels_of_clients_overlap_and_those_of_outsiders_do_not() -> Result<()
             };
             let script = "open; at 1000; work 64 1100; close";
             let both = stage.play(&[script, script])?;
-            let alone = stage.play(&["open; at 3000; work 64 3100; close"])?;
-            let alone = number(&alone[0][1])?;
+            let solo = stage.play(&["open; at 3000; work 64 3100; close"])?;
+            let solo = number(&solo[0][1])?;
             let sum = number(&both[0][1])? + number(&both[1][1])?;
             if index == 0 {
-                near(sum / alone, 2.0, "two clients beside one alone");
+                near(sum / solo, 2.0, "two clients relative to one");
             } else {
-                assert!(sum / alone < 1.05, "outsiders: {sum} beside {alone}");
+                assert!(sum / solo < 1.05, "outsiders: {sum} beside {solo}");
             }
             Ok(())
         },
@@ -322,42 +323,42 @@ fn small_kernels_of_clients_overlap_and_those_of_outsiders_do_not() -> Result<()
 }
 
 #[test]
-fn a_server_takes_as_many_clients_as_it_takes() -> Result<(), Error> {
+fn a_server_refuses_clients_beyond_its_limit() -> Result<(), Error> {
     let mut machine = quiet("hopper")?;
     machine.mps.as_mut().ok_or("no MPS")?.clients = 2;
     scene(
-        "a_server_takes_as_many_clients_as_it_takes",
+        "a_server_refuses_clients_beyond_its_limit",
         Virtual,
         &machine,
         |stage| {
             let _daemon = stage.daemon("", &[])?;
-            let said = stage.play(&[
+            let output = stage.play(&[
                 "open; at 1000; close",
                 "open; open; at 3000; close",
                 "at 500; open; at 2000; open; spin 1; close",
             ])?;
             assert_eq!(
-                said[1],
+                output[1],
                 ["0", "0", "0"],
-                "a second context of a client is none more"
+                "a second context counts as the same client"
             );
-            assert_eq!(said[2], ["808", "0", "0", "0"]);
+            assert_eq!(output[2], ["808", "0", "0", "0"]);
             Ok(())
         },
     )
 }
 
 #[test]
-fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
+fn static_partitions_are_exclusive_and_contain_sm_faults() -> Result<(), Error> {
     let machine = quiet("hopper")?;
     scene(
-        "static_partitions_are_exclusive_and_keep_sm_faults",
+        "static_partitions_are_exclusive_and_contain_sm_faults",
         Virtual,
         &machine,
         |stage| {
             let daemon = stage.daemon("-S", &[])?;
             let gpu = machine.uuid();
-            let add = |chunks: u32| daemon.ask(&format!("sm_partition add {gpu} {chunks}"));
+            let add = |chunks: u32| daemon.command(&format!("sm_partition add {gpu} {chunks}"));
             assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
             assert_eq!(add(8)?, format!("Partition {gpu}/2 created\n"));
             let refused = add(5)?;
@@ -381,11 +382,11 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
                 ),
                 (&[], "open"),
             ])?;
-            let said = clients.remove(2).finish()?;
-            assert_eq!(said, ["805"], "a client without a partition");
+            let output = clients.remove(2).finish()?;
+            assert_eq!(output, ["805"], "a client without a partition");
             assert_eq!(clients[0].until_hold()?, ["0", "32", "0 31 32"]);
             assert_eq!(clients[1].until_hold()?, ["0", "64", "32 95 64"]);
-            let table = daemon.ask("lspart")?;
+            let table = daemon.command("lspart")?;
             let rows: Vec<Vec<&str>> = table
                 .lines()
                 .skip(2)
@@ -400,14 +401,15 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
                 row(["2", "-", "8", "-", "64", "Yes"]),
             ];
             assert_eq!(rows, want, "{table}");
-            let kept = daemon.ask(&format!("sm_partition rm {gpu} 1"))?;
+            let kept = daemon.command(&format!("sm_partition rm {gpu} 1"))?;
             assert!(kept.contains("has clients"), "{kept}");
-            // Both are announced before either goes on, or the first has the clock to itself.
+            // Both are announced before either continues; otherwise the first one runs without the
+            // other.
             for client in &clients {
                 client.announce(stage)?;
             }
             for client in &mut clients {
-                client.tell()?;
+                client.resume()?;
             }
             let second = clients.remove(1).finish()?;
             let first = clients.remove(0).finish()?;
@@ -417,7 +419,7 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
                 ["0", "0", "700", "0"],
                 "the memory fault reaches it"
             );
-            let removed = daemon.ask(&format!("sm_partition rm {gpu}/1"))?;
+            let removed = daemon.command(&format!("sm_partition rm {gpu}/1"))?;
             assert!(removed.contains("removed"), "{removed}");
             assert_eq!(add(4)?, format!("Partition {gpu}/1 created\n"));
             Ok(())
@@ -426,7 +428,7 @@ fn static_partitions_are_exclusive_and_keep_sm_faults() -> Result<(), Error> {
 }
 
 #[test]
-fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
+fn without_a_daemon_clients_are_time_sliced() -> Result<(), Error> {
     let machine = quiet("hopper")?;
     let turn = |machine: &Machine| {
         let scheduler = &machine.scheduler;
@@ -437,14 +439,14 @@ fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
     };
     let (there_us, away_us) = turn(&machine);
     scene(
-        "without_a_daemon_clients_silently_take_turns",
+        "without_a_daemon_clients_are_time_sliced",
         Virtual,
         &machine,
         |stage| {
             let watch = |from| format!("open; at {from}; gaps 20; close");
             let fill = |from| format!("open; at {from}; spin 50; close");
-            let alone = stage.play(&[&watch(1000), &fill(1000)])?;
-            let figures: Vec<u64> = alone[0][1]
+            let solo = stage.play(&[&watch(1000), &fill(1000)])?;
+            let figures: Vec<u64> = solo[0][1]
                 .split(' ')
                 .map(str::parse)
                 .collect::<Result<_, _>>()?;
@@ -455,7 +457,7 @@ fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
             let joined = stage.play(&[&watch(3000), &fill(3000)])?;
             assert_eq!(
                 joined[0][1], "0 0 0",
-                "clients of one server do not take turns"
+                "clients of one server are not time-sliced"
             );
             Ok(())
         },
@@ -463,11 +465,11 @@ fn without_a_daemon_clients_silently_take_turns() -> Result<(), Error> {
 }
 
 #[test]
-fn a_machine_has_the_daemon_and_the_partitions_of_its_driver() -> Result<(), Error> {
+fn daemon_and_partitions_depend_on_the_driver() -> Result<(), Error> {
     let (mut none, mut plain) = (quiet("hopper")?, quiet("hopper")?);
     none.mps = None;
     plain.mps.as_mut().ok_or("no MPS")?.chunk_sms = 0;
-    let test = "a_machine_has_the_daemon_and_the_partitions_of_its_driver";
+    let test = "daemon_and_partitions_depend_on_the_driver";
     scenes(test, Virtual, &[none, plain], |stage, index| {
         assert!(stage.daemon("-S", &[]).is_err());
         assert_eq!(stage.daemon("", &[]).is_ok(), index == 1);

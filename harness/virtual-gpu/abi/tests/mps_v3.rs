@@ -1,22 +1,21 @@
-//! The third version of the interface of MPS as its clients meet it: servers with names, the limits
-//! of namespaces, and those of control groups.
+//! MPS protocol version 3: named servers, limits of namespaces and of control groups.
 
 mod mps_support;
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
 use gpubench_virtual_gpu_model::state::State;
-use gpubench_virtual_gpu_vendor_tools::smi;
+use gpubench_virtual_gpu_vendor_tools::nvidia_smi;
 
 use mps_support::{Error, quiet, scene, scenes};
 
 #[test]
-fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error> {
-    let test = "named_servers_have_namespaces_with_limits_of_their_own";
+fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
+    let test = "namespaces_of_named_servers_have_their_own_limits";
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("-p 3", &[])?;
         let refused = |line: &str| -> Result<(), Error> {
-            let said = daemon.ask(line)?;
-            assert!(said.starts_with("Error: "), "{line}: {said}");
+            let reply = daemon.command(line)?;
+            assert!(reply.starts_with("Error: "), "{line}: {reply}");
             Ok(())
         };
         for line in [
@@ -29,15 +28,15 @@ fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error>
         ] {
             refused(line)?;
         }
-        assert_eq!(daemon.ask("server create one --allowed-devices=0")?, "");
+        assert_eq!(daemon.command("server create one --allowed-devices=0")?, "");
         refused("server create one")?;
-        assert_eq!(daemon.ask("namespace create small --server=one")?, "");
+        assert_eq!(daemon.command("namespace create small --server=one")?, "");
         let set = "namespace set small --server=one --pinned-memory-limit=2G";
-        assert_eq!(daemon.ask(set)?, "");
+        assert_eq!(daemon.command(set)?, "");
         let get = "namespace get small one pinned-memory-limit";
-        assert_eq!(daemon.ask(get)?, "2048M\n");
-        assert_eq!(daemon.ask("server get one status")?, "Ready\n");
-        // The context takes 512 MiB of the 2 GiB; those of the default namespace have no limit.
+        assert_eq!(daemon.command(get)?, "2048M\n");
+        assert_eq!(daemon.command("server get one status")?, "Ready\n");
+        // The context uses 512 MiB of the 2 GiB; clients of the default namespace have no limit.
         let folder = |name: &str| stage.pipe().join(name).display().to_string();
         let (small, whole) = (folder("one/small"), folder("one"));
         let small: &[_] = &[("CUDA_MPS_PIPE_DIRECTORY", small.as_str())];
@@ -47,7 +46,7 @@ fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error>
         assert_eq!(clients[0].until_hold()?, ["0", "0", "2"]);
         assert_eq!(clients[1].until_hold()?, ["0", "0", "0"]);
         let pids: Vec<u32> = clients.iter().map(|client| client.pid()).collect();
-        let listed = daemon.ask("client list --all --format=csv,noheader")?;
+        let listed = daemon.command("client list --all --format=csv,noheader")?;
         for (pid, namespace) in [(pids[0], "small"), (pids[1], "default")] {
             let line = format!("{pid},one,0,{namespace},");
             assert!(
@@ -57,21 +56,21 @@ fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error>
         }
         refused("server delete one")?;
         refused("namespace delete small --server=one")?;
-        assert_eq!(daemon.ask(&format!("client terminate {}", pids[0]))?, "");
+        assert_eq!(daemon.command(&format!("client terminate {}", pids[0]))?, "");
         for mut client in clients {
             client.go(stage)?;
             client.finish()?;
         }
-        assert_eq!(daemon.ask("namespace delete small --server=one")?, "");
+        assert_eq!(daemon.command("namespace delete small --server=one")?, "");
         assert!(!stage.pipe().join("one/small").exists());
-        let csv = daemon.ask("server list --format=csv")?;
+        let csv = daemon.command("server list --format=csv")?;
         assert!(
             csv.starts_with("name,uid,pid,status,pipe-directory,"),
             "{csv}"
         );
-        assert_eq!(daemon.ask("server delete one --force")?, "");
-        assert_eq!(daemon.ask("server list --format=csv,noheader")?, "");
-        assert_eq!(daemon.ask("quit")?, "");
+        assert_eq!(daemon.command("server delete one --force")?, "");
+        assert_eq!(daemon.command("server list --format=csv,noheader")?, "");
+        assert_eq!(daemon.command("quit")?, "");
         daemon.finish()?;
         stage.device.reap_dead_processes()?;
         let live = |state: &State| {
@@ -84,11 +83,11 @@ fn named_servers_have_namespaces_with_limits_of_their_own() -> Result<(), Error>
 }
 
 #[test]
-fn a_control_group_has_its_limit_together() -> Result<(), Error> {
+fn processes_of_a_control_group_share_its_limit() -> Result<(), Error> {
     let plain = quiet("hopper")?;
     let mut loose = plain.clone();
     loose.defects.mps_memory_overshoot = 0.25;
-    let test = "a_control_group_has_its_limit_together";
+    let test = "processes_of_a_control_group_share_its_limit";
     scenes(test, Virtual, &[plain, loose], |stage, index| {
         let group = stage.device.dir().join("cgroup").join("mine");
         std::fs::create_dir(&group)?;
@@ -97,7 +96,7 @@ fn a_control_group_has_its_limit_together() -> Result<(), Error> {
             .into_iter()
             .chain([group.clone().into_os_string()])
             .collect();
-        assert_eq!(smi::answer(&args, &stage.device)?.code, 0);
+        assert_eq!(nvidia_smi::answer(&args, &stage.device)?.code, 0);
         let script = "hold; open; hold; fill; total; hold";
         let mut clients = stage.clients(&[(&[], script), (&[], script), (&[], script)])?;
         let members: Vec<String> = clients[..2].iter().map(|c| c.pid().to_string()).collect();
@@ -111,8 +110,8 @@ fn a_control_group_has_its_limit_together() -> Result<(), Error> {
         for client in &mut clients {
             assert_eq!(client.until_hold()?, ["0"]);
         }
-        // Two contexts of 512 MiB leave 3 GiB, or a quarter of the limit more, to whoever comes
-        // first; an outsider has the device.
+        // Two contexts of 512 MiB leave 3 GiB, or a quarter of the limit more, to the first client
+        // that allocates; an outsider has no limit.
         let fits = [3072, 4096][index];
         let mut got = Vec::new();
         for client in &mut clients {
@@ -123,7 +122,7 @@ fn a_control_group_has_its_limit_together() -> Result<(), Error> {
             client.go(stage)?;
             client.finish()?;
         }
-        let mib = |said: &[String]| said[0].parse::<u64>();
+        let mib = |reply: &[String]| reply[0].parse::<u64>();
         assert_eq!(mib(&got[0])? + mib(&got[1])?, fits, "{got:?}");
         assert!(mib(&got[2])? > 60_000, "{got:?}");
         assert_eq!((&*got[0][1], &*got[1][1]), ("4096", "4096"), "{got:?}");

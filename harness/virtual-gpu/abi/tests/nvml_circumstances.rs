@@ -1,5 +1,5 @@
-//! NVML about what stands around a device: whose it is, whether transfers are encrypted, and clocks
-//! that somebody has set, at which the model then runs.
+//! NVML about virtualization, confidential computing and application clocks, at which the model
+//! runs.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -11,25 +11,25 @@ use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Virtualization};
 use nvml_support::{Error, figure, machine, nvml_device, observed_on, ok};
 
-/// SM clock of the machine, and one that somebody set.
-const GREATEST_MHZ: u32 = 1590;
+/// SM clock of the machine, and the application clock.
+const MAX_MHZ: u32 = 1590;
 const SET_MHZ: u32 = 1005;
 
-/// Everything that NVML tells of them.
+/// Everything that NVML reports about them.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Report {
     virtualization: u32,
-    /// Environment and feature, or the code: chips before Ampere say nothing (nvml.h).
+    /// Environment and feature, or the code: chips before Ampere do not support it (nvml.h).
     confidential: Result<(u32, u32), i32>,
-    /// Now, application, application by default, greatest.
+    /// Current, application, default application and maximum clock.
     sm_clocks_mhz: [u32; 4],
     supported_mhz: Vec<u32>,
 }
 
-fn told() -> Result<Told, Error> {
+fn report() -> Result<Report, Error> {
     let device = nvml_device()?;
     let mut state = ConfComputeSystemState::default();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     let code = unsafe { nvmlSystemGetConfComputeState(&raw mut state) };
     let mut sm_clocks_mhz = [0; 4];
     let getters = [
@@ -39,16 +39,16 @@ fn told() -> Result<Told, Error> {
         nvmlDeviceGetMaxClockInfo,
     ];
     for (getter, mhz) in getters.iter().zip(&mut sm_clocks_mhz) {
-        // SAFETY: a valid place; 1 is NVML_CLOCK_SM.
+        // SAFETY: a valid pointer; 1 is NVML_CLOCK_SM.
         ok(unsafe { getter(device, 1, mhz) })?;
     }
     let (mut list, mut count) = ([0; 4], 4);
-    // SAFETY: a list of as many places as is said.
+    // SAFETY: a list of the given length.
     let listed = unsafe {
         nvmlDeviceGetSupportedGraphicsClocks(device, 5001, &raw mut count, list.as_mut_ptr())
     };
     ok(listed)?;
-    Ok(Told {
+    Ok(Report {
         virtualization: figure(nvmlDeviceGetVirtualizationMode, device)?,
         confidential: if code == 0 {
             Ok((state.environment, state.feature))
@@ -60,7 +60,7 @@ fn told() -> Result<Told, Error> {
     })
 }
 
-fn holds(test: &str, machine: &Machine, want: &Told) -> Result<(), Error> {
+fn holds(test: &str, machine: &Machine, want: &Report) -> Result<(), Error> {
     let session = Session::new(TimeMode::Wall, 1);
     observed_on(
         test,
@@ -68,52 +68,52 @@ fn holds(test: &str, machine: &Machine, want: &Told) -> Result<(), Error> {
         machine,
         || Ok(()),
         || {
-            assert_eq!(told()?, *want);
+            assert_eq!(report()?, *want);
             Ok(())
         },
     )
 }
 
 #[test]
-fn nothing_stands_around_a_device_by_default() -> Result<(), Error> {
-    let want = Told {
+fn a_device_has_no_circumstances_by_default() -> Result<(), Error> {
+    let want = Report {
         virtualization: 0,
         confidential: Err(3),
-        sm_clocks_mhz: [GREATEST_MHZ; 4],
-        supported_mhz: vec![GREATEST_MHZ],
+        sm_clocks_mhz: [MAX_MHZ; 4],
+        supported_mhz: vec![MAX_MHZ],
     };
     holds(
-        "nothing_stands_around_a_device_by_default",
+        "a_device_has_no_circumstances_by_default",
         &machine()?,
         &want,
     )
 }
 
 #[test]
-fn what_stands_around_a_device_is_told() -> Result<(), Error> {
+fn circumstances_are_reported() -> Result<(), Error> {
     let mut machine = machine()?;
     machine.circumstances.virtualization = Virtualization::Vgpu;
     machine.circumstances.confidential_computing = true;
     machine.circumstances.application_sm_clock_mhz = Some(SET_MHZ);
-    // The model's own clock is the one that is set.
+    // The model runs at the application clock.
     assert_eq!(cycle_model(&machine).clock_mhz, SET_MHZ);
-    let want = Told {
+    let want = Report {
         virtualization: 2,
         confidential: Ok((2, 1)),
-        sm_clocks_mhz: [SET_MHZ, SET_MHZ, GREATEST_MHZ, GREATEST_MHZ],
-        supported_mhz: vec![GREATEST_MHZ, SET_MHZ],
+        sm_clocks_mhz: [SET_MHZ, SET_MHZ, MAX_MHZ, MAX_MHZ],
+        supported_mhz: vec![MAX_MHZ, SET_MHZ],
     };
-    holds("what_stands_around_a_device_is_told", &machine, &want)
+    holds("circumstances_are_reported", &machine, &want)
 }
 
 #[test]
-fn a_clock_that_no_chip_has_is_refused() {
+fn a_clock_above_the_maximum_is_refused() {
     let text = include_str!("../../../../profiles/machines/turing.toml").to_owned();
     let text = text + "\n[circumstances]\napplication_sm_clock_mhz = 1591\n";
-    let said = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.application_sm_clock_mhz is 1591, accepted is 1 to gpu.sm_clock_mhz";
     assert!(
-        said.as_ref().is_some_and(|said| said.contains(want)),
-        "{said:?}"
+        error.as_ref().is_some_and(|error| error.contains(want)),
+        "{error:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! NVML's events: Xids from registration on, each once to each set, in wall and in virtual time.
+//! NVML events: Xids from registration on, once per set, in wall and virtual time.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -16,7 +16,7 @@ use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 use nvml_support::{
     Error, Tenant, context, figure, function, launch, nvml_device, observed, ok, ready,
-    told_to_go_on,
+    wait_for_go,
 };
 
 const STORE: &str = include_str!("../../../../kernels/ptx/fault_illegal_store.ptx");
@@ -26,12 +26,12 @@ const NOT_SUPPORTED: i32 = 3;
 const TIMEOUT: i32 = 10;
 const XID: u64 = 8;
 
-/// Breaks a fresh context: returns what the synchronising call said.
+/// Fails a new context; returns the code of the synchronisation.
 fn fault(text: &str, name: &str, args: &mut [u64]) -> Result<i32, Error> {
     let context = context()?;
     let kernel = function(text, name)?;
     launch(kernel, 1, 1, args)?;
-    // SAFETY: plain call, and the context made above.
+    // SAFETY: plain call, and the context created above.
     unsafe {
         let code = cuCtxSynchronize();
         cuCtxDestroy_v2(context);
@@ -41,7 +41,7 @@ fn fault(text: &str, name: &str, args: &mut [u64]) -> Result<i32, Error> {
 
 fn set_for(device: DeviceHandle, types: u64) -> Result<Handle, Error> {
     let mut set: Handle = null_mut();
-    // SAFETY: a valid place and handle.
+    // SAFETY: a valid pointer and handle.
     unsafe {
         ok(nvmlEventSetCreate(&raw mut set))?;
         ok(nvmlDeviceRegisterEvents(device, types, set))?;
@@ -58,7 +58,7 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, i32> {
         gpu_instance_id: 0,
         compute_instance_id: 0,
     };
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     match unsafe { nvmlEventSetWait_v2(set, &raw mut data, timeout_ms) } {
         0 => Ok(data),
         code => Err(code),
@@ -66,12 +66,12 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, i32> {
 }
 
 #[test]
-fn xids_reach_every_set_that_was_registered_before() -> Result<(), Error> {
-    const TEST: &str = "xids_reach_every_set_that_was_registered_before";
+fn xids_reach_every_set_registered_before() -> Result<(), Error> {
+    const TEST: &str = "xids_reach_every_set_registered_before";
     let tenant = || {
         assert_eq!(fault(STORE, "fault_illegal_store", &mut [16, 1])?, 700);
         ready()?;
-        told_to_go_on()?;
+        wait_for_go()?;
         assert_eq!(fault(TRAP, "fault_trap", &mut [1, 16])?, 719);
         Ok(())
     };
@@ -98,11 +98,11 @@ fn xids_reach_every_set_that_was_registered_before() -> Result<(), Error> {
         assert_eq!(
             wait(late, 0).err(),
             Some(TIMEOUT),
-            "what came before registration is lost"
+            "events before registration are lost"
         );
         assert_eq!(wait(deaf, 0).err(), Some(TIMEOUT), "nothing was registered");
         tenant.finish()?;
-        // Registering again must not make a set forget what it has not delivered yet.
+        // A second registration must keep pending events.
         // SAFETY: valid handles.
         ok(unsafe { nvmlDeviceRegisterEvents(device, XID, late) })?;
         for set in [early, late] {
@@ -115,7 +115,7 @@ fn xids_reach_every_set_that_was_registered_before() -> Result<(), Error> {
 }
 
 fn wrong_sets_and_types_are_refused(device: DeviceHandle, set: Handle) -> Result<(), Error> {
-    // SAFETY: wrong handles and null places are what is tested.
+    // SAFETY: wrong handles and null pointers are under test.
     unsafe {
         let register = nvmlDeviceRegisterEvents;
         assert_eq!(nvmlEventSetCreate(null_mut()), INVALID_ARGUMENT);
@@ -132,8 +132,8 @@ fn wrong_sets_and_types_are_refused(device: DeviceHandle, set: Handle) -> Result
 }
 
 #[test]
-fn the_first_form_of_the_wait_leaves_newer_members_alone() -> Result<(), Error> {
-    const TEST: &str = "the_first_form_of_the_wait_leaves_newer_members_alone";
+fn the_first_version_of_the_wait_leaves_newer_members_unchanged() -> Result<(), Error> {
+    const TEST: &str = "the_first_version_of_the_wait_leaves_newer_members_unchanged";
     observed(
         TEST,
         TimeMode::Wall,
@@ -143,7 +143,7 @@ fn the_first_form_of_the_wait_leaves_newer_members_alone() -> Result<(), Error> 
             let set = set_for(device, XID)?;
             fault(STORE, "fault_illegal_store", &mut [16, 1])?;
             let mut raw = [0x55u8; size_of::<EventData>()];
-            // SAFETY: a place that is large enough.
+            // SAFETY: a large enough buffer.
             ok(unsafe { nvmlEventSetWait(set, raw.as_mut_ptr().cast(), 5_000) })?;
             assert_eq!(raw[16..24], 31u64.to_le_bytes());
             assert_eq!(raw[24..], [0x55; 8]);
@@ -153,8 +153,8 @@ fn the_first_form_of_the_wait_leaves_newer_members_alone() -> Result<(), Error> 
 }
 
 #[test]
-fn a_waiter_on_the_clock_sees_the_xid_at_its_time() -> Result<(), Error> {
-    const TEST: &str = "a_waiter_on_the_clock_sees_the_xid_at_its_time";
+fn a_waiter_in_virtual_time_gets_the_xid_at_its_instant() -> Result<(), Error> {
+    const TEST: &str = "a_waiter_in_virtual_time_gets_the_xid_at_its_instant";
     observed(
         TEST,
         TimeMode::Virtual,
@@ -180,7 +180,7 @@ fn a_waiter_on_the_clock_sees_the_xid_at_its_time() -> Result<(), Error> {
             let waited_ns = device.now_ns() - began;
             let event = wait(set, 60_000).map_err(|code| format!("code {code}"))?;
             let (seen_ns, mut kib) = (device.now_ns(), 1);
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             ok(unsafe { nvmlDeviceGetPcieThroughput(handle, 0, &raw mut kib) })?;
             let window_ns = device.now_ns() - seen_ns;
             device.leave()?;
@@ -191,7 +191,7 @@ fn a_waiter_on_the_clock_sees_the_xid_at_its_time() -> Result<(), Error> {
                 "{waited_ns}"
             );
             assert_eq!(event.event_data, 31);
-            // The waiter looks every millisecond; the tenant's own call took some time to return.
+            // The waiter polls every millisecond; the tenant's call took some time to return.
             assert!(
                 seen_ns.abs_diff(raised_ns) <= 1_000_000,
                 "{seen_ns} against {raised_ns}"

@@ -1,5 +1,5 @@
-//! NVML on the machine `h100-80`: what an H100 80GB HBM3 answered, figure by figure (driver
-//! 580.159.04, 2026-11-22), as far as the model has it.
+//! NVML on the machine `h100-80` returns the values of an H100 80GB HBM3 (driver 580.159.04,
+//! 2026-11-22), as far as the model has them.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -13,14 +13,14 @@ use gpubench_virtual_gpu_abi::nvml::types::{
     AccountingStats, Bar1Memory, FieldValue, MemoryV2, RowRemapperHistogram, version_of,
 };
 use nvml_support::mig::out;
-use nvml_support::{Error, Getter, as_root, figure, nobody, nvml_device, ok};
+use nvml_support::{Error, Getter, as_root, figure, no_tenant, nvml_device, ok};
 
-/// A clock of a kind.
+/// A clock query.
 type Clock = unsafe extern "C" fn(DeviceHandle, c_uint, *mut c_uint) -> i32;
 
 #[test]
-fn an_h100_80_tells_what_one_told() -> Result<(), Error> {
-    as_root("an_h100_80_tells_what_one_told", "h100-80", nobody, || {
+fn h100_80_matches_the_recorded_device() -> Result<(), Error> {
+    as_root("h100_80_matches_the_recorded_device", "h100-80", no_tenant, || {
         let device = nvml_device()?;
         memory(device)?;
         clocks(device);
@@ -31,24 +31,24 @@ fn an_h100_80_tells_what_one_told() -> Result<(), Error> {
             (nvmlDeviceGetPcieLinkMaxSpeed, 5),
             (nvmlDeviceGetPcieReplayCounter, 0),
         ];
-        for (getter, told) in plain {
-            assert_eq!(figure(getter, device)?, told);
+        for (getter, recorded) in plain {
+            assert_eq!(figure(getter, device)?, recorded);
         }
         for engines in [
             nvmlDeviceGetEncoderUtilization,
             nvmlDeviceGetDecoderUtilization,
         ] {
             let (mut percent, mut period_us) = (9, 0);
-            // SAFETY: valid places.
+            // SAFETY: valid pointers.
             ok(unsafe { engines(device, &raw mut percent, &raw mut period_us) })?;
             assert_eq!((percent, period_us), (0, 100_000));
         }
         let (mut least_mw, mut most_mw) = (0, 0);
         let limits = nvmlDeviceGetPowerManagementLimitConstraints;
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         ok(unsafe { limits(device, &raw mut least_mw, &raw mut most_mw) })?;
         assert_eq!((least_mw, most_mw), (200_000, 700_000));
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         let absent = unsafe {
             [
                 out(std::ptr::null_mut(), |to| {
@@ -67,17 +67,17 @@ fn an_h100_80_tells_what_one_told() -> Result<(), Error> {
 }
 
 fn memory(device: DeviceHandle) -> Result<(), Error> {
-    let asked = MemoryV2 {
+    let request = MemoryV2 {
         version: version_of::<MemoryV2>(2),
         ..MemoryV2::default()
     };
     // SAFETY: a valid structure.
-    let told = out(asked, |to| unsafe {
+    let recorded = out(request, |to| unsafe {
         nvmlDeviceGetMemoryInfo_v2(device, to)
     });
-    let told = told.map_err(|code| format!("code {code}"))?;
-    assert_eq!((told.total, told.reserved), (85_520_809_984, 503_316_480));
-    assert_eq!((told.used, told.free), (0, 85_017_493_504));
+    let recorded = recorded.map_err(|code| format!("code {code}"))?;
+    assert_eq!((recorded.total, recorded.reserved), (85_520_809_984, 503_316_480));
+    assert_eq!((recorded.used, recorded.free), (0, 85_017_493_504));
     let window = figure::<Bar1Memory>(nvmlDeviceGetBAR1MemoryInfo, device)?;
     assert_eq!(window.total, 137_438_953_472);
     let banks = figure::<RowRemapperHistogram>(nvmlDeviceGetRowRemapperHistogram, device)?;
@@ -94,22 +94,22 @@ fn clocks(device: DeviceHandle) {
         nvmlDeviceGetMaxCustomerBoostClock,
     ];
     // By kind: graphics, SM, memory, video.
-    let told = [
+    let recorded = [
         [Ok(1980); 5],
         [Ok(1980); 5],
         [Ok(2619), Ok(2619), Ok(2619), Ok(2619), Err(3)],
         [Ok(1545), Ok(1545), Err(3), Err(3), Err(3)],
     ];
-    for (kind, told) in (0..).zip(told) {
-        // SAFETY: a valid place.
+    for (kind, recorded) in (0..).zip(recorded) {
+        // SAFETY: a valid pointer.
         let found = calls.map(|call| out(0, |to| unsafe { call(device, kind, to) }));
-        assert_eq!(found, told, "clocks of kind {kind}");
+        assert_eq!(found, recorded, "clocks of kind {kind}");
     }
 }
 
 fn fields(device: DeviceHandle) -> Result<(), Error> {
     // Number, type and value; types: 1 unsigned int, 3 unsigned long long.
-    for (number, told) in [
+    for (number, recorded) in [
         (1, Ok((3, Some(1)))),
         (2, Ok((3, Some(1)))),
         (3, Ok((3, Some(0)))),
@@ -140,8 +140,8 @@ fn fields(device: DeviceHandle) -> Result<(), Error> {
             0 => Ok(field.value_type),
             code => Err(code),
         };
-        assert_eq!(found, told.map(|(kind, _)| kind), "field {number}");
-        if let Ok((_, Some(value))) = told {
+        assert_eq!(found, recorded.map(|(kind, _)| kind), "field {number}");
+        if let Ok((_, Some(value))) = recorded {
             assert_eq!(field.value, value, "field {number}");
         }
     }
@@ -149,8 +149,8 @@ fn fields(device: DeviceHandle) -> Result<(), Error> {
 }
 
 fn profiles(device: DeviceHandle) {
-    // Id, slices, most of it, SMs, copy engines, decoders, JPEG engines, optical flow, MiB.
-    let told = [
+    // Id, slices, maximum, SMs, copy engines, decoders, JPEG engines, optical flow, MiB.
+    let recorded = [
         (0, Ok([19, 1, 7, 16, 1, 1, 1, 0, 9984])),
         (1, Ok([14, 2, 3, 32, 2, 2, 2, 0, 20_096])),
         (2, Ok([9, 3, 2, 60, 3, 3, 3, 0, 40_448])),
@@ -162,8 +162,8 @@ fn profiles(device: DeviceHandle) {
         (16, Err(3)),
         (17, Err(2)),
     ];
-    for (number, told) in told {
-        // SAFETY: a valid place.
+    for (number, recorded) in recorded {
+        // SAFETY: a valid pointer.
         let info = out(GpuInstanceProfileInfo::default(), |to| unsafe {
             nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
         });
@@ -180,6 +180,6 @@ fn profiles(device: DeviceHandle) {
                 info.memory_size_mib as u32,
             ]
         });
-        assert_eq!(found, told, "profile {number}");
+        assert_eq!(found, recorded, "profile {number}");
     }
 }

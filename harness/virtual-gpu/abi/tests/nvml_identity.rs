@@ -1,4 +1,4 @@
-//! NVML about what stands in the machine file, and the ways to find the device.
+//! NVML values that come from the machine file, and device lookup.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -36,7 +36,7 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
             let (mut major, mut minor, mut cuda) = (0, 0, 0);
             let (mut least, mut most) = (0, 0);
             let constraints = nvmlDeviceGetPowerManagementLimitConstraints;
-            // SAFETY: valid places.
+            // SAFETY: valid pointers.
             unsafe {
                 let capability = nvmlDeviceGetCudaComputeCapability;
                 ok(capability(device, &raw mut major, &raw mut minor))?;
@@ -53,7 +53,7 @@ fn identity_is_the_machine_files() -> Result<(), Error> {
 fn names_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
     let machine = machine()?;
     let program = std::env::args().next().ok_or("no name of this program")?;
-    // SAFETY: buffers of the length that is passed on.
+    // SAFETY: buffers of the given length.
     unsafe {
         for (found, expected) in [
             (
@@ -100,7 +100,7 @@ fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
             nvmlDeviceGetDefaultApplicationsClock,
         ] {
             let mut mhz = 0;
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             let code = unsafe { getter(device, kind, &raw mut mhz) };
             assert_eq!((code, mhz), expected, "{kind}");
         }
@@ -109,9 +109,9 @@ fn clocks_are_the_machine_files(device: DeviceHandle) -> Result<(), Error> {
 }
 
 #[test]
-fn a_device_is_found_by_every_name_it_has() -> Result<(), Error> {
+fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
     observed(
-        "a_device_is_found_by_every_name_it_has",
+        "a_device_is_found_by_every_identifier",
         TimeMode::Wall,
         || Ok(()),
         || {
@@ -120,7 +120,7 @@ fn a_device_is_found_by_every_name_it_has() -> Result<(), Error> {
             let wrong = uuid.replace(&uuid[4..8], "0000");
             let by_uuid = |uuid: &str| {
                 let (uuid, mut found) = (CString::new(uuid)?, null_mut());
-                // SAFETY: a valid text and place.
+                // SAFETY: a valid text and pointer.
                 let code = unsafe { nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found) };
                 Ok::<_, Error>((code, found == device))
             };
@@ -129,7 +129,7 @@ fn a_device_is_found_by_every_name_it_has() -> Result<(), Error> {
             assert_eq!(by_uuid("Tesla")?, (INVALID_ARGUMENT, false));
             let by_bus = |id: &str| {
                 let (id, mut found) = (CString::new(id)?, null_mut());
-                // SAFETY: a valid text and place.
+                // SAFETY: a valid text and pointer.
                 let code = unsafe { nvmlDeviceGetHandleByPciBusId_v2(id.as_ptr(), &raw mut found) };
                 Ok::<_, Error>((code, found == device))
             };
@@ -138,48 +138,48 @@ fn a_device_is_found_by_every_name_it_has() -> Result<(), Error> {
             }
             assert_eq!(by_bus("0000:02:00.0")?, (NOT_FOUND, false));
             assert_eq!(by_bus("nowhere")?, (INVALID_ARGUMENT, false));
-            let mut asked = Uuid {
+            let mut request = Uuid {
                 version: version_of::<Uuid>(1),
                 kind: 1,
                 value: [0; 41],
             };
-            asked.value[..40].copy_from_slice(uuid.as_bytes());
+            request.value[..40].copy_from_slice(uuid.as_bytes());
             let binary = u128::from_str_radix(&uuid[4..].replace('-', ""), 16)?.to_be_bytes();
-            // SAFETY: valid structures and places.
+            // SAFETY: valid structures and pointers.
             unsafe {
                 let mut found = null_mut();
-                ok(nvmlDeviceGetHandleByUUIDV(&raw const asked, &raw mut found))?;
+                ok(nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found))?;
                 assert_eq!(found, device);
-                asked.kind = 2;
-                asked.value[..16].copy_from_slice(&binary);
-                ok(nvmlDeviceGetHandleByUUIDV(&raw const asked, &raw mut found))?;
-                asked.value[0] ^= 1;
-                let code = nvmlDeviceGetHandleByUUIDV(&raw const asked, &raw mut found);
+                request.kind = 2;
+                request.value[..16].copy_from_slice(&binary);
+                ok(nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found))?;
+                request.value[0] ^= 1;
+                let code = nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found);
                 assert_eq!(code, NOT_FOUND);
-                asked.version = 1;
-                let code = nvmlDeviceGetHandleByUUIDV(&raw const asked, &raw mut found);
+                request.version = 1;
+                let code = nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found);
                 assert_eq!(code, ARGUMENT_VERSION_MISMATCH);
             }
-            pci_info_comes_in_every_form(device)
+            pci_info_has_every_version(device)
         },
     )
 }
 
-/// Each form writes as many bytes as its structure had, and not one more.
-fn pci_info_comes_in_every_form(device: DeviceHandle) -> Result<(), Error> {
+/// Each version writes exactly the bytes of its structure.
+fn pci_info_has_every_version(device: DeviceHandle) -> Result<(), Error> {
     for (getter, bytes) in [
         (nvmlDeviceGetPciInfo as Getter<u8>, 32),
         (nvmlDeviceGetPciInfo_v2 as Getter<u8>, 36),
         (nvmlDeviceGetPciInfo_v3 as Getter<u8>, 68),
     ] {
         let mut raw = [0x55u8; size_of::<PciInfo>()];
-        // SAFETY: the largest form fits.
+        // SAFETY: the largest version fits.
         ok(unsafe { getter(device, raw.as_mut_ptr()) })?;
         assert_eq!(&raw[..13], b"0000:01:00.0\0");
         assert_eq!(raw[20..24], 1u32.to_le_bytes(), "the bus");
         assert!(
             raw[bytes..].iter().all(|byte| *byte == 0x55),
-            "form of {bytes} bytes"
+            "version of {bytes} bytes"
         );
         if bytes == 68 {
             assert_eq!(&raw[36..53], b"00000000:01:00.0\0");
@@ -187,7 +187,7 @@ fn pci_info_comes_in_every_form(device: DeviceHandle) -> Result<(), Error> {
     }
     // SAFETY: plain data for which all zero bits are valid.
     let mut extended: PciInfoExt = unsafe { std::mem::zeroed() };
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     unsafe {
         let code = nvmlDeviceGetPciInfoExt(device, &raw mut extended);
         assert_eq!(code, ARGUMENT_VERSION_MISMATCH);

@@ -1,8 +1,8 @@
-//! The structures of NVML have the sizes and offsets that a C compiler gives those of nvml.h.
+//! The structures of NVML have the sizes and offsets of nvml.h.
 //!
-//! The literals were printed by a C program over nvml.h of the Python wheels `nvidia-nvml-dev`
-//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree; those of samples, of
-//! SRAM, of the row remapper and of confidential computing but for its state over 13.5.37.
+//! The literals were printed by a C program with nvml.h of the Python wheels `nvidia-nvml-dev`
+//! 13.4.92 and `nvidia-nvml-dev-cu12` 12.9.79 (gcc 12.2, x86-64), which agree. Those of samples,
+//! SRAM, the row remapper and confidential computing (except its state) are from 13.5.37.
 
 use std::mem::offset_of;
 

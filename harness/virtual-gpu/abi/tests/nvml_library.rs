@@ -1,5 +1,4 @@
-//! NVML without load: what is answered before initialisation, to wrong arguments, and field by
-//! field.
+//! NVML without load: calls before initialisation, invalid arguments, and field values.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -21,8 +20,8 @@ const INSUFFICIENT_SIZE: i32 = 7;
 const ARGUMENT_VERSION_MISMATCH: i32 = 25;
 
 #[test]
-fn nothing_is_answered_before_initialisation_and_after_the_last_shutdown() -> Result<(), Error> {
-    let test = "nothing_is_answered_before_initialisation_and_after_the_last_shutdown";
+fn calls_need_initialisation() -> Result<(), Error> {
+    let test = "calls_need_initialisation";
     observed(
         test,
         TimeMode::Wall,
@@ -31,7 +30,7 @@ fn nothing_is_answered_before_initialisation_and_after_the_last_shutdown() -> Re
             let mut number = 0u32;
             let mut handle: DeviceHandle = null_mut();
             let mut refused = |expected: i32| {
-                // SAFETY: valid places.
+                // SAFETY: valid pointers.
                 unsafe {
                     assert_eq!(nvmlDeviceGetCount_v2(&raw mut number), expected);
                     assert_eq!(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle), expected);
@@ -57,11 +56,11 @@ fn nothing_is_answered_before_initialisation_and_after_the_last_shutdown() -> Re
             refused(UNINITIALIZED);
             for (getter, _) in NUMBERS {
                 let mut found = 0;
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 assert_eq!(unsafe { getter(handle, &raw mut found) }, UNINITIALIZED);
             }
             let text = |code| {
-                // SAFETY: the library's texts live for ever.
+                // SAFETY: the library's texts are static.
                 unsafe { CStr::from_ptr(nvmlErrorString(code)) }
                     .to_string_lossy()
                     .into_owned()
@@ -89,7 +88,7 @@ fn wrong_arguments_are_refused() -> Result<(), Error> {
                 dangling_mut::<u8>().cast(),
                 (device as usize ^ 16) as _,
             ];
-            // SAFETY: wrong handles and null places are what is tested; the others are valid.
+            // SAFETY: wrong handles and null pointers are under test; the others are valid.
             unsafe {
                 let (mut number, mut handle) = (0, null_mut());
                 for (index, (getter, _)) in NUMBERS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! NVML beside a tenant of another process: memory, processes, power, utilisation, the host link.
+//! NVML beside a tenant in another process: memory, processes, power, utilisation, the host link.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -16,7 +16,7 @@ use gpubench_virtual_gpu_abi::nvml::types::{
 use gpubench_virtual_gpu_driver::session::TimeMode;
 use nvml_support::{
     Error, Tenant, alloc, context, eventually, figure, function, launch, nvml_device, observed, ok,
-    ready, text, told_to_go_on,
+    ready, text, wait_for_go,
 };
 
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
@@ -26,13 +26,13 @@ const INSUFFICIENT_SIZE: i32 = 7;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
-    const TEST: &str = "a_tenants_memory_is_counted_and_comes_back";
+fn a_tenants_memory_is_counted_and_freed() -> Result<(), Error> {
+    const TEST: &str = "a_tenants_memory_is_counted_and_freed";
     let tenant = || {
         context()?;
         alloc(100 << 20)?;
         ready()?;
-        told_to_go_on()
+        wait_for_go()
     };
     observed(TEST, TimeMode::Wall, tenant, || {
         let device = nvml_device()?;
@@ -40,7 +40,7 @@ fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
         let before = memory()?;
         assert_eq!((before.total, before.used), (16_384 * MIB, 256 * MIB));
         let mut count = 0;
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         ok(unsafe { nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, null_mut()) })?;
 
         let tenant = Tenant::start(TEST)?;
@@ -54,7 +54,7 @@ fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
             version: version_of::<MemoryV2>(2),
             ..MemoryV2::default()
         };
-        // SAFETY: a valid place.
+        // SAFETY: a valid pointer.
         ok(unsafe { nvmlDeviceGetMemoryInfo_v2(device, &raw mut second) })?;
         assert_eq!((second.reserved, second.used), (256 * MIB, taken));
         assert_eq!(second.reserved + second.used + second.free, second.total);
@@ -70,12 +70,12 @@ fn a_tenants_memory_is_counted_and_comes_back() -> Result<(), Error> {
     })
 }
 
-/// The process lists of a device with one tenant, and the protocol of their length.
+/// The process lists of a device with one tenant, and the handling of their length.
 fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Result<(), Error> {
     let mut count = 0;
     let mut infos = [ProcessInfo::default(); 3];
     let mut old = [ProcessInfoV1::default(); 3];
-    // SAFETY: valid places and arrays.
+    // SAFETY: valid pointers and arrays.
     unsafe {
         let list = nvmlDeviceGetComputeRunningProcesses_v3;
         assert_eq!(list(device, &raw mut count, null_mut()), INSUFFICIENT_SIZE);
@@ -116,7 +116,7 @@ fn the_lists_name_the_tenant(device: DeviceHandle, pid: u32, taken: u64) -> Resu
     Ok(())
 }
 
-/// Copies 4 MiB to 4 MiB, more than the L2 holds, on four SMs, over and over until told to end.
+/// Copies 4 MiB to 4 MiB, more than the L2 holds, on four SMs, until the test ends it.
 fn load() -> Result<(), Error> {
     context()?;
     let bytes = 4usize << 20;
@@ -127,7 +127,7 @@ fn load() -> Result<(), Error> {
     // SAFETY: plain call.
     ok(unsafe { cuCtxSynchronize() })?;
     ready()?;
-    let end = std::thread::spawn(told_to_go_on);
+    let end = std::thread::spawn(wait_for_go);
     while !end.is_finished() {
         for _ in 0..100 {
             launch(copy, 4, 256, &mut args)?;
@@ -146,15 +146,15 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
         let reasons = || figure::<u64>(nvmlDeviceGetCurrentClocksEventReasons, device);
         let celsius = || {
             let mut found = 0;
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             ok(unsafe { nvmlDeviceGetTemperature(device, 0, &raw mut found) })?;
             Ok::<_, Error>(found)
         };
         assert_eq!(figure::<u32>(nvmlDeviceGetPowerUsage, device)?, 12_000);
         assert_eq!((reasons()?, celsius()?), (1, 39), "30 + 50 x 12/70 degrees");
-        let (least, most) = watts_over(device, Duration::from_millis(300))?;
-        assert!(least <= 12.0 && most >= 12.0, "{least} to {most} W idle");
-        assert!(most < 24.0, "{most} W idle");
+        let (min, max) = watts_over(device, Duration::from_millis(300))?;
+        assert!(min <= 12.0 && max >= 12.0, "{min} to {max} W idle");
+        assert!(max < 24.0, "{max} W idle");
         let mut samples = [ProcessUtilizationSample::default(); 64];
         let mut used = |since_us: u64| {
             let mut count = samples.len() as u32;
@@ -167,13 +167,13 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
                 samples[..count as usize * usize::from(code == 0)].to_vec(),
             )
         };
-        assert_eq!(used(0).0, NOT_FOUND, "nobody has used the device");
+        assert_eq!(used(0).0, NOT_FOUND, "the device was never used");
 
         let tenant = Tenant::start(TEST)?;
-        // Every reading is asked for until it holds: on a loaded host the tenant starves at times.
+        // Every reading is repeated until it holds: on a loaded host the tenant can starve.
         eventually("half of a window busy, on four SMs of 24 GB/s each", || {
             let found = figure::<Utilization>(nvmlDeviceGetUtilizationRates, device)?;
-            // Both are of one window: DRAM is 30 % in use while the kernel runs.
+            // Both cover one window: DRAM is 30 % in use while the kernel runs.
             Ok(found.gpu > 50 && (found.gpu * 3 / 10).abs_diff(found.memory) <= 1)
         })?;
         eventually("no reason to be idle, warmer, and above idle power", || {
@@ -181,8 +181,8 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
             Ok(reasons()? == 0 && celsius()? > 39 && power_mw > 13_000)
         })?;
         eventually("more energy than at rest", || {
-            let (least, _) = watts_over(device, Duration::from_millis(100))?;
-            Ok(least > 13.0)
+            let (min, _) = watts_over(device, Duration::from_millis(100))?;
+            Ok(min > 13.0)
         })?;
         let (code, first) = used(0);
         assert_eq!((code, first.len()), (0, 1));
@@ -197,7 +197,7 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
             let later = next
                 .first()
                 .is_some_and(|s| s.time_stamp_us > first[0].time_stamp_us);
-            // DRAM is 30 % in use while the kernel runs, so it has that part of its time.
+            // DRAM is 30 % in use while the kernel runs, so its busy time is 30 %.
             let share = |s: &ProcessUtilizationSample| (s.sm_util * 3 / 10).abs_diff(s.mem_util);
             Ok(code == 0 && later && next[0].sm_util > 50 && share(&next[0]) <= 1)
         })?;
@@ -211,8 +211,8 @@ fn power_energy_and_utilisation_rise_with_load() -> Result<(), Error> {
     })
 }
 
-/// Whether who asks for the last second by the host's clock, as limiters do that act on
-/// utilisation, gets a sample of a busy process that is stamped now.
+/// Whether a query for the last second by the host's clock, as in utilisation-based limiters,
+/// returns a sample of a busy process with a current timestamp.
 fn in_the_last_second(
     used: &mut impl FnMut(u64) -> (i32, Vec<ProcessUtilizationSample>),
 ) -> Result<bool, Error> {
@@ -221,13 +221,13 @@ fn in_the_last_second(
     };
     let before_us = unix_us()?;
     let (code, found) = used(before_us - 1_000_000);
-    // The two clocks are not read at one instant.
+    // The two clocks are read at different instants.
     let span_us = before_us - 20_000..unix_us()? + 20_000;
     let sound = |s: &ProcessUtilizationSample| s.sm_util > 50 && span_us.contains(&s.time_stamp_us);
     Ok(code == 0 && found.first().is_some_and(sound))
 }
 
-/// Mean power by the energy counter, as bounds: the host may delay this thread at any point.
+/// Bounds of the mean power by the energy counter: the host may delay this thread at any point.
 fn watts_over(device: DeviceHandle, span: Duration) -> Result<(f64, f64), Error> {
     let outer = Instant::now();
     let before = figure::<u64>(nvmlDeviceGetTotalEnergyConsumption, device)?;
@@ -235,7 +235,7 @@ fn watts_over(device: DeviceHandle, span: Duration) -> Result<(f64, f64), Error>
     std::thread::sleep(span);
     let inner = inner.elapsed();
     let after = figure::<u64>(nvmlDeviceGetTotalEnergyConsumption, device)?;
-    // The counter is in whole millijoules.
+    // The counter counts whole millijoules.
     let joules = |slack: f64| ((after - before) as f64 + slack) / 1e3;
     Ok((
         joules(-1.0) / outer.elapsed().as_secs_f64(),
@@ -244,14 +244,14 @@ fn watts_over(device: DeviceHandle, span: Duration) -> Result<(f64, f64), Error>
 }
 
 #[test]
-fn the_link_carries_what_is_copied_and_that_way_only() -> Result<(), Error> {
-    const TEST: &str = "the_link_carries_what_is_copied_and_that_way_only";
+fn link_traffic_is_counted_per_direction() -> Result<(), Error> {
+    const TEST: &str = "link_traffic_is_counted_per_direction";
     let tenant = || {
         context()?;
         let bytes = 64usize << 20;
         let buffer = alloc(bytes)?;
         let mut pinned = null_mut();
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         ok(unsafe { cuMemHostAlloc(&raw mut pinned, bytes, 0) })?;
         let copy = || {
             // SAFETY: both buffers have that many bytes.
@@ -259,7 +259,7 @@ fn the_link_carries_what_is_copied_and_that_way_only() -> Result<(), Error> {
         };
         copy()?;
         ready()?;
-        let end = std::thread::spawn(told_to_go_on);
+        let end = std::thread::spawn(wait_for_go);
         while !end.is_finished() {
             copy()?;
             copy()?;
@@ -272,7 +272,7 @@ fn the_link_carries_what_is_copied_and_that_way_only() -> Result<(), Error> {
         let device = nvml_device()?;
         let gb_per_s = |counter| {
             let (mut kib, began) = (0, Instant::now());
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             ok(unsafe { nvmlDeviceGetPcieThroughput(device, counter, &raw mut kib) })?;
             assert!(
                 began.elapsed() >= Duration::from_millis(20),
@@ -282,7 +282,7 @@ fn the_link_carries_what_is_copied_and_that_way_only() -> Result<(), Error> {
         };
         assert_eq!((gb_per_s(0)?, gb_per_s(1)?), (0.0, 0.0));
         let tenant = Tenant::start(TEST)?;
-        // Received by the device at up to 12 GB/s; the tenant's own memcpy leaves gaps.
+        // The device receives up to 12 GB/s; the tenant's own memcpy leaves gaps.
         let mut seen = Vec::new();
         eventually("traffic to the device", || {
             seen.push(gb_per_s(1)?);

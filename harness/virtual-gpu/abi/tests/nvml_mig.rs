@@ -1,4 +1,4 @@
-//! MIG through NVML: the mode, the sizes, instances from making to ending, and who may do that.
+//! MIG through NVML: mode, profiles, creation and destruction of instances, and permissions.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -18,7 +18,7 @@ use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
 };
-use nvml_support::{Error, as_root, as_user, figure, nobody, nvml_device, observed_on, ok, quiet};
+use nvml_support::{Error, as_root, as_user, figure, no_tenant, nvml_device, observed_on, ok, quiet};
 
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
@@ -32,7 +32,7 @@ const ONE: u32 = 19;
 const FOUR: u32 = 5;
 
 fn on(test: &str, machine: &str, body: fn() -> Result<(), Error>) -> Result<(), Error> {
-    as_root(test, machine, nobody, body)
+    as_root(test, machine, no_tenant, body)
 }
 
 fn text(characters: &[i8]) -> String {
@@ -40,9 +40,9 @@ fn text(characters: &[i8]) -> String {
     bytes.map(|c| char::from(c.cast_unsigned())).collect()
 }
 
-/// Instances of a profile that there is room for.
+/// Number of instances of a profile that still fit.
 fn capacity(device: DeviceHandle, profile: u32) -> Result<u32, i32> {
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     out(99, |to| unsafe {
         nvmlDeviceGetGpuInstanceRemainingCapacity(device, profile, to)
     })
@@ -60,9 +60,9 @@ fn resetless(device: DeviceHandle) -> Result<u64, Error> {
 }
 
 #[test]
-fn sizes_and_places_are_told_before_the_mode_is_on() -> Result<(), Error> {
+fn profiles_and_placements_are_listed_before_the_mode_is_on() -> Result<(), Error> {
     on(
-        "sizes_and_places_are_told_before_the_mode_is_on",
+        "profiles_and_placements_are_listed_before_the_mode_is_on",
         "hopper",
         || {
             let device = nvml_device()?;
@@ -71,7 +71,7 @@ fn sizes_and_places_are_told_before_the_mode_is_on() -> Result<(), Error> {
             assert_eq!(create(device, THREE, None), Err(NOT_SUPPORTED));
             assert_eq!(capacity(device, THREE), Err(NOT_SUPPORTED));
             let info = |number| {
-                // SAFETY: a valid place, or zeroes for a plain structure.
+                // SAFETY: a valid pointer, or zeroes for a plain structure.
                 out(GpuInstanceProfileInfo::default(), |to| unsafe {
                     nvmlDeviceGetGpuInstanceProfileInfo(device, number, to)
                 })
@@ -115,7 +115,7 @@ fn sizes_and_places_are_told_before_the_mode_is_on() -> Result<(), Error> {
 }
 
 fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
-    // SAFETY: all zeroes is a value of these plain structures; places are valid.
+    // SAFETY: all zeroes is a value of these plain structures; pointers are valid.
     unsafe {
         let mut second: GpuInstanceProfileInfoV2 = std::mem::zeroed();
         let ask = nvmlDeviceGetGpuInstanceProfileInfoV;
@@ -148,8 +148,8 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
 }
 
 #[test]
-fn instances_are_made_found_and_ended() -> Result<(), Error> {
-    on("instances_are_made_found_and_ended", "hopper", || {
+fn instances_are_created_found_and_destroyed() -> Result<(), Error> {
+    on("instances_are_created_found_and_destroyed", "hopper", || {
         let device = divided()?;
         assert_eq!(mode(device), Ok((1, 1)));
         assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
@@ -170,20 +170,20 @@ fn instances_are_made_found_and_ended() -> Result<(), Error> {
         assert_eq!(
             capacity(device, FOUR),
             Ok(0),
-            "its only place begins at slot 0"
+            "it can start at slot 0 only"
         );
         found_again(device, three)?;
-        // SAFETY: handles that were given out.
+        // SAFETY: valid handles.
         unsafe {
             ok(nvmlGpuInstanceDestroy(three))?;
             assert_eq!(
                 nvmlGpuInstanceDestroy(three),
                 INVALID_ARGUMENT,
-                "it is gone"
+                "it is destroyed"
             );
             assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
             let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-            assert_ne!(again, three, "another instance in the same place");
+            assert_ne!(again, three, "a new instance at the same start");
             ok(nvmlGpuInstanceDestroy(one))?;
         }
         assert_eq!(set_mode(device, 0), Ok(0));
@@ -196,7 +196,7 @@ fn instances_are_made_found_and_ended() -> Result<(), Error> {
 fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error> {
     let mut handles: [InstanceHandle; 2] = [null_mut(); 2];
     let mut count = 0;
-    // SAFETY: valid places; the array has room for as many as the profile allows.
+    // SAFETY: valid pointers; the array has room for the profile's maximum.
     unsafe {
         let list = nvmlDeviceGetGpuInstances;
         ok(list(device, THREE, handles.as_mut_ptr(), &raw mut count))?;
@@ -221,15 +221,15 @@ fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error>
 }
 
 #[test]
-fn compute_instances_share_out_the_slices() -> Result<(), Error> {
-    on("compute_instances_share_out_the_slices", "hopper", || {
+fn compute_instances_divide_the_slices() -> Result<(), Error> {
+    on("compute_instances_divide_the_slices", "hopper", || {
         let device = divided()?;
         let gpu = create(device, THREE, None).map_err(|code| format!("{code}"))?;
         let info = |number| {
             out(
-                // SAFETY: a valid place, or zeroes for a plain structure.
+                // SAFETY: a valid pointer, or zeroes for a plain structure.
                 unsafe { std::mem::zeroed::<ComputeInstanceProfileInfoV2>() },
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 |to| unsafe {
                     (*to).version = version_of::<ComputeInstanceProfileInfoV2>(2);
                     nvmlGpuInstanceGetComputeInstanceProfileInfoV(gpu, number, 0, to)
@@ -249,7 +249,7 @@ fn compute_instances_share_out_the_slices() -> Result<(), Error> {
         assert_eq!(facts(3).err(), Some(NOT_SUPPORTED));
         assert_eq!(facts(9).err(), Some(INVALID_ARGUMENT));
         let left = |profile| {
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             out(9, |to| unsafe {
                 nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gpu, profile, to)
             })
@@ -259,14 +259,14 @@ fn compute_instances_share_out_the_slices() -> Result<(), Error> {
         assert_eq!(
             [0, 1, 2].map(left),
             [Ok(2), Ok(0), Ok(0)],
-            "what is left lies apart"
+            "the free slices are not adjacent"
         );
         assert_eq!(create_compute(gpu, 1, None), Err(NO_ROOM));
         assert_eq!(create_compute(gpu, 3, None), Err(NOT_SUPPORTED));
         let first = create_compute(gpu, 0, None).map_err(|code| format!("{code}"))?;
         let places = [middle, first].map(|one| describe_compute(one).map(|i| i.placement));
         assert_eq!(places, [1, 0].map(|start| Ok(Placement { start, size: 1 })));
-        // SAFETY: a handle that was given out.
+        // SAFETY: a valid handle.
         unsafe {
             assert_eq!(nvmlGpuInstanceDestroy(gpu), IN_USE);
             ok(nvmlComputeInstanceDestroy(middle))?;
@@ -307,13 +307,13 @@ fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
 }
 
 #[test]
-fn a_device_without_mig_says_so() -> Result<(), Error> {
-    on("a_device_without_mig_says_so", "turing", || {
+fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
+    on("a_device_without_mig_reports_not_supported", "turing", || {
         let device = nvml_device()?;
         assert_eq!(mode(device), Err(NOT_SUPPORTED));
         assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
         let mut info = GpuInstanceProfileInfo::default();
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
         assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
         Ok(())
@@ -321,18 +321,18 @@ fn a_device_without_mig_says_so() -> Result<(), Error> {
 }
 
 #[test]
-fn who_has_no_privilege_may_look_at_the_mode_only() -> Result<(), Error> {
-    const TEST: &str = "who_has_no_privilege_may_look_at_the_mode_only";
-    as_user(TEST, "hopper", nobody, || {
+fn without_privilege_only_the_mode_can_be_read() -> Result<(), Error> {
+    const TEST: &str = "without_privilege_only_the_mode_can_be_read";
+    as_user(TEST, "hopper", no_tenant, || {
         let device = nvml_device()?;
         assert_eq!(set_mode(device, 1), Err(NO_PERMISSION));
         assert_eq!(mode(device), Ok((0, 0)));
         let mut count = 0;
         let places = nvmlDeviceGetGpuInstancePossiblePlacements_v2;
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         let code = unsafe { places(device, THREE, null_mut(), &raw mut count) };
         assert_eq!(code, NO_PERMISSION);
-        // Somebody else turns the mode on.
+        // Another process turns the mode on.
         let shared = process::device().map_err(|code| format!("{code:?}"))?;
         let machine = shared.machine();
         shared
@@ -346,15 +346,15 @@ fn who_has_no_privilege_may_look_at_the_mode_only() -> Result<(), Error> {
         assert_eq!(
             refused.as_deref(),
             Some("code 4"),
-            "the sums over all parts"
+            "sums over all instances"
         );
         Ok(())
     })
 }
 
 #[test]
-fn an_instance_takes_its_time_on_the_clock() -> Result<(), Error> {
-    const TEST: &str = "an_instance_takes_its_time_on_the_clock";
+fn creating_an_instance_takes_time() -> Result<(), Error> {
+    const TEST: &str = "creating_an_instance_takes_time";
     let session = Session::new(TimeMode::Virtual, 1);
     let mut machine = quiet("hopper")?;
     machine.mig.as_mut().ok_or("no MIG")?.instance_ms = 250;
@@ -372,7 +372,7 @@ fn an_instance_takes_its_time_on_the_clock() -> Result<(), Error> {
             let made = filled(handle)?;
             let passed_ms = (device.now_ns() - began) / 1_000_000;
             assert_eq!(passed_ms, 500, "a GPU instance and a compute instance");
-            // SAFETY: handles that were given out.
+            // SAFETY: valid handles.
             unsafe {
                 ok(nvmlComputeInstanceDestroy(made.compute))?;
                 ok(nvmlGpuInstanceDestroy(made.gpu))?;

@@ -1,4 +1,4 @@
-//! MIG devices: what a compute instance is to programs that take its handle for a device's.
+//! MIG devices: device queries on the handle of a compute instance.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -17,8 +17,8 @@ use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::process;
 use nvml_support::mig::{divided, filled, mode, out, set_mode};
 use nvml_support::{
-    Error, Tenant, alloc, as_root, context, figure, function, launch, nobody, ok, ready, text,
-    told_to_go_on,
+    Error, Tenant, alloc, as_root, context, figure, function, launch, no_tenant, ok, ready, text,
+    wait_for_go,
 };
 
 const STORE: &str = include_str!("../../../../kernels/ptx/fault_illegal_store.ptx");
@@ -31,12 +31,12 @@ const MIB: u64 = 1 << 20;
 const HALF: u64 = (81_920 - 640) / 2 * MIB;
 
 fn uuid_of(device: DeviceHandle) -> Result<String, Error> {
-    // SAFETY: a buffer of the length that is passed on.
+    // SAFETY: a buffer of the given length.
     text(96, |p, n| unsafe { nvmlDeviceGetUUID(device, p, n) })
 }
 
 fn at(parent: DeviceHandle, index: u32) -> Result<DeviceHandle, i32> {
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     out(null_mut(), |to| unsafe {
         nvmlDeviceGetMigDeviceHandleByIndex(parent, index, to)
     })
@@ -45,7 +45,7 @@ fn at(parent: DeviceHandle, index: u32) -> Result<DeviceHandle, i32> {
 #[test]
 fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
     const TEST: &str = "a_mig_device_is_found_by_index_and_name";
-    as_root(TEST, "hopper", nobody, || {
+    as_root(TEST, "hopper", no_tenant, || {
         let parent = divided()?;
         let (first, second) = (filled(parent)?, filled(parent)?);
         assert_eq!(at(parent, 0), Ok(first.device));
@@ -64,14 +64,14 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
         assert_eq!(number(nvmlDeviceIsMigDeviceHandle, second.device)?, 1);
         assert_eq!(number(nvmlDeviceIsMigDeviceHandle, parent)?, 0);
         let ids = [nvmlDeviceGetGpuInstanceId, nvmlDeviceGetComputeInstanceId];
-        // SAFETY: a valid place.
+        // SAFETY: a valid pointer.
         let both = |device| ids.map(|getter| out(9, |to| unsafe { getter(device, to) }));
         assert_eq!(both(first.device), [Ok(1), Ok(0)]);
         assert_eq!(both(second.device), [Ok(2), Ok(0)]);
         assert_eq!(both(parent), [Err(INVALID_ARGUMENT); 2]);
         let up = nvmlDeviceGetDeviceHandleFromMigDeviceHandle;
         assert_eq!(
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             out(null_mut(), |to| unsafe { up(second.device, to) }),
             Ok(parent)
         );
@@ -91,21 +91,21 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
         assert_eq!(
             by_uuid(&old)?,
             Ok(second.device),
-            "the form of older drivers"
+            "the format of older drivers"
         );
-        // SAFETY: handles that were given out, and valid places.
+        // SAFETY: valid handles and pointers.
         unsafe {
             let name = text(96, |p, n| nvmlDeviceGetName(first.device, p, n))?;
             assert_eq!(name, "Virtual Hopper 80GB MIG 3g.40gb");
             ok(nvmlComputeInstanceDestroy(first.compute))?;
         }
-        assert_eq!(by_uuid(&uuids[0])?, Err(NOT_FOUND), "it is gone");
+        assert_eq!(by_uuid(&uuids[0])?, Err(NOT_FOUND), "it is destroyed");
         let gone = figure::<u32>(nvmlDeviceGetIndex, first.device).err();
         assert_eq!(gone.map(|e| e.to_string()).as_deref(), Some("code 2"));
         assert_eq!(
             at(parent, 0),
             Ok(second.device),
-            "those that are left move up"
+            "the remaining ones move up"
         );
         Ok(())
     })
@@ -113,7 +113,7 @@ fn a_mig_device_is_found_by_index_and_name() -> Result<(), Error> {
 
 fn by_uuid(uuid: &str) -> Result<Result<DeviceHandle, i32>, Error> {
     let uuid = CString::new(uuid)?;
-    // SAFETY: a valid text and place.
+    // SAFETY: a valid text and pointer.
     Ok(out(null_mut(), |to| unsafe {
         nvmlDeviceGetHandleByUUID(uuid.as_ptr(), to)
     }))
@@ -126,7 +126,7 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
         context()?;
         alloc(64 << 20)?;
         ready()?;
-        told_to_go_on()
+        wait_for_go()
     };
     as_root(TEST, "hopper", tenant, || {
         let parent = divided()?;
@@ -148,7 +148,7 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
         assert_eq!(processes(second.device)?, [listed]);
         assert_eq!(processes(first.device)?, []);
         assert_eq!(processes(parent)?, [listed]);
-        // SAFETY: handles that were given out.
+        // SAFETY: valid handles.
         unsafe {
             assert_eq!(nvmlComputeInstanceDestroy(second.compute), IN_USE);
             ok(nvmlComputeInstanceDestroy(first.compute))?;
@@ -158,10 +158,10 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
         assert_eq!(
             mode(parent),
             Ok((1, 0)),
-            "the wish is kept, the mode is not changed"
+            "the mode is pending"
         );
         tenant.kill()?;
-        assert_eq!(set_mode(parent, 0), Ok(0), "nobody is left");
+        assert_eq!(set_mode(parent, 0), Ok(0), "the device is idle");
         Ok(())
     })
 }
@@ -187,9 +187,9 @@ fn processes(device: DeviceHandle) -> Result<Vec<(u32, u64, u32, u32)>, Error> {
 }
 
 #[test]
-fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
-    const TEST: &str = "what_only_the_whole_device_has_is_not_supported";
-    as_root(TEST, "hopper", nobody, || {
+fn device_wide_queries_are_not_supported() -> Result<(), Error> {
+    const TEST: &str = "device_wide_queries_are_not_supported";
+    as_root(TEST, "hopper", no_tenant, || {
         let parent = divided()?;
         let device = filled(parent)?.device;
         for (index, (getter, _)) in nvml_support::NUMBERS.iter().enumerate() {
@@ -204,7 +204,7 @@ fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
             {
                 continue;
             }
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             let code = out(0, |to| unsafe { getter(device, to) });
             assert_eq!(code, Err(NOT_SUPPORTED), "number {index} of the list");
         }
@@ -219,7 +219,7 @@ fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
             assert_eq!(code, NOT_SUPPORTED);
         }
         let attributes = |device| {
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             out(DeviceAttributes::default(), |to| unsafe {
                 nvmlDeviceGetAttributes_v2(device, to)
             })
@@ -239,14 +239,14 @@ fn what_only_the_whole_device_has_is_not_supported() -> Result<(), Error> {
     })
 }
 
-/// Breaks its context with a store to nowhere when told to.
+/// Fails its context with a store to an unmapped address on request.
 fn faulty() -> Result<(), Error> {
     let context = context()?;
     let kernel = function(STORE, "fault_illegal_store")?;
     ready()?;
-    told_to_go_on()?;
+    wait_for_go()?;
     launch(kernel, 1, 1, &mut [16, 1])?;
-    // SAFETY: the context made above.
+    // SAFETY: the context created above.
     unsafe {
         assert_eq!(cuCtxSynchronize(), 700);
         cuCtxDestroy_v2(context);
@@ -255,14 +255,14 @@ fn faulty() -> Result<(), Error> {
 }
 
 #[test]
-fn an_event_names_the_instance_that_it_happened_in() -> Result<(), Error> {
-    const TEST: &str = "an_event_names_the_instance_that_it_happened_in";
+fn an_event_names_its_instance() -> Result<(), Error> {
+    const TEST: &str = "an_event_names_its_instance";
     as_root(TEST, "hopper", faulty, || {
         let parent = divided()?;
         filled(parent)?;
         let second = filled(parent)?;
         let uuid = uuid_of(second.device)?;
-        // SAFETY: zeroes are a value of the plain structure; places and handles are valid.
+        // SAFETY: zeroes are a value of the plain structure; pointers and handles are valid.
         unsafe {
             let mut set = null_mut();
             ok(nvmlEventSetCreate(&raw mut set))?;
@@ -283,8 +283,8 @@ fn an_event_names_the_instance_that_it_happened_in() -> Result<(), Error> {
         let device = process::device().map_err(|code| format!("{code:?}"))?;
         let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
         let lines: Vec<&str> = log.lines().collect();
-        let place = "NVRM: Xid (PCI:0000:01:00 GPU-I:02 GPU-CI:00): 31, pid=";
-        assert!(lines.len() == 1 && lines[0].contains(place), "{lines:?}");
+        let prefix = "NVRM: Xid (PCI:0000:01:00 GPU-I:02 GPU-CI:00): 31, pid=";
+        assert!(lines.len() == 1 && lines[0].contains(prefix), "{lines:?}");
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! Counters of kernels at work on the clock: the performance monitor, and clocks under the cap.
+//! GPM counters under load in virtual time, and clocks under the power cap.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -15,7 +15,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
 use nvml_support::mig::{divided, filled, out};
 use nvml_support::{
-    Error, alloc, alone, context, figure, function, launch, nvml_device, ok, quiet,
+    Error, alloc, in_virtual_time, context, figure, function, launch, nvml_device, ok, quiet,
 };
 
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
@@ -27,7 +27,7 @@ const NO_DATA: i32 = 21;
 const BYTES: usize = 4 << 20;
 const WINDOW_NS: u64 = 120_000_000;
 
-/// A Hopper with a small L2 and a tenth of the bandwidth, so that short kernels last.
+/// A Hopper with a small L2 and a tenth of the bandwidth, which makes short kernels last longer.
 fn slow() -> Result<Machine, Error> {
     let mut machine = quiet("hopper")?;
     machine.memory.l2_kib = 1024;
@@ -36,7 +36,7 @@ fn slow() -> Result<Machine, Error> {
     Ok(machine)
 }
 
-/// Queues copies on four SMs that together last longer than the window.
+/// Queues copies on four SMs that last longer than the window in total.
 fn load() -> Result<(), Error> {
     context()?;
     let (from, to) = (alloc(BYTES)?, alloc(BYTES)?);
@@ -50,12 +50,12 @@ fn load() -> Result<(), Error> {
 
 fn sample() -> Result<Handle, Error> {
     let mut sample = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { nvmlGpmSampleAlloc(&raw mut sample) })?;
     Ok(sample)
 }
 
-/// These metrics between two samples, each with its own result, or the code of the whole call.
+/// These metrics between two samples, each with its own result, or the code of the call.
 fn metrics(first: Handle, second: Handle, ids: &[u32]) -> Result<Vec<(i32, f64)>, i32> {
     let nothing = GpmMetric {
         metric_id: 0,
@@ -85,7 +85,7 @@ fn metrics(first: Handle, second: Handle, ids: &[u32]) -> Result<Vec<(i32, f64)>
     }
 }
 
-/// Percentages of the time, of SMs and of DRAM between two samples, of one place each.
+/// Percentages of time, SMs and DRAM between two samples of one instance.
 fn percentages(pair: [Handle; 2]) -> Result<[f64; 3], Error> {
     let found = metrics(pair[0], pair[1], &[1, 2, 10]).map_err(|code| format!("code {code}"))?;
     let mut out = [0.0; 3];
@@ -103,9 +103,9 @@ fn close(found: [f64; 3], want: [f64; 3]) {
 }
 
 #[test]
-fn the_monitor_counts_what_kernels_and_copies_use() -> Result<(), Error> {
-    alone(
-        "the_monitor_counts_what_kernels_and_copies_use",
+fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
+    in_virtual_time(
+        "gpm_counts_kernels_and_copies",
         &slow()?,
         |clock| {
             let device = nvml_device()?;
@@ -120,10 +120,10 @@ fn the_monitor_counts_what_kernels_and_copies_use() -> Result<(), Error> {
             assert_eq!(
                 metrics(first, second, &[1]),
                 Err(INVALID_ARGUMENT),
-                "nothing in them"
+                "empty samples"
             );
             load()?;
-            // SAFETY: handles that were given out, here and below.
+            // SAFETY: valid handles, here and below.
             ok(unsafe { nvmlGpmSampleGet(device, first) })?;
             clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
             // SAFETY: as above.
@@ -137,7 +137,7 @@ fn the_monitor_counts_what_kernels_and_copies_use() -> Result<(), Error> {
             assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
             let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
             assert_eq!(backwards, [wrong]);
-            // SAFETY: a handle that was given out, and the same again.
+            // SAFETY: a valid handle, twice.
             unsafe {
                 ok(nvmlGpmSampleFree(first))?;
                 assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
@@ -155,7 +155,7 @@ fn copies_are_counted_as_received(
 ) -> Result<(), Error> {
     let (second, to) = (sample()?, alloc(BYTES)?);
     let host = vec![0u8; BYTES];
-    // SAFETY: handles that were given out, and memory of that length.
+    // SAFETY: valid handles, and memory of that length.
     unsafe {
         ok(nvmlGpmSampleGet(device, first))?;
         let began_ns = clock.now_ns();
@@ -173,14 +173,14 @@ fn copies_are_counted_as_received(
 }
 
 #[test]
-fn the_monitor_sees_an_instance_as_a_device_of_its_own() -> Result<(), Error> {
-    alone(
-        "the_monitor_sees_an_instance_as_a_device_of_its_own",
+fn gpm_counts_per_instance() -> Result<(), Error> {
+    in_virtual_time(
+        "gpm_counts_per_instance",
         &slow()?,
         |clock| {
             let parent = divided()?;
             let made = filled(parent)?;
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             let id = out(0, |to| unsafe {
                 nvmlDeviceGetGpuInstanceId(made.device, to)
             });
@@ -194,7 +194,7 @@ fn the_monitor_sees_an_instance_as_a_device_of_its_own() -> Result<(), Error> {
             load()?;
             let ends = |end: usize| [0, 1, 2, 3].map(|k: usize| handles[k][end]);
             for [all, mine, by_id, neighbour] in [ends(0), ends(1)] {
-                // SAFETY: handles that were given out.
+                // SAFETY: valid handles.
                 unsafe {
                     ok(nvmlGpmSampleGet(parent, all))?;
                     ok(nvmlGpmSampleGet(made.device, mine))?;
@@ -206,7 +206,7 @@ fn the_monitor_sees_an_instance_as_a_device_of_its_own() -> Result<(), Error> {
             }
             let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
             close(percentages(handles[0])?, [100.0, sms, dram]);
-            // The same four SMs of 60, and half of the bandwidth.
+            // The same four of now 60 SMs, and half of the bandwidth.
             for part in &handles[1..3] {
                 close(percentages(*part)?, [100.0, 400.0 / 60.0, 2.0 * dram]);
             }
@@ -221,17 +221,17 @@ fn the_monitor_sees_an_instance_as_a_device_of_its_own() -> Result<(), Error> {
 }
 
 #[test]
-fn the_cap_lowers_the_clock_and_is_named_and_counted() -> Result<(), Error> {
+fn the_power_cap_lowers_the_clock_and_is_reported() -> Result<(), Error> {
     let mut machine = slow()?;
     // Above idle, the load draws half of 630 W times its 7.6 % of DRAM, and more.
     machine.power.cap_w = 80.0;
-    alone(
-        "the_cap_lowers_the_clock_and_is_named_and_counted",
+    in_virtual_time(
+        "the_power_cap_lowers_the_clock_and_is_reported",
         &machine,
         |clock| {
             let device = nvml_device()?;
             let mhz = |getter: unsafe extern "C" fn(DeviceHandle, u32, *mut u32) -> i32, kind| {
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 out(0, |to| unsafe { getter(device, kind, to) })
             };
             assert_eq!(mhz(nvmlDeviceGetClockInfo, 1), Ok(1980));
@@ -273,7 +273,7 @@ fn the_cap_lowers_the_clock_and_is_named_and_counted() -> Result<(), Error> {
             );
             let held = |policy| {
                 let mut found = ViolationTime::default();
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 let code = unsafe { nvmlDeviceGetViolationStatus(device, policy, &raw mut found) };
                 (code, found.violation_ns)
             };

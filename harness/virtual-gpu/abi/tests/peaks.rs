@@ -1,6 +1,6 @@
-//! Every built-in machine reaches what its file states: alone on it, the kernels that the harness
-//! measures with come to DRAM's bandwidth and to the rate of the single-precision pipes, and copies
-//! to that of the link, each way.
+//! Every built-in machine reaches the rates of its file without neighbours: the harness's kernels
+//! reach the bandwidth of DRAM and the rate of the single-precision pipes, and copies that of the
+//! link, each way.
 
 mod mps_support;
 
@@ -9,11 +9,11 @@ use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
 
 use mps_support::{Error, quiet, scenes};
 
-/// Threads of a block, as the harness launches them.
+/// Threads of a block, as in the harness.
 const THREADS: u32 = 256;
 
-/// What the client is told: blocks that fill every SM, and a buffer that streams from DRAM, eight
-/// times the size of L2 or a sixteenth of the memory (as the kernels' own sizes have it).
+/// Arguments of the client: blocks that fill every SM, and a buffer that streams from DRAM, eight
+/// times the size of L2 or a sixteenth of the memory (like the sizes of the kernels).
 fn script(machine: &Machine) -> String {
     let blocks = machine.gpu.sm_count * (machine.gpu.max_threads_per_sm / THREADS);
     let wanted_mib = machine.memory.l2_kib * 8 / 1024;
@@ -30,10 +30,10 @@ fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
     let test = "every_machine_reaches_its_own_peaks";
     scenes(test, Virtual, &machines, |stage, index| {
         let machine = &machines[index];
-        let said = stage.play(&[&script(machine)])?;
-        let figures: Vec<f64> = said[0]
+        let output = stage.play(&[&script(machine)])?;
+        let figures: Vec<f64> = output[0]
             .last()
-            .ok_or("it says nothing")?
+            .ok_or("no output")?
             .split(' ')
             .map(str::parse)
             .collect::<Result<_, _>>()?;
@@ -46,12 +46,12 @@ fn every_machine_reaches_its_own_peaks() -> Result<(), Error> {
             ("copies to the host", machine.pcie.to_host_gb_per_s),
         ];
         assert_eq!(figures.len(), stated.len(), "{figures:?}");
-        for ((what, most), found) in stated.into_iter().zip(figures) {
-            let share = found / most;
-            // A sample of blocks stands for the others, to within a percent.
+        for ((what, max), found) in stated.into_iter().zip(figures) {
+            let share = found / max;
+            // A sample of blocks extrapolates to the others within a percent.
             assert!(
                 (0.9..=1.01).contains(&share),
-                "{}: {what} at {found:.1} of {most:.1} units a nanosecond",
+                "{}: {what} at {found:.1} of {max:.1} units a nanosecond",
                 machine.name
             );
         }

@@ -1,5 +1,5 @@
-//! A machine that watches how long kernels run ends those that run for longer: the code, that it
-//! sticks, the Xid and its line, and what attributes tell. Machines that ship watch nobody.
+//! The run-time limit for kernels: the sticky code, the Xid and its log line, and the device
+//! attribute. Built-in machines have no limit.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod nvml_support;
@@ -14,7 +14,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
 use nvml_support::mig::out;
-use nvml_support::{Error, alloc, alone, context, function, launch, nvml_device, ok, quiet};
+use nvml_support::{Error, alloc, in_virtual_time, context, function, launch, nvml_device, ok, quiet};
 
 const HANG: &str = include_str!("../../../../kernels/ptx/fault_hang.ptx");
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
@@ -22,7 +22,7 @@ const MS: u64 = 1_000_000;
 const LIMIT_MS: u64 = 5;
 const LATE: i32 = 702;
 
-/// Launches a kernel that spins for so long, waits for it, and says what came of it and when.
+/// Launches a kernel that spins for `budget_ns`; returns the code of the wait and its end.
 fn spin(device: &Device, budget_ns: u64) -> Result<(i32, u64), Error> {
     let (flag, stamps) = (alloc(4)?, alloc(16)?);
     let hang = function(HANG, "fault_hang")?;
@@ -35,19 +35,19 @@ fn spin(device: &Device, budget_ns: u64) -> Result<(i32, u64), Error> {
 
 fn exec_timeout() -> Result<i32, Error> {
     let mut found = 9;
-    // SAFETY: a valid place; 17 is CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT.
+    // SAFETY: a valid pointer; 17 is CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT.
     ok(unsafe { cuDeviceGetAttribute(&raw mut found, 17, 0) })?;
     Ok(found)
 }
 
 #[test]
-fn a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it() -> Result<(), Error> {
-    let test = "a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it";
+fn a_kernel_beyond_the_limit_ends_with_its_context() -> Result<(), Error> {
+    let test = "a_kernel_beyond_the_limit_ends_with_its_context";
     let mut machine = quiet("hopper")?;
     machine.circumstances.kernel_run_time_limit_ms = LIMIT_MS;
-    alone(test, &machine, |device| {
+    in_virtual_time(test, &machine, |device| {
         let (handle, mut set): (_, Handle) = (nvml_device()?, null_mut());
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(nvmlEventSetCreate(&raw mut set))?;
             ok(nvmlDeviceRegisterEvents(handle, 8, set))?;
@@ -63,10 +63,10 @@ fn a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it() -> Resu
         assert_eq!(code, LATE);
         let over_ns = lasted_ns.saturating_sub(LIMIT_MS * MS);
         assert!(lasted_ns >= LIMIT_MS * MS && over_ns < MS, "{lasted_ns}");
-        // SAFETY: plain calls, valid places and handles made above.
+        // SAFETY: plain calls, valid pointers and handles created above.
         unsafe {
             let mut pointer = 0;
-            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), LATE, "it sticks");
+            assert_eq!(cuMemAlloc_v2(&raw mut pointer, 16), LATE, "it is sticky");
             assert_eq!(cuCtxSynchronize(), LATE);
             let _ = cuCtxDestroy_v2(doomed);
             ok(cuCtxSetCurrent(neighbour))?;
@@ -87,33 +87,33 @@ fn a_kernel_that_spins_past_the_limit_is_ended_and_its_context_with_it() -> Resu
             let action = out(field, |to| nvmlDeviceGetFieldValues(handle, 1, to));
             assert_eq!(action.map(|field| (field.result, field.value)), Ok((0, 0)));
         }
-        assert_eq!(spin(device, MS)?.0, 0, "the neighbour works on");
+        assert_eq!(spin(device, MS)?.0, 0, "the neighbour continues");
         let log = std::fs::read_to_string(kernel_log::path(device.dir()))?;
-        let said = "GPU stopped processing: the launch timed out and was terminated\n";
+        let text = "GPU stopped processing: the launch timed out and was terminated\n";
         let own = format!("): 8, pid={}, name=", std::process::id());
         assert_eq!(log.lines().count(), 1, "{log}");
-        assert!(log.contains(&own) && log.ends_with(said), "{log}");
+        assert!(log.contains(&own) && log.ends_with(text), "{log}");
         Ok(())
     })
 }
 
 #[test]
-fn copies_and_what_is_queued_do_not_count() -> Result<(), Error> {
-    let test = "copies_and_what_is_queued_do_not_count";
+fn copies_and_queued_kernels_do_not_count() -> Result<(), Error> {
+    let test = "copies_and_queued_kernels_do_not_count";
     let mut machine = quiet("hopper")?;
     machine.circumstances.kernel_run_time_limit_ms = LIMIT_MS;
     machine.pcie.to_device_gb_per_s = 0.01;
-    alone(test, &machine, |device| {
+    in_virtual_time(test, &machine, |device| {
         context()?;
         let bytes = 1usize << 20;
         let (from, to) = (alloc(bytes)?, alloc(bytes)?);
         let host = vec![7u8; bytes];
         let began_ns = device.now_ns();
-        // SAFETY: buffers of so many bytes.
+        // SAFETY: buffers of that many bytes.
         ok(unsafe { cuMemcpyHtoD_v2(from, host.as_ptr().cast(), bytes) })?;
         let copied_ns = device.now_ns() - began_ns;
         assert!(copied_ns > 4 * LIMIT_MS * MS, "{copied_ns}");
-        // Four microseconds or more each.
+        // At least four microseconds each.
         let copy = function(COPY, "stream_copy")?;
         let began_ns = device.now_ns();
         for _ in 0..8_000 {
@@ -128,21 +128,21 @@ fn copies_and_what_is_queued_do_not_count() -> Result<(), Error> {
 }
 
 #[test]
-fn machines_that_ship_watch_nobody_and_wrong_limits_are_refused() -> Result<(), Error> {
+fn built_in_machines_have_no_limit_and_invalid_ones_are_refused() -> Result<(), Error> {
     for (name, _) in BUILT_IN {
         let limit_ms = Machine::load(name)?.circumstances.kernel_run_time_limit_ms;
         assert_eq!(limit_ms, 0, "{name}");
     }
     let text = include_str!("../../../../profiles/machines/turing.toml").to_owned();
     let text = text + "\n[circumstances]\nkernel_run_time_limit_ms = 3600001\n";
-    let said = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
+    let error = Machine::parse("m.toml", &text).err().map(|e| e.to_string());
     let want = "circumstances.kernel_run_time_limit_ms is 3600001, accepted is 0 to 3600000";
     assert!(
-        said.as_ref().is_some_and(|said| said.contains(want)),
-        "{said:?}"
+        error.as_ref().is_some_and(|error| error.contains(want)),
+        "{error:?}"
     );
-    let test = "machines_that_ship_watch_nobody_and_wrong_limits_are_refused";
-    alone(test, &quiet("hopper")?, |device| {
+    let test = "built_in_machines_have_no_limit_and_invalid_ones_are_refused";
+    in_virtual_time(test, &quiet("hopper")?, |device| {
         context()?;
         assert_eq!(exec_timeout()?, 0);
         assert_eq!(spin(device, 2 * LIMIT_MS * MS)?.0, 0);

@@ -1,4 +1,4 @@
-//! Virtual time between threads: order is decided by the plan, never by the host.
+//! Virtual time between threads: the order does not depend on the host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn device(dir: &std::path::Path, stall: Duration) -> Result<Arc<Device>, Error> 
     Ok(Arc::new(Device::open(dir)?))
 }
 
-/// A context of its own with one stream, whose number is returned.
+/// A context with one stream; returns the stream's number.
 fn open_stream(device: &Device) -> Result<u32, Error> {
     let process = device.process()?;
     let stream = device.transact(|state, _| {
@@ -43,7 +43,7 @@ fn open_stream(device: &Device) -> Result<u32, Error> {
     stream.ok_or_else(|| "no room".into())
 }
 
-/// Closed loop of `requests` kernels; returns the completion stamps.
+/// Closed loop of `requests` kernels; returns the completion times.
 fn tenant(device: &Device, id: u32, requests: u64) -> Result<Vec<u64>, Error> {
     device.join(id)?;
     let stream = open_stream(device)?;
@@ -88,7 +88,7 @@ fn run(order: &[u32], requests: u64) -> Result<Vec<Vec<u64>>, Error> {
 }
 
 #[test]
-fn eight_tenants_give_the_same_stamps_whoever_starts_first() -> Result<(), Error> {
+fn stamps_do_not_depend_on_the_order_of_starts() -> Result<(), Error> {
     let first = run(&[0, 1, 2, 3, 4, 5, 6, 7], 200)?;
     let second = run(&[7, 3, 5, 1, 6, 2, 0, 4], 200)?;
     assert_eq!(first, second);
@@ -101,7 +101,7 @@ fn eight_tenants_give_the_same_stamps_whoever_starts_first() -> Result<(), Error
 }
 
 #[test]
-fn a_participant_that_was_not_announced_is_refused() -> Result<(), Error> {
+fn an_unannounced_participant_is_refused() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let device = device(dir.path(), Duration::from_secs(10))?;
     assert!(matches!(device.join(3), Err(DeviceError::NotExpected(3))));
@@ -111,7 +111,7 @@ fn a_participant_that_was_not_announced_is_refused() -> Result<(), Error> {
 }
 
 #[test]
-fn an_unpark_is_not_lost_and_not_seen_before_it_was_sent() -> Result<(), Error> {
+fn an_unpark_before_a_park_is_kept() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let device = device(dir.path(), Duration::from_secs(10))?;
     device.expect(0)?;
@@ -134,7 +134,7 @@ fn an_unpark_is_not_lost_and_not_seen_before_it_was_sent() -> Result<(), Error> 
 }
 
 #[test]
-fn a_stall_is_reported_with_the_thread_that_causes_it() -> Result<(), Error> {
+fn a_stall_is_reported_with_its_thread() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let device = device(dir.path(), Duration::from_millis(300))?;
     device.expect(0)?;
@@ -144,7 +144,7 @@ fn a_stall_is_reported_with_the_thread_that_causes_it() -> Result<(), Error> {
     let builder = std::thread::Builder::new().name("blocker".to_owned());
     let thread = builder.spawn(move || -> Result<(), Error> {
         blocker.join(1)?;
-        // Blocks behind the model's back.
+        // Blocks without the model's knowledge.
         held.recv()?;
         Ok(())
     })?;
@@ -154,9 +154,9 @@ fn a_stall_is_reported_with_the_thread_that_causes_it() -> Result<(), Error> {
         Err(DeviceError::Stalled(message)) => message,
         other => return Err(format!("expected a stall, got {other:?}").into()),
     };
-    let took = begun.elapsed();
-    // The limit, and a look in every tenth of a second; the rest is for a busy host.
-    assert!(took < Duration::from_secs(3), "reported after {took:?}");
+    let elapsed = begun.elapsed();
+    // The stall limit, checked every tenth of a second, plus a margin for a busy host.
+    assert!(elapsed < Duration::from_secs(3), "reported after {elapsed:?}");
     release.send(())?;
     thread.join().map_err(|_| "the blocker panicked")??;
     for part in [

@@ -1,4 +1,4 @@
-//! Wall time: a model second is a second of `CLOCK_MONOTONIC`, and two contexts still take turns.
+//! Wall time: a second of the model is a second of `CLOCK_MONOTONIC`, and contexts are time-sliced.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod driver_support;
@@ -17,14 +17,14 @@ use driver_support::{Error, context, function, launch, ok};
 
 const SPIN: &str = include_str!("../../../../kernels/ptx/spin.ptx");
 
-/// Spins for that long in a context of its own and returns how long the host waited.
+/// Spins in a context of its own and returns the waiting time of the host.
 fn spin(duration: Duration) -> Result<Duration, Error> {
     let context = context()?;
     let function = function(SPIN, "spin")?;
     let ns = u64::try_from(duration.as_nanos())?;
     let begun = Instant::now();
     ok(launch(function, 1, 32, &mut [ns, 2 * ns, 0]))?;
-    // SAFETY: plain calls; the context made above.
+    // SAFETY: plain calls; the context created above.
     unsafe {
         ok(cuCtxSynchronize())?;
         let waited = begun.elapsed();
@@ -39,11 +39,11 @@ unsafe extern "C" fn note(_: *mut c_void) {
     CALLED.store(true, Ordering::Release);
 }
 
-/// A word that the host stores and a function of the program: neither holds the caller up.
+/// Waits for a word that the host stores and for a host function; neither blocks the caller.
 fn a_stream_waits_for_the_host() -> Result<(), Error> {
     let (mut context, mut stream): (Handle, Handle) = (null_mut(), null_mut());
     let mut word = null_mut();
-    // SAFETY: valid places and handles; the word is zeroed and aligned, and stays.
+    // SAFETY: valid pointers and handles; the word is zeroed and aligned, and is never freed.
     unsafe {
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
         ok(cuStreamCreate(&raw mut stream, 1))?;
@@ -54,7 +54,7 @@ fn a_stream_waits_for_the_host() -> Result<(), Error> {
         assert_eq!(cuStreamQuery(stream), 600);
         assert!(
             !CALLED.load(Ordering::Acquire),
-            "the word does not say so yet"
+            "the word is not stored yet"
         );
         AtomicU32::from_ptr(word.cast()).store(1, Ordering::Release);
         ok(cuStreamSynchronize(stream))?;
@@ -64,15 +64,15 @@ fn a_stream_waits_for_the_host() -> Result<(), Error> {
 }
 
 #[test]
-fn a_kernel_takes_its_time_and_two_contexts_take_turns() -> Result<(), Error> {
+fn a_kernel_takes_its_time_and_contexts_are_time_sliced() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     Session::new(TimeMode::Wall, 1).create(dir.path(), &Machine::load("turing")?)?;
     // SAFETY: the only test of this binary, before any thread is started.
     unsafe { std::env::set_var(ENV, dir.path()) };
-    let alone = spin(Duration::from_millis(30))?;
-    // The bounds are those of a model that sleeps on a busy host: never early, and not for ever.
-    assert!(alone >= Duration::from_millis(30), "{alone:?}");
-    assert!(alone < Duration::from_secs(5), "{alone:?}");
+    let solo = spin(Duration::from_millis(30))?;
+    // A sleeping thread never wakes early; the upper bounds allow for a busy host.
+    assert!(solo >= Duration::from_millis(30), "{solo:?}");
+    assert!(solo < Duration::from_secs(5), "{solo:?}");
     let work = || spin(Duration::from_millis(30));
     let both = std::thread::scope(|scope| {
         let threads = [scope.spawn(work), scope.spawn(work)];

@@ -1,4 +1,4 @@
-//! What hooked calls are charged, and how the limits hold them back.
+//! Accounting of hooked calls, and enforcement of the limits.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{clock, contexts, limiter, lookup, management, recording, region, say, settings};
+use crate::{clock, contexts, limiter, lookup, management, recording, region, log, settings};
 
-/// Declares the hooks: for each a function of the driver's own name and shape, with `driver` bound
-/// to the driver's, and a table of them all.
+/// Declares hooks: for each a function with the driver's name and signature, with `driver` bound to
+/// the driver's function, and a table of all hooks.
 macro_rules! hooks {
     ($( fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$driver:ident| $body:block )*) => {
         $(
@@ -37,7 +37,7 @@ macro_rules! hooks {
             }
         )*
 
-        /// The hook for a name, if there is one here.
+        /// The hook for a name, if declared.
         fn hook(name: &[u8]) -> Option<*mut c_void> {
             $( if name == stringify!($name).as_bytes() {
                 return Some($name as *const () as *mut c_void);
@@ -59,15 +59,15 @@ const SM_COUNT: c_int = 16;
 
 const THREADS_PER_SM: c_int = 39;
 
-/// The limit in force with what is used of it; `None` if there is none.
+/// The memory limit and the bytes in use; `None` without a limit.
 pub(crate) fn limited() -> Option<(u64, u64)> {
     let region = region::get()?;
     let limit = region.memory_limit();
     (limit != 0).then(|| (limit, region.used()))
 }
 
-/// Charges what a call takes that does not say how much: what is used afterwards and was not
-/// before. Takes it back with `undo` if that is beyond the limit.
+/// Charges a call without a size argument by the growth of device memory. Calls `undo` if that
+/// exceeds the limit.
 pub(crate) fn measured(driver: impl FnOnce() -> (c_int, u64), undo: impl FnOnce(u64)) -> c_int {
     let Some(region) = region::get() else {
         return driver().0;
@@ -89,7 +89,7 @@ pub(crate) fn measured(driver: impl FnOnce() -> (c_int, u64), undo: impl FnOnce(
     0
 }
 
-/// Charges memory that is there already; whether that stays within the limit.
+/// Charges memory that already exists; returns whether the limit allows it.
 pub(crate) fn adopted(pointer: u64, bytes: u64) -> bool {
     let Some(region) = region::get() else {
         return true;
@@ -101,19 +101,19 @@ pub(crate) fn adopted(pointer: u64, bytes: u64) -> bool {
     true
 }
 
-/// What each pointer or handle was charged.
+/// Bytes charged for each pointer or handle.
 fn charges() -> std::sync::MutexGuard<'static, HashMap<u64, u64>> {
     static CHARGES: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
     let map = CHARGES.get_or_init(Mutex::default);
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An allocation that counts: refused beyond the limit, charged if the driver grants it.
+/// An allocation under the limit: refused beyond it, charged if the driver succeeds.
 ///
 /// # Safety
-/// `place` is where the driver stores what it made.
+/// `handle` is where the driver stores the new handle.
 pub(crate) unsafe fn counted(
-    place: *mut u64,
+    handle: *mut u64,
     bytes: usize,
     driver: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -124,16 +124,16 @@ pub(crate) unsafe fn counted(
     let bytes = bytes as u64;
     let limit = region.memory_limit() as f64 * (1.0 + settings::get().overshoot);
     if !region.charge(bytes, limit as u64) {
-        say(
+        log(
             2,
-            &format!("{bytes} B more than the limit of {limit} B allows"),
+            &format!("{bytes} B exceed the limit of {limit} B"),
         );
         return OUT_OF_MEMORY;
     }
     let code = driver();
     if code == 0 {
-        // SAFETY: the driver stored what it made.
-        charges().insert(unsafe { *place }, bytes);
+        // SAFETY: the driver stored the handle.
+        charges().insert(unsafe { *handle }, bytes);
     } else {
         region.release(bytes);
     }
@@ -152,8 +152,8 @@ pub(crate) fn freed(pointer: u64, driver: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-/// Waits until the limiter lets a launch go, where there is a limit. What is recorded in a graph is
-/// counted when that is launched.
+/// Waits until the limiter lets a launch through, if there is a limit. Launches recorded in a graph
+/// count when the graph is launched.
 pub(crate) fn hold_back(blocks: u64) {
     if recording::recorded(blocks) {
         return;
@@ -168,7 +168,7 @@ pub(crate) fn hold_back(blocks: u64) {
     limiter::wait(blocks, settings.share_of_time(limit), shape(), &utilisation);
 }
 
-/// SMs and threads of an SM.
+/// SMs, and threads per SM.
 fn shape() -> (u32, u32) {
     static SHAPE: OnceLock<(u32, u32)> = OnceLock::new();
     *SHAPE.get_or_init(|| {
@@ -178,7 +178,7 @@ fn shape() -> (u32, u32) {
         let ask = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) };
         let attribute = |number: c_int| {
             let mut value = 0;
-            // SAFETY: a valid place, a known attribute, the first device.
+            // SAFETY: a valid pointer, a known attribute, the first device.
             let code = ask.map_or(1, |ask| unsafe { ask(&raw mut value, number, 0) });
             if code == 0 {
                 u32::try_from(value).unwrap_or(1)
@@ -194,12 +194,12 @@ fn device_used() -> Option<u64> {
     management::used()
 }
 
-/// The span over which the limiter asks for utilisation.
+/// Window of the utilisation query.
 const WINDOW_US: u64 = 1_000_000;
 
 /// Utilisation of this process in the last second, in percent.
 fn utilisation() -> u32 {
-    // The management library's time when it was last asked, and ours.
+    // Time of the last sample by the management library, and by this clock.
     static ASKED: Mutex<Option<(u64, u64)>> = Mutex::new(None);
     let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
     let now_ns = clock::now_ns();

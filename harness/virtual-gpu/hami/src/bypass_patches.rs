@@ -1,5 +1,5 @@
-//! Bypass patches: hooks that HAMi-core (at 8f3a89c) lacks. Each closes one documented bypass where
-//! the machine file names it, so that tests can tell a bypass from what looks like one.
+//! Bypass patches: hooks that HAMi-core (at 8f3a89c) lacks. Each closes one documented bypass that
+//! the machine file lists, so that a test can check that gpubench finds exactly the open ones.
 //!
 //! | bypass | calls |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `cooperative` | `cuLaunchCooperativeKernel` |
 //! | `durations` | long launches: see `limiter` |
 //!
-//! A program that asks the C library for its own `dlsym`, or that is not preloaded at all, escapes
-//! whatever is hooked.
+//! No hook catches a program that gets `dlsym` from the C library directly or that is not
+//! preloaded.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -41,8 +41,8 @@ pub struct ArrayDescriptor {
 #[repr(C)]
 pub struct IpcHandle([c_char; 64]);
 
-/// The end of `CUDA_MEM_ALLOC_NODE_PARAMS` (cuda.h), behind the pool's properties and the list of
-/// devices that may use the memory.
+/// The end of `CUDA_MEM_ALLOC_NODE_PARAMS` (cuda.h), after the pool's properties and the list of
+/// devices with access.
 #[repr(C)]
 pub struct AllocNode {
     before: [u64; 13],
@@ -50,7 +50,7 @@ pub struct AllocNode {
     pointer: u64,
 }
 
-/// Which bypass a call is.
+/// The bypass that a call belongs to.
 fn bypass(name: &[u8]) -> &'static str {
     match name {
         b"cuArrayCreate_v2" | b"cuArrayDestroy" => "arrays",
@@ -64,7 +64,7 @@ fn bypass(name: &[u8]) -> &'static str {
     }
 }
 
-/// The hook for a name, if there is one and its bypass is patched.
+/// The hook for a name, if it exists and its bypass is patched.
 pub fn find(name: &[u8]) -> Option<*mut c_void> {
     hook(name).filter(|_| settings::get().is_patched(bypass(name)))
 }
@@ -108,7 +108,7 @@ hooks! {
             || {
                 // SAFETY: as above.
                 let code = unsafe { driver(module, image, count, options, values) };
-                // SAFETY: the driver stored what it made.
+                // SAFETY: the driver stored the handle.
                 (code, if code == 0 { unsafe { *module } } else { 0 })
             },
             unload,
@@ -126,7 +126,7 @@ hooks! {
         if code != 0 {
             return code;
         }
-        // SAFETY: the driver stored what it made.
+        // SAFETY: the driver stored the pointer.
         let at = unsafe { *pointer };
         if adopted(at, extent(at)) {
             return 0;
@@ -169,7 +169,7 @@ hooks! {
         // SAFETY: as above.
         let code = unsafe { driver(stream, graph) };
         if code == 0 {
-            // SAFETY: the driver stored what it made.
+            // SAFETY: the driver stored the handle.
             graphs().insert(unsafe { *graph }, blocks);
         }
         code
@@ -180,7 +180,7 @@ hooks! {
         let code = unsafe { driver(executable, graph, flags) };
         if code == 0 {
             let blocks = graphs().get(&graph).copied().unwrap_or(0);
-            // SAFETY: the driver stored what it made.
+            // SAFETY: the driver stored the handle.
             graphs().insert(unsafe { *executable }, blocks);
         }
         code
@@ -207,7 +207,7 @@ hooks! {
     }
 }
 
-/// Blocks of each graph, and of each that can be launched.
+/// Blocks of each graph and of each executable graph.
 fn graphs() -> MutexGuard<'static, HashMap<u64, u64>> {
     static GRAPHS: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
     let map = GRAPHS.get_or_init(Mutex::default);
@@ -225,13 +225,13 @@ const fn element_bytes(format: c_int) -> usize {
 
 type OnHandle = unsafe extern "C" fn(u64) -> c_int;
 
-/// Calls a function of the driver's that takes a handle or a pointer and nothing else.
+/// Calls a driver function with a handle or pointer as its only argument.
 fn on(name: &std::ffi::CStr, handle: u64) {
     let found = lookup::driver(name);
     // SAFETY: the driver's functions of the two names below have this signature.
     let call = unsafe { std::mem::transmute::<*mut c_void, Option<OnHandle>>(found) };
     if let Some(call) = call {
-        // SAFETY: a handle that the driver has just made. What it cannot undo nobody can.
+        // SAFETY: a handle that the driver just created. An error leaves it allocated.
         let _left = unsafe { call(handle) };
     }
 }
@@ -244,14 +244,14 @@ fn close(pointer: u64) {
     on(c"cuIpcCloseMemHandle", pointer);
 }
 
-/// Bytes of the memory that a pointer lies in; 0 if the driver does not tell.
+/// Bytes of the allocation that contains a pointer; 0 if unknown.
 fn extent(pointer: u64) -> u64 {
     type Function = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
     let found = lookup::driver(c"cuMemGetAddressRange_v2");
     // SAFETY: the driver's function of that name has this signature.
     let ask = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) };
     let (mut base, mut bytes) = (0, 0_usize);
-    // SAFETY: two valid places.
+    // SAFETY: two valid pointers.
     let code = ask.map_or(1, |ask| unsafe {
         ask(&raw mut base, &raw mut bytes, pointer)
     });

@@ -1,5 +1,5 @@
-//! The time that the limiter goes by: the virtual GPU's clock where its time is virtual.
-#![expect(unsafe_code, reason = "the seam to the clock is a C interface")]
+//! The clock of the limiter: the virtual GPU's clock where its time is virtual.
+#![expect(unsafe_code, reason = "the clock is a C interface")]
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ type Now = unsafe extern "C" fn() -> u64;
 type Sleep = unsafe extern "C" fn(u64) -> i32;
 type Version = unsafe extern "C" fn() -> i32;
 
-/// The seam, where time is virtual.
-fn seam() -> Option<(Now, Sleep)> {
-    static SEAM: OnceLock<Option<(Now, Sleep)>> = OnceLock::new();
-    *SEAM.get_or_init(|| {
+/// The clock functions of the virtual GPU, where time is virtual.
+fn virtual_clock() -> Option<(Now, Sleep)> {
+    static CLOCK: OnceLock<Option<(Now, Sleep)>> = OnceLock::new();
+    *CLOCK.get_or_init(|| {
         let find = |name: &CStr| lookup::driver(name);
         // SAFETY: functions of these names have these signatures; null becomes `None`.
         let (version, now, sleep) = unsafe {
@@ -30,16 +30,16 @@ fn seam() -> Option<(Now, Sleep)> {
     })
 }
 
-/// Says that this library goes by the virtual GPU's clock where that is virtual, which one with
-/// threads of its own cannot: the harness looks for the name.
+/// Tells the harness that this library supports virtual time; a preloaded library with threads of
+/// its own does not.
 #[unsafe(no_mangle)]
 pub const extern "C" fn gpubench_vt_preloaded() -> i32 {
     1
 }
 
-/// Nanoseconds since some instant.
+/// Nanoseconds since a fixed instant.
 pub fn now_ns() -> u64 {
-    if let Some((now, _)) = seam() {
+    if let Some((now, _)) = virtual_clock() {
         // SAFETY: a function without arguments.
         return unsafe { now() };
     }
@@ -52,10 +52,9 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets time pass until an instant. A thread outside virtual time is not held back there: it would
-/// wait for a clock that does not know it.
+/// Sleeps until an instant. Returns at once on a thread that is no participant of virtual time.
 pub fn sleep_until(t_ns: u64) -> bool {
-    if let Some((_, sleep)) = seam() {
+    if let Some((_, sleep)) = virtual_clock() {
         // SAFETY: a plain number.
         return unsafe { sleep(t_ns) } == 0;
     }

@@ -1,8 +1,7 @@
-//! The interposed `dlsym`: programs find the hooks through it.
+//! The interposed `dlsym`, through which programs find the hooks.
 //!
-//! A program that loads libcuda at run time finds its functions through `dlsym`, so that is what is
-//! interposed. One that is linked statically, that calls `dlvsym`, or that walks the symbol table
-//! itself is not caught, as with the real library.
+//! It catches programs that load libcuda at run time. It does not catch a static link, `dlvsym` or
+//! a walk of the symbol table, like the real library.
 #![expect(unsafe_code, reason = "symbols are looked up by C names")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -10,10 +9,10 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::hooks;
 use crate::lookup::real;
 
-/// Answers for the hooked names, and asks the C library for all others.
+/// Returns hooks for hooked names, and asks the C library for all others.
 ///
 /// # Safety
-/// `name` is a C string and `handle` one that `dlsym` takes.
+/// `name` is a C string and `handle` a valid argument of `dlsym`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     if !name.is_null() {
@@ -24,7 +23,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         }
     }
     match real() {
-        // SAFETY: passed on as it came.
+        // SAFETY: the caller's arguments, passed on.
         Some(real) => unsafe { real(handle, name) },
         None => std::ptr::null_mut(),
     }

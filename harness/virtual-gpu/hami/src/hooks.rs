@@ -1,4 +1,4 @@
-//! What programs get instead of the driver's functions.
+//! The hooks of HAMi-core.
 #![expect(
     unsafe_code,
     reason = "a C interface is made of raw pointers and exported names"
@@ -62,7 +62,7 @@ hooks! {
         // SAFETY: as above.
         let code = unsafe { driver(free, total) };
         if let (0, Some((limit, used))) = (code, limited()) {
-            // SAFETY: the driver took both places, so they can be written.
+            // SAFETY: the driver accepted both pointers.
             unsafe {
                 *total = (*total).min(limit as usize);
                 *free = (*free).min(limit.saturating_sub(used) as usize);
@@ -75,7 +75,7 @@ hooks! {
         // SAFETY: as above.
         let code = unsafe { driver(total, device) };
         if let (0, Some((limit, _))) = (code, limited()) {
-            // SAFETY: the driver took the place, so it can be written.
+            // SAFETY: the driver accepted the pointer.
             unsafe { *total = (*total).min(limit as usize) };
         }
         code
@@ -119,7 +119,7 @@ hooks! {
         extra: *mut *mut c_void,
     ) |driver| {
         if !config.is_null() {
-            // SAFETY: a launch configuration begins with the three sides of the grid (cuda.h).
+            // SAFETY: a launch configuration begins with the three grid dimensions (cuda.h).
             let grid = unsafe { std::slice::from_raw_parts(config, 3) };
             hold_back(grid.iter().map(|&side| u64::from(side)).product());
         }
@@ -132,7 +132,7 @@ hooks! {
     ) |driver| {
         // SAFETY: as above.
         let code = unsafe { driver(symbol, found, version, flags) };
-        // SAFETY: a string and a place that the driver took.
+        // SAFETY: the driver accepted the string and the pointer.
         unsafe { replace(code, symbol, found) }
     }
 
@@ -142,7 +142,7 @@ hooks! {
     ) |driver| {
         // SAFETY: as above.
         let code = unsafe { driver(symbol, found, version, flags, status) };
-        // SAFETY: a string and a place that the driver took.
+        // SAFETY: the driver accepted the string and the pointer.
         unsafe { replace(code, symbol, found) }
     }
 
@@ -150,17 +150,17 @@ hooks! {
         // SAFETY: as above.
         let code = unsafe { driver(device, info) };
         if let (0, Some((limit, used))) = (code, limited()) {
-            // SAFETY: the library took the place: total, free and used (nvml.h).
+            // SAFETY: the library accepted the pointer: total, free and used (nvml.h).
             unsafe { *info = [limit, limit.saturating_sub(used), used.min(limit)] };
         }
         code
     }
 }
 
-/// Replaces what `cuGetProcAddress` found by the hook of that name, if there is one.
+/// Replaces the result of `cuGetProcAddress` by the hook of that name, if there is one.
 ///
 /// # Safety
-/// `symbol` is a C string and `found` a place, as the driver took them.
+/// `symbol` is a C string and `found` a valid pointer.
 unsafe fn replace(code: c_int, symbol: *const c_char, found: *mut *mut c_void) -> c_int {
     if code != 0 || symbol.is_null() || found.is_null() {
         return code;
@@ -169,7 +169,7 @@ unsafe fn replace(code: c_int, symbol: *const c_char, found: *mut *mut c_void) -
     let base = unsafe { std::ffi::CStr::from_ptr(symbol) }.to_bytes();
     let newest = [base, b"_v2"].concat();
     if let Some(hook) = find(&newest).or_else(|| find(base)) {
-        // SAFETY: a place by the caller's contract.
+        // SAFETY: a valid pointer by the caller's contract.
         unsafe { *found = hook };
     }
     code

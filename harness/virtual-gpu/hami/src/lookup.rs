@@ -1,4 +1,4 @@
-//! The functions of the real libraries, by name.
+//! Lookup of functions in the real libraries.
 #![expect(unsafe_code, reason = "symbols are looked up by C names")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// `dlsym` (dlfcn.h).
 pub type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// Versions under which C libraries have carried `dlsym`, the newest first.
+/// Symbol versions of `dlsym` in C libraries, the newest first.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.17", c"GLIBC_2.2.5"];
 
 /// The C library's own `dlsym`.
@@ -24,12 +24,12 @@ pub fn real() -> Option<Dlsym> {
     })
 }
 
-/// The driver's own function of that name; null if no driver is loaded or it has none.
+/// The driver's function of that name; null if no driver is loaded or it lacks the function.
 pub fn driver(name: &CStr) -> *mut c_void {
     in_library(&[c"libcuda.so.1", c"libcuda.so"], name)
 }
 
-/// The management library's own function of that name; loaded if it is not there yet.
+/// The management library's function of that name; loads the library if needed.
 pub fn nvml(name: &CStr) -> *mut c_void {
     in_library(&[c"libnvidia-ml.so.1", c"libnvidia-ml.so"], name)
 }
@@ -39,7 +39,7 @@ fn in_library(libraries: &[&CStr], name: &CStr) -> *mut c_void {
         return std::ptr::null_mut();
     };
     for library in libraries {
-        // SAFETY: C strings; the library is the one that the program itself uses.
+        // SAFETY: C strings; the library is the one that the program uses.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY) };
         if handle.is_null() {
             continue;

@@ -1,4 +1,4 @@
-//! What the stand-in asks of the management library.
+//! Queries to the management library (NVML).
 #![expect(unsafe_code, reason = "the library is a C interface")]
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -40,8 +40,8 @@ fn device() -> Option<*mut c_void> {
     static DEVICE: OnceLock<Option<usize>> = OnceLock::new();
     let found = *DEVICE.get_or_init(|| {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the library's functions of these names have these signatures, and the place
-        // is valid.
+        // SAFETY: the library's functions of these names have these signatures, and the pointer is
+        // valid.
         unsafe {
             let init =
                 std::mem::transmute::<*mut c_void, Option<Plain>>(lookup::nvml(c"nvmlInit_v2"))?;
@@ -57,7 +57,7 @@ fn device() -> Option<*mut c_void> {
 /// Bytes in use on the device.
 pub fn used() -> Option<u64> {
     let mut info = [0u64; 3];
-    // SAFETY: as above; the place holds total, free and used.
+    // SAFETY: as above; the buffer holds total, free and used.
     unsafe {
         let get = std::mem::transmute::<*mut c_void, Option<Memory>>(lookup::nvml(
             c"nvmlDeviceGetMemoryInfo",
@@ -66,7 +66,7 @@ pub fn used() -> Option<u64> {
     }
 }
 
-/// Processes with a context on the device, and what each has there.
+/// Processes with a context on the device, and their memory.
 pub fn processes() -> Option<Vec<Process>> {
     let mut rows = [Process::default(); ROOM];
     let mut count = ROOM as c_uint;

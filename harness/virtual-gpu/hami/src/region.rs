@@ -1,8 +1,8 @@
-//! The accounting that all processes of a container share: a mapped file with the limits that its
-//! first user set, and what each process has.
+//! The shared region of all processes of a container: a mapped file with the limits of its first
+//! user and the use of each process.
 //!
-//! Without a file of its own for each tenant, whoever comes first fixes the limits for everyone, as
-//! with the real library.
+//! Without a file per tenant, the first process sets the limits for all, like with the real
+//! library.
 #![expect(unsafe_code, reason = "a file is mapped and shared between processes")]
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::clock;
 use crate::settings::Settings;
 
-/// Processes of one region at most, as in HAMi-core.
+/// Maximum number of processes of one region, as in HAMi-core.
 const PROCESSES: usize = 1024;
 const MAGIC: u64 = 0x6870_7567_0000_0001;
 
@@ -25,7 +25,7 @@ struct Entry {
     bytes: AtomicU64,
 }
 
-/// What the file holds.
+/// Contents of the file.
 #[repr(C)]
 struct Layout {
     magic: AtomicU64,
@@ -33,7 +33,7 @@ struct Layout {
     sm_limit: AtomicU32,
     /// The monitor's switch: the limiter is on.
     limiter_on: AtomicU32,
-    /// Who is allocating; 0 for nobody. Kept where the machine plants locks that go stale.
+    /// Process that is allocating; 0 for none. Used where the machine plants stale locks.
     holder: AtomicU32,
     _reserved: AtomicU32,
     processes: [Entry; PROCESSES],
@@ -43,19 +43,19 @@ struct Layout {
 pub struct Region {
     layout: &'static Layout,
     file: File,
-    /// Threads of this process take turns at the file's lock, which knows processes only.
+    /// Serialises the threads of this process, since the file's lock is per process.
     turn: Mutex<()>,
     lock_stale_ms: u64,
 }
 
-/// From the beginning of an allocation to its end.
+/// Held during an allocation.
 pub struct Held<'a>(&'a Region);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let own = std::process::id();
         let holder = &self.0.layout.holder;
-        // Whoever took it over meanwhile keeps it, and there is nothing to give back.
+        // A process that took the lock over keeps it.
         let _ = holder.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -66,7 +66,7 @@ pub fn get() -> Option<&'static Region> {
     let opened = REGION.get_or_init(|| match Region::open(crate::settings::get()) {
         Ok(region) => Some(region),
         Err(error) => {
-            crate::say(1, &format!("shared region: {error}: nothing is limited"));
+            crate::log(1, &format!("shared region: {error}: no limit applies"));
             None
         }
     });
@@ -82,7 +82,7 @@ impl Region {
             .truncate(false)
             .open(&settings.cache)?;
         file.set_len(size_of::<Layout>() as u64)?;
-        // SAFETY: a fresh shared mapping of an open file of that length, checked below.
+        // SAFETY: a new shared mapping of an open file of that length, checked below.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -96,7 +96,7 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the mapping is as large as `Layout`, is never undone, and holds atomics only.
+        // SAFETY: the mapping is as large as `Layout`, is never unmapped, and holds atomics only.
         let layout = unsafe { &*base.cast::<Layout>() };
         let region = Self {
             layout,
@@ -117,11 +117,11 @@ impl Region {
         Ok(region)
     }
 
-    /// Runs `body` while nobody else changes the file.
+    /// Runs `body` under the file's lock.
     fn locked<R>(&self, body: impl FnOnce(&Layout) -> R) -> R {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let fd = self.file.as_raw_fd();
-        // SAFETY: an open descriptor; the lock goes with the process if it dies.
+        // SAFETY: an open descriptor; the kernel releases the lock if the process dies.
         unsafe { libc::flock(fd, libc::LOCK_EX) };
         let result = body(self.layout);
         // SAFETY: as above.
@@ -129,9 +129,9 @@ impl Region {
         result
     }
 
-    /// Begins an allocation. The real library's lock is a semaphore in the file, which nobody gives
-    /// back for a process that dies with it; where the machine plants that, its death is noticed
-    /// only after a while. Counting itself is guarded by [`Region::locked`].
+    /// Begins an allocation. The real library's lock is a semaphore in the file, which stays taken
+    /// when its process dies. Where the machine plants that, the death is detected after a delay.
+    /// [`Region::locked`] guards the counters.
     pub fn hold(&self) -> Held<'_> {
         if self.lock_stale_ms == 0 {
             return Held(self);
@@ -155,17 +155,17 @@ impl Region {
         self.layout.sm_limit.load(Ordering::Relaxed)
     }
 
-    /// Whether the monitor lets the limiter work.
+    /// Whether the monitor enables the limiter.
     pub fn limiter_on(&self) -> bool {
         self.layout.limiter_on.load(Ordering::Relaxed) != 0
     }
 
-    /// Bytes that all processes have.
+    /// Bytes used by all processes.
     pub fn used(&self) -> u64 {
         self.locked(used)
     }
 
-    /// Charges this process, if that stays within `limit`; 0 charges always.
+    /// Charges this process, if the total stays within `limit`; 0 means no limit.
     pub fn charge(&self, bytes: u64, limit: u64) -> bool {
         let own = std::process::id();
         self.locked(|layout| {
@@ -204,7 +204,7 @@ impl Region {
     }
 }
 
-/// Bytes of every process that lives; those of the dead are taken back.
+/// Bytes of all live processes; those of dead ones are released.
 fn used(layout: &Layout) -> u64 {
     let mut sum = 0;
     for entry in &layout.processes {
@@ -212,7 +212,7 @@ fn used(layout: &Layout) -> u64 {
         if pid == 0 {
             continue;
         }
-        // SAFETY: signal 0 only asks whether the process is there.
+        // SAFETY: signal 0 only checks whether the process exists.
         let there = unsafe { libc::kill(pid as libc::pid_t, 0) } == 0;
         if there {
             sum += entry.bytes.load(Ordering::Relaxed);
@@ -224,7 +224,7 @@ fn used(layout: &Layout) -> u64 {
     sum
 }
 
-/// Whether a process runs; one that nobody has waited for yet does not (proc(5)).
+/// Whether a process runs; a zombie does not (proc(5)).
 fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_lock_of_the_dead_is_waited_for() -> std::io::Result<()> {
+    fn only_the_lock_of_a_dead_process_delays() -> std::io::Result<()> {
         let cache = std::env::temp_dir().join(format!("vgpu-stale-{}", std::process::id()));
         let region = Region::open(&Settings {
             lock_stale_ms: 30,

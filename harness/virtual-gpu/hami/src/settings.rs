@@ -1,4 +1,4 @@
-//! What the environment asks for: the variables of HAMi-core, read once.
+//! Settings: the environment variables of HAMi-core, read once.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -10,27 +10,27 @@ pub struct Settings {
     pub memory_limit: u64,
     /// SM limit in percent; 0 for none.
     pub sm_limit: u32,
-    /// The limiter is on whatever the shared region says.
+    /// The limiter is on regardless of the shared region.
     pub force: bool,
-    /// The limiter is off whatever the shared region says.
+    /// The limiter is off regardless of the shared region.
     pub disabled: bool,
     /// The accounting file.
     pub cache: PathBuf,
     /// 0 to 4.
     pub log_level: u32,
-    /// Planted: the limit lets this share more through.
+    /// Planted: relative excess that the memory limit allows.
     pub overshoot: f64,
-    /// Planted: the limiter lets this share more through.
+    /// Planted: relative excess that the limiter allows.
     pub sm_error: f64,
-    /// Planted: documented bypasses of the real library that this one patches.
+    /// Planted: documented bypasses that this library patches.
     pub patched: Vec<String>,
-    /// Planted: how long the lock of somebody killed while it allocated is waited for.
+    /// Planted: wait for the lock of a process that was killed while it allocated.
     pub lock_stale_ms: u64,
-    /// Planted: from the first launch on, how long the limiter lets everything through.
+    /// Planted: time from the first launch during which the limiter lets every launch through.
     pub limiter_start_ms: u64,
-    /// Planted: a limiter that lets launches through for its share of each step, and no bucket.
+    /// Planted: the paced limiter instead of the bucket.
     pub limiter_paced: bool,
-    /// Planted: the process is not found on the device.
+    /// Planted: the process is not on the device's list.
     pub hidden: bool,
 }
 
@@ -40,11 +40,11 @@ pub fn get() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let mut settings = read(&|name| std::env::var(name).ok());
         let planted = planted();
-        settings.overshoot = figure_in(&planted, "hami_memory_overshoot");
-        settings.sm_error = figure_in(&planted, "hami_sm_error");
+        settings.overshoot = number_in(&planted, "hami_memory_overshoot");
+        settings.sm_error = number_in(&planted, "hami_sm_error");
         settings.patched = list_in(&planted, "hami_closed");
-        settings.lock_stale_ms = figure_in(&planted, "hami_lock_stale_ms") as u64;
-        settings.limiter_start_ms = figure_in(&planted, "hami_limiter_start_ms") as u64;
+        settings.lock_stale_ms = number_in(&planted, "hami_lock_stale_ms") as u64;
+        settings.limiter_start_ms = number_in(&planted, "hami_limiter_start_ms") as u64;
         let is_set = |key: &str| {
             let wanted = format!("{key} = true");
             planted.lines().any(|line| line == wanted)
@@ -61,7 +61,7 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
     let percent = of_device("CUDA_DEVICE_SM_LIMIT").and_then(|text| text.trim().parse().ok());
     Settings {
         memory_limit: of_device("CUDA_DEVICE_MEMORY_LIMIT").map_or(0, |text| bytes(&text)),
-        // 0 and 100 and more mean no limit.
+        // 0, and 100 or more, mean no limit.
         sm_limit: percent.filter(|p| *p < 100).unwrap_or(0),
         force: policy.eq_ignore_ascii_case("force"),
         disabled: policy.eq_ignore_ascii_case("disable"),
@@ -82,18 +82,18 @@ fn read(variable: &dyn Fn(&str) -> Option<String>) -> Settings {
 }
 
 impl Settings {
-    /// What the limiter makes of a limit, in percent.
+    /// The share of time for a limit in percent, with the planted excess.
     pub fn share_of_time(&self, limit: u32) -> f64 {
         f64::from(limit) * (1.0 + self.sm_error)
     }
 
-    /// Whether the bypass of that name is patched.
+    /// Whether this bypass is patched.
     pub fn is_patched(&self, bypass: &str) -> bool {
         self.patched.iter().any(|patched| patched == bypass)
     }
 }
 
-/// A size with a unit; what cannot be read limits nothing.
+/// A size with a unit; 0 for an invalid one.
 fn bytes(text: &str) -> u64 {
     let text = text.trim();
     let (digits, shift) = match text.as_bytes().last() {
@@ -106,16 +106,16 @@ fn bytes(text: &str) -> u64 {
     number.and_then(|n| n.checked_shl(shift)).unwrap_or(0)
 }
 
-/// What the virtual machine plants: its file, which this library reads itself since it must not
-/// link the virtual GPU, whose symbols it answers for. Empty on any other machine.
+/// The machine file of the virtual GPU, empty on another machine. This library parses it itself,
+/// since it must not link the virtual GPU, which exports the same symbols.
 fn planted() -> String {
     let file = std::env::var_os("GPUBENCH_VIRTUAL_GPU").map(PathBuf::from);
     let text = file.and_then(|dir| std::fs::read_to_string(dir.join("machine.toml")).ok());
     text.unwrap_or_default()
 }
 
-/// One figure of a machine file; 0 where it does not stand there.
-fn figure_in(text: &str, key: &str) -> f64 {
+/// One number of a machine file; 0 if absent.
+fn number_in(text: &str, key: &str) -> f64 {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
@@ -123,7 +123,7 @@ fn figure_in(text: &str, key: &str) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// A list of names in a machine file, on one line; empty where it does not stand there.
+/// A list of names in a machine file, on one line; empty if absent.
 fn list_in(text: &str, key: &str) -> Vec<String> {
     let line = text
         .lines()
@@ -138,7 +138,7 @@ fn list_in(text: &str, key: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{figure_in, list_in, read};
+    use super::{number_in, list_in, read};
 
     fn with(pairs: &[(&str, &str)]) -> super::Settings {
         read(&|name| {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_with_their_units_and_the_device_s_own_comes_first() {
+    fn limits_have_units_and_a_limit_of_the_device_wins() {
         let settings = with(&[
             ("CUDA_DEVICE_MEMORY_LIMIT", "4G"),
             ("CUDA_DEVICE_MEMORY_LIMIT_0", "512M"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_no_limit() {
+    fn zero_and_100_percent_mean_no_limit() {
         let settings = with(&[
             ("CUDA_DEVICE_SM_LIMIT", "100"),
             ("CUDA_DEVICE_MEMORY_LIMIT", "x"),
@@ -177,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn the_planted_figure_is_found() {
+    fn a_planted_number_is_read() {
         let text = "[defects]\nhami_memory_overshoot = 0.25\nhami_lock_stale_ms = 40\n";
-        assert_eq!(figure_in(text, "hami_memory_overshoot"), 0.25);
-        assert_eq!(figure_in(text, "hami_lock_stale_ms"), 40.0);
-        assert_eq!(figure_in("[defects]\n", "hami_memory_overshoot"), 0.0);
+        assert_eq!(number_in(text, "hami_memory_overshoot"), 0.25);
+        assert_eq!(number_in(text, "hami_lock_stale_ms"), 40.0);
+        assert_eq!(number_in("[defects]\n", "hami_memory_overshoot"), 0.0);
     }
 }

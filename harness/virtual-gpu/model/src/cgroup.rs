@@ -121,7 +121,7 @@ pub fn limit(
         key,
         soft_bytes,
         hard_bytes,
-        enforced_bytes: machine.defects.let_through(hard_bytes),
+        enforced_bytes: machine.defects.with_overshoot(hard_bytes),
     };
     true
 }

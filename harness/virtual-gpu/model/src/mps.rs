@@ -197,7 +197,7 @@ fn memory_limit(machine: &Machine, server: u64, client: Option<u64>) -> u64 {
         (0, limit) | (limit, 0) => limit,
         (a, b) => a.min(b),
     };
-    machine.defects.let_through(limit)
+    machine.defects.with_overshoot(limit)
 }
 
 /// Removes a daemon and its partitions. Its servers continue with their clients.

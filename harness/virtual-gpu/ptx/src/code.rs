@@ -9,13 +9,12 @@ use crate::operands::{CallSite, ParamWords, PredRef, Product, Row};
 pub struct Properties {
     /// Reads `%globaltimer`: its run time depends on the clock.
     pub reads_globaltimer: bool,
-    /// Prints.
+    /// Calls `vprintf`.
     pub calls_printf: bool,
-    /// Branches or addresses may depend on loaded data, so its cost depends on the contents of
-    /// memory.
+    /// Branches or addresses may depend on loaded data, so the cost depends on memory contents.
     pub data_dependent: bool,
-    /// Word size, if its only effect on device memory is to add integers that do not depend on the
-    /// contents of memory.
+    /// Word size, if its only effect on device memory is to add integers that do not depend on
+    /// memory contents.
     pub atomic_add_bytes: Option<u64>,
 }
 
@@ -27,7 +26,7 @@ pub(crate) enum Const64 {
     Function(u32),
 }
 
-/// Scheduling facts of an instruction.
+/// Scheduling information of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Info {
     pub class: Class,

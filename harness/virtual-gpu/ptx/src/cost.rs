@@ -1,13 +1,12 @@
-//! The modelled time of one warp: when it may issue, and when each register is ready.
+//! Timing of one warp: when it can issue, and when each register is ready.
 
 use crate::counts::Class;
 
 /// Cycles that a warp spends per instruction. Indices are those of [`Class`].
 ///
-/// A warp issues in order. An instruction waits until the registers that it reads are ready,
-/// holds the issue port of its class for `issue` cycles, and its results are ready `latency`
-/// cycles after it was issued. A warp is timed as if it were alone: contention belongs to the
-/// model of the device, not to the interpreter.
+/// A warp issues in order. An instruction waits until the registers that it reads are ready, holds
+/// the issue port of its class for `issue` cycles, and its results are ready `latency` cycles after
+/// issue. Contention between warps is modelled elsewhere, by the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CycleModel {
     /// SM clock.
@@ -19,7 +18,7 @@ pub struct CycleModel {
     /// Cycles of a read of `%globaltimer`. The register ticks about once a microsecond on real
     /// devices; charging each read accordingly keeps spin loops short without changing their end.
     pub globaltimer_cycles: u32,
-    /// Cycles from the issue of a load that L1 serves to a usable result.
+    /// Cycles from the issue of a load that hits L1 to a usable result.
     pub l1_hit_cycles: u32,
 }
 

@@ -69,29 +69,29 @@ pub struct Counts {
     pub store_sector_bytes: u64,
     /// Bytes of the distinct 32-byte sectors of each warp-wide atomic.
     pub atomic_sector_bytes: u64,
-    /// Of the loaded sectors, those that the block's part of L1 still held.
+    /// Of the loaded sectors, those that hit in the block's share of L1.
     pub l1_hit_bytes: u64,
     /// Bytes that lanes moved to and from shared and local memory.
     pub shared_bytes: u64,
-    /// Pages that the SM's own TLB had no translation of.
+    /// Pages that missed in the SM's TLB.
     pub translations: u64,
     /// Lanes that performed an atomic or a reduction.
     pub atomics: u64,
-    /// Those of them that went to device memory.
+    /// Atomics on device memory.
     pub device_atomics: u64,
-    /// Block-wide barriers that warps arrived at.
+    /// Arrivals of warps at block-wide barriers.
     pub barriers: u64,
-    /// Blocks that ran.
+    /// Executed blocks.
     pub blocks: u64,
-    /// Warps that ran.
+    /// Executed warps.
     pub warps: u64,
-    /// Cycles of the slowest warp alone on an SM; a maximum, not a sum.
+    /// Cycles of the slowest warp without contention; a maximum, not a sum.
     pub longest_warp_cycles: u64,
-    /// The word of device memory that most atomics went to.
+    /// The word of device memory with most atomics.
     pub hot_word: HotWord,
 }
 
-/// A word of device memory, and how many atomics went to it: they are carried out one by one.
+/// A word of device memory and the number of atomics on it, which are serialised.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotWord {
     /// Its address.
@@ -101,8 +101,8 @@ pub struct HotWord {
 }
 
 impl HotWord {
-    /// What several blocks have together: where they have one word it is theirs to share, where
-    /// each has its own the hottest counts.
+    /// The hot word of several blocks: counts add up for one common word, otherwise the hotter one
+    /// counts.
     fn join(self, other: Self, times: u64) -> Self {
         if self.atomics == 0 || self.address == other.address {
             let more = other.atomics.saturating_mul(times);
@@ -135,7 +135,7 @@ impl Counts {
         self.warp_instructions[class as usize]
     }
 
-    /// Adds `other`: sums add up, the longest chain is the longer one.
+    /// Adds `other`: sums add up, the longest warp is the maximum of both.
     pub fn add(&mut self, other: &Counts) {
         self.add_times(other, 1);
     }
@@ -151,7 +151,7 @@ impl Counts {
         }
     }
 
-    /// What was added since an earlier state of the same sums; nothing is said of maxima.
+    /// The difference to earlier sums; maxima are zero.
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let mut out = self.clone();
         for (mine, theirs) in out.sums_mut().into_iter().zip(earlier.sums()) {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_add_and_the_chain_is_a_maximum() {
+    fn sums_add_and_the_longest_warp_is_a_maximum() {
         let mut a = Counts {
             barriers: 2,
             longest_warp_cycles: 9,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn atomics_on_one_word_add_up_and_those_on_words_of_their_own_do_not() {
+    fn atomics_add_up_only_on_one_common_word() {
         let hot = |address, atomics| Counts {
             hot_word: HotWord { address, atomics },
             ..Counts::default()
@@ -243,7 +243,7 @@ mod tests {
             }
         );
         all.add_times(&hot(128, 81), 1000);
-        assert_eq!(all.hot_word.atomics, 81, "each block has its own");
+        assert_eq!(all.hot_word.atomics, 81, "one word per block");
         all.add(&Counts::default());
         assert_eq!(all.hot_word.atomics, 81);
     }

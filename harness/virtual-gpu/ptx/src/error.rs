@@ -1,25 +1,25 @@
-//! The one error of loading PTX: a line and what is wrong there; it becomes the JIT log.
+//! The error of loading PTX: a line and a message, which become the JIT log.
 
 /// Why a PTX text was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("ptx line {line}: {message}")]
 pub struct PtxError {
-    /// Line of the text, counted from 1; 0 when the fault is in no single line.
+    /// Line of the text, from 1; 0 when the error is not in one line.
     pub line: u32,
-    /// One lowercase line: what is wrong and what is accepted.
+    /// One lowercase line: the problem and what is accepted.
     pub message: String,
-    /// What kind of text it is.
+    /// Kind of the error.
     pub kind: Refused,
 }
 
-/// What a text that was refused is, as far as drivers tell such texts apart.
+/// Kinds of errors for which drivers return different codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// PTX with a mistake in it, or with something that cannot run here.
+    /// PTX with an error, or with an unsupported instruction.
     Wrong,
-    /// No PTX at all.
+    /// Not PTX.
     NoPtx,
-    /// PTX of a version that is not known.
+    /// PTX of an unknown version.
     TooNew,
 }
 
@@ -33,7 +33,7 @@ impl PtxError {
         }
     }
 
-    /// The same error about a text of that kind.
+    /// The same error with another kind.
     pub fn of(self, kind: Refused) -> Self {
         Self { kind, ..self }
     }

@@ -1,8 +1,8 @@
-//! Faults of kernels, with their position.
+//! Faults of kernels, with their location.
 
 use crate::counts::Counts;
 
-/// What went wrong.
+/// Kind of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
     /// No mapped range holds the address, or it forbids the access.
@@ -13,7 +13,7 @@ pub enum FaultKind {
         /// Whether it was a store or an atomic.
         write: bool,
     },
-    /// The address is no multiple of the access size.
+    /// The address is not a multiple of the access size.
     #[error("misaligned address {addr:#x} of an access of {bytes} bytes")]
     Misaligned {
         /// Address.
@@ -21,7 +21,7 @@ pub enum FaultKind {
         /// Size of the access.
         bytes: u32,
     },
-    /// The instruction does not work on the space of the address.
+    /// The instruction does not support the address space.
     #[error("address {addr:#x} is in the wrong address space")]
     InvalidAddressSpace {
         /// Address.
@@ -50,10 +50,10 @@ pub enum FaultKind {
         file: String,
         /// Source line.
         line: u32,
-        /// Function it stands in.
+        /// Function that contains it.
         function: String,
     },
-    /// Calls nest deeper than the stack holds.
+    /// Calls exceed the stack.
     #[error("call stack exceeds its limit of {limit_bytes} bytes")]
     StackOverflow {
         /// Limit per thread.
@@ -65,13 +65,13 @@ pub enum FaultKind {
         /// Value of the pointer or index.
         addr: u64,
     },
-    /// An instruction whose result the PTX ISA leaves undefined.
+    /// An instruction with a result that the PTX ISA leaves undefined.
     #[error("illegal instruction `{opcode}`")]
     IllegalInstruction {
-        /// Opcode as written.
+        /// The opcode.
         opcode: String,
     },
-    /// The budget of lane-instructions is spent.
+    /// The budget of lane-instructions is used up.
     #[error("launch exceeded its budget of {lane_instructions} lane-instructions")]
     LaunchTimeout {
         /// The budget.
@@ -80,18 +80,18 @@ pub enum FaultKind {
     /// All live threads wait for each other.
     #[error("all remaining threads wait at barriers")]
     Deadlock,
-    /// The launch has impossible arguments.
+    /// The launch has invalid arguments.
     #[error("launch refused: {0}")]
     BadLaunch(String),
 }
 
-/// A fault with its position and the counts until then.
+/// A fault with its location and the counts so far.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in {function} at line {line}, block {block:?}, thread {thread:?}")]
 pub struct KernelFault {
-    /// What went wrong.
+    /// Kind.
     pub kind: FaultKind,
-    /// Function whose code was running.
+    /// Function of the faulting instruction.
     pub function: String,
     /// Line of the PTX text.
     pub line: u32,
@@ -99,8 +99,8 @@ pub struct KernelFault {
     pub block: [u32; 3],
     /// Thread index in the block: the first lane that faulted.
     pub thread: [u32; 3],
-    /// Work done until then.
+    /// Work done so far.
     pub counts: Counts,
-    /// Text printed until then.
+    /// Text printed so far.
     pub printed: Vec<String>,
 }

@@ -8,8 +8,8 @@ pub const LINE_BYTES: u64 = 128;
 /// Lines per chunk of the bitmap.
 const CHUNK_LINES: u64 = 4096;
 
-/// Exact sets of touched lines and ranges. Bitmaps come in chunks, as touched memory is small
-/// beside mapped memory.
+/// Exact sets of touched lines and ranges. Bitmaps have chunks, as touched memory is small compared
+/// with mapped memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
     ranges: Vec<RangeLines>,
@@ -24,7 +24,7 @@ struct RangeLines {
 }
 
 impl Footprint {
-    /// Notes an access of `bytes` bytes at `offset` of range `range`.
+    /// Records an access of `bytes` bytes at `offset` of range `range`.
     pub(crate) fn mark(&mut self, range: usize, offset: u64, bytes: u64, write: bool) {
         if self.ranges.len() <= range {
             self.ranges.resize_with(range + 1, RangeLines::default);
@@ -80,7 +80,7 @@ impl Footprint {
         let Some(chunks) = self.ranges.get(range).map(|range| &range.chunks) else {
             return (0, 0);
         };
-        // A chunk exists because a line of it was touched: the outermost two give the extent.
+        // A chunk exists only with a touched line: the outermost two give the extent.
         let set = |words: &[u64; 64]| {
             let touched = |word: &u64| *word != 0;
             let first = words.iter().position(touched)?;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_count_once_however_often_touched() {
+    fn a_line_counts_once() {
         let mut footprint = Footprint::default();
         footprint.mark(1, 0, 4, false);
         footprint.mark(1, 124, 8, false);

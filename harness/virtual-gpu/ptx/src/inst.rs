@@ -282,7 +282,7 @@ pub(crate) enum Inst {
     Nanosleep {
         a: Row,
     },
-    /// Fences and prefetches: nothing to do where one thread at a time runs on coherent memory.
+    /// Fences and prefetches: without effect, as one thread at a time runs on coherent memory.
     Nop,
     Trap,
     Brkpt,

@@ -1,11 +1,11 @@
-//! Cuts PTX text into tokens that know their line.
+//! Splits PTX text into tokens with line numbers.
 //!
-//! Opcodes and directives stay whole words (`ld.global.v4.u32`, `.reg`), because their dots mean
-//! nothing to the grammar (PTX ISA, "Syntax").
+//! Opcodes and directives are single words (`ld.global.v4.u32`, `.reg`), because dots have no
+//! meaning in the grammar (PTX ISA, "Syntax").
 
 use crate::error::{Loaded, PtxError};
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
     /// Identifier, opcode, register, directive.
@@ -66,7 +66,7 @@ fn in_word(byte: u8) -> bool {
 
 impl<'a> Lexer<'a> {
     fn peek(&self, ahead: usize) -> u8 {
-        // Embedded NUL ends the text for the driver's C interface; here it is just no token.
+        // A NUL ends the text in the driver's C interface; here it is an invalid token.
         self.text
             .as_bytes()
             .get(self.at + ahead)
@@ -180,7 +180,7 @@ impl<'a> Lexer<'a> {
         };
         match parsed {
             Some(kind) => Ok(kind),
-            None => self.fail(format!("`{word}` is no number of at most 64 bits")),
+            None => self.fail(format!("`{word}` is not a number of at most 64 bits")),
         }
     }
 }
@@ -195,7 +195,7 @@ fn integer(digits: &str) -> Option<u64> {
     } else {
         (digits, 10)
     };
-    // `from_str_radix` takes a sign; PTX has it as an operator.
+    // `from_str_radix` accepts a sign; in PTX the sign is an operator.
     if body.starts_with(['+', '-']) {
         return None;
     }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_dots_and_lines_are_counted() {
+    fn words_keep_dots_and_tokens_have_lines() {
         let all = tokens("/* a\nb */ ld.global.v4.u32 // c\n%r1|%p2").expect("lexes");
         assert_eq!(
             all[0],
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tokens_name_their_line() {
+    fn errors_name_the_line() {
         for text in [
             "\n\n18446744073709551616",
             "\n\n\"open",

@@ -1,16 +1,9 @@
 //! Parses, decodes and interprets PTX over plain buffers. The virtual GPU runs kernels with it.
 //!
-//! A text goes through [`parse`] (lexer, grammar, decoder) into a [`Module`]; the caller places
-//! the module's symbols and binds it into a [`Program`]; [`execute`] runs blocks of a launch over
-//! [`DeviceMemory`] and reports [`Counts`]. [`parse`] refuses every instruction form that is not
-//! implemented, with its line: nothing is skipped.
-//!
-//! Semantics follow NVIDIA's "Parallel Thread Execution ISA" (PTX ISA 7.8 and later); comments name
-//! its sections. Blocks run one after the other, so a kernel in which one block waits for another
-//! never ends and runs into its budget.
-//!
-//! The package lacks on purpose: devices, contexts, streams and time. It uses no other package of
-//! the workspace; see its `README.md`.
+//! [`parse`] (lexer, grammar, decoder) turns a text into a [`Module`]. The caller assigns addresses
+//! to its symbols and binds it into a [`Program`]. [`execute`] runs blocks of a launch over
+//! [`DeviceMemory`] and reports [`Counts`]. The README describes the semantics and what is left
+//! out.
 
 mod analysis;
 mod ast;
@@ -46,6 +39,6 @@ pub use types::{Space, Ty, window};
 
 /// Parses, checks and decodes a PTX text.
 pub fn parse(text: &str) -> Result<Module, PtxError> {
-    // Drivers take the text with its terminating NUL; it is no part of it.
+    // Drivers accept the text with its terminating NUL.
     decode::module(&parse::module(text.trim_end_matches('\0'))?)
 }

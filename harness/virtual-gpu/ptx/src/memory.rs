@@ -13,11 +13,11 @@ struct Range {
     host: *mut u8,
     readable: bool,
     writable: bool,
-    /// Address at which the L1/TLB model takes the range to begin.
+    /// Start address of the range in the L1/TLB model.
     cache_base: u64,
 }
 
-/// Why a range was not mapped.
+/// Why a range cannot be mapped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("device range {base:#x}+{bytes:#x} {what}")]
 pub struct MapError {
@@ -28,13 +28,13 @@ pub struct MapError {
 
 /// Ranges of device addresses backed by host memory.
 ///
-/// Each range keeps its index, the order of mapping, for read and write sets.
+/// Each range has an index, the order of mapping, for read and write sets.
 #[derive(Debug, Default)]
 pub struct DeviceMemory<'a> {
     ranges: Vec<Range>,
     /// Indices of `ranges`, sorted by base address.
     sorted: Vec<usize>,
-    /// The range of the last hit: kernels stay in few ranges.
+    /// The range of the last hit: kernels access few ranges.
     last: usize,
     owner: PhantomData<&'a mut [u8]>,
 }
@@ -49,7 +49,7 @@ pub struct RangeOffset {
 }
 
 impl<'a> DeviceMemory<'a> {
-    /// No memory at all: every access faults.
+    /// Empty memory: every access faults.
     pub fn new() -> Self {
         Self {
             ranges: Vec::new(),
@@ -59,7 +59,7 @@ impl<'a> DeviceMemory<'a> {
         }
     }
 
-    /// Maps `bytes` at device address `base`; gives the range's index.
+    /// Maps `bytes` at device address `base`; returns the range's index.
     pub fn map(
         &mut self,
         base: u64,
@@ -112,15 +112,15 @@ impl<'a> DeviceMemory<'a> {
         Ok(index)
     }
 
-    /// Sets the address at which the L1/TLB model takes a range to begin, so that what it counts
-    /// does not depend on where the range is mapped. An unknown index changes nothing.
+    /// Sets the start address of a range in the L1/TLB model, so that its counts do not depend on
+    /// where the range is mapped. An unknown index has no effect.
     pub fn set_cache_base(&mut self, index: usize, base: u64) {
         if let Some(range) = self.ranges.get_mut(index) {
             range.cache_base = base;
         }
     }
 
-    /// The address by which the L1/TLB model knows `addr`: itself where nothing is mapped.
+    /// The address of `addr` in the L1/TLB model: itself where nothing is mapped.
     #[inline]
     pub(crate) fn cache_address(&mut self, addr: u64) -> u64 {
         match self.find(addr, 1) {
@@ -129,7 +129,7 @@ impl<'a> DeviceMemory<'a> {
         }
     }
 
-    /// Where `bytes` bytes from `addr` lie, when all of them are in one range.
+    /// The location of `bytes` bytes from `addr`, when all of them are in one range.
     #[inline]
     pub fn find(&mut self, addr: u64, bytes: u64) -> Option<RangeOffset> {
         if let Some(range) = self.ranges.get(self.last) {
@@ -161,7 +161,7 @@ impl<'a> DeviceMemory<'a> {
         })
     }
 
-    /// The range and offset of an access, or the fault that it raises.
+    /// The range and offset of an access, or its fault.
     #[inline]
     pub(crate) fn locate(
         &mut self,
@@ -188,7 +188,7 @@ impl<'a> DeviceMemory<'a> {
         }
     }
 
-    /// The bytes at an offset that `locate` gave for a read.
+    /// The bytes at an offset that `locate` returned for a read.
     #[inline]
     pub(crate) fn bytes(&self, at: RangeOffset, bytes: usize) -> &[u8] {
         let range = &self.ranges[at.range];
@@ -198,7 +198,7 @@ impl<'a> DeviceMemory<'a> {
         unsafe { std::slice::from_raw_parts(range.host.add(at.offset as usize), bytes) }
     }
 
-    /// The bytes at an offset that `locate` gave for a write.
+    /// The bytes at an offset that `locate` returned for a write.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, at: RangeOffset, bytes: usize) -> &mut [u8] {
         let range = &self.ranges[at.range];
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_only_what_lies_inside_one_range() {
+    fn finds_addresses_inside_one_range_only() {
         let (mut a, mut b) = ([1u8; 16], [2u8; 16]);
         let mut memory = DeviceMemory::new();
         memory.map(0x2000, &mut b, true).expect("maps");

@@ -1,4 +1,4 @@
-//! A loaded text: kernels with their properties, symbols to place, decoded code.
+//! A loaded module: kernels with their properties, symbols, decoded code.
 
 use crate::code::{FuncCode, Properties};
 use crate::types::Space;
@@ -25,24 +25,24 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Size of the argument buffer.
     pub param_bytes: u32,
-    /// Statically allocated shared memory of a block. Module-scope variables and those of device
-    /// functions count for every kernel, used or not.
+    /// Static shared memory of a block. Variables of the module and of device functions count for
+    /// every kernel.
     pub static_shared_bytes: u32,
     /// Local memory of a thread, without that of the functions it calls.
     pub local_bytes: u32,
-    /// Estimate of the 32-bit registers of a thread: the most that are live at once, with two for
-    /// a 64-bit value. A real compiler schedules and spills, so its figure differs.
+    /// Estimate of the 32-bit registers of a thread: the maximum live at once, with two for a
+    /// 64-bit value. A real compiler schedules and spills, so its number differs.
     pub registers: u32,
     /// `.maxntid`.
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid`.
     pub required_threads: Option<[u32; 3]>,
-    /// What it does.
+    /// Properties of its code.
     pub properties: Properties,
     pub(crate) function: usize,
 }
 
-/// What a pointer in an initialiser points to.
+/// Target of a pointer in an initialiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Index among the module's symbols.
@@ -54,15 +54,15 @@ pub enum Target {
 /// A pointer in an initialiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
-    /// Where in the symbol's bytes the eight bytes of the pointer lie.
+    /// Offset of the pointer's eight bytes in the symbol.
     pub offset: u64,
-    /// What it points to.
+    /// Target.
     pub target: Target,
     /// Bytes beyond the target's start.
     pub addend: i64,
 }
 
-/// A variable that the caller places in device memory.
+/// A variable to which the caller assigns device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     /// Name in the text.
@@ -75,7 +75,7 @@ pub struct Symbol {
     pub align: u32,
     /// Leading bytes; the rest is zero.
     pub init: Vec<u8>,
-    /// Pointers to be put into the bytes once addresses are known.
+    /// Pointers to fill in once addresses are known.
     pub relocations: Vec<Relocation>,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Cvt {
 pub(crate) struct Access {
     pub space: Space,
     pub ty: Ty,
-    /// Whether L1 may serve it.
+    /// Whether it goes through L1.
     pub cached: bool,
     pub lanes_of_vector: u8,
     pub rows: [Row; 4],

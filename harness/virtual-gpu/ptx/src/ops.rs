@@ -19,7 +19,7 @@ pub(crate) enum IntOp {
     And,
     Or,
     Xor,
-    /// The three shifts take a 32-bit amount also where the value is 64 bits wide.
+    /// The three shifts have a 32-bit amount also for 64-bit values.
     Shl,
     ShrS,
     ShrU,
@@ -40,7 +40,7 @@ pub(crate) enum IntUn {
     Brev,
 }
 
-/// Integer operations whose result is 32 bits whatever the operand.
+/// Integer operations with a 32-bit result for any operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountOp {
     Popc,
@@ -105,7 +105,7 @@ pub(crate) struct FMode {
 }
 
 impl FMode {
-    /// Whether the native operation alone gives the result.
+    /// Whether the host's operation alone gives the result.
     pub(crate) fn is_plain(self) -> bool {
         self.round == Round::Nearest && !self.ftz && !self.sat
     }

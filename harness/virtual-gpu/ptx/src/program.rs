@@ -12,14 +12,14 @@ pub(crate) type Row32 = [u32; 32];
 /// One register row of 64-bit lanes.
 pub(crate) type Row64 = [u64; 32];
 
-/// Initial register banks of a call: constants in place, the rest zero.
+/// Initial register banks of a call: constants filled in, the rest zero.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub r32: Vec<Row32>,
     pub r64: Vec<Row64>,
 }
 
-/// A module whose symbols have addresses.
+/// A module with addresses for its symbols.
 #[derive(Debug, Clone)]
 pub struct Program {
     module: Arc<Module>,
@@ -28,7 +28,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Binds `module`: `addresses[i]` is where the caller placed `module.symbols[i]`.
+    /// Binds `module`; `addresses[i]` is the address of `module.symbols[i]`.
     pub fn bind(module: Arc<Module>, addresses: Vec<u64>) -> Result<Self, PtxError> {
         if addresses.len() != module.symbols.len() {
             let (want, have) = (module.symbols.len(), addresses.len());
@@ -57,7 +57,7 @@ impl Program {
         &self.module
     }
 
-    /// The leading bytes that symbol `index` starts with, pointers filled in; the rest is zero.
+    /// The initial bytes of symbol `index`, with pointers filled in; the rest is zero.
     pub fn symbol_bytes(&self, index: usize) -> Vec<u8> {
         let Some(symbol) = self.module.symbols.get(index) else {
             return Vec::new();
@@ -70,8 +70,8 @@ impl Program {
             };
             let value = value.wrapping_add_signed(relocation.addend);
             let at = relocation.offset as usize;
-            if let Some(place) = bytes.get_mut(at..at + 8) {
-                place.copy_from_slice(&value.to_le_bytes());
+            if let Some(slot) = bytes.get_mut(at..at + 8) {
+                slot.copy_from_slice(&value.to_le_bytes());
             }
         }
         bytes
@@ -106,7 +106,7 @@ fn function_pointer(index: usize) -> u64 {
     window::CODE_BASE + index as u64 * window::CODE_STRIDE
 }
 
-/// The function that a pointer points to, if it is one.
+/// The function of a pointer, if it is valid.
 pub(crate) fn function_of(pointer: u64, functions: usize) -> Option<usize> {
     let distance = pointer.checked_sub(window::CODE_BASE)?;
     let index = (distance / window::CODE_STRIDE) as usize;

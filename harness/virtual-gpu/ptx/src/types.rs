@@ -36,7 +36,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// The type that a modifier (without its dot) names.
+    /// The type of a modifier (without its dot).
     pub(crate) fn parse(name: &str) -> Option<Ty> {
         Some(match name {
             "b8" => Ty::B8,
@@ -77,7 +77,7 @@ impl Ty {
         matches!(self, Ty::F32 | Ty::F64)
     }
 
-    /// Whether a value of this type lives in a 64-bit register row.
+    /// Whether a value of this type uses a 64-bit row.
     pub(crate) fn is_wide(self) -> bool {
         self.bytes() == 8
     }
@@ -101,7 +101,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// The space that a modifier (without its dot) names.
+    /// The space of a modifier (without its dot).
     pub(crate) fn parse(name: &str) -> Option<Space> {
         Some(match name {
             "global" => Space::Global,
@@ -117,7 +117,7 @@ impl Space {
 /// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications").
 pub(crate) const MAX_LOCAL_BYTES: u32 = 512 * 1024;
 
-/// The address windows of generic space. They lie above everything a driver hands out.
+/// The address windows of generic space, above all addresses that a driver allocates.
 pub mod window {
     /// Where generic addresses of shared memory start.
     pub const SHARED_BASE: u64 = 0xFFFF_0000_0000_0000;

@@ -1,5 +1,5 @@
-//! The two shapes that bandwidth and compute loads have: a vector copy and chains of FMA, as NVRTC
-//! 11.8 writes them.
+//! Typical bandwidth and compute kernels: a vector copy and chains of FMA, as compiled by NVRTC
+//! 11.8.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn a_copy_copies_and_counts_its_bytes() {
         16 * n,
         "full vectors waste no sector"
     );
-    // 16000 bytes are exactly 125 lines, read once and written once elsewhere.
+    // 16000 bytes are exactly 125 lines, each read once and written once.
     assert_eq!(done.footprint.bytes(), 32000);
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! Control flow: divergence and reconvergence, calls, barriers, and what lanes tell each other.
+//! Control flow: divergence and reconvergence, calls, barriers, and exchanges between lanes.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn expect(threads: u32, value: impl Fn(u32) -> u32) -> Vec<u32> {
 }
 
 #[test]
-fn branches_diverge_and_meet_again() {
+fn branches_diverge_and_reconverge() {
     let body = "and.b32 %x1, %t, 1; setp.eq.u32 %p1, %x1, 1; @%p1 bra ODD;
         add.u32 %r, %r, 100; bra.uni JOIN;
     ODD: add.u32 %r, %r, 7;
@@ -51,8 +51,8 @@ fn branches_diverge_and_meet_again() {
 }
 
 #[test]
-fn loops_of_unequal_length_meet_at_their_end() {
-    // Collatz lengths: as unequal as loops get.
+fn loops_of_unequal_length_reconverge() {
+    // Collatz lengths, which differ widely.
     let body = "add.u32 %x1, %t, 1;
     LOOP: setp.eq.u32 %p1, %x1, 1; @%p1 bra DONE;
         add.u32 %r, %r, 1; and.b32 %x2, %x1, 1; setp.eq.u32 %p2, %x2, 0; @%p2 bra EVEN;
@@ -93,7 +93,7 @@ fn nested_divergence_and_early_exits() {
 }
 
 #[test]
-fn tables_of_branches_send_each_lane_its_way() {
+fn branch_tables_diverge_by_lane() {
     let body = "and.b32 %x1, %t, 3;
         TABLE: .branchtargets A, B, C, B;
         brx.idx %x1, TABLE;
@@ -109,7 +109,7 @@ fn tables_of_branches_send_each_lane_its_way() {
 
 #[test]
 fn lanes_that_wait_for_lanes_of_their_warp_make_progress() {
-    // Lane 0 spins until lane 31 stores: without a turn for lane 31 this never ends.
+    // Lane 0 spins until lane 31 stores: if lane 31 never runs, the loop never ends.
     let body = ".shared .align 4 .b8 flag[4];
         setp.eq.u32 %p1, %t, 0; @!%p1 bra OTHERS;
     SPIN: ld.volatile.shared.u32 %x1, [flag]; setp.eq.u32 %p2, %x1, 0; @%p2 bra SPIN;
@@ -140,7 +140,7 @@ SMALL:
 ";
 
 #[test]
-fn recursion_keeps_every_lane_apart() {
+fn recursion_is_independent_per_lane() {
     let body = "and.b32 %x1, %t, 7;
         { .param .b32 param0; st.param.b32 [param0+0], %x1; .param .b32 retval0;
           call (retval0), fib, (param0); ld.param.b32 %r, [retval0+0]; }
@@ -216,8 +216,8 @@ fn barriers_hold_warps_and_reduce_predicates() {
 }
 
 #[test]
-fn a_barrier_counts_the_lanes_that_are_left() {
-    // Whole warps and single lanes leave before the barrier; the others do not wait for them.
+fn a_barrier_ignores_exited_lanes() {
+    // Whole warps and single lanes exit before the barrier; the others do not wait for them.
     let body = "setp.lt.u32 %p1, %t, 40; @%p1 bra GO; ret; GO: bar.sync 0; mov.u32 %r, 1;";
     assert_eq!(run(body, 128), expect(128, |t| u32::from(t < 40)));
     // Diverged lanes of one warp arrive one group after the other.
@@ -281,9 +281,9 @@ fn votes_and_matches() {
 }
 
 #[test]
-fn a_sync_instruction_gathers_its_lanes() {
-    // The two sides of the branch come to the shuffle one after the other, and still take part in
-    // it together, because the mask names them all.
+fn a_sync_instruction_waits_for_its_lanes() {
+    // The two sides of the branch reach the shuffle one after the other and still execute it
+    // together, because the mask names them all.
     let body = "and.b32 %x1, %t, 1; setp.eq.u32 %p1, %x1, 1; @%p1 bra ODD;
         add.u32 %x2, %t, 100; bra S;
     ODD: add.u32 %x2, %t, 200; nanosleep.u32 5;
@@ -292,7 +292,7 @@ fn a_sync_instruction_gathers_its_lanes() {
         run(body, 32),
         expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })
     );
-    // The same where one side comes from further down: the lowest address alone would run first.
+    // The same where one side comes from further down; by lowest address it would run first.
     let body = "and.b32 %x1, %t, 1; setp.eq.u32 %p1, %x1, 1; @%p1 bra ODD;
         add.u32 %x2, %t, 100;
     S: shfl.sync.bfly.b32 %r, %x2, 1, 31, -1; bra END;
@@ -302,7 +302,7 @@ fn a_sync_instruction_gathers_its_lanes() {
         run(body, 32),
         expect(32, |t| (t ^ 1) + if t % 2 == 0 { 200 } else { 100 })
     );
-    // Lanes that have exited are not waited for.
+    // Exited lanes are not waited for.
     let body = "setp.ge.u32 %p1, %t, 16; @%p1 exit; vote.sync.ballot.b32 %r, 1, -1;";
     assert_eq!(
         run(body, 32),
@@ -333,7 +333,7 @@ fn special_registers_describe_the_thread() {
 }
 
 #[test]
-fn spinning_on_the_clocks_ends_when_they_say_so() {
+fn spinning_on_a_clock_ends_at_its_deadline() {
     let body = "mov.u64 %d2, %globaltimer;
     L: mov.u64 %d3, %globaltimer; sub.s64 %d4, %d3, %d2; setp.lt.u64 %p1, %d4, 50000; @%p1 bra L;
         cvt.u32.u64 %r, %d4;";

@@ -1,4 +1,4 @@
-//! Faults, each where it happens and told apart; printf, assertions; what loading refuses.
+//! Faults with kind and location; printf and assertions; errors of loading.
 
 mod support;
 
@@ -67,7 +67,7 @@ fn addresses_outside_memory_fault_with_the_address() {
 }
 
 #[test]
-fn a_fault_names_its_place() {
+fn a_fault_has_its_location() {
     let body = "mov.u32 %x1, %ctaid.x; setp.eq.u32 %p1, %x1, 1; setp.eq.u32 %p2, %t, 37;
         and.pred %p1, %p1, %p2; @%p1 trap;";
     let fault = fault_in("", body);
@@ -81,7 +81,7 @@ fn a_fault_names_its_place() {
         .position(|line| line.contains("trap"))
         .expect("is there");
     assert_eq!(fault.line as usize, line + 1);
-    assert_eq!(fault.counts.blocks, 2, "the work until then is counted");
+    assert_eq!(fault.counts.blocks, 2, "work before the fault is counted");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn traps_and_breakpoints() {
 }
 
 #[test]
-fn spaces_are_kept_apart() {
+fn instructions_refuse_other_spaces() {
     let local = ".local .align 4 .b8 l[8]; mov.u64 %d2, l; cvta.local.u64 %d2, %d2;";
     let wrong = |addr| FaultKind::InvalidAddressSpace { addr };
     let body = format!("{local} atom.add.u32 %x1, [%d2], 1;");
@@ -170,7 +170,7 @@ fn calls_have_limits_and_pointers_must_be_functions() {
             "{pointer}: {found}"
         );
     }
-    // The right function with the wrong arguments.
+    // The right function with wrong arguments.
     let found = fault_in(DEEP, "mov.u64 %d2, deep; call %d2, (), proto;").kind;
     assert!(matches!(found, FaultKind::InvalidPc { .. }), "{found}");
     let table = "T: .branchtargets L; brx.idx %t, T; L: mov.u32 %x1, 0;";
@@ -178,7 +178,7 @@ fn calls_have_limits_and_pointers_must_be_functions() {
 }
 
 #[test]
-fn endless_loops_run_out_of_budget_and_dead_waits_are_told() {
+fn endless_loops_time_out_and_deadlocks_are_detected() {
     let found = kind("L: bra L;");
     assert_eq!(
         found,
@@ -186,7 +186,7 @@ fn endless_loops_run_out_of_budget_and_dead_waits_are_told() {
             lane_instructions: 50_000_000
         }
     );
-    // No lane takes part in the loop's body, and it still ends.
+    // No lane executes the loop's body, and it still ends.
     assert!(matches!(
         kind("L: @%p1 bra M; bra L; M: ret;"),
         FaultKind::LaunchTimeout { .. }
@@ -197,7 +197,7 @@ fn endless_loops_run_out_of_budget_and_dead_waits_are_told() {
 }
 
 #[test]
-fn launches_that_make_no_sense_are_refused() {
+fn invalid_launches_are_refused() {
     let text = kernel("", "").replacen("\n{", "\n.maxntid 128, 1, 1\n{", 1);
     let refused = |change: fn(Case<'_>) -> Case<'_>| {
         let case = change(Case::new(&text, "k").buffer(0));
@@ -245,7 +245,7 @@ const PRINT: &str = ".local .align 8 .b8 args[8]; mov.u64 %d2, args; st.local.u3
       .param .b32 r; call (r), vprintf, (p0, p1); ld.param.b32 %x5, [r]; }";
 
 #[test]
-fn printing_is_kept_within_its_bound() {
+fn printed_text_is_limited() {
     let text = kernel(PRINTING, PRINT);
     assert!(
         parse(&text).expect("parses").kernels[0]
@@ -258,11 +258,11 @@ fn printing_is_kept_within_its_bound() {
     assert_eq!(done.printed, want);
     case.limits.printf_bytes = 18;
     let done = case.run(&mut [vec![0; 256]]).expect("runs");
-    assert_eq!(done.printed, want[29..], "the oldest entries go first");
+    assert_eq!(done.printed, want[29..], "the oldest entries are dropped");
 }
 
 #[test]
-fn an_assertion_carries_its_texts() {
+fn an_assertion_has_its_texts() {
     let body = format!(
         "{PRINT} mov.u64 %d4, file; cvta.global.u64 %d4, %d4; setp.eq.u32 %p1, %t, 5;
         @!%p1 bra OK;
@@ -288,8 +288,8 @@ fn an_assertion_carries_its_texts() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_with_its_line() {
-    // Each is wrong in one way, on the line of the body.
+fn unsupported_forms_are_refused_with_their_line() {
+    // Each row has one error, on the line of the body.
     let line = kernel("", "HERE")
         .lines()
         .position(|line| line.contains("HERE"))
@@ -314,7 +314,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
         ("ld.global.u64 %x1, [%a];", "64 bits, its register only 32"),
         ("st.const.u32 [%a], %x1;", "not supported"),
         ("st.param.u32 [k_a], %x1;", "cannot store to its parameters"),
-        ("add.s32 %x1, %x2;", "takes 3 operands here, found 2"),
+        ("add.s32 %x1, %x2;", "takes 3 operands, found 2"),
         (
             "add.s32 %x1, %x2, %d1;",
             "`%d1` has 64 bits, the instruction takes 32",
@@ -329,12 +329,12 @@ fn what_is_not_supported_is_refused_with_its_line() {
         ),
         ("add.f32 %f1, %f2, 1;", "constant of the right type"),
         ("add.s32 5, %x2, %x3;", "a destination must be a register"),
-        ("add.s32 %x99, %x2, %x3;", "`%x99` is no declared register"),
-        ("@%x1 add.s32 %x1, %x2, %x3;", "`%x1` is no predicate"),
+        ("add.s32 %x99, %x2, %x3;", "`%x99` is not a declared register"),
+        ("@%x1 add.s32 %x1, %x2, %x3;", "`%x1` is not a predicate"),
         ("mov.u32 %x1, %nosuch;", "`%nosuch` is not declared"),
         ("mov.u32 %x1, %clock64;", "moved as 64 bits"),
         ("bra NOWHERE;", "label `NOWHERE` is not declared"),
-        ("L: L: ret;", "label `L` stands twice"),
+        ("L: L: ret;", "label `L` is declared twice"),
         ("call nothing;", "`nothing` has no body"),
         ("shfl.up.b32 %x1, %x2, 1, 0;", "not supported"),
         ("cvt.s32.f32 %x1, %f1;", "needs .rni"),
@@ -347,7 +347,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
         ("ld.global.u32 %x1, [%a;", "expected `]`"),
         (
             "add.s32 %x1, %x2, 18446744073709551616;",
-            "no number of at most 64 bits",
+            "not a number of at most 64 bits",
         ),
         (
             "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [t, {%f1,%f2}];",
@@ -362,7 +362,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
 }
 
 #[test]
-fn whole_texts_are_checked_too() {
+fn errors_of_modules_are_refused() {
     let module = |text: &str| parse(text).expect_err(text).message;
     assert!(module("").contains("`.version`"));
     assert!(module(".version 99.9\n.target sm_70\n").contains("newer than 9.5"));
@@ -373,9 +373,9 @@ fn whole_texts_are_checked_too() {
     assert!(
         module(&format!("{HEAD}.global .u32 g[1] = {{1, 2}};")).contains("more initial values")
     );
-    assert!(module(&format!("{HEAD}.global .u64 g = h;")).contains("`h` is no variable"));
+    assert!(module(&format!("{HEAD}.global .u64 g = h;")).contains("`h` is neither a variable"));
     let wrong_call = format!("{HEAD}.func f(.param .b32 a) {{ }} .entry k() {{ call f; }}");
     assert!(module(&wrong_call).contains("does not fit its parameters"));
-    // The text may end with the NUL that the driver's interface asks for.
+    // The text may end with the NUL of the driver's interface.
     assert!(parse(&format!("{HEAD}.entry k() {{ ret; }}\0")).is_ok());
 }

@@ -83,7 +83,7 @@ fn bits_and_shifts() {
                 a => w(a.leading_zeros()),
             }),
             ("lop3.b32 %rd, %ra, %rb, %rc, 0xE2;", "%rd", |a, b, c| {
-                // 0xF0, 0xCC and 0xAA stand for the operands (PTX ISA, "lop3").
+                // 0xF0, 0xCC and 0xAA are the truth tables of the operands (PTX ISA, "lop3").
                 let bit = |at: u32| {
                     let index = (a >> at & 1) << 2 | (b >> at & 1) << 1 | (c >> at & 1);
                     (0xE2u64 >> index & 1) << at
@@ -120,7 +120,7 @@ fn bits_and_shifts() {
 #[test]
 fn bit_fields() {
     fn bfe(a: i128, start: u64, len: u64, width: u32, signed: bool) -> u64 {
-        // With the sign spread to the left, a field that leaves the value reads its sign.
+        // Sign extension first: a field beyond the value then reads the sign.
         let (start, len) = ((start & 255) as u32, (len & 255) as u32);
         let a = if signed { a } else { a & ((1 << width) - 1) };
         let field = a >> start.min(120);

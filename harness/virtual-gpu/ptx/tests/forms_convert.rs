@@ -31,7 +31,7 @@ fn floats_convert_to_integers_with_clamps() {
     check(
         &singles(),
         &[
-            // Rust's `as` truncates, clamps and sends NaN to zero, as `.rzi` does here.
+            // Rust's `as` truncates, clamps and maps NaN to zero, like `.rzi`.
             ("cvt.rzi.s32.f32 %rd, %fa;", "%rd", |a, _, _| {
                 u64::from(f(a) as i32 as u32)
             }),
@@ -147,7 +147,7 @@ fn integers_convert_with_every_width_and_rounding() {
                 w(f32::from(a as i16))
             }),
             ("cvt.rz.f32.u32 %fd, %ra;", "%fd", |a, _, _| {
-                // Clearing what does not fit the mantissa truncates.
+                // Clearing the bits beyond the mantissa truncates.
                 let a = a as u32;
                 let excess = 8u32.saturating_sub(a.leading_zeros());
                 w((a >> excess << excess) as f32)

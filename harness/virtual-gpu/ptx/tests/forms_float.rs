@@ -66,7 +66,7 @@ fn single_precision() {
 
 #[test]
 fn minimum_and_maximum_order_zeros_and_drop_nans() {
-    // PTX ISA, "min": -0 is less than +0 and a NaN loses against a number.
+    // PTX ISA, "min": -0 is less than +0, and a number wins against NaN.
     fn key(x: f32) -> i64 {
         let bits = i64::from(x.to_bits());
         if bits & 0x8000_0000 != 0 {
@@ -75,11 +75,11 @@ fn minimum_and_maximum_order_zeros_and_drop_nans() {
             bits
         }
     }
-    fn pick(a: f32, b: f32, least: bool) -> f32 {
+    fn pick(a: f32, b: f32, minimum: bool) -> f32 {
         match (a.is_nan(), b.is_nan()) {
             (true, _) => b,
             (_, true) => a,
-            _ if (key(a) < key(b)) == least => a,
+            _ if (key(a) < key(b)) == minimum => a,
             _ => b,
         }
     }
@@ -118,8 +118,8 @@ fn minimum_and_maximum_order_zeros_and_drop_nans() {
 /// `a * b + c` as a 320-bit fixed-point number, scaled by 2^300; `None` for NaN and infinity.
 fn exact(a: f32, b: f32, c: f32) -> Option<Vec<i64>> {
     const LIMBS: usize = 22;
-    // Limbs of 32 bits, least first, with signed carries resolved at the end; the scale keeps the
-    // smallest product, 2^-298, above the lowest bit.
+    // Limbs of 32 bits, least significant first; signed carries are resolved at the end. The scale
+    // keeps the smallest product, 2^-298, above the lowest bit.
     fn add(sum: &mut [i64], mantissa: u64, exponent: i32, negative: bool) {
         let at = (exponent + 300) as usize;
         let wide = u128::from(mantissa) << (at % 32);
@@ -180,7 +180,7 @@ fn directed_roundings_bracket_the_exact_value() {
         let (down, up) = (f(down[index]), f(up[index]));
         let (zero, near) = (f(zero[index]), f(near[index]));
         let shown = format!("{:e} * {:e} + {:e}: {down:e} {up:e}", f(*a), f(*b), f(*c));
-        // The lower bound is not above the value, and the next float up is.
+        // The lower bound is at most the value, and the next float is above it.
         let fixed = |x: f32| exact(x, 1.0, 0.0);
         if let Some(x) = fixed(down) {
             assert!(!less(&value, &x), "{shown}");
@@ -250,7 +250,7 @@ fn double_precision() {
 }
 
 #[test]
-fn approximations_stay_within_their_bounds() {
+fn approximations_are_within_their_bounds() {
     // PTX ISA: ex2 2^-22 relative, sin and cos 2^-20.9 absolute in [-pi, pi], rsqrt 2^-22.9,
     // tanh 2^-11 and lg2 2^-22 relative (the latter outside (0.5, 2)), div.full 2 ulp.
     let mut random = Random(9);
@@ -326,7 +326,7 @@ fn approximations_stay_within_their_bounds() {
 }
 
 #[test]
-fn comparisons_know_unordered_values() {
+fn comparisons_of_unordered_values() {
     fn un(a: u64, b: u64) -> bool {
         f(a).is_nan() || f(b).is_nan()
     }

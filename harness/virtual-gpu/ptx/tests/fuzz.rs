@@ -1,5 +1,5 @@
-//! Broken texts: reading them never panics, and running whatever still reads never panics and
-//! never touches memory that was not mapped.
+//! Fuzzing: parsing a broken text never panics, and running one that parses never panics and never
+//! accesses unmapped memory.
 
 mod support;
 
@@ -11,7 +11,7 @@ use gpubench_virtual_gpu_ptx::{
 use proptest::prelude::*;
 use support::{PlainTimer, Random, address};
 
-/// What NVRTC 11.8 writes for `forms.cu`, which uses everything that compiled kernels use.
+/// Output of NVRTC 11.8 for `forms.cu`, which uses every construct of compiled kernels.
 const FORMS: &str = include_str!("support/forms.ptx");
 
 const GUARD: u8 = 0xA5;
@@ -19,12 +19,12 @@ const GUARD_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 4096;
 const CASES: u32 = 400;
 
-/// Runs every kernel of a module for a little while; true when any ran to its end.
+/// Runs every kernel of a module under a small budget; true when any of them ends.
 fn run_all(module: Module) -> bool {
     let module = Arc::new(module);
     let mut host = vec![GUARD; 2 * GUARD_BYTES + BUFFER_BYTES];
     host[GUARD_BYTES..GUARD_BYTES + BUFFER_BYTES].fill(0);
-    // All symbols share the buffer: what they hold is not the question.
+    // All symbols share the buffer, since their contents do not matter.
     let addresses = vec![address(0); module.symbols.len()];
     let Ok(program) = Program::bind(Arc::clone(&module), addresses) else {
         return false;
@@ -72,7 +72,7 @@ fn run_all(module: Module) -> bool {
     ended
 }
 
-/// Where the first kernel starts: declarations and variables stand before it.
+/// Start of the first kernel, after declarations and variables.
 fn head_end() -> usize {
     FORMS.find("\n.visible .entry").unwrap_or(0)
 }
@@ -86,7 +86,7 @@ fn definitions(start: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// One kernel of the corpus with all functions and everything at module scope.
+/// One kernel of the corpus with all functions and module-scope declarations.
 fn one_kernel(pick: usize) -> String {
     let kernels = definitions("\n.visible .entry");
     let functions = definitions("\n.func").concat();
@@ -97,7 +97,7 @@ fn one_kernel(pick: usize) -> String {
     )
 }
 
-/// A change to the words of a text.
+/// A mutation of the words of a text.
 #[derive(Debug, Clone)]
 enum Change {
     Drop(usize),
@@ -134,7 +134,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Words with the blanks behind them, so that joining gives the text back.
+/// Words with their trailing blanks, so that joining restores the text.
 fn pieces(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let kind = |c: char| {
@@ -192,7 +192,7 @@ fn apply(text: String, change: &Change) -> String {
 }
 
 #[test]
-fn the_corpus_itself_reads_and_much_of_it_runs() {
+fn the_corpus_parses_and_runs() {
     let module = parse(FORMS).unwrap_or_else(|error| panic!("{error}"));
     assert!(module.kernels.len() >= 25);
     assert!(run_all(module.clone()));
@@ -202,7 +202,7 @@ fn the_corpus_itself_reads_and_much_of_it_runs() {
 }
 
 #[test]
-fn many_broken_texts_still_read_so_the_search_is_not_idle() {
+fn many_mutated_texts_still_parse_and_run() {
     let mut random = Random(3);
     let (mut read, mut ran) = (0, 0);
     for pick in 0..200 {
@@ -221,7 +221,7 @@ fn many_broken_texts_still_read_so_the_search_is_not_idle() {
     assert!(read >= 50 && ran >= 20, "{read} of 200 read, {ran} ran");
 }
 
-/// Failures are shown, not written beside the sources.
+/// Failures are printed, not stored beside the sources.
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,

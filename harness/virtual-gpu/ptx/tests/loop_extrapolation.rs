@@ -1,6 +1,5 @@
-//! Iterations that repeat the ones before may be counted in place of being executed. What comes of
-//! it must be what executing them all gives, to the last count and the last cycle, and loops whose
-//! iterations differ must not be taken for such.
+//! Loop extrapolation must give the counts and cycles of full execution, and must not apply to
+//! loops with differing iterations.
 
 mod support;
 
@@ -17,7 +16,7 @@ const L1: &str = include_str!("../../../../kernels/ptx/l1_stream.ptx");
 const L2: &str = include_str!("../../../../kernels/ptx/l2_stream.ptx");
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
 
-/// Lane-instructions of a case that stand for a long launch in these tests.
+/// Stands for a long launch, in lane-instructions.
 const MANY: u64 = 2_000_000_000;
 
 fn run(case: &Case<'_>, extrapolate_after: Option<u64>) -> Execution {
@@ -38,14 +37,14 @@ fn run(case: &Case<'_>, extrapolate_after: Option<u64>) -> Execution {
         .unwrap_or_else(|fault| panic!("{}: {fault}", case.kernel))
 }
 
-/// The case in full and with leaps; both must say the same.
+/// Runs the case in full and with extrapolation; both must agree.
 fn both(case: &Case<'_>) -> Execution {
-    let (full, leapt) = (run(case, None), run(case, Some(0)));
+    let (full, extrapolated) = (run(case, None), run(case, Some(0)));
     assert_eq!(full.extrapolated_lanes, 0, "{}", case.kernel);
-    assert_eq!(leapt.counts, full.counts, "{}", case.kernel);
-    assert_eq!(leapt.blocks, full.blocks, "{}", case.kernel);
-    assert_eq!(leapt.footprint, full.footprint, "{}", case.kernel);
-    leapt
+    assert_eq!(extrapolated.counts, full.counts, "{}", case.kernel);
+    assert_eq!(extrapolated.blocks, full.blocks, "{}", case.kernel);
+    assert_eq!(extrapolated.footprint, full.footprint, "{}", case.kernel);
+    extrapolated
 }
 
 fn chain<'c>(text: &'c str, kernel: &'c str, iterations: u32) -> Case<'c> {
@@ -60,7 +59,7 @@ fn chain<'c>(text: &'c str, kernel: &'c str, iterations: u32) -> Case<'c> {
     }
 }
 
-/// What is read again and again: vectors, passes, a trigger, and where hits are counted.
+/// Arguments of kernels that read the same data repeatedly: vectors, passes, trigger, hit counter.
 fn passes<'c>(text: &'c str, kernel: &'c str, passes: u32) -> Case<'c> {
     let case = Case::new(text, kernel).grid(2).block(96);
     let trigger = 77u64.to_le_bytes();
@@ -78,7 +77,7 @@ fn passes<'c>(text: &'c str, kernel: &'c str, passes: u32) -> Case<'c> {
 }
 
 #[test]
-fn every_kernel_that_repeats_itself_counts_as_if_it_had_been_executed() {
+fn extrapolated_kernels_have_the_counts_of_execution() {
     let chains = [
         (FP32, "fp32_chain"),
         (FP64, "fp64_chain"),
@@ -112,7 +111,7 @@ fn every_kernel_that_repeats_itself_counts_as_if_it_had_been_executed() {
 }
 
 #[test]
-fn how_much_is_executed_does_not_grow_with_the_length() {
+fn executed_work_does_not_grow_with_the_length() {
     let executed = |done: &Execution| done.counts.lanes() - done.extrapolated_lanes;
     for (text, kernel) in [
         (FP32, "fp32_chain"),
@@ -138,7 +137,7 @@ fn how_much_is_executed_does_not_grow_with_the_length() {
     }
 }
 
-/// A loop of `body` that goes back to AGAIN, and what stands before it.
+/// A loop of `body` with the label AGAIN, after `before`.
 fn looping(before: &str, body: &str) -> String {
     format!(
         "{HEAD}.visible .entry k(.param .u64 p)\n{{
@@ -151,7 +150,7 @@ fn looping(before: &str, body: &str) -> String {
 }
 
 #[test]
-fn ends_of_every_kind_are_met_exactly() {
+fn every_kind_of_exit_test_is_exact() {
     for (before, body) in [
         (
             "",
@@ -181,7 +180,7 @@ fn ends_of_every_kind_are_met_exactly() {
             "mov.u32 %r1, -900;",
             "add.s32 %r1, %r1, 3; setp.lt.s32 %p1, %r1, 900; @%p1 bra AGAIN;",
         ),
-        // Past the end of its type: it wraps, and is small again.
+        // Overflow: the counter wraps and is small again.
         (
             "mov.u32 %r1, -900;",
             "add.u32 %r1, %r1, 7; setp.gt.u32 %p1, %r1, 500; @%p1 bra AGAIN;",
@@ -190,7 +189,7 @@ fn ends_of_every_kind_are_met_exactly() {
             "mov.u32 %r1, 2147483000;",
             "add.s32 %r1, %r1, 5; setp.gt.s32 %p1, %r1, 0; @%p1 bra AGAIN;",
         ),
-        // Both sides move, through a sum of two counts, and lanes have values of their own.
+        // Both sides change, one is a sum of two counters, and values differ by lane.
         (
             "mov.u32 %r3, 5000;",
             "add.u32 %r1, %r1, 3; sub.u32 %r3, %r3, 2; \
@@ -219,7 +218,7 @@ fn ends_of_every_kind_are_met_exactly() {
 #[test]
 fn iterations_that_differ_are_executed() {
     for (before, body) in [
-        // Steps that grow; a path, an address or a guard that goes by the count.
+        // Growing steps; a branch, an address or a guard that depends on the counter.
         (
             "mov.u32 %r3, 1;",
             "add.u32 %r3, %r3, 1; add.u32 %r1, %r1, %r3; \
@@ -244,7 +243,7 @@ fn iterations_that_differ_are_executed() {
             "shr.u32 %r3, %r1, 6; setp.eq.u32 %p2, %r3, 3; @%p2 ld.global.u32 %r4, [%rd1]; \
           add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
         ),
-        // The end goes by what is no sum, by memory, or by who has come here before.
+        // An exit test that depends on a product, on memory, or on an atomic counter.
         (
             "mov.u32 %r1, 1;",
             "mul.lo.u32 %r1, %r1, 3; setp.ne.u32 %p1, %r1, 1870418611; @%p1 bra AGAIN;",
@@ -259,7 +258,8 @@ fn iterations_that_differ_are_executed() {
             "atom.global.add.u32 %r3, [%rd1], 1; add.u32 %r1, %r1, 1; \
           setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;",
         ),
-        // What was compared moves on before the branch: true to the count, but not told about.
+        // The compared register changes before the branch: the count is exact, but the loop is
+        // executed.
         (
             "",
             "setp.lt.u32 %p1, %r1, 1000; add.u32 %r1, %r1, 1; @%p1 bra AGAIN;",
@@ -274,13 +274,13 @@ fn iterations_that_differ_are_executed() {
             "add.u32 %r1, %r1, 1; \
           setp.lt.u32 %p1, %r1, %r8; @%p1 bra AGAIN;",
         ),
-        // A way out in the middle.
+        // An exit in the middle.
         (
             "",
             "add.u32 %r1, %r1, 1; setp.gt.u32 %p2, %r1, 700; @%p2 bra OUT; \
           setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN; OUT:",
         ),
-        // An inner loop that goes round twice and goes on counting from one time to the next.
+        // An inner loop with two iterations that keeps counting across outer iterations.
         (
             "mov.u32 %r4, 2;",
             "MORE: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra MORE; \
@@ -298,9 +298,9 @@ fn iterations_that_differ_are_executed() {
     }
 }
 
-/// The inner one is told about each time that it is entered, the outer one is not.
+/// Each run of the inner loop is extrapolated, the outer loop is not.
 #[test]
-fn a_loop_within_a_loop_is_one_of_its_own() {
+fn an_inner_loop_is_extrapolated_by_itself() {
     let body = "shr.u32 %r3, %r1, 4; add.u32 %r3, %r3, 1; MORE: sub.u32 %r3, %r3, 1; \
                 setp.ne.u32 %p2, %r3, 0; @%p2 bra MORE; add.u32 %r1, %r1, 1; \
                 setp.lt.u32 %p1, %r1, 1000; @%p1 bra AGAIN;";
@@ -310,7 +310,7 @@ fn a_loop_within_a_loop_is_one_of_its_own() {
 }
 
 #[test]
-fn a_loop_without_end_still_ends_at_the_limit() {
+fn an_endless_loop_ends_at_the_limit() {
     let text = looping(
         "",
         "add.u32 %r1, %r1, 1; setp.ge.u32 %p1, %r1, 0; @%p1 bra AGAIN;",

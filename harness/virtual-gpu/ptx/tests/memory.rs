@@ -32,13 +32,13 @@ fn run(body: &str, threads: u32, memory: Vec<u8>) -> Vec<u8> {
     memory
 }
 
-/// A round trip through memory, and what it leaves of the value.
+/// A round trip through memory, and the expected value after it.
 type Narrowing<'n> = (&'n str, fn(u64) -> u64);
 
 #[test]
 fn loads_extend_and_stores_truncate() {
     let inputs: Vec<[u64; 3]> = (0..64).map(|i| [Random(i).next(), i, 0]).collect();
-    // The value goes through a variable of each space and comes back narrower.
+    // The value passes through a variable of each space and comes back narrower.
     let rows: [Narrowing<'_>; 9] = [
         (
             "st.T.u8 [buf+3], %ra; ld.T.s8 %rd, [buf+3]; cvt.s64.s32 %d, %rd;",
@@ -74,7 +74,7 @@ fn loads_extend_and_stores_truncate() {
     ];
     for space in ["local", "shared"] {
         for (body, reference) in rows {
-            // Shared memory is one for all threads, so each thread gets a block's worth of its own.
+            // Shared memory is common to all threads, so each thread has a slot of its own.
             let (declare, base) = match space {
                 "local" => (".local .align 16 .b8 buf[16];", "buf"),
                 _ => (".shared .align 16 .b8 buf[16384];", "%y5"),
@@ -86,7 +86,7 @@ fn loads_extend_and_stores_truncate() {
                 .replace("[buf", &format!("[{base}"));
             let got = run_snippet(&format!("{declare} {setup} {body}"), "%d", &inputs);
             for ([a, b, _], got) in inputs.iter().zip(got) {
-                // In the rows with two words the other half is b, a small number.
+                // In rows with two words the other half is b, a small number.
                 let high = if body.contains(".v") { b << 32 } else { 0 };
                 assert_eq!(got, reference(*a) | high, "{space}: {body}");
             }
@@ -95,7 +95,7 @@ fn loads_extend_and_stores_truncate() {
 }
 
 #[test]
-fn global_widths_take_the_contiguous_and_the_scattered_path() {
+fn every_width_works_contiguous_and_scattered() {
     let memory: Vec<u8> = (0..4096u32).map(|i| (i * 37 + 11) as u8).collect();
     for (ty, bytes) in [
         ("u8", 1u32),
@@ -105,7 +105,7 @@ fn global_widths_take_the_contiguous_and_the_scattered_path() {
         ("u32", 4),
         ("u64", 8),
     ] {
-        // Once lane after lane, once backwards, which is the same set in another order.
+        // Once lane after lane, once reversed: the same set in another order.
         for order in ["%t", "%r9"] {
             let wide = if bytes == 8 { "%d9" } else { "%r8" };
             let body = format!(
@@ -128,7 +128,7 @@ fn global_widths_take_the_contiguous_and_the_scattered_path() {
 }
 
 #[test]
-fn one_address_for_all_lanes_reads_once_and_reaches_all() {
+fn a_uniform_address_is_read_once_for_all_lanes() {
     let body = ".shared .align 8 .b8 sh[16]; .local .align 8 .b8 lo[8]; cvt.u64.u32 %d5, %t;
         st.shared.u64 [sh+8], 50; st.local.u64 [lo], %d5; bar.sync 0;
         ld.global.v2.u64 {%d6, %d7}, [%a]; ld.shared.u64 %d8, [sh+8]; ld.local.u64 %d9, [lo];
@@ -153,7 +153,7 @@ fn one_address_for_all_lanes_reads_once_and_reaches_all() {
 }
 
 #[test]
-fn signs_survive_the_contiguous_path() {
+fn contiguous_loads_extend_signs() {
     let mut memory: Vec<u8> = (0..32u32).map(|i| (i * 8) as u8).collect();
     memory.resize(1024, 0);
     let body = "cvt.u64.u32 %d1, %t; add.s64 %d2, %a, %d1; ld.global.s8 %r1, [%d2];
@@ -288,8 +288,8 @@ fn dynamic_shared_memory_follows_the_static_part() {
 type Fold<'f> = (&'f str, &'f str, u64, fn(u64, u64) -> u64);
 
 #[test]
-fn atomics_return_the_old_value_and_meet_in_memory() {
-    // All lanes of two warps on one word: the results must be a permutation-free running fold.
+fn atomics_are_serialised_and_return_the_old_value() {
+    // All lanes of two warps on one word: the results must form one serial order.
     let rows: [Fold<'_>; 13] = [
         ("add.u32", "%r5", 3, |old, t| (old + t) & 0xFFFF_FFFF),
         ("add.s32", "%r5", 0xFFFF_FFF0, |old, t| {
@@ -384,7 +384,7 @@ fn compare_and_swap_floats_and_reductions() {
 }
 
 #[test]
-fn counts_tell_loads_from_stores_and_atomics() {
+fn loads_stores_and_atomics_are_counted_separately() {
     let body = "mul.wide.u32 %d1, %t, 4; add.s64 %d2, %a, %d1;
         ld.global.u32 %r1, [%d2]; ld.global.nc.u32 %r2, [%d2]; st.global.u32 [%d2+512], %r1;
         atom.global.add.u32 %r3, [%a], 1; bar.sync 0; fma.rn.f32 %f1, %f1, %f1, %f1;
@@ -413,7 +413,7 @@ fn counts_tell_loads_from_stores_and_atomics() {
         (512, 256)
     );
     assert_eq!(counts.atomic_sector_bytes, 64, "one sector for each warp");
-    // Loads of 375 cycles, one waited for by the store, bound the chain from below.
+    // Loads of 375 cycles, one of which the store waits for, bound the chain from below.
     assert!(
         counts.longest_warp_cycles > 375,
         "{}",
@@ -423,7 +423,7 @@ fn counts_tell_loads_from_stores_and_atomics() {
 }
 
 #[test]
-fn lanes_add_to_words_one_after_the_other_and_each_sees_its_own() {
+fn contiguous_adds_return_the_old_value_of_each_lane() {
     let ends = [0, 1, u64::from(u32::MAX), u64::MAX, 1 << 31, 1 << 63];
     let mut random = Random(5);
     let start: Vec<u64> = (0..97)
@@ -446,7 +446,7 @@ fn lanes_add_to_words_one_after_the_other_and_each_sees_its_own() {
             |old, by| u64::from((f32::from_bits(old as u32) + by as f32).to_bits()),
         ),
     ];
-    // Three warps: the words, and for each lane what it found.
+    // Three warps: the words, and the old value of each lane.
     for (ty, operand, widen, sum) in sums {
         let (size, old) = match ty {
             "u64" => (8, "%d8"),
@@ -476,8 +476,8 @@ fn lanes_add_to_words_one_after_the_other_and_each_sees_its_own() {
                 "{ty} lane {lane}: {found:#x} + {by}: {:#x}",
                 word(&after, lane)
             );
-            let told = u64::from_le_bytes(after[768 + 8 * lane..][..8].try_into().expect("8"));
-            assert_eq!(told, found, "{ty} lane {lane}");
+            let old = u64::from_le_bytes(after[768 + 8 * lane..][..8].try_into().expect("8"));
+            assert_eq!(old, found, "{ty} lane {lane}");
         }
     }
 }

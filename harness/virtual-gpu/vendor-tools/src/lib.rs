@@ -1,4 +1,4 @@
 //! Stand-ins for the vendor's commands: the MPS control daemon and server, and `nvidia-smi`.
 
-pub mod mpsd;
-pub mod smi;
+pub mod nvidia_cuda_mps;
+pub mod nvidia_smi;

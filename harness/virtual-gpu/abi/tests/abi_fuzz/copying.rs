@@ -26,8 +26,7 @@ pub fn copying(fuzz: &mut Fuzz) {
         9 => drop(call!(fuzz, cuMemcpyAtoH_v2(host, array, pitch, bytes))),
         10 => drop(call!(fuzz, cuStreamWriteValue32_v2(stream, to, 7, 0))),
         11 => {
-            // Where it was written before, the wait ends: one that nobody meets would hang, as it
-            // should.
+            // Only waits that are already met: an unmet one blocks as specified.
             if call!(fuzz, cuStreamWriteValue32_v2(stream, to, 7, 0)) == 0 {
                 call!(fuzz, cuStreamWaitValue32_v2(stream, to, 7, 0));
             }
@@ -63,7 +62,7 @@ pub fn copying(fuzz: &mut Fuzz) {
     }
 }
 
-/// Operations on words, none of which waits: a wait that nobody meets would hang, as it should.
+/// Operations on words that are met at once: an unmet wait blocks as specified.
 pub fn operations(fuzz: &mut Fuzz) -> [MemOp; 3] {
     std::array::from_fn(|_| {
         let flags = fuzz.flags();

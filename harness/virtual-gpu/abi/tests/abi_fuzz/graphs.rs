@@ -89,7 +89,7 @@ pub fn nodes(fuzz: &mut Fuzz, copy: Handle) {
     fuzz.keep(made);
 }
 
-/// Nodes of words, and attributes of nodes.
+/// Memory-operation nodes, and attributes of nodes.
 pub fn words(fuzz: &mut Fuzz) {
     let (mut made, graph) = (null_mut(), fuzz.of_kind(GRAPH));
     let (handle, exec) = (fuzz.of_kind(NODE), fuzz.of_kind(EXEC));

@@ -1,7 +1,7 @@
-//! Random calls through the C interface, with random, freed, foreign and null arguments: every one
-//! has to come back with a code that has a name, and none may crash, hang or panic.
+//! Fuzzes the C interface with random, freed, invalid and null arguments. Every call must return a
+//! documented code; none may crash, hang or panic.
 //!
-//! Pointers that the driver itself would read or write through are null or valid, as it demands.
+//! Pointers that the driver reads or writes are null or valid, as the contract requires.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 mod copying;
@@ -22,7 +22,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 const COPY: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
 
-/// Kinds of handles, as the tables of a process number them.
+/// Kinds of handles, as in the handle tables of a process.
 const STREAM: u64 = 4;
 const EVENT: u64 = 5;
 const PHYSICAL: u64 = 8;
@@ -32,7 +32,7 @@ const GRAPH: u64 = 11;
 const NODE: u64 = 12;
 const EXEC: u64 = 13;
 
-/// Real time that one run may take.
+/// Real time of one run.
 const LIMIT: Duration = Duration::from_secs(8);
 
 /// Bytes of each host buffer; no valid call moves more.
@@ -58,7 +58,7 @@ impl Dice {
     }
 }
 
-/// Everything that calls gave out, live or not.
+/// Everything that calls returned, live or freed.
 struct Fuzz {
     dice: Dice,
     handles: Vec<u64>,
@@ -73,7 +73,7 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 unsafe extern "C" fn nothing_either(_: Handle, _: i32, _: *mut c_void) {}
 
 impl Fuzz {
-    /// A handle, as a rule of the kind that the call wants. The kind stands in the handle.
+    /// A handle, mostly of the kind that the call expects. The kind is part of the handle.
     fn of_kind(&mut self, kind: u64) -> Handle {
         let own: Vec<u64> = self
             .handles
@@ -106,7 +106,7 @@ impl Fuzz {
         }
     }
 
-    /// A device address: known, near a known one, or wild but never the host's.
+    /// A device address: known, near a known one, or random, but never a host address.
     fn pointer(&mut self) -> u64 {
         let recent = self.pointers.len().saturating_sub(12);
         let known = self.dice.of(&self.pointers[recent..]);
@@ -210,7 +210,7 @@ impl Fuzz {
         self.successes += u64::from(code == 0);
         assert!(
             describe(code).is_some(),
-            "{name} gave {code}, which has no name"
+            "{name} returned {code}, which is undocumented"
         );
         assert_ne!(
             code, 999,
@@ -218,7 +218,7 @@ impl Fuzz {
         );
     }
 
-    /// Keeps what a call gave out.
+    /// Keeps a returned handle.
     fn keep(&mut self, handle: Handle) {
         if !handle.is_null() {
             self.handles.push(handle as u64);
@@ -232,10 +232,11 @@ impl Fuzz {
     }
 }
 
-/// One call by its name, in an unsafe block: `$fuzz` checks the code.
+/// One call in an unsafe block; `$fuzz` checks its code.
 macro_rules! call {
     ($fuzz:ident, $name:ident($($arg:expr),* $(,)?)) => {{
-        // SAFETY: places are locals or buffers, structures are whole; the rest is what is tested.
+        // SAFETY: pointers are to locals or buffers, structures are complete; the rest is under
+        // test.
         let code = unsafe { $name($($arg),*) };
         $fuzz.check(stringify!($name), code);
         code
@@ -243,12 +244,12 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// A fresh context with a kernel in it.
+/// A new context with a kernel.
 fn begin() -> (Handle, Handle) {
     let (mut context, mut module, mut copy): (Handle, Handle, Handle) =
         (null_mut(), null_mut(), null_mut());
     let text = CString::new(COPY).expect("text without null bytes");
-    // SAFETY: valid places and strings.
+    // SAFETY: valid pointers and strings.
     unsafe {
         assert_eq!(cuCtxCreate_v2(&raw mut context, 0, 0), 0);
         assert_eq!(cuModuleLoadData(&raw mut module, text.as_ptr().cast()), 0);
@@ -259,7 +260,7 @@ fn begin() -> (Handle, Handle) {
 }
 
 #[test]
-fn random_calls_get_codes() {
+fn random_calls_return_documented_codes() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let machine = Machine::load("turing").expect("built in");
     Session::new(TimeMode::Virtual, 1)
@@ -270,7 +271,7 @@ fn random_calls_get_codes() {
     let device = device().expect("a device");
     device.expect(0).expect("a free number");
     device.join(0).expect("announced");
-    // SAFETY: no arguments of consequence.
+    // SAFETY: no pointers.
     assert_eq!(unsafe { cuInit(0) }, 0);
     let started = Instant::now();
     let mut fuzz = Fuzz {
@@ -305,12 +306,12 @@ fn random_calls_get_codes() {
             cuMemHostUnregister(fuzz.registered.as_mut_ptr().cast())
         );
         call!(fuzz, cuCtxDestroy_v2(context));
-        // Older things than these say nothing new.
+        // Older objects add no coverage.
         let keep = |list: &mut Vec<u64>| drop(list.drain(..list.len().saturating_sub(40)));
         keep(&mut fuzz.handles);
         keep(&mut fuzz.pointers);
     }
-    // The device learns that a descriptor was closed when somebody next asks for memory.
+    // The device detects closed descriptors at the next allocation.
     device.drop_closed_exports().expect("the state");
     let left = device.transact(|state, _| {
         let allocations = state.allocations.live().iter().filter(|a| a.live).count();
@@ -327,9 +328,9 @@ fn random_calls_get_codes() {
     device.leave().expect("the clock");
     assert!(
         contexts > 3,
-        "{contexts} contexts are too few to say anything"
+        "only {contexts} contexts"
     );
-    // Calls that all fail would test nothing.
+    // A minimum share of calls must succeed, or the test covers error paths only.
     let share = fuzz.successes as f64 / fuzz.calls as f64;
     assert!(
         share > 0.1,

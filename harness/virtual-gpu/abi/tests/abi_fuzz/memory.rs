@@ -133,7 +133,7 @@ pub fn mapping(fuzz: &mut Fuzz) {
             call!(fuzz, cuMemSetAccess(pointer, page, &raw const access, 1));
         }
         8..=10 => {
-            // The calls as they belong together, each now and then with something else.
+            // The usual sequence of calls, sometimes with a random one in between.
             let properties = properties(fuzz);
             call!(fuzz, cuMemAddressReserve(&raw mut at, page, 0, 0, 0));
             call!(
@@ -156,7 +156,7 @@ pub fn mapping(fuzz: &mut Fuzz) {
             let (place, kind) = ((&raw mut descriptor).cast(), fuzz.dice.of(&[1, 1, 1, 2]));
             let code = call!(fuzz, cuMemExportToShareableHandle(place, handle, kind, 0));
             if code == 0 {
-                // SAFETY: the call has just given it out.
+                // SAFETY: the call has just returned it.
                 let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
                 let shareable = file.as_raw_fd() as usize as *mut c_void;
                 call!(

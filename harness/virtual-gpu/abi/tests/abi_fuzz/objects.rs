@@ -86,7 +86,7 @@ pub fn memory_and_functions(fuzz: &mut Fuzz) {
             let (threads, shared) = (fuzz.number(), fuzz.size());
             let place = &raw mut value;
             let name = cuOccupancyMaxActiveBlocksPerMultiprocessor;
-            // SAFETY: a valid place.
+            // SAFETY: a valid pointer.
             let code = unsafe { name(place, handle, threads, shared) };
             fuzz.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code);
         }
@@ -123,8 +123,8 @@ pub fn launching(fuzz: &mut Fuzz, copy: Handle) {
     } else {
         copy
     };
-    // The addresses are in range of nothing or of what is there; the count is small, so that a
-    // fault, which would end the context, stays rare.
+    // The addresses are valid or unmapped; the count is small, so that faults, which end the
+    // context, stay rare.
     let mut args = [fuzz.pointer(), fuzz.pointer(), 0];
     let mut list: Vec<*mut c_void> = args
         .iter_mut()

@@ -1,5 +1,4 @@
-//! Cooperative launches, whose blocks wait for each other, and shapes that are refused also where
-//! nothing is launched yet.
+//! Cooperative launches, and invalid launch shapes in calls that do not launch yet.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::{null, null_mut};
@@ -9,9 +8,8 @@ use gpubench_virtual_gpu_abi::cuda::layout::{KernelNode, LaunchAttribute, Launch
 use super::graphs::{new_graph, ready};
 use super::*;
 
-/// Each block passes what its neighbour had in the round before on to the next round, plus one.
-/// Between the rounds every block waits until `goal` more have come, which are all of them or, for
-/// a run without any barrier, none.
+/// In each round a block adds one to its neighbour's value of the round before. Between rounds
+/// every block waits for `goal` more arrivals: all blocks, or none for a run without a barrier.
 const RELAY: &str = r"
 .version 7.0
 .target sm_70
@@ -70,7 +68,8 @@ DONE:
 const ROUNDS: u32 = 3;
 const THREADS: u32 = 64;
 
-/// A relay over so many blocks, by a cooperative launch: the code, and the last round's cells.
+/// A relay over that many blocks by a cooperative launch: the code, and the cells of the last
+/// round.
 fn relay(kernel: Handle, blocks: u32, waits: bool) -> Result<(i32, Vec<u32>), Error> {
     let count = blocks as usize;
     let cells = alloc(4 * count * (ROUNDS as usize + 1))?;
@@ -96,11 +95,11 @@ fn relay(kernel: Handle, blocks: u32, waits: bool) -> Result<(i32, Vec<u32>), Er
 }
 
 #[test]
-fn the_blocks_of_a_cooperative_launch_wait_for_each_other() -> Result<(), Error> {
+fn blocks_of_a_cooperative_launch_can_wait_for_each_other() -> Result<(), Error> {
     with_context(|| {
         let kernel = function(RELAY, "relay")?;
         let (mut per_sm, mut sms) = (0, 0);
-        // SAFETY: valid places.
+        // SAFETY: valid pointers.
         unsafe {
             let threads = THREADS as i32;
             ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -123,7 +122,7 @@ fn the_blocks_of_a_cooperative_launch_wait_for_each_other() -> Result<(), Error>
         }
         let (code, found) = relay(kernel, 41, false)?;
         assert_eq!(code, 0);
-        assert_ne!(found, right(41), "without the barrier it would be wrong");
+        assert_ne!(found, right(41), "the result is wrong without the barrier");
         let (code, found) = relay(kernel, room + 1, true)?;
         assert_eq!(
             (code, found),
@@ -135,14 +134,14 @@ fn the_blocks_of_a_cooperative_launch_wait_for_each_other() -> Result<(), Error>
 }
 
 #[test]
-fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
+fn a_cooperative_grid_must_fit_on_the_device() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let (from, to) = (alloc(4096)?, alloc(4096)?);
         let (mut per_sm, mut sms, mut grid, mut block) = (0, 0, 0, 0);
         let mut args = [to, from, 16];
         let mut list = params(&mut args);
-        // SAFETY: valid places and handles, one pointer for each parameter.
+        // SAFETY: valid pointers and handles, one pointer for each parameter.
         unsafe {
             let most = &raw mut per_sm;
             ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -162,7 +161,7 @@ fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
                     cuLaunchCooperativeKernel(copy, blocks, 1, 1, 256, 1, 1, 0, null_mut(), list);
                 assert_eq!(code, expected, "{blocks} blocks");
             }
-            // The same by an attribute, and an attribute that cannot be honoured.
+            // The same through an attribute, and an invalid attribute.
             for (id, value, expected) in
                 [(2, 1, 720), (2, 0, 0), (4, 2, 801), (8, 1, 0), (99, 1, 1)]
             {
@@ -190,7 +189,7 @@ fn a_cooperative_grid_has_to_fit() -> Result<(), Error> {
     })
 }
 
-/// Shapes that no device of this kind launches, and the code of each.
+/// Shapes that this device cannot launch, with the code of each.
 const WRONG: &[([u32; 3], [u32; 3], u32, i32)] = &[
     ([0, 1, 1], [32, 1, 1], 0, 1),
     ([1, 1, 0], [32, 1, 1], 0, 1),
@@ -202,7 +201,7 @@ const WRONG: &[([u32; 3], [u32; 3], u32, i32)] = &[
     ([1, 1, 1], [32, 1, 1], 1 << 20, 1),
 ];
 
-/// A node of the copying kernel in a shape. Its arguments stay where they are.
+/// A node of the copy kernel in a shape; its arguments stay unchanged.
 fn node(copy: Handle, shape: ([u32; 3], [u32; 3], u32), list: *mut *mut c_void) -> KernelNode {
     KernelNode {
         function: copy,
@@ -218,7 +217,7 @@ fn node(copy: Handle, shape: ([u32; 3], [u32; 3], u32), list: *mut *mut c_void) 
 const ROOM: u32 = 4 * 40;
 
 #[test]
-fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Error> {
+fn a_node_with_an_invalid_shape_is_refused_before_its_launch() -> Result<(), Error> {
     with_context(|| {
         let (copy, memory) = (function(COPY, "stream_copy")?, alloc(1024)?);
         let mut args = [memory, memory, 16];
@@ -228,7 +227,7 @@ fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Erro
         let right = &raw const right;
         let graph = new_graph()?;
         let (mut made, mut other): (Handle, Handle) = (null_mut(), null_mut());
-        // SAFETY: valid handles, places and structures, one pointer for each parameter.
+        // SAFETY: valid handles, pointers and structures, one pointer for each parameter.
         unsafe {
             ok(cuGraphAddKernelNode(&raw mut made, graph, null(), 0, right))?;
             let exec = ready(graph)?;
@@ -243,7 +242,7 @@ fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Erro
                 ];
                 assert_eq!(found, [code; 3], "{shape:?}");
             }
-            // A node becomes cooperative by an attribute (CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2).
+            // An attribute makes a node cooperative (CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2).
             let mut value = [0; 16];
             value[0] = 1;
             let (set, get) = (cuGraphKernelNodeSetAttribute, cuGraphKernelNodeGetAttribute);
@@ -266,7 +265,7 @@ fn a_node_of_a_wrong_shape_is_refused_before_it_is_launched() -> Result<(), Erro
 }
 
 #[test]
-fn a_recording_goes_on_without_the_launches_that_are_refused() -> Result<(), Error> {
+fn a_capture_continues_after_a_refused_launch() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let (stream, memory) = (stream()?, alloc(1024)?);
@@ -274,7 +273,7 @@ fn a_recording_goes_on_without_the_launches_that_are_refused() -> Result<(), Err
         let mut list = params(&mut args);
         let list = list.as_mut_ptr();
         let (mut graph, mut count): (Handle, usize) = (null_mut(), 0);
-        // SAFETY: valid handles and places, one pointer for each parameter.
+        // SAFETY: valid handles and pointers, one pointer for each parameter.
         unsafe {
             ok(cuStreamBeginCapture_v2(stream, 0))?;
             for &([x, y, z], [a, b, c], bytes, code) in WRONG {

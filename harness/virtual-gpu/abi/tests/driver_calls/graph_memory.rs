@@ -1,5 +1,5 @@
-//! Memory of graphs: there while a graph uses it, kept for the next one, and on the process's
-//! account all the time.
+//! Memory allocated by graphs: mapped while a graph uses it, kept for the next graph, and counted
+//! for the process all the time.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
@@ -32,18 +32,18 @@ fn alloc_node() -> AllocNode {
     }
 }
 
-/// The four figures, in allocations of a test.
+/// The four attributes, in units of one allocation.
 fn figures() -> Result<[u64; 4], Error> {
     let mut found = [u64::MAX; 4];
     for (figure, attribute) in found.iter_mut().zip(ATTRIBUTES) {
         let place = std::ptr::from_mut(figure).cast();
-        // SAFETY: a valid place.
+        // SAFETY: a valid pointer.
         ok(unsafe { cuDeviceGetGraphMemAttribute(0, attribute, place) })?;
     }
     Ok(found.map(|bytes| bytes / BYTES as u64))
 }
 
-/// What the process has on the device.
+/// Device memory of the process.
 fn account() -> Result<u64, Error> {
     let device = device().map_err(|code| format!("{code:?}"))?;
     let slot = device.process()?;
@@ -61,19 +61,19 @@ fn trim() -> Result<(), Error> {
 }
 
 #[test]
-fn a_graph_allocates_and_what_it_frees_is_kept_for_the_next() -> Result<(), Error> {
+fn freed_graph_memory_is_kept_for_the_next_graph() -> Result<(), Error> {
     with_context(|| {
         let (before, graph, mut node) = (account()?, new_graph()?, alloc_node());
         let taken = || Ok::<_, Error>((account()? - before) / BYTES as u64);
-        // SAFETY: valid structures, places and handles.
+        // SAFETY: valid structures, pointers and handles.
         unsafe {
             let made = add(graph, &[], |n, g, a, c| {
                 cuGraphAddMemAllocNode(n, g, a, c, &raw mut node)
             })?;
-            let mut told = alloc_node();
-            (told.bytes, told.pointer) = (0, 0);
-            ok(cuGraphMemAllocNodeGetParams(made, &raw mut told))?;
-            assert_eq!((told.bytes, told.pointer), (BYTES, node.pointer));
+            let mut found = alloc_node();
+            (found.bytes, found.pointer) = (0, 0);
+            ok(cuGraphMemAllocNodeGetParams(made, &raw mut found))?;
+            assert_eq!((found.bytes, found.pointer), (BYTES, node.pointer));
             let fill = set(node.pointer, 3, 1 << 20);
             let filled = add(graph, &[made], |n, g, a, c| {
                 cuGraphAddMemsetNode(n, g, a, c, &raw const fill, null_mut())
@@ -100,7 +100,7 @@ fn a_graph_allocates_and_what_it_frees_is_kept_for_the_next() -> Result<(), Erro
             settle()?;
             assert_eq!((taken()?, figures()?), (1, [0, 1, 1, 1]), "used again");
             trim()?;
-            assert_eq!((taken()?, figures()?), (0, [0, 1, 0, 1]), "given back");
+            assert_eq!((taken()?, figures()?), (0, [0, 1, 0, 1]), "freed");
             for attribute in ATTRIBUTES {
                 let (mut zero, mut one) = (0_u64, 1_u64);
                 let (zero, one) = ((&raw mut zero).cast(), (&raw mut one).cast());
@@ -120,29 +120,30 @@ fn a_graph_allocates_and_what_it_frees_is_kept_for_the_next() -> Result<(), Erro
 }
 
 #[test]
-fn recorded_allocations_are_those_of_a_graph() -> Result<(), Error> {
+fn captured_allocations_belong_to_the_graph() -> Result<(), Error> {
     with_context(|| {
         let (before, stream) = (account()?, stream()?);
         let (mut graph, mut pointer): (Handle, u64) = (null_mut(), 0);
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuStreamBeginCapture_v2(stream, 0))?;
             ok(cuMemAllocAsync(&raw mut pointer, BYTES, stream))?;
             ok(cuMemsetD32Async(pointer, 5, BYTES / 4, stream))?;
             ok(cuStreamEndCapture(stream, &raw mut graph))?;
-            assert_eq!(account()?, before, "recorded, not made");
+            assert_eq!(account()?, before, "captured, not executed");
             let exec = ready(graph)?;
             ok(cuGraphLaunch(exec, stream))?;
             ok(cuStreamSynchronize(stream))?;
             assert_eq!(words(pointer, 2)?, [5, 5]);
             assert_eq!(account()? - before, BYTES as u64);
-            // Any way of freeing will do (CUDA C++ Programming Guide, "Graph Memory Nodes").
+            // Any free function works (CUDA C++ Programming Guide, "Graph Memory Nodes").
             ok(cuMemFree_v2(pointer))?;
             assert_eq!(cuMemFree_v2(pointer), 1, "freed already");
             assert_eq!(account()? - before, BYTES as u64, "kept for graphs");
             trim()?;
             assert_eq!(account()?, before);
-            // What the next graph takes is there when the context goes, and goes with it.
+            // Memory of the next graph is in use when the context is destroyed, and is freed with
+            // it.
             ok(cuGraphLaunch(exec, stream))?;
             ok(cuGraphExecDestroy(exec))?;
             ok(cuGraphDestroy(graph))

@@ -1,4 +1,4 @@
-//! Graphs, made node by node and recorded from streams.
+//! Graphs built by node calls and by capture.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
@@ -9,14 +9,14 @@ use super::*;
 
 pub fn new_graph() -> Result<Handle, Error> {
     let mut graph: Handle = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     unsafe { ok(cuGraphCreate(&raw mut graph, 0)) }?;
     Ok(graph)
 }
 
 pub fn ready(graph: Handle) -> Result<Handle, Error> {
     let mut exec: Handle = null_mut();
-    // SAFETY: a valid place and handle.
+    // SAFETY: a valid pointer and handle.
     unsafe { ok(cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)) }?;
     Ok(exec)
 }
@@ -32,7 +32,7 @@ pub fn set(to: u64, value: u32, count: usize) -> MemsetNode {
     }
 }
 
-/// A node after others.
+/// Adds a node after its dependencies.
 pub fn add(
     graph: Handle,
     after: &[Handle],
@@ -60,7 +60,7 @@ fn nodes_run_in_the_order_of_their_dependencies() -> Result<(), Error> {
         };
         let fill = set(from, 7, 64);
         // The kernel is added first and depends on the fill that comes later.
-        // SAFETY: valid structures, places and handles.
+        // SAFETY: valid structures, pointers and handles.
         unsafe {
             let run = add(graph, &[], |n, g, a, c| {
                 cuGraphAddKernelNode(n, g, a, c, &raw const kernel)
@@ -83,7 +83,7 @@ fn nodes_run_in_the_order_of_their_dependencies() -> Result<(), Error> {
             ok(cuGraphUpload(exec, null_mut()))?;
             ok(cuGraphLaunch(exec, null_mut()))?;
             assert_eq!(words(to, 64)?, [7; 64]);
-            // The executable takes other arguments; the graph keeps its own.
+            // The executable graph gets other arguments; the graph keeps its own.
             let other = alloc(256)?;
             let mut args = [other, from, 16];
             let mut list = params(&mut args);
@@ -93,12 +93,12 @@ fn nodes_run_in_the_order_of_their_dependencies() -> Result<(), Error> {
             assert_eq!(wrong_kind, 1);
             ok(cuGraphLaunch(exec, null_mut()))?;
             assert_eq!(words(other, 64)?, [7; 64]);
-            // Switched off, the fill fills nothing.
+            // Disabled, the fill has no effect.
             ok(cuMemsetD32_v2(from, 9, 64))?;
             ok(cuGraphNodeSetEnabled(exec, set_node, 0))?;
             ok(cuGraphLaunch(exec, null_mut()))?;
             assert_eq!(words(other, 64)?, [9; 64]);
-            // A circle cannot be made ready.
+            // A cyclic graph cannot be instantiated.
             ok(cuGraphAddDependencies(
                 graph,
                 &raw const run,
@@ -110,7 +110,7 @@ fn nodes_run_in_the_order_of_their_dependencies() -> Result<(), Error> {
             ok(cuGraphExecDestroy(exec))?;
             assert_eq!(cuGraphLaunch(exec, null_mut()), 400);
             ok(cuGraphDestroy(graph))?;
-            assert_eq!(cuGraphDestroyNode(run), 400, "gone with its graph");
+            assert_eq!(cuGraphDestroyNode(run), 400, "destroyed with its graph");
             assert_eq!(cuGraphDestroy(graph), 400);
         }
         Ok(())
@@ -123,7 +123,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
         let spin = function(SPIN, "spin")?;
         let (graph, stamps) = (new_graph()?, alloc(64)?);
         let root = add(graph, &[], |n, g, a, c| {
-            // SAFETY: valid places and handles.
+            // SAFETY: valid pointers and handles.
             unsafe { cuGraphAddEmptyNode(n, g, a, c) }
         })?;
         let mut branches = Vec::new();
@@ -139,7 +139,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
                 extra: null_mut(),
             };
             branches.push(add(graph, &[root], |n, g, a, c| {
-                // SAFETY: valid structures, places and handles.
+                // SAFETY: valid structures, pointers and handles.
                 unsafe { cuGraphAddKernelNode(n, g, a, c, &raw const kernel) }
             })?);
         }
@@ -154,7 +154,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
             extra: null_mut(),
         };
         add(graph, &branches, |n, g, a, c| {
-            // SAFETY: valid structures, places and handles.
+            // SAFETY: valid structures, pointers and handles.
             unsafe { cuGraphAddKernelNode(n, g, a, c, &raw const last) }
         })?;
         let exec = ready(graph)?;
@@ -170,7 +170,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
         let first_end = times[1].min(times[3]).min(times[5]);
         let last_end = times[1].max(times[3]).max(times[5]);
         for start in [times[0], times[2], times[4]] {
-            assert!(start < first_end, "branches run side by side: {times:?}");
+            assert!(start < first_end, "branches overlap: {times:?}");
         }
         assert!(
             times[6] >= last_end,
@@ -181,7 +181,7 @@ fn branches_overlap_and_join() -> Result<(), Error> {
 }
 
 #[test]
-fn streams_are_recorded_with_their_forks() -> Result<(), Error> {
+fn capture_follows_forked_streams() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let (first, second) = (stream()?, stream()?);
@@ -189,7 +189,7 @@ fn streams_are_recorded_with_their_forks() -> Result<(), Error> {
         let (mut fork, mut join, mut graph): (Handle, Handle, Handle) =
             (null_mut(), null_mut(), null_mut());
         let (mut status, mut count) = (9, 0);
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuEventCreate(&raw mut fork, 2))?;
             ok(cuEventCreate(&raw mut join, 2))?;
@@ -206,7 +206,7 @@ fn streams_are_recorded_with_their_forks() -> Result<(), Error> {
             ok(cuStreamWaitEvent(first, join, 0))?;
             assert_eq!(cuEventQuery(join), 907);
             ok(cuStreamEndCapture(first, &raw mut graph))?;
-            assert_eq!(words(to, 64)?, [0; 64], "recorded, not run");
+            assert_eq!(words(to, 64)?, [0; 64], "captured, not run");
             ok(cuGraphGetNodes(graph, null_mut(), &raw mut count))?;
             assert_eq!(count, 3);
             let exec = ready(graph)?;
@@ -219,7 +219,7 @@ fn streams_are_recorded_with_their_forks() -> Result<(), Error> {
             ok(cuGraphExecDestroy(exec))?;
             ok(cuGraphDestroy(graph))?;
 
-            // What cannot be recorded, and recordings that end badly.
+            // Calls that cannot be captured, and captures that are invalidated.
             assert_eq!(
                 cuStreamBeginCapture_v2(null_mut(), 1),
                 900,
@@ -237,7 +237,7 @@ fn streams_are_recorded_with_their_forks() -> Result<(), Error> {
             assert!(graph.is_null());
             assert_eq!(cuStreamEndCapture(first, &raw mut graph), 1);
             ok(cuStreamBeginCapture_v2(first, 1))?;
-            assert_eq!(cuStreamWaitEvent(first, join, 0), 905, "work outside");
+            assert_eq!(cuStreamWaitEvent(first, join, 0), 905, "work outside the capture");
             ok(cuStreamEndCapture(first, &raw mut graph))?;
             ok(cuGraphDestroy(graph))
         }

@@ -1,22 +1,22 @@
-//! The wider driver interface as a program uses it, in virtual time: each family of calls gives
-//! right results, right codes for wrong use, and gives back what it took.
+//! The wider driver API in virtual time: each family of calls gives correct results, documented
+//! codes for wrong use, and frees what it allocated.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-mod batches;
-mod codes;
-mod contention;
+mod memory_batches;
+mod error_codes;
+mod atomic_contention;
 mod cooperative;
 #[path = "../driver_support/mod.rs"]
 mod driver_support;
 mod graph_memory;
 mod graphs;
-mod host;
+mod host_functions;
 mod memory;
 mod modules;
-mod order;
+mod implicit_order;
 mod streams;
-mod waiting;
-mod words;
+mod wait_support;
+mod stream_waits;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -35,7 +35,7 @@ const SPIN: &str = include_str!("../../../../../kernels/ptx/spin.ptx");
 
 static DEVICE: OneDevice = Mutex::new(None);
 
-/// A `turing` without noise, in virtual time, that soon says who holds the clock.
+/// A `turing` without noise, in virtual time, that reports a stall early.
 fn quiet_turing() -> (Session, Machine) {
     let mut machine = Machine::load("turing").expect("built in");
     machine.noise = Noise::default();
@@ -46,21 +46,21 @@ fn quiet_turing() -> (Session, Machine) {
     (session, machine)
 }
 
-/// Joins the clock, opens a context, runs the body, and cleans up. All memory has to be back
-/// when the context is gone.
+/// Joins the clock, opens a context, runs the body, and cleans up. All memory must be free after
+/// the context is destroyed.
 fn with_context(body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    let _turn = driver_support::turn(&DEVICE, quiet_turing);
+    let _lock = driver_support::lock(&DEVICE, quiet_turing);
     let device = device().map_err(|code| format!("{code:?}"))?;
     device.expect(0)?;
     device.join(0)?;
     let mut context: Handle = null_mut();
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
     }
     let done = body();
-    // SAFETY: the context made above.
+    // SAFETY: the context created above.
     let destroyed = unsafe { cuCtxDestroy_v2(context) };
     let left = device.transact(|state, _| {
         let allocations = state.allocations.live().iter().filter(|a| a.live).count();
@@ -78,10 +78,10 @@ fn launch(function: Handle, grid: u32, block: u32, stream: Handle, args: &mut [u
     launch_on(function, (grid, block, 0), stream, args)
 }
 
-/// Bytes that are free on the device.
+/// Free bytes of the device.
 fn free_bytes() -> Result<usize, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe { ok(cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
     Ok(free)
 }

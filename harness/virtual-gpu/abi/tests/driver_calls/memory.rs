@@ -1,4 +1,4 @@
-//! Pools, mappings, managed and pinned memory, arrays, rectangles, and what is known of pointers.
+//! Pools, mappings, managed and pinned memory, arrays, 2D copies, pointer attributes.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::c_void;
@@ -14,26 +14,26 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn pools_keep_until_somebody_waits_and_count() -> Result<(), Error> {
+fn a_pool_keeps_freed_memory_until_a_synchronisation() -> Result<(), Error> {
     with_context(|| {
         let (stream, before) = (stream()?, free_bytes()?);
         let (mut pool, mut first, mut second): (Handle, u64, u64) = (null_mut(), 0, 0);
         let mut used = 0_u64;
         let read = |pool, attribute, into: &mut u64| {
-            // SAFETY: a place for a 64-bit value.
+            // SAFETY: a pointer to a 64-bit value.
             unsafe { cuMemPoolGetAttribute(pool, attribute, std::ptr::from_mut(into).cast()) }
         };
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuDeviceGetDefaultMemPool(&raw mut pool, 0))?;
             ok(cuMemAllocAsync(&raw mut first, 4 * MIB, stream))?;
-            assert_eq!(before - free_bytes()?, 4 * MIB, "bytes count");
+            assert_eq!(before - free_bytes()?, 4 * MIB, "used memory counts");
             ok(read(pool, 7, &mut used))?;
             assert_eq!(used, 4 << 20);
             ok(cuMemFreeAsync(first, stream))?;
             assert_eq!(before - free_bytes()?, 4 * MIB, "kept until a wait");
             ok(cuMemAllocAsync(&raw mut second, 4 * MIB, stream))?;
-            assert_eq!(second, first, "what is kept is used again");
+            assert_eq!(second, first, "kept memory is reused");
             ok(cuMemsetD8Async(second, 7, 4 * MIB, stream))?;
             assert_eq!(words(second, 1)?, [0x0707_0707]);
             ok(cuMemFreeAsync(second, stream))?;
@@ -41,7 +41,7 @@ fn pools_keep_until_somebody_waits_and_count() -> Result<(), Error> {
             assert_eq!(free_bytes()?, before, "back after the wait");
             ok(read(pool, 6, &mut used))?;
             assert_eq!(used, 4 << 20, "the high watermark stays");
-            // A threshold keeps it beyond the wait, and a trim takes it back.
+            // A threshold keeps it beyond the wait, and a trim frees it.
             let mut keep = u64::MAX;
             ok(cuMemPoolSetAttribute(pool, 4, (&raw mut keep).cast()))?;
             ok(cuMemAllocAsync(&raw mut first, MIB, stream))?;
@@ -52,7 +52,7 @@ fn pools_keep_until_somebody_waits_and_count() -> Result<(), Error> {
             assert_eq!(free_bytes()?, before);
             keep = 0;
             ok(cuMemPoolSetAttribute(pool, 4, (&raw mut keep).cast()))?;
-            // Wrong use.
+            // Invalid use.
             assert_eq!(cuMemAllocAsync(&raw mut first, 1 << 40, stream), 2);
             assert_eq!(cuMemAllocAsync(&raw mut first, 0, stream), 1);
             assert_eq!(cuMemFreeAsync(second, stream), 1, "freed already");
@@ -64,7 +64,7 @@ fn pools_keep_until_somebody_waits_and_count() -> Result<(), Error> {
 }
 
 #[test]
-fn a_pool_of_ones_own_has_its_limit() -> Result<(), Error> {
+fn a_created_pool_has_its_limit() -> Result<(), Error> {
     with_context(|| {
         let (mut pool, mut pointer): (Handle, u64) = (null_mut(), 0);
         let properties = PoolProperties {
@@ -75,7 +75,7 @@ fn a_pool_of_ones_own_has_its_limit() -> Result<(), Error> {
             max_bytes: 4 * MIB,
             reserved: [0; 56],
         };
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuMemPoolCreate(&raw mut pool, &raw const properties))?;
             let over = cuMemAllocFromPoolAsync(&raw mut pointer, 6 * MIB, pool, null_mut());
@@ -104,7 +104,7 @@ fn properties() -> AllocationProperties {
 }
 
 #[test]
-fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
+fn mapped_memory_needs_access_rights() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let before = free_bytes()?;
@@ -114,7 +114,7 @@ fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
             location: Location::DEVICE,
             flags: 3,
         };
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuMemGetAllocationGranularity(
                 &raw mut page,
@@ -131,7 +131,7 @@ fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
             assert_eq!(cuMemMap(at, page, 0, handles[0], 0), 208, "mapped already");
             assert_eq!(cuMemsetD8_v2(at, 1, 16), 1, "no access yet");
             ok(cuMemSetAccess(at, 2 * page, &raw const access, 1))?;
-            // Across the border between the two.
+            // Across the boundary between the two.
             let border = at + page as u64 - 16;
             let data: Vec<u32> = (0..8).collect();
             ok(cuMemcpyHtoD_v2(border, data.as_ptr().cast(), 32))?;
@@ -148,8 +148,8 @@ fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
             ok(cuMemsetD32_v2(again, 0xFF, 1))?;
             assert_eq!(words(border, 8)?, [0, 1, 2, 3, 0xFF, 5, 6, 7]);
             ok(launch(copy, 1, 32, null_mut(), &mut [to, border, 2]))?;
-            assert_eq!(words(to, 8)?[4], 0xFF, "nothing is taken as unchanged");
-            // Pages live as long as a map of them.
+            assert_eq!(words(to, 8)?[4], 0xFF, "the second mapping shows the change");
+            // Pages live as long as a mapping of them.
             for handle in handles {
                 ok(cuMemRelease(handle))?;
                 assert_eq!(cuMemRelease(handle), 1);
@@ -169,11 +169,11 @@ fn memory_is_mapped_piece_by_piece_and_needs_access() -> Result<(), Error> {
 }
 
 #[test]
-fn physical_memory_goes_out_and_comes_back_as_a_descriptor() -> Result<(), Error> {
+fn physical_memory_is_exported_and_imported_as_a_descriptor() -> Result<(), Error> {
     with_context(|| {
         let (mut handle, mut imported, mut descriptor) = (0, 0, -1);
         let properties = properties();
-        // SAFETY: valid places and handles; the descriptor is closed once.
+        // SAFETY: valid pointers and handles; the descriptor is closed once.
         unsafe {
             ok(cuMemCreate(
                 &raw mut handle,
@@ -208,12 +208,12 @@ fn physical_memory_goes_out_and_comes_back_as_a_descriptor() -> Result<(), Error
 }
 
 #[test]
-fn host_and_kernels_see_the_same_managed_bytes() -> Result<(), Error> {
+fn host_and_kernels_share_managed_memory() -> Result<(), Error> {
     with_context(|| {
         let copy = function(COPY, "stream_copy")?;
         let before = free_bytes()?;
         let (mut from, mut to) = (0_u64, 0_u64);
-        // SAFETY: valid places; managed memory is the host's as well, of the size asked for.
+        // SAFETY: valid pointers; managed memory of that size is accessible to the host.
         unsafe {
             ok(cuMemAllocManaged(&raw mut from, 4096, 1))?;
             ok(cuMemAllocManaged(&raw mut to, 4096, 1))?;
@@ -222,7 +222,7 @@ fn host_and_kernels_see_the_same_managed_bytes() -> Result<(), Error> {
             let target = to as *const u32;
             assert!(
                 source.iter().all(|word| *word == 0),
-                "fresh memory is clear"
+                "new memory is zero"
             );
             for round in 1..4 {
                 source.fill(round);
@@ -231,10 +231,10 @@ fn host_and_kernels_see_the_same_managed_bytes() -> Result<(), Error> {
                 assert_eq!(
                     target.add(1023).read_volatile(),
                     round,
-                    "written by the host alone"
+                    "written by the host only"
                 );
             }
-            // One prefetch moves it, the next finds it there.
+            // One prefetch moves it, the next has nothing to move.
             let started = now_ns()?;
             ok(cuMemPrefetchAsync(from, 4096, 0, null_mut()))?;
             ok(cuCtxSynchronize())?;
@@ -250,7 +250,7 @@ fn host_and_kernels_see_the_same_managed_bytes() -> Result<(), Error> {
             assert_eq!(answer, 1);
             assert_eq!(cuMemAdvise(from, 1 << 20, 1, 0), 1, "beyond its end");
             assert_eq!(cuMemPrefetchAsync(from, 4096, 7, null_mut()), 101);
-            // No more of it than there is memory.
+            // Managed memory cannot exceed the device's memory.
             let mut huge = 0;
             assert_eq!(cuMemAllocManaged(&raw mut huge, before, 1), 2);
             assert_eq!(cuMemAllocManaged(&raw mut huge, 16, 9), 1);
@@ -270,7 +270,7 @@ fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
         let (mut pinned, mut at): (*mut c_void, u64) = (null_mut(), 0);
         let mut own = vec![3_u32; 1024];
         let (place, mut flags) = (own.as_mut_ptr().cast::<c_void>(), 0);
-        // SAFETY: valid places; `own` outlives its registration.
+        // SAFETY: valid pointers; `own` outlives its registration.
         unsafe {
             ok(cuMemHostAlloc(&raw mut pinned, 4096, 2))?;
             ok(cuMemHostGetFlags(&raw mut flags, pinned))?;
@@ -297,7 +297,7 @@ fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
             assert_eq!(cuMemHostUnregister(null_mut()), 1);
             ok(cuMemFreeHost(pinned))?;
             assert_eq!(cuMemFreeHost(pinned), 1);
-            // What is no longer registered is no longer mapped.
+            // After unregistration it is no longer mapped.
             assert_eq!(
                 launch(copy, 1, 32, null_mut(), &mut [place as u64, at, 2]),
                 0
@@ -309,7 +309,7 @@ fn kernels_read_and_write_pinned_memory_in_place() -> Result<(), Error> {
 }
 
 #[test]
-fn rectangles_land_where_they_should() -> Result<(), Error> {
+fn rectangles_are_copied_correctly() -> Result<(), Error> {
     with_context(|| {
         let (mut at, mut pitch) = (0, 0);
         let source: Vec<u8> = (0..60).collect();
@@ -331,11 +331,11 @@ fn rectangles_land_where_they_should() -> Result<(), Error> {
         };
         let null = std::ptr::null::<u8>();
         let mut back = [0_u8; 12];
-        // SAFETY: valid places; the rectangles lie within their buffers.
+        // SAFETY: valid pointers; the rectangles lie within their buffers.
         unsafe {
             ok(cuMemAllocPitch_v2(&raw mut at, &raw mut pitch, 10, 6, 4))?;
             assert_eq!(pitch, 512);
-            // All of it to pitched memory; a part of that to an array; a part of that back.
+            // All of it to pitched memory, part of that to an array, part of that back.
             let up = Copy2d {
                 from: side(1, source.as_ptr(), 0, null_mut(), 10, 0, 0),
                 to: side(2, null, at, null_mut(), pitch, 0, 0),
@@ -359,8 +359,7 @@ fn rectangles_land_where_they_should() -> Result<(), Error> {
                 height: 3,
             };
             ok(cuMemcpy2D_v2(&raw const down))?;
-            // Rows 1 to 3 of the source from column 1 on, of which columns 2 and 3 were set in
-            // rows 0 to 2.
+            // Rows 1 to 3 of the source from column 1 on; columns 2 and 3 were set in rows 0 to 2.
             assert_eq!(back, [11, 99, 99, 14, 21, 99, 99, 24, 31, 32, 33, 34]);
             let mut wide = down;
             wide.width_bytes = 8;
@@ -375,7 +374,7 @@ fn rectangles_land_where_they_should() -> Result<(), Error> {
 }
 
 #[test]
-fn a_pointer_says_what_it_is() -> Result<(), Error> {
+fn pointer_attributes_describe_the_allocation() -> Result<(), Error> {
     with_context(|| {
         let at = alloc(4096)?;
         let (mut kind, mut start, mut size) = (0_u32, 0_u64, 0_u64);
@@ -387,7 +386,7 @@ fn a_pointer_says_what_it_is() -> Result<(), Error> {
         ];
         let (list, data) = (attributes.as_mut_ptr(), places.as_mut_ptr());
         let mut handle = IpcHandle([0; 64]);
-        // SAFETY: valid places of the attributes' types.
+        // SAFETY: valid pointers of the attributes' types.
         unsafe {
             ok(cuPointerGetAttributes(3, list, data, at + 100))?;
             assert_eq!((kind, start, size), (2, at, 4096));
@@ -395,7 +394,7 @@ fn a_pointer_says_what_it_is() -> Result<(), Error> {
             assert_eq!((kind, start, size), (0, 0, 0), "unknown is no error here");
             assert_eq!(cuPointerGetAttribute((&raw mut kind).cast(), 2, 12), 1);
             assert_eq!(cuPointerGetAttribute(null_mut(), 2, at), 1);
-            // A handle of one's own memory is for others.
+            // An IPC handle of one's own memory cannot be opened.
             ok(cuIpcGetMemHandle(&raw mut handle, at))?;
             assert_eq!(cuIpcOpenMemHandle_v2(&raw mut start, handle, 1), 201);
             handle.0[0] ^= 1;

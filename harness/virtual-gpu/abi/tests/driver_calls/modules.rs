@@ -1,4 +1,4 @@
-//! Modules with logs and files, libraries, attributes, occupancy, look-ups.
+//! Modules with logs and files, libraries, attributes, occupancy, function lookup.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use super::*;
 
 #[test]
-fn the_compilers_log_comes_back() -> Result<(), Error> {
+fn a_refused_module_has_a_compiler_log() -> Result<(), Error> {
     with_context(|| {
         let text = c".version 7.8\n.target sm_70\n.visible .entry k() { frob.b32 %r1; }";
         let mut log = [1 as c_char; 200];
@@ -15,16 +15,16 @@ fn the_compilers_log_comes_back() -> Result<(), Error> {
         let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), 200 as *mut c_void];
         let mut module: Handle = null_mut();
         let (list, places) = (options.as_mut_ptr(), values.as_mut_ptr());
-        // SAFETY: valid strings, places and arrays of two.
+        // SAFETY: valid strings, pointers and arrays of two.
         unsafe {
             let image = text.as_ptr().cast();
             assert_eq!(
                 cuModuleLoadDataEx(&raw mut module, image, 2, list, places),
                 218
             );
-            let said = CStr::from_ptr(log.as_ptr()).to_str()?;
-            assert!(said.contains("frob"), "{said:?}");
-            assert_eq!(values[1] as usize, said.len() + 1);
+            let output = CStr::from_ptr(log.as_ptr()).to_str()?;
+            assert!(output.contains("frob"), "{output:?}");
+            assert_eq!(values[1] as usize, output.len() + 1);
             assert_eq!(
                 cuModuleLoadDataEx(&raw mut module, image, 2, null_mut(), places),
                 1
@@ -45,7 +45,7 @@ fn a_module_from_a_file_lists_its_kernels() -> Result<(), Error> {
         let (mut module, mut found): (Handle, Handle) = (null_mut(), null_mut());
         let (mut count, mut list) = (0, [null_mut(); 4]);
         let mut name = std::ptr::null();
-        // SAFETY: valid strings and places.
+        // SAFETY: valid strings and pointers.
         unsafe {
             ok(cuModuleLoad(&raw mut module, path.as_ptr()))?;
             ok(cuModuleGetFunctionCount(&raw mut count, module))?;
@@ -68,7 +68,7 @@ fn a_module_from_a_file_lists_its_kernels() -> Result<(), Error> {
             assert_eq!(
                 cuFuncGetName(&raw mut name, list[0]),
                 400,
-                "gone with its module"
+                "invalid after its module is unloaded"
             );
             assert_eq!(cuModuleUnload(module), 400);
         }
@@ -77,7 +77,7 @@ fn a_module_from_a_file_lists_its_kernels() -> Result<(), Error> {
 }
 
 #[test]
-fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
+fn a_library_is_loaded_into_the_context_that_uses_it() -> Result<(), Error> {
     with_context(|| {
         let text = CString::new(COPY)?;
         let (mut library, mut kernel, mut function): (Handle, Handle, Handle) =
@@ -85,7 +85,7 @@ fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
         let data: Vec<u32> = (0..64).collect();
         let (from, to) = (alloc(256)?, alloc(256)?);
         let mut threads = 0;
-        // SAFETY: valid strings, places and buffers.
+        // SAFETY: valid strings, pointers and buffers.
         unsafe {
             let (image, none) = (text.as_ptr().cast(), null_mut());
             let options = null_mut();
@@ -116,11 +116,11 @@ fn a_library_is_loaded_where_it_is_used() -> Result<(), Error> {
 }
 
 #[test]
-fn a_look_up_gives_the_form_of_the_version_and_of_the_stream() -> Result<(), Error> {
-    let _turn = driver_support::turn(&DEVICE, quiet_turing);
+fn a_lookup_depends_on_version_and_stream_flags() -> Result<(), Error> {
+    let _lock = driver_support::lock(&DEVICE, quiet_turing);
     let find = |name: &CStr, version, flags| {
         let (mut found, mut status) = (null_mut(), -1);
-        // SAFETY: a valid string and valid places.
+        // SAFETY: a valid string and valid pointers.
         let code = unsafe {
             cuGetProcAddress_v2(
                 name.as_ptr(),
@@ -198,12 +198,12 @@ fn a_look_up_gives_the_form_of_the_version_and_of_the_stream() -> Result<(), Err
 }
 
 #[test]
-fn later_forms_of_context_calls() -> Result<(), Error> {
+fn later_versions_of_context_calls() -> Result<(), Error> {
     with_context(|| {
         let (mut first, mut second, mut current): (Handle, Handle, Handle) =
             (null_mut(), null_mut(), null_mut());
         let mut device = 9;
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuCtxGetCurrent(&raw mut first))?;
             ok(cuCtxCreate_v4(&raw mut second, std::ptr::null(), 0, 0))?;
@@ -213,7 +213,7 @@ fn later_forms_of_context_calls() -> Result<(), Error> {
             assert_eq!(
                 (device, current),
                 (0, second),
-                "the other one stays current"
+                "the other context stays current"
             );
             ok(cuCtxDestroy_v2(second))?;
             assert_eq!(cuCtxSynchronize_v2(second), 201);

@@ -11,7 +11,7 @@ fn priorities_and_queries() -> Result<(), Error> {
         let spin = function(SPIN, "spin")?;
         let (mut least, mut greatest, mut found) = (9, 9, 9);
         let mut urgent: Handle = null_mut();
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuCtxGetStreamPriorityRange(
                 &raw mut least,
@@ -46,7 +46,7 @@ fn a_stream_waits_for_an_event_of_another() -> Result<(), Error> {
         let spin = function(SPIN, "spin")?;
         let (first, second, stamps) = (stream()?, stream()?, alloc(32)?);
         let mut event: Handle = null_mut();
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuEventCreate(&raw mut event, 0))?;
             ok(launch(
@@ -76,12 +76,12 @@ fn a_stream_waits_for_an_event_of_another() -> Result<(), Error> {
 }
 
 #[test]
-fn a_thread_has_a_default_stream_of_its_own() -> Result<(), Error> {
+fn a_thread_has_its_own_default_stream() -> Result<(), Error> {
     with_context(|| {
         let spin = function(SPIN, "spin")?;
         let stamps = alloc(16)?;
         let (mut legacy, mut own, mut named) = (0, 0, 0);
-        // SAFETY: valid places and handles.
+        // SAFETY: valid pointers and handles.
         unsafe {
             ok(cuStreamGetId(1 as Handle, &raw mut legacy))?;
             ok(cuStreamGetId(2 as Handle, &raw mut own))?;
@@ -93,7 +93,7 @@ fn a_thread_has_a_default_stream_of_its_own() -> Result<(), Error> {
             assert_eq!(
                 cuStreamQuery(null_mut()),
                 600,
-                "the legacy stream waits for blocking ones, of which this is one"
+                "the legacy stream waits for it, as it is blocking"
             );
             ok(cuStreamSynchronize_ptsz(null_mut()))?;
         }

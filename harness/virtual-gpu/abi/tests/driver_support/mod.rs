@@ -1,5 +1,4 @@
-//! The driver calls that nearly every test makes, as a program makes them, and one device for a
-//! whole test program.
+//! Driver calls that nearly every test needs, and one device per test program.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
@@ -14,12 +13,12 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The folder of the one device of this program, once it is there. The library knows one device a
-/// process, so tests that share a program take turns.
+/// Folder of the program's device, once created. The library supports one device per process, so
+/// the tests of a program run one after the other.
 pub type OneDevice = Mutex<Option<tempfile::TempDir>>;
 
-/// Takes a turn on the one device, which is made at the first.
-pub fn turn(
+/// Locks the device of the program, creating it on first use.
+pub fn lock(
     device: &'static OneDevice,
     make: impl FnOnce() -> (Session, Machine),
 ) -> MutexGuard<'static, Option<tempfile::TempDir>> {
@@ -43,10 +42,10 @@ pub fn ok(code: i32) -> Result<(), Error> {
     }
 }
 
-/// Opens a context, current to this thread.
+/// Opens a context and makes it current.
 pub fn context() -> Result<Handle, Error> {
     let mut context: Handle = null_mut();
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     unsafe {
         ok(cuInit(0))?;
         ok(cuCtxCreate_v2(&raw mut context, 0, 0))?;
@@ -54,11 +53,11 @@ pub fn context() -> Result<Handle, Error> {
     Ok(context)
 }
 
-/// One kernel of a text of PTX.
+/// One kernel of a PTX text.
 pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
     let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
     let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid strings and places.
+    // SAFETY: valid strings and pointers.
     unsafe {
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
         ok(cuModuleGetFunction(
@@ -72,15 +71,15 @@ pub fn function(text: &str, name: &str) -> Result<Handle, Error> {
 
 pub fn alloc(bytes: usize) -> Result<u64, Error> {
     let mut pointer = 0;
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     unsafe { ok(cuMemAlloc_v2(&raw mut pointer, bytes)) }?;
     Ok(pointer)
 }
 
-/// A stream that waits for no other.
+/// A non-blocking stream.
 pub fn stream() -> Result<Handle, Error> {
     let mut stream: Handle = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     unsafe { ok(cuStreamCreate(&raw mut stream, 1)) }?;
     Ok(stream)
 }
@@ -91,7 +90,7 @@ pub fn params(args: &mut [u64]) -> Vec<*mut c_void> {
     pointers.map(|arg| std::ptr::from_mut(arg).cast()).collect()
 }
 
-/// Launches blocks of so many threads with so much dynamic shared memory on a stream.
+/// Launches blocks with that many threads and bytes of dynamic shared memory on a stream.
 pub fn launch_on(
     function: Handle,
     (grid, block, shared): (u32, u32, u32),

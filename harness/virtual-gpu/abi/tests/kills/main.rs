@@ -1,6 +1,6 @@
-//! Kills at random instants, in wall time: whoever dies, whenever, nobody is stuck, nothing leaks,
-//! and the device serves the next one. Under every mechanism of the harness; under those with a
-//! daemon, the daemon and its server die too.
+//! Kills clients at random instants in wall time: no process stalls, nothing leaks, and the device
+//! serves the next client. Covers every mechanism of the harness; where there is a daemon, the
+//! daemon and its server are killed too.
 
 #[path = "../mps_support/mod.rs"]
 mod mps_support;
@@ -14,60 +14,60 @@ use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{Head, State};
 
 use mps_support::mechanisms::Mechanism;
-use mps_support::ways::{Ground, HALVES, Under, borrowed};
+use mps_support::sharing::{SharedDevice, HALVES, Sharing, borrowed};
 use mps_support::{Client, Error, Stage, eventually, quiet, scene};
 
-/// Killed under all mechanisms together, at least.
-const TOGETHER: usize = 500;
-/// Clients that are there at a time.
-const BESIDE: usize = 4;
-/// Under MPS, every so many clients the server is killed, and the daemon.
+/// Minimum number of kills over all mechanisms.
+const MIN_KILLS: usize = 500;
+/// Clients that run at a time.
+const CONCURRENT: usize = 4;
+/// Sharing MPS, numbers of clients between kills of the server and of the daemon.
 const SERVER_EVERY: usize = 9;
 const DAEMON_EVERY: usize = 20;
-/// A client lives this long at most; its start takes some of it.
+/// Maximum lifetime of a client, its start included.
 const LIFE_MS: u64 = 60;
 
-/// Opens, takes memory, gives both back, and works on a second context until it is killed.
+/// Allocates, frees, and works in a second context until it is killed.
 const SCRIPT: &str = "open; alloc 256; close; open; alloc 64; busy";
 /// Works in streams of green contexts, or of several priorities, until it is killed.
-const GREENS: &str = "open; alloc 64; churn green 1000000";
-const PRIORITIES: &str = "open; alloc 64; churn priority 1000000";
+const GREENS: &str = "open; alloc 64; recreate green 1000000";
+const PRIORITIES: &str = "open; alloc 64; recreate priority 1000000";
 
-/// Memory that a client may have where that is limited (MiB).
+/// Memory limit of a client under a memory limit (MiB).
 const LIMIT_MIB: u64 = 8192;
 
-/// Who dies under a mechanism.
-struct Deaths {
-    /// How many.
+/// Kills under one mechanism.
+struct Kills {
+    /// Number of kills.
     count: usize,
-    under: Under,
+    sharing: Sharing,
     script: &'static str,
 }
 
-/// The deaths under a mechanism; none if they stand in the harness's tests.
-const fn deaths(mechanism: Mechanism) -> Option<Deaths> {
-    let (count, under, script) = match mechanism {
-        Mechanism::Exclusive => (30, Under::Nothing(mechanism), SCRIPT),
-        Mechanism::ExclusiveProcess => (30, Under::ExclusiveProcess, SCRIPT),
-        Mechanism::TimeSlicing => (70, Under::Nothing(mechanism), SCRIPT),
-        Mechanism::Mps => (60, Under::Mps, SCRIPT),
-        Mechanism::MpsQuota => (50, Under::Quota(["50", "30"]), SCRIPT),
-        Mechanism::MpsStatic => (50, Under::Static([8, 4]), SCRIPT),
-        Mechanism::MpsMemory => (50, Under::Memory([LIMIT_MIB; 2]), SCRIPT),
+/// The kills under a mechanism; none if the harness's tests have them.
+const fn kills(mechanism: Mechanism) -> Option<Kills> {
+    let (count, sharing, script) = match mechanism {
+        Mechanism::Exclusive => (30, Sharing::NoSetup(mechanism), SCRIPT),
+        Mechanism::ExclusiveProcess => (30, Sharing::ExclusiveProcess, SCRIPT),
+        Mechanism::TimeSlicing => (70, Sharing::NoSetup(mechanism), SCRIPT),
+        Mechanism::Mps => (60, Sharing::Mps, SCRIPT),
+        Mechanism::MpsQuota => (50, Sharing::Quota(["50", "30"]), SCRIPT),
+        Mechanism::MpsStatic => (50, Sharing::Static([8, 4]), SCRIPT),
+        Mechanism::MpsMemory => (50, Sharing::Memory([LIMIT_MIB; 2]), SCRIPT),
         Mechanism::Mig => (60, HALVES, SCRIPT),
-        Mechanism::MigMps => (50, Under::MigMps(["50", "100"]), SCRIPT),
-        Mechanism::GreenContext => (50, Under::Nothing(mechanism), GREENS),
-        Mechanism::StreamPriority => (50, Under::Nothing(mechanism), PRIORITIES),
+        Mechanism::MigMps => (50, Sharing::MigMps(["50", "100"]), SCRIPT),
+        Mechanism::GreenContext => (50, Sharing::NoSetup(mechanism), GREENS),
+        Mechanism::StreamPriority => (50, Sharing::NoSetup(mechanism), PRIORITIES),
         Mechanism::Hami => return None,
     };
-    Some(Deaths {
+    Some(Kills {
         count,
-        under,
+        sharing,
         script,
     })
 }
 
-/// Where clients die under HAMi's stand-in, which the harness brings along.
+/// The harness's test of kills under the HAMi stand-in, which needs the harness's library.
 const UNDER_HAMI: (&str, &str) = (
     include_str!("../../../../tests/hami.rs"),
     "fn clients_that_die_at_random_instants_leave_nothing_behind()",
@@ -75,50 +75,50 @@ const UNDER_HAMI: (&str, &str) = (
 
 macro_rules! tests {
     ($($test:ident $mechanism:ident)*) => {
-        /// The mechanisms that are tested here.
+        /// The mechanisms tested here.
         const HERE: &[Mechanism] = &[$(Mechanism::$mechanism),*];
 
         $(
             #[test]
             fn $test() -> Result<(), Error> {
-                die(stringify!($test), Mechanism::$mechanism)
+                kill_all(stringify!($test), Mechanism::$mechanism)
             }
         )*
     };
 }
 
 tests! {
-    clients_die_one_after_the_other Exclusive
-    clients_die_that_keep_others_out ExclusiveProcess
-    clients_die_under_turns TimeSlicing
-    clients_servers_and_daemons_die_under_mps Mps
-    clients_servers_and_daemons_die_under_percentages MpsQuota
-    clients_servers_and_daemons_die_under_static_partitions MpsStatic
-    clients_servers_and_daemons_die_under_memory_limits MpsMemory
-    clients_die_on_instances Mig
-    clients_servers_and_daemons_die_under_mps_in_an_instance MigMps
-    clients_with_green_contexts_die GreenContext
-    clients_with_streams_of_several_priorities_die StreamPriority
+    exclusive_clients_are_killed Exclusive
+    exclusive_process_clients_are_killed ExclusiveProcess
+    time_sliced_clients_are_killed TimeSlicing
+    mps_processes_are_killed Mps
+    mps_processes_are_killed_under_percentages MpsQuota
+    mps_processes_are_killed_under_static_partitions MpsStatic
+    mps_processes_are_killed_under_memory_limits MpsMemory
+    mig_clients_are_killed Mig
+    mps_processes_are_killed_in_an_instance MigMps
+    green_context_clients_are_killed GreenContext
+    stream_priority_clients_are_killed StreamPriority
 }
 
 #[test]
-fn every_mechanism_has_its_deaths_and_together_they_are_500() {
-    let mut together = 0;
+fn every_mechanism_has_kills_and_there_are_500_in_all() {
+    let mut total = 0;
     for &mechanism in Mechanism::ALL {
         let name = mechanism.name();
-        let Some(deaths) = deaths(mechanism) else {
+        let Some(kills) = kills(mechanism) else {
             let (text, test) = UNDER_HAMI;
             assert!(text.contains(test), "{name}: there is no {test}");
             continue;
         };
         assert!(HERE.contains(&mechanism), "{name} has no test");
-        assert_eq!(deaths.under.mechanism(), mechanism);
-        together += deaths.count;
+        assert_eq!(kills.sharing.mechanism(), mechanism);
+        total += kills.count;
     }
-    assert!(together >= TOGETHER, "{together}");
+    assert!(total >= MIN_KILLS, "{total}");
 }
 
-/// A machine on which calls do not wait for each other: those that die shall be at work by then,
+/// A machine on which calls do not contend for the driver's lock, so that clients die at work and
 /// not in a queue for their context.
 fn prompt() -> Result<Machine, Error> {
     let mut machine = quiet("hopper")?;
@@ -138,35 +138,35 @@ impl Numbers {
     }
 }
 
-/// Kills all of a mechanism, and sees that nothing of them is left.
-fn die(test: &str, mechanism: Mechanism) -> Result<(), Error> {
+/// Kills all clients of a mechanism, and checks that nothing is left.
+fn kill_all(test: &str, mechanism: Mechanism) -> Result<(), Error> {
     let machine = prompt()?;
-    let deaths = deaths(mechanism).ok_or("none here")?;
+    let kills = kills(mechanism).ok_or("not tested here")?;
     scene(test, Wall, &machine, |stage| {
-        let mut ground = Ground::lay(stage, &machine, deaths.under)?;
+        let mut ground = SharedDevice::set_up(stage, &machine, kills.sharing)?;
         let seed = 11 + mechanism as u64;
-        let servers = kill_clients(stage, &mut ground, &deaths, seed)?;
+        let servers = kill_clients(stage, &mut ground, &kills, seed)?;
         if ground.daemon.is_some() {
-            // Now and then there is none to be killed yet.
+            // Sometimes no server runs at the instant of a kill.
             assert!(servers >= 3, "{servers} servers");
         }
-        // A fault that a death or a server's end left behind would refuse the newcomer.
+        // A fault left by a death would refuse the new client.
         for env in &ground.env {
-            serves_afterwards(stage, &machine, deaths.under, &borrowed(env))?;
+            serves_afterwards(stage, &machine, kills.sharing, &borrowed(env))?;
         }
-        many_died_at_work(stage, deaths.count)?;
+        check_xids_of_kills(stage, kills.count)?;
         let Some(daemon) = ground.daemon.take() else {
             return Ok(());
         };
-        let is_named = matches!(deaths.under, Under::Memory(_));
+        let is_named = matches!(kills.sharing, Sharing::Memory(_));
         let quit = if is_named { "quit" } else { "quit -t 5" };
-        assert_eq!(daemon.ask(quit)?, "");
+        assert_eq!(daemon.command(quit)?, "");
         daemon.finish()?;
         nothing_is_left(stage)
     })
 }
 
-/// With the last daemon all of it is gone, also of those that died before.
+/// After the last daemon everything is free, also from daemons that died before.
 fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
     stage.device.reap_dead_processes()?;
     let left = stage.device.shared().read(|state| {
@@ -182,25 +182,25 @@ fn nothing_is_left(stage: &Stage) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts and kills clients, a few at a time, each at a random instant of its life. Returns how
-/// many servers were killed.
+/// Starts clients, a few at a time, and kills each at a random instant. Returns the number of
+/// killed servers.
 fn kill_clients(
     stage: &Stage,
-    ground: &mut Ground<'_>,
-    deaths: &Deaths,
+    ground: &mut SharedDevice<'_>,
+    kills: &Kills,
     seed: u64,
 ) -> Result<usize, Error> {
     let mut numbers = Numbers(seed);
     let mut there: Vec<Client> = Vec::new();
     let mut servers = 0;
-    let beside = match deaths.under.mechanism() {
+    let beside = match kills.sharing.mechanism() {
         Mechanism::Exclusive => 1,
-        _ => BESIDE,
+        _ => CONCURRENT,
     };
-    for number in 0..deaths.count {
+    for number in 0..kills.count {
         let mut env = borrowed(&ground.env[number % 2]);
         env.push((SAMPLE_ENV, "1"));
-        there.push(stage.client(0, &env, deaths.script)?);
+        there.push(stage.client(0, &env, kills.script)?);
         if ground.daemon.is_some() {
             if number % DAEMON_EVERY == DAEMON_EVERY - 1 {
                 ground.start_daemon()?;
@@ -210,25 +210,25 @@ fn kill_clients(
         }
         if there.len() == beside {
             let at = numbers.below(beside as u64) as usize;
-            // Half of them die at work, however long a busy host takes to start them.
+            // Half of them die at work, however slowly a busy host starts them.
             if number % 2 == 0 {
-                for _ in deaths.script.matches(';') {
-                    there[at].says()?;
+                for _ in kills.script.matches(';') {
+                    there[at].next_line()?;
                 }
             }
             std::thread::sleep(Duration::from_micros(numbers.below(LIFE_MS * 1000)));
             if number % 2 == 0 {
                 await_work(stage, &mut there[at])?;
             }
-            // Dropping kills and takes the status.
+            // Dropping kills and reaps the process.
             drop(there.swap_remove(at));
         }
     }
     Ok(servers)
 }
 
-/// Waits a while for a client to have work on the device. One that never gets there, because its
-/// server was killed or somebody else is let in alone, dies as it is.
+/// Waits until a client has work on the device. A client that never gets there, because its server
+/// was killed or the device is exclusive, is killed as it is.
 fn await_work(stage: &Stage, client: &mut Client) -> Result<(), Error> {
     const AT_MOST: Duration = Duration::from_secs(5);
     let (began, pid) = (Instant::now(), client.pid());
@@ -251,31 +251,31 @@ fn await_work(stage: &Stage, client: &mut Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// A tenth of the dead or more had work on the device: each of those left its Xid.
-fn many_died_at_work(stage: &Stage, count: usize) -> Result<(), Error> {
-    // Under the lock, under which the log is written.
+/// At least a tenth of the killed clients had work on the device; each of those left one Xid.
+fn check_xids_of_kills(stage: &Stage, count: usize) -> Result<(), Error> {
+    // The log is written under the lock.
     let path = kernel_log::path(stage.device.dir());
-    let told = |raised: u64| std::fs::read_to_string(&path).map(|log| (raised, log));
+    let with_log = |raised: u64| std::fs::read_to_string(&path).map(|log| (raised, log));
     let shared = stage.device.shared();
-    let (at_work, log) = shared.read(|state| told(state.xids_raised))??;
+    let (at_work, log) = shared.read(|state| with_log(state.xids_raised))??;
     assert!(
         at_work > count as u64 / 10,
         "only {at_work} of {count} died at work"
     );
     let removed = log.lines().filter(|line| line.contains("): 45, pid="));
     let lines = (removed.count() as u64, log.lines().count() as u64);
-    assert_eq!(lines, (at_work, at_work), "each left its line");
+    assert_eq!(lines, (at_work, at_work), "one line each");
     Ok(())
 }
 
-/// Nothing of the dead is left, and a newcomer has the whole device.
+/// Nothing of the killed clients is left, and a new client gets the whole device.
 fn serves_afterwards(
     stage: &Stage,
     machine: &Machine,
-    under: Under,
+    sharing: Sharing,
     env: &[(&str, &str)],
 ) -> Result<(), Error> {
-    eventually("the dead are gone", || {
+    eventually("killed processes are reaped", || {
         stage.device.reap_dead_processes()?;
         let left = stage.device.shared().read(|state| {
             let mps = |process: usize| {
@@ -301,16 +301,17 @@ fn serves_afterwards(
         Ok(left == (0, 0, 0, 0))
     })?;
     let client = stage.client(0, env, "open; spin 1; fill; close")?;
-    let said = client.finish()?;
-    assert_eq!([&said[0], &said[1], &said[3]], ["0", "0", "0"], "{said:?}");
+    let output = client.finish()?;
+    assert_eq!([&output[0], &output[1], &output[3]], ["0", "0", "0"], "{output:?}");
     let memory = &machine.memory;
-    let all = match under {
-        Under::Memory(limits_mib) => limits_mib[0],
-        Under::Mig(_) | Under::MigMps(_) => (memory.total_mib - memory.reserved_mib) / 2,
+    let all = match sharing {
+        Sharing::Memory(limits_mib) => limits_mib[0],
+        Sharing::Mig(_) | Sharing::MigMps(_) => (memory.total_mib - memory.reserved_mib) / 2,
         _ => memory.total_mib - memory.reserved_mib,
     };
-    let filled: u64 = said[2].parse()?;
-    // A context each of the newcomer and, under MPS, of the server; an instance is not quite half.
+    let filled: u64 = output[2].parse()?;
+    // One context of the new client and, under MPS, one of the server; an instance is not quite
+    // half.
     assert!(
         filled > all - 3 * memory.context_mib && filled < all,
         "{filled} MiB of {all} MiB"
@@ -319,12 +320,12 @@ fn serves_afterwards(
 }
 
 #[test]
-fn what_a_dead_neighbour_held_is_there_for_the_next_who_asks() -> Result<(), Error> {
-    let test = "what_a_dead_neighbour_held_is_there_for_the_next_who_asks";
+fn memory_of_a_killed_process_can_be_allocated_at_once() -> Result<(), Error> {
+    let test = "memory_of_a_killed_process_can_be_allocated_at_once";
     scene(test, Wall, &prompt()?, |stage| {
         let mut greedy = stage.client(0, &[], "open; alloc 60000; hold")?;
         assert_eq!(greedy.until_hold()?, ["0", "0"]);
-        // The one that asks is there already: its own start would have looked for the dead.
+        // The client already runs: its start would have reaped the dead process.
         let script = "open; alloc 40000; hold; alloc 40000";
         let mut asking = stage.client(0, &[], script)?;
         assert_eq!(asking.until_hold()?, ["0", "2"]);

@@ -1,6 +1,6 @@
-//! What a client measures block by block: the device time of a few pieces of work alone, then of
-//! the same beside a client that loads the device meanwhile. Every few blocks the noise of the
-//! device is drawn from another seed, as on a device that was started with that seed.
+//! Measurements in blocks: the device time of a few pieces of work without a neighbour, then beside
+//! a client that loads the device. The seed of the device's noise changes every few blocks, as if
+//! the device had been created with that seed.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::c_void;
@@ -11,66 +11,66 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 
 use super::client::{CHAIN, alloc, kernel, launch, ok};
-use super::{Error, churn};
+use super::{Error, recreate};
 
 const L2: (&str, &str) = (
     include_str!("../../../../../kernels/ptx/l2_stream.ptx"),
     "l2_stream",
 );
 
-/// A block begins so often, and its second phase so long after that. What is queued by then goes on
-/// for a while: it must be over when the next block begins.
+/// Interval between blocks, and from the start of a block to its second phase. Queued work
+/// continues for a while and must be over when the next block begins.
 pub const BLOCK_NS: u64 = 80_000_000;
 const BESIDE_NS: u64 = 20_000_000;
-/// Whoever leans begins so long before the second phase.
+/// The load starts this long before the second phase.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Pieces of work in a phase; and in the queue of whoever leans, who must never be without.
+/// Pieces of work in a phase, and in the queue of the load, which must never be empty.
 const PIECES: usize = 2;
 
-/// Which blocks a client plays, and with how many of them to a seed.
+/// The blocks that a client runs, and the number of blocks per seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocks {
     pub count: u64,
     pub begin_ms: u64,
-    /// How long somebody leans.
-    pub lean_ms: u64,
+    /// Duration of the load.
+    pub load_ms: u64,
     /// 0 keeps the device's own seed.
     pub per_seed: u64,
 }
 
 impl Blocks {
-    /// `COUNTxPER_SEED@BEGIN_MS+LEAN_MS`
+    /// Format: `COUNTxPER_SEED@BEGIN_MS+LOAD_MS`
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (blocks, times) = text.split_once('@').ok_or("no @")?;
         let (count, per_seed) = blocks.split_once('x').ok_or("no x")?;
-        let (begin_ms, lean_ms) = times.split_once('+').ok_or("no +")?;
+        let (begin_ms, load_ms) = times.split_once('+').ok_or("no +")?;
         Ok(Self {
             count: count.parse()?,
             per_seed: per_seed.parse()?,
             begin_ms: begin_ms.parse()?,
-            lean_ms: lean_ms.parse()?,
+            load_ms: load_ms.parse()?,
         })
     }
 
-    /// When each block begins.
+    /// Start of each block.
     fn begins(self) -> impl Iterator<Item = (u64, u64)> {
         (0..self.count).map(move |block| (block, self.begin_ms * 1_000_000 + block * BLOCK_NS))
     }
 
-    /// When somebody leans in the block that begins then.
-    const fn leaning(self, begin_ns: u64) -> std::ops::Range<u64> {
+    /// The span of the load in the block that begins at `begin_ns`.
+    const fn load_span(self, begin_ns: u64) -> std::ops::Range<u64> {
         let from_ns = begin_ns + BESIDE_NS - AHEAD_NS;
-        from_ns..from_ns + self.lean_ms * 1_000_000
+        from_ns..from_ns + self.load_ms * 1_000_000
     }
 }
 
-/// Draws all noise from another seed from now on.
+/// Changes the seed of all noise.
 pub fn reseed(device: &Device, seed: u64) -> Result<(), Error> {
     Ok(device.transact(|state, _| state.seed = 1_000 + seed)?)
 }
 
-/// Some work for a stream, a millisecond or so.
+/// Work for a stream, about a millisecond.
 struct Work {
     stream: Handle,
     piece: Piece,
@@ -79,7 +79,7 @@ struct Work {
 enum Piece {
     /// Writes this much device memory: DRAM.
     Pour { to: u64, words: usize },
-    /// Reads a buffer in L2 again and again.
+    /// Reads a buffer in L2 repeatedly.
     L2 { function: Handle, args: Vec<u64> },
     /// Copies pinned memory to the device: the link.
     Push { to: u64, from: usize, bytes: usize },
@@ -123,7 +123,7 @@ impl Piece {
             "push" => {
                 let (to, bytes) = (memory(size)?, (size << 20) as usize);
                 let mut from: *mut c_void = null_mut();
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 ok(unsafe { cuMemHostAlloc(&raw mut from, bytes, 0) })?;
                 let from = from as usize;
                 Self::Push { to, from, bytes }
@@ -142,7 +142,7 @@ impl Piece {
     }
 
     fn submit(&mut self, stream: Handle) -> Result<(), Error> {
-        // SAFETY: memory of these sizes, made above.
+        // SAFETY: memory of these sizes, allocated above.
         ok(unsafe {
             match self {
                 Self::Pour { to, words } => cuMemsetD32Async(*to, 1, *words, stream),
@@ -162,15 +162,15 @@ impl Piece {
 
 fn event() -> Result<Handle, Error> {
     let mut event: Handle = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { cuEventCreate(&raw mut event, 0) })?;
     Ok(event)
 }
 
-/// Device time of what is submitted to a stream.
+/// Device time of the work that `submit` queues.
 pub fn device_ns(stream: Handle, submit: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
     let (first, last, mut milliseconds) = (event()?, event()?, 0.0_f32);
-    // SAFETY: valid handles and a valid place.
+    // SAFETY: valid handles and a valid pointer.
     unsafe {
         ok(cuEventRecord(first, stream))?;
         submit()?;
@@ -183,8 +183,8 @@ pub fn device_ns(stream: Handle, submit: impl FnOnce() -> Result<(), Error>) -> 
     Ok(f64::from(milliseconds) * 1e6)
 }
 
-/// Pieces one behind the other, or each when the one before is done: then the first, which comes
-/// upon an engine at some moment of the other's copy, is not counted.
+/// Time of a phase: pieces queued together, or one by one. One by one, the first piece is not
+/// counted, since it starts at a random point of the neighbour's copy.
 fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
     let stream = work.stream;
     if !one_by_one {
@@ -196,18 +196,18 @@ fn phase_ns(work: &mut Work, one_by_one: bool) -> Result<f64, Error> {
         .sum()
 }
 
-/// Reads the name of work, and whether it is done piece by piece: that is said by a `1` at its end.
+/// Parses a name of work; a `1` at its end means one by one.
 fn named(work: &str) -> Result<(String, bool), Error> {
     let (name, size) = work.split_once(':').ok_or("no size")?;
     let (name, one_by_one) = name.strip_suffix('1').map_or((name, false), |n| (n, true));
     Ok((format!("{name}:{size}"), one_by_one))
 }
 
-/// Measures both phases of every block; says their device times in nanoseconds, in order.
+/// Measures both phases of every block; returns their device times in nanoseconds, in order.
 pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
     let (work, one_by_one) = named(work)?;
     let mut work = Work::new(&work, null_mut())?;
-    let mut said = Vec::new();
+    let mut times = Vec::new();
     for (block, begin_ns) in blocks.begins() {
         device.sleep_until(begin_ns)?;
         if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
@@ -215,86 +215,86 @@ pub fn measure(device: &Device, work: &str, blocks: Blocks) -> Result<String, Er
         }
         for phase_ns_after in [0, BESIDE_NS] {
             device.sleep_until(begin_ns + phase_ns_after)?;
-            said.push(format!("{:.0}", phase_ns(&mut work, one_by_one)?));
+            times.push(format!("{:.0}", phase_ns(&mut work, one_by_one)?));
         }
-        if device.now_ns() > blocks.leaning(begin_ns).end {
-            return Err(format!("block {block} is longer than the leaning: {said:?}").into());
+        if device.now_ns() > blocks.load_span(begin_ns).end {
+            return Err(format!("block {block} is longer than the load: {times:?}").into());
         }
     }
-    Ok(said.join(" "))
+    Ok(times.join(" "))
 }
 
-/// Both phases of every block, by one process that is both tenants: in the second phase the other
-/// stream always has more work queued than the measured one, or two copies before each of its own.
+/// Both phases of every block in one process with two tenants. In the second phase the other stream
+/// always has more work queued than the measured one, or two copies before each of its own.
 pub fn within(
     device: &Device,
     streams: &[&str],
-    [measured, leaning]: [&str; 2],
+    [measured, load_span]: [&str; 2],
     blocks: Blocks,
 ) -> Result<String, Error> {
-    let [own, other] = churn::two_streams(streams)?;
+    let [own, other] = recreate::two_streams(streams)?;
     let (work, one_by_one) = named(measured)?;
-    let (mut work, mut leant) = (Work::new(&work, own)?, Work::new(leaning, other)?);
-    let mut said = Vec::new();
+    let (mut work, mut other_work) = (Work::new(&work, own)?, Work::new(load_span, other)?);
+    let mut times = Vec::new();
     for (block, begin_ns) in blocks.begins() {
         device.sleep_until(begin_ns)?;
         if blocks.per_seed > 0 && block % blocks.per_seed == 0 {
             reseed(device, block / blocks.per_seed)?;
         }
-        said.push(phase_ns(&mut work, one_by_one)?);
+        times.push(phase_ns(&mut work, one_by_one)?);
         let mut beside_ns = 0.0;
         if one_by_one {
             for _ in 0..PIECES {
-                (0..PIECES).try_for_each(|_| leant.submit())?;
+                (0..PIECES).try_for_each(|_| other_work.submit())?;
                 beside_ns += device_ns(own, || work.submit())?;
             }
         } else {
-            (0..4 * PIECES).try_for_each(|_| leant.submit())?;
+            (0..4 * PIECES).try_for_each(|_| other_work.submit())?;
             beside_ns = phase_ns(&mut work, false)?;
-            // SAFETY: a live stream. It must be at work still (CUDA_ERROR_NOT_READY, cuda.h).
+            // SAFETY: a live stream. It must still be at work (CUDA_ERROR_NOT_READY, cuda.h).
             let queried = unsafe { cuStreamQuery(other) };
             if queried != 600 {
-                return Err(format!("block {block}: the other stream says {queried}").into());
+                return Err(format!("block {block}: cuStreamQuery of the other stream returned {queried}").into());
             }
         }
-        said.push(beside_ns);
+        times.push(beside_ns);
         // SAFETY: plain call.
         ok(unsafe { cuCtxSynchronize() })?;
         if device.now_ns() > begin_ns + BLOCK_NS {
-            return Err(format!("block {block} lasts into the next one: {said:?}").into());
+            return Err(format!("block {block} lasts into the next one: {times:?}").into());
         }
     }
-    let said: Vec<String> = said.iter().map(|ns| format!("{ns:.0}")).collect();
-    Ok(said.join(" "))
+    let times: Vec<String> = times.iter().map(|ns| format!("{ns:.0}")).collect();
+    Ok(times.join(" "))
 }
 
-/// Keeps the device busy during the second phase of every block.
-pub fn lean(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
-    let mut leaner = Leaner::new(work)?;
+/// Loads the device during the second phase of every block.
+pub fn load(device: &Device, work: &str, blocks: Blocks) -> Result<String, Error> {
+    let mut load = Load::new(work)?;
     for (block, begin_ns) in blocks.begins() {
-        let leaning = blocks.leaning(begin_ns);
-        device.sleep_until(leaning.start)?;
-        leaner.lean(device, leaning.end)?;
+        let load_span = blocks.load_span(begin_ns);
+        device.sleep_until(load_span.start)?;
+        load.run(device, load_span.end)?;
         if device.now_ns() > begin_ns + BLOCK_NS {
-            return Err(format!("block {block}: the leaning lasts into the next one").into());
+            return Err(format!("block {block}: the load lasts into the next one").into());
         }
     }
     Ok("0".to_owned())
 }
 
-/// Keeps the device busy until then.
+/// Loads the device until then.
 pub fn keep(device: &Device, work: &str, until_ms: u64) -> Result<i32, Error> {
-    Leaner::new(work)?.lean(device, until_ms * 1_000_000)?;
+    Load::new(work)?.run(device, until_ms * 1_000_000)?;
     Ok(0)
 }
 
-/// Some work, of which there always is a piece in the queue.
-struct Leaner {
+/// Work of which a piece is always queued.
+struct Load {
     work: Work,
     marks: Vec<Handle>,
 }
 
-impl Leaner {
+impl Load {
     fn new(work: &str) -> Result<Self, Error> {
         Ok(Self {
             work: Work::new(work, null_mut())?,
@@ -302,7 +302,7 @@ impl Leaner {
         })
     }
 
-    fn lean(&mut self, device: &Device, until_ns: u64) -> Result<(), Error> {
+    fn run(&mut self, device: &Device, until_ns: u64) -> Result<(), Error> {
         let mut pieces = 0;
         while pieces < PIECES || device.now_ns() < until_ns {
             let mark = self.marks[pieces % PIECES];

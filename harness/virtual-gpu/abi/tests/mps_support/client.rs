@@ -1,4 +1,4 @@
-//! A client that follows a script: steps with semicolons between, each of which says one line.
+//! A client that runs a script: steps separated by semicolons, each of which prints one line.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::device;
 
 use super::blocks::{self, Blocks};
-use super::{Error, churn, peaks, seeds};
+use super::{Error, peaks, recreate, seeds};
 
 pub const ID: &str = "MPS_TEST_ID";
 pub const SCRIPT: &str = "MPS_TEST_SCRIPT";
-/// Stands before what is said, since the test program writes on the same output.
+/// Prefix of a client's output, since the test program writes to the same stream.
 pub const MARK: &str = "@ ";
-/// What a client says at its `hold`.
+/// Output of a `hold` step.
 pub const HOLDING: &str = "holding";
 
 pub(super) const CHAIN: (&str, &str) = (
@@ -43,14 +43,14 @@ pub(super) const TRAP: (&str, &str) = (
 const CHAIN_BLOCK: u32 = 256;
 const CHAIN_ITERATIONS: u64 = 200;
 
-/// Ends this process after so long, however it waits: a part that never comes to its end must fail
-/// the test, not hang it.
+/// Ends this process after a time limit, so that a stuck process fails the test instead of blocking
+/// it.
 pub fn live_at_most(limit: std::time::Duration) {
     // SAFETY: plain call; the signal's default action ends the process.
     unsafe { libc::alarm(limit.as_secs() as u32) };
 }
 
-/// Follows the script of this process.
+/// Runs the script of this process.
 pub fn follow() -> Result<(), Error> {
     let id: u32 = std::env::var(ID)?.parse()?;
     let script = std::env::var(SCRIPT)?;
@@ -64,8 +64,8 @@ pub fn follow() -> Result<(), Error> {
         let words: Vec<&str> = step.split_whitespace().collect();
         if words == ["hold"] {
             hold(&device, id)?;
-        } else if let Some(said) = client.step(&device, &words)? {
-            say(&said)?;
+        } else if let Some(output) = client.step(&device, &words)? {
+            print(&output)?;
         }
     }
     if virtual_time {
@@ -74,16 +74,16 @@ pub fn follow() -> Result<(), Error> {
     Ok(())
 }
 
-fn say(text: &str) -> Result<(), Error> {
+fn print(text: &str) -> Result<(), Error> {
     Ok(writeln!(std::io::stdout(), "\n{MARK}{text}")?)
 }
 
-/// Leaves the clock until told to go on.
+/// Leaves the clock until the test lets it continue.
 fn hold(device: &Device, id: u32) -> Result<(), Error> {
     if device.is_virtual_time() {
         device.leave()?;
     }
-    say(HOLDING)?;
+    print(HOLDING)?;
     std::io::stdin().lock().read_line(&mut String::new())?;
     if device.is_virtual_time() {
         device.join(id)?;
@@ -97,7 +97,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes a step and returns what to say of it.
+    /// Runs a step and returns its output.
     fn step(&mut self, device: &Device, words: &[&str]) -> Result<Option<String>, Error> {
         let code = match words {
             ["at", ms] => {
@@ -112,10 +112,10 @@ impl Client {
             // SAFETY: a handle, or null, which is refused.
             ["close"] => unsafe { cuCtxDestroy_v2(self.context as Handle) },
             ["die"] => {
-                // SAFETY: ends this very process.
+                // SAFETY: ends this process.
                 unsafe { libc::raise(libc::SIGKILL) }
             }
-            // SAFETY: ends this very process, as one does whose main function returns.
+            // SAFETY: ends this process, like a return from main.
             ["leave"] => unsafe { libc::exit(0) },
             // SAFETY: plain call.
             ["sync"] => unsafe { cuCtxSynchronize() },
@@ -139,17 +139,17 @@ impl Client {
                 let blocks = Blocks::parse(blocks)?;
                 return blocks::within(device, streams, [own, other], blocks).map(Some);
             }
-            ["lean", work, blocks] => {
-                return blocks::lean(device, work, Blocks::parse(blocks)?).map(Some);
+            ["load", work, blocks] => {
+                return blocks::load(device, work, Blocks::parse(blocks)?).map(Some);
             }
             ["stamps", count] => return stamps(device, count.parse()?).map(Some),
             ["peaks", blocks, threads, mib] => {
                 return peaks::peaks(blocks.parse()?, threads.parse()?, mib.parse()?).map(Some);
             }
-            ["churn", kind, count] => churn::churn(kind, count.parse()?)?,
+            ["recreate", kind, count] => recreate::recreate(kind, count.parse()?)?,
             ["keep", work, until_ms] => blocks::keep(device, work, until_ms.parse()?)?,
             ["green", sms] => {
-                churn::green(sms.parse()?)?;
+                recreate::green(sms.parse()?)?;
                 0
             }
             ["seeds", what, count, arguments @ ..] => {
@@ -164,7 +164,7 @@ impl Client {
 
     fn open(&mut self) -> i32 {
         let mut context: Handle = null_mut();
-        // SAFETY: a valid place.
+        // SAFETY: a valid pointer.
         let code = unsafe {
             match cuInit(0) {
                 0 => cuCtxCreate_v2(&raw mut context, 0, 0),
@@ -186,43 +186,43 @@ pub(super) fn ok(code: i32) -> Result<(), Error> {
 
 fn attribute(number: c_int) -> Result<String, Error> {
     let mut value = 0;
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { cuDeviceGetAttribute(&raw mut value, number, 0) })?;
     Ok(value.to_string())
 }
 
-/// The memory that the device is shown to have, in MiB.
+/// Total memory of the device, in MiB.
 fn total() -> Result<String, Error> {
     let mut bytes = 0;
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { cuDeviceTotalMem_v2(&raw mut bytes, 0) })?;
     Ok((bytes >> 20).to_string())
 }
 
-/// The memory that the context could still have, in MiB, beside a total that is the device's.
+/// Free memory, in MiB; checks the total.
 fn free() -> Result<String, Error> {
     let (mut free, mut total) = (0, 0);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     ok(unsafe { cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
     assert_eq!(
         (total >> 20).to_string(),
         self::total()?,
-        "both tell the same"
+        "both calls agree"
     );
     Ok((free >> 20).to_string())
 }
 
 pub(super) fn alloc(mib: u64) -> Result<u64, i32> {
     let mut pointer = 0;
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     match unsafe { cuMemAlloc_v2(&raw mut pointer, (mib << 20) as usize) } {
         0 => Ok(pointer),
         code => Err(code),
     }
 }
 
-/// All the memory that can be had, in MiB, to two of them: ever smaller pieces until the device
-/// refuses the smallest.
+/// All memory that can be allocated, in MiB, to 2 MiB: halves the size until the device refuses the
+/// smallest.
 pub(super) fn fill() -> u64 {
     let mut total = 0;
     for shift in (1..=12).rev() {
@@ -236,7 +236,7 @@ pub(super) fn fill() -> u64 {
 pub(super) fn kernel((text, name): (&str, &str)) -> Result<Handle, Error> {
     let (mut module, mut function): (Handle, Handle) = (null_mut(), null_mut());
     let (text, name) = (CString::new(text)?, CString::new(name)?);
-    // SAFETY: valid texts and places.
+    // SAFETY: valid texts and pointers.
     unsafe {
         ok(cuModuleLoadData(&raw mut module, text.as_ptr().cast()))?;
         ok(cuModuleGetFunction(
@@ -287,7 +287,8 @@ fn run(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> i32 {
     }
 }
 
-/// A kernel that a context with an error cannot even load; then the error is the result.
+/// Runs a kernel; in a failed context, where it cannot be loaded, the context's error is the
+/// result.
 pub(super) fn fault(which: (&str, &str), args: &mut [u64]) -> Result<i32, Error> {
     // SAFETY: plain call.
     match unsafe { cuCtxSynchronize() } {
@@ -311,8 +312,8 @@ fn spin(ms: u64, wait: bool) -> Result<i32, Error> {
     })
 }
 
-/// Keeps kernels of half a millisecond on the device until one fails; the code. Their results are
-/// not read, so in wall time a sample of their blocks will do.
+/// Keeps kernels of half a millisecond queued until one fails; returns the code. Their results are
+/// not read, so in wall time a sample of their blocks suffices.
 fn busy() -> Result<i32, Error> {
     const BLOCKS: u32 = 8_000_000;
     let out = alloc(1024).map_err(|code| format!("CUresult {code}"))?;
@@ -330,7 +331,7 @@ fn busy() -> Result<i32, Error> {
     }
 }
 
-/// Closed loop of so many kernels of different lengths: when each was done, in nanoseconds.
+/// Closed loop of kernels of different lengths: completion times in nanoseconds.
 fn stamps(device: &Device, count: u32) -> Result<String, Error> {
     let out = alloc(64).map_err(|code| format!("CUresult {code}"))?;
     let chain = kernel(CHAIN)?;
@@ -348,7 +349,7 @@ fn stamps(device: &Device, count: u32) -> Result<String, Error> {
     Ok(done_ns.join(" "))
 }
 
-/// Closed loop of an arithmetic kernel: how many completed, and the code that ended the loop.
+/// Closed loop of an arithmetic kernel: completed launches, and the code that ended the loop.
 fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
     let out = alloc(64).map_err(|code| format!("CUresult {code}"))?;
     let chain = kernel(CHAIN)?;
@@ -365,10 +366,10 @@ fn work(device: &Device, grid: u32, until_ms: u64) -> Result<String, Error> {
     Ok(format!("{count} 0"))
 }
 
-/// Gaps that `block_trace` keeps of a block.
+/// Gaps that `block_trace` records per block.
 const GAPS: usize = 64;
 
-/// `block_trace`, and where it writes.
+/// `block_trace` and its buffers.
 pub(super) struct Tracer {
     function: usize,
     rows: u64,
@@ -408,7 +409,7 @@ impl Tracer {
     }
 }
 
-/// First and last SM that blocks ran on, and on how many.
+/// First and last SM with blocks, and the number of SMs.
 fn placement(blocks: u32) -> Result<String, Error> {
     let (rows, _) = Tracer::new()?.run(blocks, 100)?;
     let sms: BTreeSet<u64> = rows.chunks(4).map(|row| row[0]).collect();
@@ -416,8 +417,7 @@ fn placement(blocks: u32) -> Result<String, Error> {
     Ok(format!("{first} {last} {}", sms.len()))
 }
 
-/// How often a kernel was interrupted, how long at a time, and how long it ran in between, in
-/// microseconds; medians.
+/// Number of interruptions of a kernel, median gap and median time between gaps, in microseconds.
 fn gaps(ms: u64) -> Result<String, Error> {
     let (rows, gaps) = Tracer::new()?.run(1, ms * 1_000)?;
     let count = rows[3] as usize;

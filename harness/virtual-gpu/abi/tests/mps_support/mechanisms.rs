@@ -1,6 +1,5 @@
-//! The mechanisms by which the harness shares a device, each by its name there. This list and the
-//! harness's catalogue are held against each other by its tests (`tests/hami.rs` there), so that a
-//! new mechanism has to be given its place in every table that goes through them all.
+//! The mechanisms of the harness, by name. The harness compares this list with its catalogue
+//! (`tests/hami.rs`), so that a new mechanism needs an entry in every table over all mechanisms.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 macro_rules! mechanisms {

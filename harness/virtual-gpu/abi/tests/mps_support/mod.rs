@@ -1,14 +1,14 @@
-//! A stage for tests of MPS: a device, daemons, and clients that follow a script each. All of them
-//! are this very test program again, told apart by an environment variable.
+//! A stage for tests with several processes: a device, MPS daemons, and clients with scripts. All
+//! of them are this test program, with a role in an environment variable.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 mod blocks;
-mod churn;
+mod recreate;
 pub mod client;
 pub mod mechanisms;
 mod peaks;
 mod seeds;
-pub mod ways;
+pub mod sharing;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
-use gpubench_virtual_gpu_vendor_tools::mpsd::{self, Programs};
+use gpubench_virtual_gpu_vendor_tools::nvidia_cuda_mps::{self, Programs};
 
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -28,18 +28,18 @@ const ROLE: &str = "MPS_TEST_ROLE";
 const TEST: &str = "MPS_TEST_NAME";
 const FLAGS: &str = "MPS_TEST_FLAGS";
 
-/// How long anything here is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of every wait.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a part may last: many times what the longest one takes.
-const LIFE: Duration = Duration::from_secs(300);
+/// Time limit of a process, far beyond the longest one.
+const PROCESS_LIMIT: Duration = Duration::from_secs(300);
 
 const PROGRAMS: Programs = Programs {
-    control: || part(&std::env::var(TEST).unwrap_or_default(), "daemon"),
-    server: || part(&std::env::var(TEST).unwrap_or_default(), "server"),
+    control: || process_in_role(&std::env::var(TEST).unwrap_or_default(), "daemon"),
+    server: || process_in_role(&std::env::var(TEST).unwrap_or_default(), "server"),
 };
 
-/// Plays a scene on a fresh device, or the part that this process has in it.
+/// Runs a scene on a new device, or the role of this process in it.
 pub fn scene(
     test: &str,
     time: TimeMode,
@@ -51,7 +51,7 @@ pub fn scene(
     })
 }
 
-/// Plays a scene on a fresh device of each machine, or the part that this process has in it.
+/// Runs a scene on a new device of each machine, or the role of this process in it.
 pub fn scenes(
     test: &str,
     time: TimeMode,
@@ -61,7 +61,7 @@ pub fn scenes(
     let flags = std::env::var(FLAGS).unwrap_or_default();
     let role = std::env::var(ROLE);
     if role.is_ok() {
-        client::live_at_most(LIFE);
+        client::live_at_most(PROCESS_LIMIT);
     }
     match role.as_deref() {
         Ok("daemon") => {
@@ -70,12 +70,12 @@ pub fn scenes(
                 .chain(flags.split_whitespace())
                 .map(Into::into)
                 .collect();
-            ended(mpsd::control(&argv, &PROGRAMS))
+            ended(nvidia_cuda_mps::control(&argv, &PROGRAMS))
         }
         Ok("server") => {
-            // Whatever stands on the line already is the test program's, not the server's.
+            // Ends a line that the test program may have started.
             writeln!(std::io::stdout())?;
-            ended(mpsd::server())
+            ended(nvidia_cuda_mps::server())
         }
         Ok(_) => client::follow(),
         Err(_) => {
@@ -111,7 +111,7 @@ fn ended(status: u8) -> Result<(), Error> {
     }
 }
 
-fn part(test: &str, role: &str) -> Command {
+fn process_in_role(test: &str, role: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
@@ -120,7 +120,7 @@ fn part(test: &str, role: &str) -> Command {
     command
 }
 
-/// One device and what is around it.
+/// One device and its processes.
 pub struct Stage {
     test: String,
     pub device: Device,
@@ -138,14 +138,14 @@ impl Stage {
         )?)
     }
 
-    /// The lines that the kernel's log has by now, one for each Xid.
+    /// The lines of the kernel log, one per Xid.
     pub fn kernel_log(&self) -> Result<Vec<String>, Error> {
         let text = std::fs::read_to_string(kernel_log::path(self.device.dir()))?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    fn part(&self, role: &str, env: &[(&str, &str)]) -> Command {
-        let mut command = part(&self.test, role);
+    fn process_in_role(&self, role: &str, env: &[(&str, &str)]) -> Command {
+        let mut command = process_in_role(&self.test, role);
         command
             .env(ENV, self.device.dir())
             .env("CUDA_MPS_PIPE_DIRECTORY", self.pipe())
@@ -157,7 +157,7 @@ impl Stage {
     /// Starts a daemon and waits until it answers.
     pub fn daemon(&self, flags: &str, env: &[(&str, &str)]) -> Result<Daemon, Error> {
         let child = self
-            .part("daemon", env)
+            .process_in_role("daemon", env)
             .env(FLAGS, flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -171,18 +171,18 @@ impl Stage {
             if let Some(status) = over {
                 return Err(format!("the daemon ended: {status}").into());
             }
-            // The answer of another daemon does not count.
+            // Another daemon's answer does not count.
             let pid = daemon.pipe.join("nvidia-cuda-mps-control.pid");
             let pid = std::fs::read_to_string(pid).unwrap_or_default();
             let ours = pid.trim() == daemon.child.0.id().to_string();
-            Ok(ours && mpsd::ask(&daemon.pipe, "get_server_list").is_ok())
+            Ok(ours && nvidia_cuda_mps::send(&daemon.pipe, "get_server_list").is_ok())
         })?;
         Ok(daemon)
     }
 
-    /// Starts one client for each script. In virtual time they are participants 0, 1 and so on.
+    /// Starts one client per script. In virtual time they are participants 0, 1 and so on.
     pub fn clients(&self, cast: &[(&[(&str, &str)], &str)]) -> Result<Vec<Client>, Error> {
-        // All are announced before any starts: the clock waits for them.
+        // All are announced before any starts, so that the clock waits for them.
         if self.device.is_virtual_time() {
             for id in 0..cast.len() {
                 self.device.expect(id as u32)?;
@@ -193,10 +193,10 @@ impl Stage {
             .collect()
     }
 
-    /// Starts a client that is, in virtual time, an announced participant of this number.
+    /// Starts a client; in virtual time its participant `id` must be announced.
     pub fn client(&self, id: u32, env: &[(&str, &str)], script: &str) -> Result<Client, Error> {
         let mut child = self
-            .part("client", env)
+            .process_in_role("client", env)
             .env(client::ID, id.to_string())
             .env(client::SCRIPT, script)
             .stdin(Stdio::piped())
@@ -210,7 +210,7 @@ impl Stage {
         })
     }
 
-    /// Starts one client under a number of its own, and returns what it says to its end.
+    /// Starts one client with this id, and returns its output.
     pub fn play_as(&self, id: u32, script: &str) -> Result<Vec<String>, Error> {
         if self.device.is_virtual_time() {
             self.device.expect(id)?;
@@ -218,7 +218,7 @@ impl Stage {
         self.client(id, &[], script)?.finish()
     }
 
-    /// Starts clients with no variables of their own, and returns what they say to their ends.
+    /// Starts clients without extra environment, and returns their output.
     pub fn play(&self, scripts: &[&str]) -> Result<Vec<Vec<String>>, Error> {
         let cast: Vec<(&[(&str, &str)], &str)> =
             scripts.iter().map(|script| (&[][..], *script)).collect();
@@ -227,7 +227,7 @@ impl Stage {
     }
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed when dropped.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {
@@ -244,23 +244,23 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn ask(&self, command: &str) -> Result<String, Error> {
+    pub fn command(&self, command: &str) -> Result<String, Error> {
         let (answer, answered) = std::sync::mpsc::channel();
-        let (pipe, asked) = (self.pipe.clone(), command.to_owned());
+        let (pipe, line) = (self.pipe.clone(), command.to_owned());
         // A daemon that never answers must fail the test, not hang it.
-        std::thread::spawn(move || answer.send(mpsd::ask(&pipe, &asked)));
-        let answered = answered.recv_timeout(PATIENCE);
+        std::thread::spawn(move || answer.send(nvidia_cuda_mps::send(&pipe, &line)));
+        let answered = answered.recv_timeout(WAIT_LIMIT);
         Ok(answered.map_err(|_| format!("no answer to {command}"))??)
     }
 
-    /// The process ids that a command answers with.
+    /// The process ids in an answer.
     pub fn pids(&self, command: &str) -> Result<Vec<u32>, Error> {
-        let answer = self.ask(command)?;
+        let answer = self.command(command)?;
         let pids = answer.lines().map(str::parse).collect::<Result<_, _>>();
         pids.map_err(|_| format!("{command}: {answer}").into())
     }
 
-    /// The only server.
+    /// The process id of the only server.
     pub fn server(&self) -> Result<u32, Error> {
         match self.pids("get_server_list")?[..] {
             [pid] => Ok(pid),
@@ -291,37 +291,37 @@ impl Client {
         self.child.0.id()
     }
 
-    /// The next thing that it says; `None` when it has ended.
-    pub fn says(&mut self) -> Result<Option<String>, Error> {
+    /// Its next line; `None` at its end.
+    pub fn next_line(&mut self) -> Result<Option<String>, Error> {
         let mut line = String::new();
         while self.out.read_line(&mut line)? > 0 {
-            if let Some(said) = line.trim_end().split_once(client::MARK) {
-                return Ok(Some(said.1.to_owned()));
+            if let Some(text) = line.trim_end().split_once(client::MARK) {
+                return Ok(Some(text.1.to_owned()));
             }
             line.clear();
         }
         Ok(None)
     }
 
-    /// Waits until it stands at its `hold`, and returns what it said before.
+    /// Waits for its `hold` step, and returns the lines before it.
     pub fn until_hold(&mut self) -> Result<Vec<String>, Error> {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         loop {
-            match self.says()? {
-                Some(word) if word == client::HOLDING => return Ok(said),
-                Some(word) => said.push(word),
-                None => return Err(format!("ended after {said:?}").into()),
+            match self.next_line()? {
+                Some(word) if word == client::HOLDING => return Ok(lines),
+                Some(word) => lines.push(word),
+                None => return Err(format!("ended after {lines:?}").into()),
             }
         }
     }
 
-    /// Lets it go on from its `hold`.
+    /// Lets it continue after its `hold`.
     pub fn go(&mut self, stage: &Stage) -> Result<(), Error> {
         self.announce(stage)?;
-        self.tell()
+        self.resume()
     }
 
-    /// Announces it on the clock, which then stands until it was told to go on.
+    /// Announces it on the clock, which then stands until it continues.
     pub fn announce(&self, stage: &Stage) -> Result<(), Error> {
         if stage.device.is_virtual_time() {
             stage.device.expect(self.id)?;
@@ -329,39 +329,39 @@ impl Client {
         Ok(())
     }
 
-    /// Tells it to go on, once it has been announced.
-    pub fn tell(&mut self) -> Result<(), Error> {
+    /// Lets it continue, once announced.
+    pub fn resume(&mut self) -> Result<(), Error> {
         let stdin = self.child.0.stdin.as_mut().ok_or("no input")?;
         writeln!(stdin, "go")?;
         Ok(())
     }
 
-    /// Waits for its end, whatever it said.
+    /// Waits for its end and discards its output.
     pub fn ends(mut self) -> Result<ExitStatus, Error> {
-        while self.says()?.is_some() {}
+        while self.next_line()?.is_some() {}
         Ok(self.child.0.wait()?)
     }
 
-    /// Waits for its end and returns what it said.
+    /// Waits for its end and returns its output.
     pub fn finish(mut self) -> Result<Vec<String>, Error> {
-        let mut said = Vec::new();
-        while let Some(word) = self.says()? {
-            said.push(word);
+        let mut lines = Vec::new();
+        while let Some(word) = self.next_line()? {
+            lines.push(word);
         }
         let status = self.child.0.wait()?;
         if status.success() {
-            Ok(said)
+            Ok(lines)
         } else {
-            Err(format!("a client failed ({status}) after {said:?}").into())
+            Err(format!("a client failed ({status}) after {lines:?}").into())
         }
     }
 }
 
-/// Runs the closure until it holds, and fails when it does not within the patience of a test.
+/// Waits until the closure returns true; fails after the time limit.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
     let began = Instant::now();
     while !holds()? {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > WAIT_LIMIT {
             return Err(format!("never happened: {what}").into());
         }
         std::thread::sleep(Duration::from_millis(5));

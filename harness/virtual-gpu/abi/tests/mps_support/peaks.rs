@@ -1,4 +1,4 @@
-//! What a client alone on the device reaches, in units of work a nanosecond of device time.
+//! Peak rates of a client without neighbours, in units of work per nanosecond of device time.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use super::client::{CHAIN, alloc, kernel, launch, ok};
 
 const COPY_TEXT: &str = include_str!("../../../../../kernels/ptx/stream_copy.ptx");
 const ITERATIONS: u64 = 200;
-/// Launches one behind the other, so that the first one's way to the device counts for little.
+/// Launches queued together, so that the first one's latency counts for little.
 const LAUNCHES: usize = 16;
 const PINNED_MIB: u64 = 64;
 
@@ -31,7 +31,7 @@ pub fn peaks(blocks: u32, threads: u32, window_mib: u64) -> Result<String, Error
         repeat(|| ok(launch(copy, blocks, threads, null_mut(), args)))
     })?;
 
-    // Each is a multiplication and an addition; the text of the loop holds all of one iteration.
+    // Each is a multiplication and an addition; the text of the loop holds one iteration.
     let flops = 2 * CHAIN.0.matches("fma.rn.f32").count() as u64 * ITERATIONS;
     let (half, one) = (0.5_f32.to_bits().into(), 1_f32.to_bits().into());
     let work = &mut [out, ITERATIONS, half, one];
@@ -41,7 +41,7 @@ pub fn peaks(blocks: u32, threads: u32, window_mib: u64) -> Result<String, Error
 
     let bytes = (PINNED_MIB << 20) as usize;
     let mut host: *mut c_void = null_mut();
-    // SAFETY: a valid place, and memory of these sizes.
+    // SAFETY: a valid pointer, and memory of these sizes.
     let (pushed_ns, pulled_ns) = unsafe {
         ok(cuMemHostAlloc(&raw mut host, bytes, 0))?;
         let device = memory(PINNED_MIB)?;

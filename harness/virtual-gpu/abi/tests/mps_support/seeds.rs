@@ -1,5 +1,5 @@
-//! What a client finds seed after seed, on one device whose noise is drawn from another seed each
-//! time: turns, costs of calls, ends of memory, whom a fault reaches, times of recovery.
+//! Figures that a client measures under many seeds of the device's noise: time slices, durations of
+//! calls, memory limits, reach of faults, recovery times.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
 use std::ptr::null_mut;
@@ -12,10 +12,10 @@ use super::Error;
 use super::blocks::reseed;
 use super::client::{CHAIN, STORE, TRAP, Tracer, alloc, fault, fill, kernel, launch, ok};
 
-/// Figures of one kind that a seed gives.
+/// Figures of one kind per seed.
 pub const EACH: usize = 8;
 
-/// Says the figures of so many seeds, in order.
+/// Measures that many seeds; returns the figures in order.
 pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Result<String, Error> {
     let arguments: Vec<u64> = arguments
         .iter()
@@ -24,15 +24,15 @@ pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Resu
     // SAFETY: plain call.
     ok(unsafe { cuInit(0) })?;
     let mut find: Box<dyn FnMut() -> Result<Vec<f64>, Error>> = match (what, &arguments[..]) {
-        ("turns", &[us]) => {
+        ("slices", &[us]) => {
             let tracer = Tracer::new()?;
-            Box::new(move || turns(&tracer, us))
+            Box::new(move || slices(&tracer, us))
         }
         ("calls", &[each, priority]) => {
             let (out, function) = (memory(64)?, kernel(CHAIN)?);
             let mut stream = null_mut();
             if priority != 0 {
-                // SAFETY: a valid place.
+                // SAFETY: a valid pointer.
                 ok(unsafe { cuStreamCreateWithPriority(&raw mut stream, 1, -1) })?;
             }
             let mut submit = move || launch(function, 1, 32, stream, &mut [out, 1, 0, 0]);
@@ -43,12 +43,12 @@ pub fn play(device: &Device, what: &str, count: u64, arguments: &[&str]) -> Resu
         ("recoveries", &[mean_us]) => Box::new(move || recoveries(device, mean_us * 1_000)),
         other => return Err(format!("unknown figures {other:?}").into()),
     };
-    let mut said = Vec::new();
+    let mut figures = Vec::new();
     for seed in 0..count {
         reseed(device, seed)?;
-        said.extend(find()?.iter().map(|figure| format!("{figure:.1}")));
+        figures.extend(find()?.iter().map(|figure| format!("{figure:.1}")));
     }
-    Ok(said.join(" "))
+    Ok(figures.join(" "))
 }
 
 fn memory(mib: u64) -> Result<u64, Error> {
@@ -57,7 +57,7 @@ fn memory(mib: u64) -> Result<u64, Error> {
 
 fn open() -> Result<Handle, i32> {
     let mut context: Handle = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     match unsafe { cuCtxCreate_v2(&raw mut context, 0, 0) } {
         0 => Ok(context),
         code => Err(code),
@@ -68,21 +68,21 @@ fn opened() -> Result<Handle, Error> {
     Ok(open().map_err(|code| format!("CUresult {code}"))?)
 }
 
-/// How long each turn of a kernel lasts and how long it is away after it, alternating, while
-/// somebody else always has work. In nanoseconds.
-fn turns(tracer: &Tracer, us: u64) -> Result<Vec<f64>, Error> {
+/// Time slices of a kernel and the gaps after them, alternating, while another process always has
+/// work. In nanoseconds.
+fn slices(tracer: &Tracer, us: u64) -> Result<Vec<f64>, Error> {
     let (rows, gaps) = tracer.run(1, us)?;
     let count = rows[3] as usize;
     if count <= EACH {
-        return Err(format!("{count} gaps enclose fewer than {EACH} turns").into());
+        return Err(format!("{count} gaps enclose fewer than {EACH} slices").into());
     }
-    // Before the first gap and after the last one a turn is not whole.
+    // The slices before the first gap and after the last one are incomplete.
     let stamps = gaps[1..].windows(2).take(2 * EACH);
     Ok(stamps.map(|two| (two[1] - two[0]) as f64).collect())
 }
 
-/// What a launch costs the host, in nanoseconds: means of so many each, the reading of the clock
-/// taken off.
+/// Host time of a launch in nanoseconds: means over `each` launches, less the cost of reading the
+/// clock.
 fn calls(device: &Device, each: u64, submit: &mut impl FnMut() -> i32) -> Result<Vec<f64>, Error> {
     let read_ns = {
         let before_ns = device.now_ns();
@@ -102,7 +102,7 @@ fn calls(device: &Device, each: u64, submit: &mut impl FnMut() -> i32) -> Result
     Ok(found)
 }
 
-/// The memory that a context gets until it is refused, in MiB.
+/// Memory that a context can allocate, in MiB.
 fn caps() -> Result<Vec<f64>, Error> {
     let context = opened()?;
     let got = fill();
@@ -111,7 +111,7 @@ fn caps() -> Result<Vec<f64>, Error> {
     Ok(vec![got as f64])
 }
 
-/// How many contexts got a fault that was not theirs, over so many faults with so many others.
+/// Number of contexts that another context's fault reached, over that many faults and contexts.
 fn escapes(trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
     let mut reached = 0;
     for _ in 0..trials {
@@ -130,20 +130,20 @@ fn escapes(trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
             }
         }
     }
-    // The culprits themselves are no news.
+    // The culprits themselves do not count.
     Ok(vec![(reached - trials) as f64])
 }
 
-/// Time between two attempts to be served again.
-const LOOK_NS: u64 = 800_000;
+/// Interval between two attempts to open a context.
+const RETRY_NS: u64 = 800_000;
 
-/// How long service was refused after its only client broke and left, in nanoseconds: halfway
-/// between the last refusal and the first success.
+/// Time of refused service after the only client failed and left, in nanoseconds: halfway between
+/// the last refusal and the first success.
 fn recoveries(device: &Device, mean_ns: u64) -> Result<Vec<f64>, Error> {
     let mut found = Vec::new();
     for _ in 0..EACH {
         let broken = opened()?;
-        // A fault of memory, which no partition keeps from the server.
+        // A memory fault, which no partition contains.
         fault(STORE, &mut [0x7000_0000_0000, 1])?;
         // SAFETY: a live context.
         ok(unsafe { cuCtxDestroy_v2(broken) })?;
@@ -153,14 +153,14 @@ fn recoveries(device: &Device, mean_ns: u64) -> Result<Vec<f64>, Error> {
         let next = loop {
             match open() {
                 Ok(context) => break context,
-                Err(807) => looked_ns += LOOK_NS,
+                Err(807) => looked_ns += RETRY_NS,
                 Err(code) => return Err(format!("CUresult {code}").into()),
             }
             device.sleep_until(looked_ns)?;
         };
         // SAFETY: a live context.
         ok(unsafe { cuCtxDestroy_v2(next) })?;
-        found.push((looked_ns - left_ns) as f64 - LOOK_NS as f64 / 2.0);
+        found.push((looked_ns - left_ns) as f64 - RETRY_NS as f64 / 2.0);
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! MIG's calls in the form in which tests say them: results instead of places.
+//! MIG calls with results instead of output pointers.
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
 use std::ptr::{null, null_mut};
@@ -14,7 +14,7 @@ use super::{Error, ok};
 pub const THREE: u32 = 9;
 pub const THREE_SLICES: u32 = 2;
 
-/// Success with what was stored, or the code.
+/// Success with the stored value, or the code.
 pub fn out<T>(empty: T, call: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
     let mut place = empty;
     match call(&raw mut place) {
@@ -23,32 +23,32 @@ pub fn out<T>(empty: T, call: impl FnOnce(*mut T) -> i32) -> Result<T, i32> {
     }
 }
 
-/// Sets the mode, and says what came of it.
+/// Sets the mode; returns the activation status.
 pub fn set_mode(device: DeviceHandle, mode: u32) -> Result<i32, i32> {
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     out(-1, |place| unsafe {
         nvmlDeviceSetMigMode(device, mode, place)
     })
 }
 
-/// The mode that is in force, and the one that will be.
+/// The current and the pending mode.
 pub fn mode(device: DeviceHandle) -> Result<(u32, u32), i32> {
     let mut pending = 9;
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     let current = out(9, |place| unsafe {
         nvmlDeviceGetMigMode(device, place, &raw mut pending)
     })?;
     Ok((current, pending))
 }
 
-/// Makes a GPU instance, at the first place or at this one.
+/// Creates a GPU instance, at the first free start or at this one.
 pub fn create(
     device: DeviceHandle,
     profile: u32,
     place: Option<(u32, u32)>,
 ) -> Result<InstanceHandle, i32> {
     let place = place.map(|(start, size)| Placement { start, size });
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     out(null_mut(), |to| unsafe {
         match &place {
             None => nvmlDeviceCreateGpuInstance(device, profile, to),
@@ -57,7 +57,7 @@ pub fn create(
     })
 }
 
-/// Makes a compute instance, at the first place or at this one.
+/// Creates a compute instance, at the first free start or at this one.
 pub fn create_compute(
     gpu: InstanceHandle,
     profile: u32,
@@ -65,7 +65,7 @@ pub fn create_compute(
 ) -> Result<InstanceHandle, i32> {
     let place = place.map(|(start, size)| Placement { start, size });
     let at = place.as_ref().map_or(null(), |place| &raw const *place);
-    // SAFETY: valid places.
+    // SAFETY: valid pointers.
     out(null_mut(), |to| unsafe {
         if at.is_null() {
             nvmlGpuInstanceCreateComputeInstance(gpu, profile, to)
@@ -75,7 +75,7 @@ pub fn create_compute(
     })
 }
 
-/// What NVML says about a compute instance.
+/// NVML's description of a compute instance.
 pub fn describe_compute(compute: InstanceHandle) -> Result<ComputeInstanceInfo, i32> {
     let empty = ComputeInstanceInfo {
         device: null_mut(),
@@ -84,20 +84,20 @@ pub fn describe_compute(compute: InstanceHandle) -> Result<ComputeInstanceInfo, 
         profile_id: 99,
         placement: Placement::default(),
     };
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     out(empty, |place| unsafe {
         nvmlComputeInstanceGetInfo_v2(compute, place)
     })
 }
 
-/// A GPU instance of three slices, filled by one compute instance, and its device.
+/// A GPU instance of three slices with one compute instance, and its MIG device.
 pub struct Filled {
     pub gpu: InstanceHandle,
     pub compute: InstanceHandle,
     pub device: DeviceHandle,
 }
 
-/// Makes one.
+/// Creates one.
 pub fn filled(device: DeviceHandle) -> Result<Filled, Error> {
     let gpu = create(device, THREE, None).map_err(|code| format!("instance: {code}"))?;
     let compute = create_compute(gpu, THREE_SLICES, None).map_err(|code| format!("CI: {code}"))?;

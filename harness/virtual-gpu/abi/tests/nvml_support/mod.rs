@@ -1,5 +1,5 @@
-//! One device a test: the test runs itself again as an observer of a fresh device, and the
-//! observer runs itself again as a tenant. Parts are told apart by an environment variable.
+//! One device per test: the test runs itself again as an observer of a new device, and the observer
+//! runs itself again as a tenant. An environment variable has the role.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(unsafe_code, reason = "the interfaces under test are C interfaces")]
 
@@ -27,12 +27,12 @@ mod driver_support;
 #[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use driver_support::{Error, alloc, context, function, launch_on, ok, stream};
 
-const PART: &str = "NVML_TEST_PART";
+const ROLE: &str = "NVML_TEST_ROLE";
 
-/// How long anything here is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of every wait.
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs a test whose tenant, if it has one, is `tenant`; the observer's body is `observer`.
+/// Runs a test with the roles `tenant` and `observer`.
 pub fn observed(
     test: &str,
     time: TimeMode,
@@ -42,7 +42,7 @@ pub fn observed(
     observed_on(test, &Session::new(time, 1), &machine()?, tenant, observer)
 }
 
-/// As [`observed`], on any machine.
+/// Like [`observed`], on any machine.
 pub fn observed_on(
     test: &str,
     session: &Session,
@@ -50,14 +50,14 @@ pub fn observed_on(
     tenant: impl FnOnce() -> Result<(), Error>,
     observer: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    match std::env::var(PART).as_deref() {
+    match std::env::var(ROLE).as_deref() {
         Ok("tenant") => return tenant(),
         Ok(_) => return observer(),
         Err(_) => {}
     }
     let dir = tempfile::tempdir()?;
     session.create(dir.path(), machine)?;
-    let status = part(test, "observer")?.env(ENV, dir.path()).status()?;
+    let status = process_in_role(test, "observer")?.env(ENV, dir.path()).status()?;
     if status.success() {
         Ok(())
     } else {
@@ -66,13 +66,13 @@ pub fn observed_on(
 }
 
 /// Runs the body as the only participant of virtual time.
-pub fn alone(
+pub fn in_virtual_time(
     test: &str,
     machine: &Machine,
     body: impl FnOnce(&Device) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let session = Session::new(TimeMode::Virtual, 1);
-    observed_on(test, &session, machine, nobody, || {
+    observed_on(test, &session, machine, no_tenant, || {
         let device: Arc<Device> = process::device().map_err(|code| format!("{code:?}"))?;
         device.expect(0)?;
         device.join(0)?;
@@ -82,8 +82,8 @@ pub fn alone(
     })
 }
 
-/// As [`observed`], on a machine of this name without noise, in wall time, where programs may
-/// change the device's settings.
+/// Like [`observed`], on a machine of this name without noise, in wall time, with permission to
+/// change settings.
 pub fn as_root(
     test: &str,
     machine: &str,
@@ -94,7 +94,7 @@ pub fn as_root(
     observed_on(test, &session, &quiet(machine)?, tenant, observer)
 }
 
-/// As [`as_root`], where they may not.
+/// Like [`as_root`], without permission.
 pub fn as_user(
     test: &str,
     machine: &str,
@@ -108,17 +108,17 @@ pub fn as_user(
     observed_on(test, &session, &quiet(machine)?, tenant, observer)
 }
 
-/// The tenant of tests that have none.
-pub fn nobody() -> Result<(), Error> {
+/// The tenant of tests without one.
+pub fn no_tenant() -> Result<(), Error> {
     Ok(())
 }
 
-/// The machine of most tests: the plain one without noise.
+/// The machine of most tests, without noise.
 pub fn machine() -> Result<Machine, Error> {
     quiet("turing")
 }
 
-/// A machine without noise, which makes MIG instances in no time.
+/// A machine without noise and with instant creation of MIG instances.
 pub fn quiet(name: &str) -> Result<Machine, Error> {
     let mut machine = Machine::load(name)?;
     if let Some(mig) = &mut machine.mig {
@@ -128,33 +128,33 @@ pub fn quiet(name: &str) -> Result<Machine, Error> {
     Ok(machine)
 }
 
-fn part(test: &str, part: &str) -> Result<Command, Error> {
+fn process_in_role(test: &str, role: &str) -> Result<Command, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(PART, part);
+        .env(ROLE, role);
     Ok(command)
 }
 
-/// The other process of a test. It dies with the observer's interest in it.
+/// The other process of a test, killed when dropped.
 pub struct Tenant(Child);
 
 impl Tenant {
-    /// Starts it and waits until it says that it is ready.
+    /// Starts it and waits until it is ready.
     pub fn start(test: &str) -> Result<Self, Error> {
         Self::start_with(test, &[])
     }
 
-    /// As [`Tenant::start`], with more in its environment.
+    /// Like [`Tenant::start`], with more environment.
     pub fn start_with(test: &str, environment: &[(&str, &str)]) -> Result<Self, Error> {
         let _ = std::fs::remove_file(flag("ready")?);
-        let mut command = part(test, "tenant")?;
+        let mut command = process_in_role(test, "tenant")?;
         command.envs(environment.iter().copied());
         let child = command.stdin(Stdio::piped()).spawn()?;
         let mut tenant = Self(child);
         let began = Instant::now();
         while !flag("ready")?.exists() {
-            if began.elapsed() > PATIENCE || tenant.0.try_wait()?.is_some() {
+            if began.elapsed() > WAIT_LIMIT || tenant.0.try_wait()?.is_some() {
                 return Err("the tenant did not become ready".into());
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -166,14 +166,14 @@ impl Tenant {
         self.0.id()
     }
 
-    /// Kills it and takes its status, so that it is gone for good.
+    /// Kills and reaps it.
     pub fn kill(mut self) -> Result<(), Error> {
         self.0.kill()?;
         self.0.wait()?;
         Ok(())
     }
 
-    /// Lets it go on from its [`told_to_go_on`], to its end.
+    /// Lets it continue from [`wait_for_go`], and waits for its end.
     pub fn finish(mut self) -> Result<(), Error> {
         drop(self.0.stdin.take());
         if self.0.wait()?.success() {
@@ -195,14 +195,14 @@ fn flag(name: &str) -> Result<PathBuf, Error> {
     Ok(PathBuf::from(std::env::var_os(ENV).ok_or("no device")?).join(name))
 }
 
-/// The tenant's side of [`Tenant::start`].
+/// Called by the tenant: ends [`Tenant::start`].
 pub fn ready() -> Result<(), Error> {
     std::fs::write(flag("ready")?, "")?;
     Ok(())
 }
 
-/// Waits for [`Tenant::finish`].
-pub fn told_to_go_on() -> Result<(), Error> {
+/// Called by the tenant: waits for [`Tenant::finish`].
+pub fn wait_for_go() -> Result<(), Error> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
@@ -210,7 +210,7 @@ pub fn told_to_go_on() -> Result<(), Error> {
 /// The device's handle, in a library that has been initialised for it.
 pub fn nvml_device() -> Result<DeviceHandle, Error> {
     let mut handle = null_mut();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     unsafe {
         ok(nvmlInit_v2())?;
         ok(nvmlDeviceGetHandleByIndex_v2(0, &raw mut handle))?;
@@ -218,7 +218,7 @@ pub fn nvml_device() -> Result<DeviceHandle, Error> {
     Ok(handle)
 }
 
-/// Every getter of one whole number, with what the plain machine answers.
+/// Every getter of one number, with its value on the plain machine.
 pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceGetIndex, 0),
     (nvmlDeviceGetMinorNumber, 0),
@@ -251,13 +251,13 @@ pub const NUMBERS: &[(Getter<u32>, u32)] = &[
     (nvmlDeviceGetPcieSpeed, 8_000),
 ];
 
-/// A getter of one figure.
+/// A getter of one value.
 pub type Getter<T> = unsafe extern "C" fn(DeviceHandle, *mut T) -> i32;
 
-/// One figure.
+/// One value.
 pub fn figure<T: Default>(getter: Getter<T>, device: DeviceHandle) -> Result<T, Error> {
     let mut found = T::default();
-    // SAFETY: a valid place.
+    // SAFETY: a valid pointer.
     ok(unsafe { getter(device, &raw mut found) })?;
     Ok(found)
 }
@@ -273,16 +273,16 @@ pub fn text(room: u32, call: impl FnOnce(*mut c_char, u32) -> i32) -> Result<Str
     Ok(String::from_utf8(buffer[..end].to_vec())?)
 }
 
-/// As the driver's own, with what went wrong.
+/// Launches, with an error for a code.
 pub fn launch(function: Handle, grid: u32, block: u32, args: &mut [u64]) -> Result<(), Error> {
     ok(driver_support::launch(function, grid, block, args))
 }
 
-/// Runs the closure until it holds, and fails when it does not within the patience of a test.
+/// Waits until the closure returns true; fails after the time limit.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
     let began = Instant::now();
     while !holds()? {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > WAIT_LIMIT {
             return Err(format!("never happened: {what}").into());
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -1,90 +1,90 @@
-//! A planted figure that clients look at: what they do, and what they must find, without noise and
-//! over the seeds.
+//! A planted figure that clients measure: their scripts, and the expected values without noise and
+//! over seeds.
 
 use gpubench_virtual_gpu_driver::session::TimeMode::Virtual;
 use gpubench_virtual_gpu_model::machine::{Machine, Noise};
 
 use super::intervals::{EACH, SEEDS, covered, covered_chance, near};
 use super::mps_support::mechanisms::Mechanism;
-use super::mps_support::ways::{Ground, Under, borrowed};
+use super::mps_support::sharing::{SharedDevice, Sharing, borrowed};
 use super::mps_support::{Error, Stage, scenes};
 use super::table::Figure;
 
-/// Figures that a device has under one mechanism, and how they are looked at.
+/// Figures of a device under one mechanism, and their measurement.
 #[derive(Clone)]
 pub struct Case {
     pub machine: Machine,
-    pub under: Under,
-    pub look: Look,
-    /// What is found, in the order in which the look finds it.
+    pub sharing: Sharing,
+    pub measurement: Measurement,
+    /// Expected values, in the order of the measurement.
     pub want: Vec<(Figure, f64)>,
-    /// Whether it is looked at over seeds, with noise, or without noise.
+    /// Whether it is measured over seeds with noise, or without noise.
     pub noise: bool,
 }
 
-/// What two clients do, and what is found by it.
+/// What two clients do, and what is measured.
 #[derive(Debug, Clone)]
-pub enum Look {
-    /// One measures its work alone and then beside the other: the part of its rate that it keeps.
+pub enum Measurement {
+    /// One measures its work without and then with the other: the share of its rate that it keeps.
     Beside {
         work: [&'static str; 2],
-        /// How long the other leans.
-        lean_ms: u64,
+        /// Duration of the other's load.
+        load_ms: u64,
     },
-    /// The same of two streams of one process, made in this way.
+    /// The same for two streams of one process, created by this step.
     Within {
         streams: &'static str,
         work: [&'static str; 2],
     },
     /// Both work, never at the same time: the first one's rate over the second's.
     Part {
-        /// What they do before.
+        /// Steps before.
         first: [&'static str; 2],
-        /// What they do; of arithmetic, a number of blocks that the SMs of both divide evenly.
+        /// The work; for arithmetic, a number of blocks that the SMs of both divide evenly.
         work: String,
     },
-    /// The lengths of turns, and of the pauses between them, beside a process that always has work.
+    /// Time slices and gaps, beside a process that always has work.
     TimeSlices,
-    /// What a launch costs (ns), to a stream with a priority or without one, after this step.
+    /// Host time of a launch (ns) on a stream with or without a priority, after this step.
     Launch { first: &'static str, priority: u32 },
-    /// Memory that a context gets until it is refused (MiB), under this limit on the client.
+    /// Memory that a context can allocate (MiB), with this limit on the client.
     Cap { limit: Option<&'static str> },
-    /// How long service is refused after a fault (ns).
+    /// Time of refused service after a fault (ns).
     Recovery,
-    /// The share of others that a fault reaches: contexts of the same client, many times.
+    /// Share of other contexts of the same client that a fault reaches, many times.
     Escapes,
-    /// The same of the other client, once.
+    /// The same for the other client, once.
     Across,
 }
 
-/// Faults of a seed, and others that each may reach.
+/// Faults per seed, and contexts that each may reach.
 const TRIALS: u64 = 4;
 const VICTIMS: u64 = 5;
 
-/// How many seeds.
+/// Number of seeds.
 const fn seeds(noise: bool) -> usize {
     if noise { SEEDS } else { 1 }
 }
 
-/// Blocks of two phases; without noise two of them are as good as any number.
-fn blocks(noise: bool, begin_ms: u64, lean_ms: u64) -> String {
+/// Blocks of two phases; without noise two of them suffice.
+fn blocks(noise: bool, begin_ms: u64, load_ms: u64) -> String {
     let (count, per_seed) = if noise { (EACH * SEEDS, EACH) } else { (2, 0) };
-    format!("{count}x{per_seed}@{begin_ms}+{lean_ms}")
+    format!("{count}x{per_seed}@{begin_ms}+{load_ms}")
 }
 
 impl Case {
     /// A case of one figure, with noise.
-    pub fn noisy(machine: &Machine, under: Under, look: Look, figure: Figure, want: f64) -> Self {
+    pub fn noisy(machine: &Machine, sharing: Sharing, measurement: Measurement, figure: Figure, want: f64) -> Self {
         Self {
             machine: machine.clone(),
-            under,
-            look,
+            sharing,
+            measurement,
             want: vec![(figure, want)],
             noise: true,
         }
     }
 
-    /// The same without noise.
+    /// The same case without noise.
     pub fn quiet(&self) -> Self {
         Self {
             noise: false,
@@ -92,19 +92,19 @@ impl Case {
         }
     }
 
-    /// What the two clients do; one of them alone where there is no other.
+    /// The scripts of the two clients; the second one is optional.
     fn scripts(&self) -> [Option<String>; 2] {
         let (noise, count) = (self.noise, seeds(self.noise));
-        match &self.look {
-            Look::Beside { work, lean_ms } => {
-                let blocks = blocks(noise, 500, *lean_ms);
+        match &self.measurement {
+            Measurement::Beside { work, load_ms } => {
+                let blocks = blocks(noise, 500, *load_ms);
                 let [measured, other] = work;
                 [
                     Some(format!("open; measure {measured} {blocks}")),
-                    Some(format!("open; lean {other} {blocks}")),
+                    Some(format!("open; load {other} {blocks}")),
                 ]
             }
-            Look::Within { streams, work } => {
+            Measurement::Within { streams, work } => {
                 let ([own, other], blocks) = (work, blocks(noise, 500, 40));
                 [
                     Some(format!(
@@ -113,53 +113,53 @@ impl Case {
                     None,
                 ]
             }
-            Look::Part { first, work } => [0, 1].map(|at| {
+            Measurement::Part { first, work } => [0, 1].map(|at| {
                 let blocks = blocks(noise, 500 + 8 * at as u64, 8);
                 Some(format!("{}; measure {work} {blocks}", first[at]))
             }),
-            Look::TimeSlices => {
+            Measurement::TimeSlices => {
                 let scheduler = &self.machine.scheduler;
                 let period_us = 2 * (scheduler.slice_us + scheduler.switch_gap_us);
                 let span_us = (EACH as u64 + 3) * period_us;
                 let until_ms = 600 + 3 * count as u64 * span_us / 1_000;
                 [
-                    Some(format!("open; at 500; seeds turns {count} {span_us}")),
+                    Some(format!("open; at 500; seeds slices {count} {span_us}")),
                     Some(format!("open; at 400; keep chain:9600 {until_ms}")),
                 ]
             }
-            Look::Launch { first, priority } => {
+            Measurement::Launch { first, priority } => {
                 let watch = format!("{first}; seeds calls {count} 20 {priority}");
-                // Somebody else is there, where there can be.
-                let mechanism = self.under.mechanism();
-                let is_alone =
+                // A second process is present, where the mechanism allows one.
+                let mechanism = self.sharing.mechanism();
+                let is_single =
                     mechanism == Mechanism::Exclusive || *first != "open" || *priority != 0;
                 [
                     Some(watch),
-                    (!is_alone).then(|| "at 600; open; at 5000".to_owned()),
+                    (!is_single).then(|| "at 600; open; at 5000".to_owned()),
                 ]
             }
-            Look::Cap { .. } => [Some(format!("seeds caps {count}")), None],
-            Look::Recovery => {
+            Measurement::Cap { .. } => [Some(format!("seeds caps {count}")), None],
+            Measurement::Recovery => {
                 let mean_us = self.want[0].1 / 1e3;
                 [Some(format!("seeds recoveries {count} {mean_us:.0}")), None]
             }
-            Look::Escapes => [
+            Measurement::Escapes => [
                 Some(format!("seeds escapes {count} {TRIALS} {VICTIMS}")),
                 None,
             ],
-            Look::Across => [
+            Measurement::Across => [
                 Some("open; at 1500; sync".to_owned()),
                 Some("open; at 1000; trap".to_owned()),
             ],
         }
     }
 
-    /// What each of the two clients says last; nothing where there is none.
+    /// The last output of each client; empty without one.
     fn play(&self, stage: &Stage) -> Result<[Vec<f64>; 2], Error> {
-        let ground = Ground::lay(stage, stage.device.machine(), self.under)?;
+        let ground = SharedDevice::set_up(stage, stage.device.machine(), self.sharing)?;
         let scripts = self.scripts();
         let mut env = ground.env.each_ref().map(borrowed);
-        if let Look::Cap { limit: Some(limit) } = self.look {
+        if let Measurement::Cap { limit: Some(limit) } = self.measurement {
             env[0].push(("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit));
         }
         let both = env.iter().zip(&scripts);
@@ -178,24 +178,24 @@ impl Case {
     fn observe(&self, stage: &Stage) -> Result<Vec<Vec<f64>>, Error> {
         let [found, other] = self.play(stage)?;
         let pairs = || found.chunks(2);
-        Ok(match self.look {
-            Look::Beside { .. } => {
-                assert_eq!(other, [0.0], "the other leaned to the end");
+        Ok(match self.measurement {
+            Measurement::Beside { .. } => {
+                assert_eq!(other, [0.0], "the load ran to the end");
                 vec![pairs().map(|pair| pair[0] / pair[1]).collect()]
             }
-            Look::Within { .. } => vec![pairs().map(|pair| pair[0] / pair[1]).collect()],
-            Look::Part { .. } => {
+            Measurement::Within { .. } => vec![pairs().map(|pair| pair[0] / pair[1]).collect()],
+            Measurement::Part { .. } => {
                 let rate = |spans: &[f64]| 1.0 / spans.iter().sum::<f64>();
                 let both = pairs().zip(other.chunks(2));
                 vec![both.map(|(own, other)| rate(own) / rate(other)).collect()]
             }
-            Look::TimeSlices => {
+            Measurement::TimeSlices => {
                 let there = found.iter().step_by(2).copied().collect();
-                // Away is a turn of the other's and a pause on either side of it.
+                // The time away is one slice of the other process and two gaps.
                 let gaps = pairs().map(|pair| (pair[1] - pair[0]) / 2.0);
                 vec![there, gaps.collect()]
             }
-            Look::Across => {
+            Measurement::Across => {
                 assert_eq!(other, [719.0], "the culprit's own");
                 vec![vec![f64::from(found == [719.0])]]
             }
@@ -203,15 +203,15 @@ impl Case {
         })
     }
 
-    /// Looks, and holds what is found against what was planted.
-    fn prove(&self, stage: &Stage, test: &str) -> Result<(), Error> {
+    /// Measures, and compares with the planted values.
+    fn check(&self, stage: &Stage, test: &str) -> Result<(), Error> {
         let found = self.observe(stage)?;
         assert_eq!(found.len(), self.want.len());
         for (found, (figure, want)) in found.iter().zip(&self.want) {
-            let what = format!("{test}, {figure:?}, {:?}", self.under);
+            let what = format!("{test}, {figure:?}, {:?}", self.sharing);
             assert!(!found.is_empty(), "{what}: nothing was found");
-            match &self.look {
-                Look::Escapes => {
+            match &self.measurement {
+                Measurement::Escapes => {
                     let (of, counts) = (TRIALS * VICTIMS, found.iter().map(|&count| count as u64));
                     let counts: Vec<u64> = counts.collect();
                     if self.noise {
@@ -220,8 +220,8 @@ impl Case {
                         assert_eq!(counts, [(of as f64 * want) as u64], "{what}");
                     }
                 }
-                // Noise does not touch these: numbers that are compared, and a rule.
-                Look::Cap { .. } | Look::Across => {
+                // Noise does not affect these: a comparison of sizes, and a rule.
+                Measurement::Cap { .. } | Measurement::Across => {
                     assert!(found.iter().all(|one| one == want), "{what}: {found:?}");
                 }
                 _ if self.noise => covered(found, *want, &what),
@@ -232,16 +232,16 @@ impl Case {
     }
 }
 
-/// The figures that a client said last.
-fn figures(said: &[String]) -> Result<Vec<f64>, Error> {
-    let last = said.last().ok_or("it says nothing")?;
+/// The values of a client's last output.
+fn figures(output: &[String]) -> Result<Vec<f64>, Error> {
+    let last = output.last().ok_or("no output")?;
     Ok(last.split(' ').map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// Plays every case on a device of its own.
-pub fn prove(test: &str, cases: &[Case]) -> Result<(), Error> {
+/// Runs every case on a device of its own.
+pub fn check(test: &str, cases: &[Case]) -> Result<(), Error> {
     let machine = |case: &Case| {
-        let noise = if case.noise { LOUD } else { Noise::default() };
+        let noise = if case.noise { ALL_NOISE } else { Noise::default() };
         Machine {
             noise,
             ..case.machine.clone()
@@ -249,13 +249,12 @@ pub fn prove(test: &str, cases: &[Case]) -> Result<(), Error> {
     };
     let machines: Vec<Machine> = cases.iter().map(machine).collect();
     scenes(test, Virtual, &machines, |stage, index| {
-        cases[index].prove(stage, test)
+        cases[index].check(stage, test)
     })
 }
 
-/// All noise there is: of its own for every operation, call, turn and recovery, for short spans of
-/// time, and for the session.
-const LOUD: Noise = Noise {
+/// All noise: per operation, call, slice and recovery, per epoch, and per session.
+const ALL_NOISE: Noise = Noise {
     request: 0.02,
     epoch: 0.01,
     epoch_ms: 7,

@@ -1,7 +1,7 @@
-//! What an observed figure must be: near the planted one without noise; with noise, inside an
-//! interval of 95 % as often as that says.
+//! Comparison with a planted value: within one percent without noise; with noise, in 95 % intervals
+//! as often as their level says.
 
-/// Seeds behind the share of intervals that hold a figure, and figures behind an interval.
+/// Number of seeds, and values per interval.
 pub const SEEDS: usize = 200;
 pub const EACH: usize = 8;
 /// Two-sided 95 % quantile of Student's t with seven degrees of freedom.
@@ -15,7 +15,7 @@ pub fn near(found: f64, want: f64, what: &str) {
     );
 }
 
-/// The figure lies in 92 to 98 % of the seeds' intervals, Student's over its values in a seed.
+/// The value lies in 92 to 98 % of the seeds' Student intervals.
 pub fn covered(values: &[f64], want: f64, what: &str) {
     let n = EACH as f64;
     let holds = |seed: &&[f64]| {
@@ -32,9 +32,9 @@ pub fn covered(values: &[f64], want: f64, what: &str) {
     );
 }
 
-/// The chance lies in the seeds' Clopper-Pearson intervals. Those hold it in 95 % of runs or more
-/// whatever it is (Clopper, Pearson, Biometrika 26, 1934); of 200 runs, then, in 184 or more with
-/// a probability of 0.97 at least. All trials together lie within three standard errors of it.
+/// The probability lies in the seeds' Clopper-Pearson intervals. Those contain it in at least 95 %
+/// of runs (Clopper, Pearson, Biometrika 26, 1934), so of 200 runs in at least 184 with a
+/// probability of at least 0.97. All trials together lie within three standard errors of it.
 pub fn covered_chance(counts: &[u64], of: u64, chance: f64, what: &str) {
     assert_eq!(counts.len(), SEEDS, "{what}");
     let holds = |&&count: &&u64| {
@@ -58,7 +58,7 @@ pub fn covered_chance(counts: &[u64], of: u64, chance: f64, what: &str) {
 /// Two-sided 95 % interval of a proportion, by bisection.
 fn clopper_pearson(count: u64, of: u64) -> (f64, f64) {
     const TAIL: f64 = 0.025;
-    // The probability of `count` or fewer falls as the chance grows.
+    // The probability of `count` or fewer falls as `chance` grows.
     let at_most = |count: u64, chance: f64| -> f64 {
         let mut term = (1.0 - chance).powi(of as i32);
         let mut sum = term;
@@ -93,7 +93,7 @@ fn clopper_pearson(count: u64, of: u64) -> (f64, f64) {
 
 #[test]
 fn the_interval_of_a_proportion_is_the_published_one() {
-    // 0, 4 and 20 of 20: 0 to 0.1684, 0.0573 to 0.4366, 0.8316 to 1 (any table of the method).
+    // 0, 4 and 20 of 20: 0 to 0.1684, 0.0573 to 0.4366, 0.8316 to 1 (tables of the method).
     for (count, low, high) in [(0, 0.0, 0.1684), (4, 0.0573, 0.4366), (20, 0.8316, 1.0)] {
         let (found_low, found_high) = clopper_pearson(count, 20);
         assert!(

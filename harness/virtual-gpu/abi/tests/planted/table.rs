@@ -1,33 +1,33 @@
-//! Which figure can be planted under which mechanism: each place in the table is taken by a case
-//! without noise and one with it, or says why there is no such figure.
+//! The planted figures under each mechanism: each entry of the table has a case without noise and
+//! one with it, or the reason why the figure does not exist.
 
 use super::case::Case;
 use super::mps_support::Error;
 use super::mps_support::mechanisms::Mechanism;
-use super::{parts, shared, time_slices};
+use super::{contention, limits, time_slices};
 
-/// What can be planted.
+/// A figure that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
-    /// The part of its bandwidth that a tenant keeps beside one that takes all it can get.
+    /// Share of its bandwidth that a tenant keeps beside a saturating one.
     Bandwidth,
-    /// The part of the SMs that a tenant gets.
+    /// SMs of a tenant.
     SmCap,
-    /// What a limit on memory lets through.
+    /// Memory within a limit.
     MemoryCap,
-    /// Length of a turn.
+    /// Length of a time slice.
     Quantum,
-    /// Pause between turns.
+    /// Gap between time slices.
     Gap,
-    /// What a launch costs the host.
+    /// Host time of a launch.
     Launch,
-    /// The part of the host link that a tenant keeps.
+    /// Share of the host link that a tenant keeps.
     Link,
-    /// The part of its speed that a tenant keeps when another one draws power.
+    /// Share of its speed that a tenant keeps beside a tenant that draws power.
     Power,
-    /// Whom a fault reaches.
+    /// Tenants that a fault reaches.
     Containment,
-    /// How long nobody is served after a fault.
+    /// Time without service after a fault.
     Recovery,
 }
 
@@ -46,27 +46,27 @@ impl Figure {
     ];
 }
 
-/// What stands in a place of the table.
+/// An entry of the table.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// The figure is planted, and clients look at it here.
-    Looked,
-    /// These tests of the harness have it, which bring the library along.
+enum Entry {
+    /// Clients measure the figure here.
+    Measured,
+    /// These tests of the harness measure it, which provides the library.
     WithHarness(&'static [&'static str]),
-    /// There is no such figure, for this reason.
+    /// The figure does not exist, for this reason.
     None(&'static str),
 }
 
-const ALONE: &str = "there is nobody else";
-const IN_TURNS: &str = "kernels of two processes never run at the same time";
-const AT_ONCE: &str = "kernels of all tenants run side by side";
-const ONE_FATE: &str = "tenants are one process with one address space: its fault ends them all";
-const NO_SERVER: &str = "no server stands between tenants and device that had to recover";
-const NOT_LIMITED: &str = "it limits nobody";
-const ALL_MEMORY: &str = "memory is not limited, or divided for good";
+const ONE_TENANT: &str = "there is only one tenant";
+const TIME_SLICED: &str = "kernels of two processes never run at the same time";
+const CONCURRENT: &str = "kernels of all tenants run concurrently";
+const ONE_PROCESS: &str = "tenants are one process with one address space: its fault ends them all";
+const NO_SERVER: &str = "there is no server that has to recover";
+const NOT_LIMITED: &str = "it limits no tenant";
+const ALL_MEMORY: &str = "memory is not limited, or divided physically";
 
-/// The harness's tests of what is planted under HAMi; those whose figure has noise look at it with
-/// and without.
+/// The harness's tests of figures planted under HAMi. A figure with noise has its test with and
+/// without noise.
 const fn of_harness(figure: Figure) -> &'static [&'static str] {
     match figure {
         Figure::Launch => &["a_launch_costs_what_the_machine_says"],
@@ -84,44 +84,44 @@ const fn of_harness(figure: Figure) -> &'static [&'static str] {
     }
 }
 
-const fn place(figure: Figure, mechanism: Mechanism) -> Place {
+const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
     use Figure as F;
     use Mechanism as M;
-    use Place::{Looked, WithHarness};
+    use Entry::{Measured, WithHarness};
     match (figure, mechanism) {
         (F::Launch, M::Hami) => WithHarness(of_harness(figure)),
-        (F::Launch, _) => Looked,
+        (F::Launch, _) => Measured,
 
-        (F::SmCap, M::Exclusive | M::ExclusiveProcess | M::TimeSlicing) => Place::None(NOT_LIMITED),
-        (F::SmCap, M::Mps | M::MpsMemory) => Place::None("every client has all SMs"),
-        (F::SmCap, M::StreamPriority) => Place::None("it orders work and caps none"),
+        (F::SmCap, M::Exclusive | M::ExclusiveProcess | M::TimeSlicing) => Entry::None(NOT_LIMITED),
+        (F::SmCap, M::Mps | M::MpsMemory) => Entry::None("every client has all SMs"),
+        (F::SmCap, M::StreamPriority) => Entry::None("it orders work without a cap"),
         (F::SmCap, M::Hami) => WithHarness(of_harness(figure)),
-        (F::SmCap, _) => Looked,
+        (F::SmCap, _) => Measured,
 
-        (F::MemoryCap, M::MpsQuota | M::MpsMemory | M::MigMps) => Looked,
+        (F::MemoryCap, M::MpsQuota | M::MpsMemory | M::MigMps) => Measured,
         (F::MemoryCap, M::Hami) => WithHarness(of_harness(figure)),
-        (F::MemoryCap, _) => Place::None(ALL_MEMORY),
+        (F::MemoryCap, _) => Entry::None(ALL_MEMORY),
 
-        (F::Recovery, M::Mps | M::MpsQuota | M::MpsStatic | M::MpsMemory | M::MigMps) => Looked,
-        (F::Recovery, _) => Place::None(NO_SERVER),
+        (F::Recovery, M::Mps | M::MpsQuota | M::MpsStatic | M::MpsMemory | M::MigMps) => Measured,
+        (F::Recovery, _) => Entry::None(NO_SERVER),
 
-        (_, M::Exclusive | M::ExclusiveProcess) => Place::None(ALONE),
+        (_, M::Exclusive | M::ExclusiveProcess) => Entry::None(ONE_TENANT),
 
-        (F::Bandwidth | F::Power, M::TimeSlicing | M::Hami) => Place::None(IN_TURNS),
-        (F::Bandwidth | F::Power, _) => Looked,
+        (F::Bandwidth | F::Power, M::TimeSlicing | M::Hami) => Entry::None(TIME_SLICED),
+        (F::Bandwidth | F::Power, _) => Measured,
 
-        // Processes that share an instance and have no server take turns in it.
-        (F::Quantum | F::Gap, M::TimeSlicing | M::Mig) => Looked,
+        // Without a server, processes in one instance are time-sliced.
+        (F::Quantum | F::Gap, M::TimeSlicing | M::Mig) => Measured,
         (F::Quantum | F::Gap, M::Hami) => WithHarness(of_harness(figure)),
-        (F::Quantum | F::Gap, _) => Place::None(AT_ONCE),
+        (F::Quantum | F::Gap, _) => Entry::None(CONCURRENT),
 
-        (F::Containment, M::GreenContext | M::StreamPriority) => Place::None(ONE_FATE),
+        (F::Containment, M::GreenContext | M::StreamPriority) => Entry::None(ONE_PROCESS),
         (F::Containment | F::Link, M::Hami) => WithHarness(of_harness(figure)),
-        (F::Containment | F::Link, _) => Looked,
+        (F::Containment | F::Link, _) => Measured,
     }
 }
 
-/// The harness's tests of HAMi's stand-in.
+/// The harness's tests of the HAMi stand-in.
 const OF_HARNESS: &str = concat!(
     include_str!("../../../../tests/hami.rs"),
     include_str!("../../../../tests/hami_planted.rs")
@@ -130,16 +130,16 @@ const OF_HARNESS: &str = concat!(
 /// Every case of every test.
 fn cases() -> Result<Vec<Case>, Error> {
     let of = [
-        shared::dram_between_instances()?,
-        shared::l2_between_instances()?,
-        shared::dram_of_one_device()?,
-        shared::link()?,
-        shared::power()?,
-        parts::percentages()?,
-        parts::partitions()?,
-        parts::instances()?,
-        parts::green_contexts()?,
-        parts::memory_limits()?,
+        contention::dram_between_instances()?,
+        contention::l2_between_instances()?,
+        contention::dram_of_one_device()?,
+        contention::link()?,
+        contention::power()?,
+        limits::percentages()?,
+        limits::partitions()?,
+        limits::instances()?,
+        limits::green_contexts()?,
+        limits::memory_limits()?,
         time_slices::time_slices()?,
         time_slices::launches()?,
         time_slices::faults()?,
@@ -149,31 +149,31 @@ fn cases() -> Result<Vec<Case>, Error> {
 }
 
 #[test]
-fn each_place_is_looked_at_with_noise_and_without_or_says_why_not() -> Result<(), Error> {
+fn every_entry_is_measured_with_and_without_noise_or_has_a_reason() -> Result<(), Error> {
     let cases = cases()?;
     for &mechanism in Mechanism::ALL {
         for figure in Figure::ALL {
             let what = format!("{figure:?} under {}", mechanism.name());
             let here = cases.iter().filter(|case| {
                 let figures = || case.want.iter().map(|(figure, _)| *figure);
-                case.under.mechanism() == mechanism && figures().any(|found| found == figure)
+                case.sharing.mechanism() == mechanism && figures().any(|found| found == figure)
             });
-            let looks: Vec<bool> = here.map(|case| case.noise).collect();
-            match place(figure, mechanism) {
-                Place::Looked => {
-                    assert!(looks.contains(&false), "{what}: nobody looks without noise");
-                    assert!(looks.contains(&true), "{what}: nobody looks with noise");
+            let noise_of_cases: Vec<bool> = here.map(|case| case.noise).collect();
+            match entry(figure, mechanism) {
+                Entry::Measured => {
+                    assert!(noise_of_cases.contains(&false), "{what}: no case without noise");
+                    assert!(noise_of_cases.contains(&true), "{what}: no case with noise");
                 }
-                Place::WithHarness(tests) => {
-                    assert!(looks.is_empty(), "{what}: it is looked at here");
-                    assert!(!tests.is_empty(), "{what}: by no test");
+                Entry::WithHarness(tests) => {
+                    assert!(noise_of_cases.is_empty(), "{what}: it has a case here");
+                    assert!(!tests.is_empty(), "{what}: no test");
                     for test in tests {
-                        // Nothing stands between, so that it is neither ignored nor left out.
+                        // Adjacent lines, so that the test is neither ignored nor conditional.
                         let found = OF_HARNESS.contains(&format!("\n#[test]\nfn {test}()"));
-                        assert!(found, "{what}: {test} is no test of the harness");
+                        assert!(found, "{what}: {test} is not a test of the harness");
                     }
                 }
-                Place::None(reason) => assert!(looks.is_empty(), "{what}: {reason}"),
+                Entry::None(reason) => assert!(noise_of_cases.is_empty(), "{what}: {reason}"),
             }
         }
     }

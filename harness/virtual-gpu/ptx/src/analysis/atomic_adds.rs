@@ -9,8 +9,7 @@ use crate::ops::AtomOp;
 use crate::types::{Space, Ty};
 
 /// Size of the words to which the function adds integers, if all have one size and it accesses
-/// device memory in no other way. The answer is conservative: a generic
-/// access counts as device memory.
+/// device memory in no other way. Conservative: a generic access counts as device memory.
 pub(crate) fn atomic_add_bytes(func: &FuncCode) -> Option<u64> {
     let mut bytes = None;
     for inst in &func.code {
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kernels_that_add_and_do_nothing_else_qualify() {
+    fn only_kernels_that_do_nothing_but_add_qualify() {
         let add = "atom.global.add.u32 %r2, [%rd1], 1;";
         assert_eq!(adds(add), Some(4));
         assert_eq!(adds("red.global.add.s32 [%rd1], %r1;"), Some(4));
@@ -78,7 +77,7 @@ mod tests {
         );
         for more in [
             "",
-            // The old value is lost, or decides the new one.
+            // The old value is overwritten, or decides the new one.
             "atom.global.exch.b32 %r2, [%rd1], 1;",
             "atom.global.max.u32 %r2, [%rd1], 1;",
             "atom.global.cas.b32 %r2, [%rd1], 0, 1;",
@@ -91,7 +90,7 @@ mod tests {
             // The order of additions decides their sum, or their words overlap.
             "red.global.add.f32 [%rd1], %f1;",
             "red.global.add.u32 [%rd1], 1; red.global.add.u64 [%rd1], 1;",
-            // The space is not known before it runs.
+            // The space is known at run time only.
             "red.add.u32 [%rd1], 1;",
         ] {
             assert_eq!(adds(more), None, "{more}");

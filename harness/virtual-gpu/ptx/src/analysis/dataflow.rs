@@ -1,10 +1,10 @@
 //! Data dependence: whether branches or addresses of a function depend on loaded data.
 //!
 //! A kernel that only moves data, or computes on it, costs the same for all data. One that branches
-//! on loaded data, or takes addresses from it, does not. The analysis is conservative: it ignores
-//! the order of the steps, and values that pass through shared memory, a call or another lane count
-//! as loaded. One exception: a data-dependent branch to an end of the kernel that only writes. Such
-//! an end keeps compilers from dropping loads, and costs at most one access a thread.
+//! on loaded data, or uses it as an address, does not. The analysis is conservative: it ignores the
+//! order of steps, and treats values from shared memory, calls and other lanes as loaded. One
+//! exception: a data-dependent branch to an end of the kernel that only writes. Compilers cannot
+//! drop loads before such an end, and it costs at most one access per thread.
 
 use crate::code::FuncCode;
 use crate::inst::Inst;
@@ -31,16 +31,16 @@ pub(crate) fn data_dependent(func: &FuncCode) -> bool {
     (0..func.code.len()).any(|at| depends_on_data(func, at, &loaded))
 }
 
-/// Most steps of an end that a data-dependent branch may skip.
+/// Longest end of a kernel, in steps, that a data-dependent branch may skip.
 const END_STEPS: usize = 16;
 
 /// Whether only a few writes follow a step, on either side of its branch.
 fn only_writes_follow(func: &FuncCode, at: usize) -> bool {
     let mut open = vec![at];
-    let mut seen = 0;
+    let mut visited = 0;
     while let Some(step) = open.pop() {
-        seen += 1;
-        if seen > END_STEPS {
+        visited += 1;
+        if visited > END_STEPS {
             return false;
         }
         match &func.code[step] {

@@ -3,10 +3,10 @@
 use crate::code::FuncCode;
 use crate::inst::Inst;
 
-/// Most 32-bit registers live at once, found by backward data flow over the decoded steps.
+/// Maximum number of 32-bit registers live at once, by backward data flow over the decoded steps.
 ///
-/// Constants and predicates count nothing: compilers fold the former and have a file for the
-/// latter. Functions too large for the quadratic worst case get the count of their registers.
+/// Constants and predicates do not count: compilers fold the former and have separate registers for
+/// the latter. Functions too large for the quadratic worst case get their register count.
 pub(crate) fn registers(func: &FuncCode) -> u32 {
     let rows = usize::from(func.rows32) + usize::from(func.rows64);
     let words = rows.div_ceil(64);
@@ -35,7 +35,7 @@ pub(crate) fn registers(func: &FuncCode) -> u32 {
             .map(|bit| if word * 64 + bit >= wide_from { 2 } else { 1 })
             .sum()
     };
-    let most = live
+    let max_live = live
         .chunks(words.max(1))
         .map(|at| {
             at.iter()
@@ -44,8 +44,8 @@ pub(crate) fn registers(func: &FuncCode) -> u32 {
                 .sum::<u32>()
         })
         .max();
-    // A thread needs a few registers whatever it does; ptxas reports at least 2 to 8.
-    most.unwrap_or(0).max(4)
+    // A thread needs a few registers in any case; ptxas reports at least 2 to 8.
+    max_live.unwrap_or(0).max(4)
 }
 
 fn update(

@@ -5,8 +5,8 @@
 //! comparison of operands that only additions compute. `exec/extrapolate.rs` measures candidates
 //! while they run and skips iterations.
 //!
-//! Loaded values are taken to change in each iteration. Clocks, calls, barriers, atomics and
-//! exchanges between lanes rule a loop out.
+//! Loaded values count as changing. Clocks, calls, barriers, atomics and exchanges between lanes
+//! rule a loop out.
 
 use crate::code::{FuncCode, Loop};
 use crate::inst::Inst;
@@ -20,7 +20,7 @@ pub(crate) fn loops(func: &FuncCode) -> Vec<Loop> {
     steps.filter_map(|back| candidate(func, back)).collect()
 }
 
-/// The candidate that a step branches back in, if it is one.
+/// The candidate for which a step is the back edge.
 fn candidate(func: &FuncCode, back: usize) -> Option<Loop> {
     let Inst::Bra { target } = func.code[back] else {
         return None;
@@ -233,19 +233,19 @@ fn count(cmp: Cmp, negated: bool, signed: bool, bits: u32, a: [u64; 2], b: [u64;
             as_unsigned(value)
         }
     };
-    let [least, most] = if signed {
+    let [min, max] = if signed {
         [-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1]
     } else {
         [0, (1i128 << bits) - 1]
     };
-    // The smaller of the two steps that are the same modulo the width.
+    // Of the two steps that are equal modulo the width, the smaller one.
     let step = |[_, step]: [u64; 2]| as_signed(step);
     let room = |[now, by]: [u64; 2]| {
         let (now, by) = (value(now), as_signed(by));
         match by {
             0 => i128::MAX,
-            by if by > 0 => (most - now) / by,
-            by => (now - least) / -by,
+            by if by > 0 => (max - now) / by,
+            by => (now - min) / -by,
         }
     };
     let (now, slope) = (value(a[0]) - value(b[0]), step(a) - step(b));

@@ -14,7 +14,7 @@ use crate::types::window;
 use crate::types::{Space, Ty};
 
 impl<'a> Decoder<'a, '_> {
-    /// A 64-bit row, noted as read, holding the address of a variable or function.
+    /// A 64-bit row, recorded as read, that holds the address of a variable or function.
     pub(crate) fn address_of(&mut self, name: &'a str, offset: i64) -> Loaded<Row> {
         let var = self
             .names

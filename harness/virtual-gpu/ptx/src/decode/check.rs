@@ -28,7 +28,7 @@ pub(super) fn check_calls(code: &[FuncCode]) -> Loaded<()> {
     Ok(())
 }
 
-/// Properties with those of everything that can be called. An indirect call reaches anything.
+/// Properties including those of all possible callees. An indirect call can reach any function.
 pub(super) fn closed_properties(code: &[FuncCode]) -> Vec<Properties> {
     let mut all: Vec<Properties> = code.iter().map(|func| func.properties).collect();
     loop {

@@ -13,7 +13,7 @@ use crate::types::{MAX_LOCAL_BYTES, Space, Ty};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn control(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
-        // A promise that the branch does not diverge; divergence is handled either way.
+        // `.uni` asserts that the branch does not diverge; divergence is handled either way.
         mods.take("uni");
         match mods.base {
             "bra" => {
@@ -66,7 +66,7 @@ impl<'a> Decoder<'a, '_> {
         for name in names {
             match self.names.var(name) {
                 Some(Var::Param(words)) => all.push(words),
-                _ => return self.fail(format!("argument `{name}` is no .param variable")),
+                _ => return self.fail(format!("argument `{name}` is not a .param variable")),
             }
         }
         Ok(all)
@@ -87,7 +87,7 @@ impl<'a> Decoder<'a, '_> {
                 (returns.as_slice(), *target, &[][..], &[][..])
             }
             [Operand::Name(target, 0)] => (&[][..], *target, &[][..], &[][..]),
-            _ => return self.fail("a call is `call (returns), target, (arguments)`"),
+            _ => return self.fail("the accepted form is `call (returns), target, (arguments)`"),
         };
         if prototype.len() > 1 {
             return mods.unsupported();
@@ -131,7 +131,7 @@ impl<'a> Decoder<'a, '_> {
             ("vprintf", [8, 8], [4]) => Ok(Callee::Vprintf),
             ("__assertfail", [8, 8, 4, 8, 8], []) => Ok(Callee::AssertFail),
             _ => self.fail(format!(
-                "function `{name}` has no body here: only vprintf and __assertfail are built in"
+                "function `{name}` has no body; only vprintf and __assertfail are built in"
             )),
         }
     }
@@ -172,7 +172,7 @@ impl<'a> Decoder<'a, '_> {
         for stmt in stmts {
             self.statement(stmt)?;
         }
-        // Falling off the end returns, as `ret` does.
+        // The end of a body returns, like `ret`.
         self.set_line(end_line);
         self.end_of_body();
         for (at, scope, label, line) in std::mem::take(&mut self.branches) {
@@ -183,7 +183,7 @@ impl<'a> Decoder<'a, '_> {
             let Some((scope, labels)) = self.tables.get(name).cloned() else {
                 return Err(PtxError::new(
                     line,
-                    format!("`{name}` is no table of targets"),
+                    format!("`{name}` is not a table of targets"),
                 ));
             };
             let mut targets = Vec::new();
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a, '_> {
             Stmt::Label(line, name) => {
                 let key = (self.names.scope_id(), *name);
                 if self.labels.insert(key, self.here()).is_some() {
-                    return Err(PtxError::new(*line, format!("label `{name}` stands twice")));
+                    return Err(PtxError::new(*line, format!("label `{name}` is declared twice")));
                 }
             }
             Stmt::Reg(line, ty, names) => {
@@ -241,7 +241,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// A variable of a body: shared ones were laid out before, the others are laid out here.
+    /// A variable of a body. Shared ones already have addresses; the others get them here.
     fn variable(&mut self, raw: &RawVar<'a>) -> Loaded<()> {
         self.set_line(raw.line);
         if raw.space == Space::Shared {

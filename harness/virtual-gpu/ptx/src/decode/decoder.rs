@@ -10,7 +10,7 @@ use crate::operands::{NO_ROW, ParamWords, PredRef, Row};
 use crate::types::Ty;
 use std::collections::HashMap;
 
-/// Names that functions share.
+/// Names shared by all functions.
 pub(crate) struct Globals<'a> {
     pub symbols: HashMap<&'a str, u32>,
     pub functions: HashMap<&'a str, u32>,
@@ -22,7 +22,7 @@ pub(crate) struct Decoder<'a, 'g> {
     pub globals: &'g mut Globals<'a>,
     pub names: Names<'a>,
     pub out: FuncCode,
-    /// Whether this is a kernel, whose parameters lie in the argument buffer.
+    /// Whether this is a kernel, with parameters in the argument buffer.
     pub entry: bool,
     /// Labels by scope, and branches to be resolved at the end.
     pub labels: HashMap<(u32, &'a str), u32>,
@@ -121,7 +121,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         Ok(row)
     }
 
-    /// A fresh row in the bank of `ty`.
+    /// A new row in the bank of `ty`.
     pub(crate) fn temp(&mut self, ty: Ty) -> Loaded<Row> {
         if ty.is_wide() {
             self.new64()
@@ -196,7 +196,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         row
     }
 
-    /// Notes a read of `row` in the bank of `ty`.
+    /// Records a read of `row` in the bank of `ty`.
     pub(crate) fn reads_row(&mut self, ty: Ty, row: Row) -> Row {
         if ty.is_wide() {
             self.reads64(row)
@@ -205,7 +205,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         }
     }
 
-    /// Notes a write of `row` in the bank of `ty`.
+    /// Records a write of `row` in the bank of `ty`.
     pub(crate) fn writes_row(&mut self, ty: Ty, row: Row) -> Row {
         if ty.is_wide() {
             self.writes64(row)
@@ -214,7 +214,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         }
     }
 
-    /// Appends a step with the reads and writes noted since the last one.
+    /// Appends a step with the reads and writes recorded since the last one.
     pub(crate) fn emit(&mut self, class: Class, inst: Inst) {
         self.class = class;
         if let Some(guard) = self.guard {
@@ -236,7 +236,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         });
     }
 
-    /// The index that the next step will have.
+    /// The index of the next step.
     pub(crate) fn here(&self) -> u32 {
         self.out.code.len() as u32
     }
@@ -266,7 +266,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
     pub(crate) fn need_register(&mut self, name: &'a str) -> Loaded<(Reg, Ty)> {
         match self.register(name)? {
             Some(found) => Ok(found),
-            None => self.fail(format!("`{name}` is no declared register")),
+            None => self.fail(format!("`{name}` is not a declared register")),
         }
     }
 }

@@ -68,7 +68,7 @@ impl<'a, 'g> Decoder<'a, 'g> {
         match <[Operand<'a>; N]>::try_from(ops.to_vec()) {
             Ok(array) => Ok(array),
             Err(_) => self.fail(format!(
-                "`{}` takes {N} operands here, found {}",
+                "`{}` takes {N} operands, found {}",
                 mods.opcode,
                 ops.len()
             )),

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 /// PTX ISA, "Kernel Function Parameter Attributes": 4 KiB of arguments below sm_70's successor.
 const MAX_PARAM_BYTES: u32 = 4352;
 
-/// Decodes everything.
+/// Decodes a module.
 pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     let (symbols, symbol_index) = symbols(raw)?;
     let bodies: Vec<&RawFunc<'_>> = raw.funcs.iter().filter(|f| f.body.is_some()).collect();
@@ -35,17 +35,17 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     let mut layout = SharedLayout::default();
     let mut shared = HashMap::new();
     for var in raw.vars.iter().filter(|var| var.space == Space::Shared) {
-        shared.insert(var.name, layout.place(var)?);
+        shared.insert(var.name, layout.add(var)?);
     }
     let mut globals = Globals {
         symbols: symbol_index,
         functions,
         shared,
     };
-    // Variables of device functions lie below those of any kernel, so that all kernels agree.
+    // Variables of device functions come first, so that they have one address in all kernels.
     let mut own = Vec::new();
     for func in bodies.iter().filter(|func| !func.entry) {
-        own.push((func.name, layout.place_all(func)?));
+        own.push((func.name, layout.add_all(func)?));
     }
     let mut code = Vec::new();
     let mut kernels = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
         let mut kernel_layout = layout;
         let vars = match own.iter().find(|(name, _)| *name == func.name) {
             Some((_, vars)) => vars.clone(),
-            None => kernel_layout.place_all(func)?,
+            None => kernel_layout.add_all(func)?,
         };
         let decoder = Decoder::new(&mut globals, func.name, func.entry);
         let (decoded, params) = function(decoder, func, vars)?;
@@ -104,7 +104,7 @@ fn function<'a>(
     let mut offset = 0u32;
     for var in &func.params {
         let bytes = param_bytes(var)?;
-        let place = if func.entry {
+        let location = if func.entry {
             offset = offset.next_multiple_of(var.align);
             params.push(Param {
                 name: var.name.to_owned(),
@@ -124,7 +124,7 @@ fn function<'a>(
             decoder.out.params.push(words);
             Var::Param(words)
         };
-        declare(&mut decoder, var, place)?;
+        declare(&mut decoder, var, location)?;
     }
     for var in &func.returns {
         let words = decoder.new_param(u64::from(param_bytes(var)?))?;
@@ -137,8 +137,8 @@ fn function<'a>(
     Ok((code, params))
 }
 
-fn declare<'a>(decoder: &mut Decoder<'a, '_>, var: &RawVar<'a>, place: Var) -> Loaded<()> {
-    if decoder.names.declare_var(var.name, place) || var.name == "_" {
+fn declare<'a>(decoder: &mut Decoder<'a, '_>, var: &RawVar<'a>, location: Var) -> Loaded<()> {
+    if decoder.names.declare_var(var.name, location) || var.name == "_" {
         return Ok(());
     }
     Err(PtxError::new(
@@ -182,7 +182,7 @@ fn kernel(
 }
 
 impl Decoder<'_, '_> {
-    /// The return that stands behind every body.
+    /// The return after the last statement of a body.
     pub(super) fn end_of_body(&mut self) {
         self.guard = None;
         self.first_step = false;
@@ -191,7 +191,7 @@ impl Decoder<'_, '_> {
         self.emit(Class::Control, Inst::Ret);
     }
 
-    /// Turns banked row numbers into flat ones, now that the banks' sizes stand.
+    /// Converts row numbers of banks into flat ones, once the sizes of the banks are known.
     pub(super) fn flatten_rows(&mut self) {
         let (rows32, rows64) = (u32::from(self.out.rows32), u32::from(self.out.rows64));
         for dep in &mut self.out.deps {

@@ -17,7 +17,7 @@ pub(super) enum AccessLocation {
         base: Row,
         offset: i64,
     },
-    /// Inside a parameter variable, known now.
+    /// Inside a parameter variable, at a constant offset.
     Words(ParamWords, u32),
 }
 

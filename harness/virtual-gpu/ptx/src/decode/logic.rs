@@ -87,7 +87,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// Reads the comparison's modifiers and sources; destinations are left to the caller.
+    /// Reads the comparison's modifiers and sources; the caller reads the destinations.
     fn compare(
         &mut self,
         mods: &mut Mods<'a>,
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `set`: a comparison that gives all ones or 1.0 instead of a predicate.
+    /// `set`: a comparison with the result all ones or 1.0 instead of a predicate.
     pub(crate) fn set(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         let (d, a, b, c) = match ops {
             [d, a, b] => (d, a, b, None),

@@ -10,7 +10,7 @@ use crate::inst::Inst;
 use crate::operands::{Access, NO_ROW};
 use crate::types::{Space, Ty};
 
-/// Cache and ordering hints: one thread at a time runs on coherent memory, so all are met.
+/// Cache and ordering hints without effect: one thread at a time runs on coherent memory.
 const HINTS: [&str; 28] = [
     "weak",
     "relaxed",
@@ -42,9 +42,8 @@ const HINTS: [&str; 28] = [
     "mmio",
 ];
 
-/// Hints with which a load bypasses L1 (PTX ISA, "Cache Operators"): coherent data cannot stay in
-/// the L1 of one SM.
-const PAST_L1: [&str; 7] = [
+/// Hints with which a load bypasses L1 (PTX ISA, "Cache Operators"), since L1 is not coherent.
+const BYPASS_L1: [&str; 7] = [
     "relaxed",
     "acquire",
     "volatile",
@@ -65,16 +64,16 @@ fn class_of(space: Space, load: bool) -> Class {
 }
 
 impl<'a> Decoder<'a, '_> {
-    /// Takes all hints; false if one of them keeps the access out of L1.
+    /// Consumes all hints; false if one of them bypasses L1.
     pub(super) fn hints(&mut self, mods: &mut Mods<'a>) -> bool {
         let mut cached = true;
         while let Some(hint) = mods.take_any(&HINTS) {
-            cached &= !PAST_L1.contains(&hint);
+            cached &= !BYPASS_L1.contains(&hint);
         }
         cached
     }
 
-    /// Takes the vector length and the type of an access.
+    /// Consumes the vector length and the type of an access.
     fn shape(&mut self, mods: &mut Mods<'a>) -> Loaded<(u8, Ty)> {
         let vector = match mods.take_any(&["v2", "v4"]) {
             Some("v2") => 2u8,
@@ -88,7 +87,7 @@ impl<'a> Decoder<'a, '_> {
         Ok((vector, ty))
     }
 
-    /// The registers of an access: one operand or the parts of a vector.
+    /// The registers of an access: one operand or the elements of a vector.
     fn elements(&self, op: &Operand<'a>, vector: u8) -> Loaded<Vec<Operand<'a>>> {
         let parts = match (op, vector) {
             (Operand::Vector(parts), 2 | 4) => parts.clone(),

@@ -1,10 +1,10 @@
-//! The modifiers of an opcode. Whatever no decoder takes is an unsupported form, and refused.
+//! The modifiers of an opcode. A modifier that no decoder consumes makes the form unsupported.
 
 use crate::error::{Loaded, PtxError};
 use crate::ops::{FMode, Round};
 use crate::types::{Space, Ty};
 
-/// An opcode taken apart.
+/// An opcode, split into its base and its modifiers.
 pub(crate) struct Mods<'a> {
     pub line: u32,
     pub opcode: &'a str,
@@ -24,7 +24,7 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Takes `name` if it is there.
+    /// Consumes `name` if present.
     pub(crate) fn take(&mut self, name: &str) -> bool {
         let found = self.rest.iter().position(|part| *part == name);
         if let Some(at) = found {
@@ -33,12 +33,12 @@ impl<'a> Mods<'a> {
         found.is_some()
     }
 
-    /// Takes the first of `names` that is there.
+    /// Consumes the first of `names` that is present.
     pub(crate) fn take_any(&mut self, names: &[&'static str]) -> Option<&'static str> {
         names.iter().find(|name| self.take(name)).copied()
     }
 
-    /// Takes the first modifier that `read` understands.
+    /// Consumes the first modifier that `read` accepts.
     pub(crate) fn take_with<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (at, value) = self
             .rest
@@ -49,7 +49,7 @@ impl<'a> Mods<'a> {
         Some(value)
     }
 
-    /// Takes the first type.
+    /// Consumes the first type.
     pub(crate) fn ty(&mut self) -> Loaded<Ty> {
         match self.take_with(Ty::parse) {
             Some(ty) => Ok(ty),
@@ -57,7 +57,7 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Takes the state space; none means generic.
+    /// Consumes the state space; generic without one.
     pub(crate) fn space(&mut self) -> Space {
         if self.take("shared::cta") {
             return Space::Shared;
@@ -65,7 +65,7 @@ impl<'a> Mods<'a> {
         self.take_with(Space::parse).unwrap_or(Space::Generic)
     }
 
-    /// Takes rounding, flush to zero and saturation.
+    /// Consumes rounding, flush to zero and saturation.
     pub(crate) fn fmode(&mut self) -> FMode {
         let round = match self.take_any(&["rn", "rz", "rm", "rp"]) {
             Some("rz") => Round::Zero,
@@ -80,7 +80,7 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// Fails unless every modifier was taken.
+    /// Fails unless every modifier was consumed.
     pub(crate) fn end(&self) -> Loaded<()> {
         if self.rest.is_empty() {
             Ok(())
@@ -89,7 +89,7 @@ impl<'a> Mods<'a> {
         }
     }
 
-    /// The refusal of this opcode.
+    /// The error of an unsupported opcode.
     pub(crate) fn unsupported<T>(&self) -> Loaded<T> {
         Err(PtxError::new(
             self.line,

@@ -214,7 +214,7 @@ impl<'a> Decoder<'a, '_> {
             _ => return mods.unsupported(),
         };
         let a = self.read(a, ty)?;
-        // The words are copied first: a part may be the source itself.
+        // The words are copied first: a destination may be the source itself.
         let mut words = Vec::new();
         for half in 0..ty.bytes() / 4 {
             self.reads_row(ty, a);

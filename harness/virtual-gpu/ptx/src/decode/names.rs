@@ -4,7 +4,7 @@ use crate::operands::{ParamWords, Row};
 use crate::types::Ty;
 use std::collections::HashMap;
 
-/// The condition code register: a predicate whose name no text can spell.
+/// The condition code register: a predicate with a name that no text can contain.
 pub(crate) const CARRY: &str = "carry flag";
 
 /// The row of a register.
@@ -15,7 +15,7 @@ pub(crate) enum Reg {
     P(Row),
 }
 
-/// The meaning of a name that is no register.
+/// A name that is not a register.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Var {
     /// Parameter variable of a call or of a device function.
@@ -108,7 +108,7 @@ impl<'a> Names<'a> {
             .find_map(|scope| scope.vars.get(name).copied())
     }
 
-    /// The register called `name`; `allocate` gives it a row at its first use.
+    /// The register called `name`; `allocate` adds a row at its first use.
     pub(crate) fn reg(
         &mut self,
         name: &'a str,
@@ -142,7 +142,7 @@ impl Scope<'_> {
     }
 }
 
-/// `%r12` as `%r` and 12; no leading zeros, which would be another name.
+/// `%r12` as `%r` and 12. A leading zero makes a different name.
 fn numbered(name: &str) -> Option<(&str, u64)> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (prefix, number) = name.split_at(name.len() - digits);
@@ -161,19 +161,19 @@ mod tests {
         let mut names = Names::new();
         assert!(names.declare_reg("%r", Some(3), Ty::B32));
         let mut next = 0;
-        let mut take = |_| {
+        let mut allocate = |_| {
             next += 1;
             Some(Reg::R32(next))
         };
-        assert_eq!(names.reg("%r2", &mut take), Some((Reg::R32(1), Ty::B32)));
-        assert_eq!(names.reg("%r2", &mut take), Some((Reg::R32(1), Ty::B32)));
-        assert_eq!(names.reg("%r3", &mut take), None);
-        assert_eq!(names.reg("%r02", &mut take), None);
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(names.reg("%r3", &mut allocate), None);
+        assert_eq!(names.reg("%r02", &mut allocate), None);
         names.open();
         assert!(names.declare_reg("%r2", None, Ty::B32));
         assert!(!names.declare_reg("%r2", None, Ty::B32));
-        assert_eq!(names.reg("%r2", &mut take), Some((Reg::R32(2), Ty::B32)));
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(2), Ty::B32)));
         names.close();
-        assert_eq!(names.reg("%r2", &mut take), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
     }
 }

@@ -11,7 +11,7 @@ use crate::operands::{PredRef, Row};
 use crate::types::Ty;
 
 impl<'a> Decoder<'a, '_> {
-    /// A source of exactly the size of `ty`. Rows of 8 and 16 bits may hold anything above.
+    /// A source of exactly the size of `ty`. Rows of 8 and 16 bits have undefined upper bits.
     pub(crate) fn read(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Row> {
         match op {
             Operand::Name(name, 0) => {
@@ -47,7 +47,7 @@ impl<'a> Decoder<'a, '_> {
             (Operand::F64(bits), Ty::F32) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
             (Operand::F32(bits), Ty::F64) => f64::from(f32::from_bits(*bits)).to_bits(),
             (Operand::Int(value), _) if !ty.is_float() && ty != Ty::Pred => *value,
-            _ => return self.fail("an operand is no register and no constant of the right type"),
+            _ => return self.fail("an operand must be a register or a constant of the right type"),
         };
         if ty.is_wide() {
             let row = self.const64(Const64::Bits(bits))?;
@@ -78,8 +78,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(wide)
     }
 
-    /// A source at least as wide as `ty`, as `st`, `cvt` and `atom` take it (PTX ISA, "Operand
-    /// Size Exceeding Instruction-Type Size"): the low bits count.
+    /// A source at least as wide as `ty`, for `st`, `cvt` and `atom` (PTX ISA, "Operand Size
+    /// Exceeding Instruction-Type Size"): the low bits count.
     pub(crate) fn read_relaxed(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Row> {
         let Operand::Name(name, 0) = op else {
             return self.immediate(op, ty);
@@ -100,12 +100,12 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// A 32-bit source from any integer register, as shift amounts and addresses take it.
+    /// A 32-bit source from any integer register, for shift amounts and addresses.
     pub(crate) fn read_u32(&mut self, op: &Operand<'a>) -> Loaded<Row> {
         self.read(op, Ty::B32)
     }
 
-    /// A destination of exactly the size of `ty`; `_` throws the result away.
+    /// A destination of exactly the size of `ty`; `_` discards the result.
     pub(crate) fn write(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Row> {
         let (row, declared) = self.destination(op, ty)?;
         if declared.bytes() != ty.bytes() {
@@ -121,14 +121,14 @@ impl<'a> Decoder<'a, '_> {
             Operand::Name("_", 0) => Ok((self.temp(ty)?, ty)),
             Operand::Name(name, 0) => match self.need_register(name)? {
                 (Reg::R32(row) | Reg::R64(row), declared) => Ok((row, declared)),
-                (Reg::P(_), _) => self.fail(format!("`{name}` is a predicate, a value comes out")),
+                (Reg::P(_), _) => self.fail(format!("`{name}` is a predicate, the result is a value")),
             },
             _ => self.fail("a destination must be a register"),
         }
     }
 
-    /// A destination at least as wide as `ty`: the result goes to the returned row; `finish`
-    /// extends it once the instruction stands.
+    /// A destination at least as wide as `ty`: the result goes to the returned row, and `finish`
+    /// extends it after the instruction.
     pub(crate) fn write_relaxed(&mut self, op: &Operand<'a>, ty: Ty) -> Loaded<Pending> {
         let (row, declared) = self.destination(op, ty)?;
         if declared.bytes() < ty.bytes() {
@@ -172,7 +172,7 @@ impl<'a> Decoder<'a, '_> {
     pub(crate) fn pred_row(&mut self, name: &'a str) -> Loaded<Row> {
         match self.need_register(name)? {
             (Reg::P(row), _) => Ok(row),
-            _ => self.fail(format!("`{name}` is no predicate")),
+            _ => self.fail(format!("`{name}` is not a predicate")),
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// A destination that may still have to be extended.
+/// A destination that `finish` may have to extend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub row: Row,

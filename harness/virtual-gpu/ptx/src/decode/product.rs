@@ -1,4 +1,4 @@
-//! Products of integers, and additions that carry.
+//! Products of integers, and additions with carry.
 
 use super::decoder::Decoder;
 use super::mods::Mods;
@@ -142,7 +142,7 @@ impl<'a> Decoder<'a, '_> {
             return mods.unsupported();
         }
         let [d, a, b] = self.take(mods, ops)?;
-        // The condition code register is a predicate of the function that no name reaches.
+        // The condition code register is a predicate of the function without a name in the text.
         let carry = self.pred_row(CARRY)?;
         let (a, b) = (self.read(&a, ty)?, self.read(&b, ty)?);
         let d = self.write(&d, ty)?;

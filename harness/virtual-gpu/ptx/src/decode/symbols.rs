@@ -8,7 +8,7 @@ use crate::module::{Relocation, Symbol, Target};
 use crate::types::{Space, Ty};
 use std::collections::HashMap;
 
-/// No device has more memory; larger variables are typing errors.
+/// Larger variables are typing errors: no device has as much memory.
 pub(super) const MAX_SYMBOL_BYTES: u64 = 1 << 40;
 
 pub(super) type SymbolIndex<'a> = HashMap<&'a str, u32>;
@@ -58,7 +58,7 @@ pub(super) fn symbols<'a>(raw: &RawModule<'a>) -> Loaded<(Vec<Symbol>, SymbolInd
     Ok((all, index))
 }
 
-/// Initial bytes need all names, so they come after everything is declared.
+/// Initial bytes can refer to any name, so they are resolved after all declarations.
 pub(super) fn resolve_inits(
     raw: &RawModule<'_>,
     mut symbols: Vec<Symbol>,
@@ -84,7 +84,7 @@ pub(super) fn resolve_inits(
                     } else if let Some(index) = globals.functions.get(name) {
                         Target::Function(*index as usize)
                     } else {
-                        let message = format!("`{name}` is no variable and no function");
+                        let message = format!("`{name}` is neither a variable nor a function");
                         return Err(PtxError::new(var.line, message));
                     };
                     symbol.relocations.push(Relocation {
@@ -107,14 +107,14 @@ pub(super) fn resolve_inits(
     Ok(symbols)
 }
 
-/// A running layout of static shared memory.
+/// Layout of static shared memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SharedLayout {
     pub(super) bytes: u32,
 }
 
 impl SharedLayout {
-    pub(super) fn place(&mut self, var: &RawVar<'_>) -> Loaded<Var> {
+    pub(super) fn add(&mut self, var: &RawVar<'_>) -> Loaded<Var> {
         let Some(elements) = var.elements else {
             return Ok(Var::DynamicShared);
         };
@@ -133,13 +133,13 @@ impl SharedLayout {
         }
     }
 
-    pub(super) fn place_all<'a>(&mut self, func: &RawFunc<'a>) -> Loaded<Vec<(u32, &'a str, Var)>> {
+    pub(super) fn add_all<'a>(&mut self, func: &RawFunc<'a>) -> Loaded<Vec<(u32, &'a str, Var)>> {
         let mut all = Vec::new();
         for stmt in func.body.iter().flatten() {
             if let Stmt::Var(var) = stmt
                 && var.space == Space::Shared
             {
-                all.push((var.line, var.name, self.place(var)?));
+                all.push((var.line, var.name, self.add(var)?));
             }
         }
         Ok(all)

@@ -22,7 +22,7 @@ impl<'a> Decoder<'a, '_> {
             self.emit(Class::Other, Inst::ActiveMask { d });
             return Ok(());
         }
-        // The forms without `.sync` are gone from sm_70 on.
+        // sm_70 removed the forms without `.sync`.
         if !mods.take("sync") {
             return mods.unsupported();
         }
@@ -98,9 +98,9 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `wmma.mma` of 16 by 16 by 16 with half-precision factors and single-precision sums (PTX
-    /// ISA, "Warp-level Matrix Multiply-and-Accumulate Instruction: wmma.mma"). The words `row`
-    /// and `col` say how the factors were loaded, and change nothing here.
+    /// `wmma.mma` of 16 by 16 by 16 with half-precision factors and single-precision sums (PTX ISA,
+    /// "Warp-level Matrix Multiply-and-Accumulate Instruction: wmma.mma"). `row` and `col` describe
+    /// the layout in memory and have no effect here.
     pub(crate) fn wmma(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         let form = mods.take("mma") && mods.take("sync") && mods.take("aligned");
         let layouts = [(); 2].map(|()| mods.take_any(&["row", "col"]).is_some());
@@ -189,7 +189,7 @@ impl<'a> Decoder<'a, '_> {
             self.emit(Class::Barrier, Inst::BarWarp { members });
             return Ok(());
         }
-        // Threads are counted one by one here, so the aligned forms need no promise.
+        // Threads are counted one by one, so the aligned forms need no special case.
         mods.take("aligned");
         let mut bar = Bar {
             kind: BarKind::Sync,

@@ -42,7 +42,7 @@ macro_rules! warp_memory {
 }
 pub(super) use warp_memory;
 
-/// A fault and the lane that had it.
+/// A fault and its lane.
 pub(crate) type LaneFault = (usize, FaultKind);
 
 impl WarpMemory<'_, '_, '_> {
@@ -60,13 +60,13 @@ impl WarpMemory<'_, '_, '_> {
         if device && active == u32::MAX && all[0].is_multiple_of(size) && is_contiguous(&all, size)
         {
             let total = 32 * size;
-            if let Ok(place) = self.memory.locate(all[0], total, false) {
-                self.footprint.mark(place.range, place.offset, total, false);
-                unpack(self.memory.bytes(place, total as usize), frame, access);
+            if let Ok(location) = self.memory.locate(all[0], total, false) {
+                self.footprint.mark(location.range, location.offset, total, false);
+                unpack(self.memory.bytes(location, total as usize), frame, access);
                 return Ok(());
             }
         }
-        // One address for all lanes: one read serves them.
+        // One address for all lanes: one read suffices.
         let one = access.space != Space::Local && active == u32::MAX && is_contiguous(&all, 0);
         let broadcast = one && all[0] < window::CODE_BASE;
         let readers = if broadcast { 1 } else { active };
@@ -102,9 +102,9 @@ impl WarpMemory<'_, '_, '_> {
         if device && active == u32::MAX && all[0].is_multiple_of(size) && is_contiguous(&all, size)
         {
             let total = 32 * size;
-            if let Ok(place) = self.memory.locate(all[0], total, true) {
-                self.footprint.mark(place.range, place.offset, total, true);
-                pack(self.memory.bytes_mut(place, total as usize), frame, access);
+            if let Ok(location) = self.memory.locate(all[0], total, true) {
+                self.footprint.mark(location.range, location.offset, total, true);
+                pack(self.memory.bytes_mut(location, total as usize), frame, access);
                 return Ok(());
             }
         }
@@ -122,7 +122,7 @@ impl WarpMemory<'_, '_, '_> {
         Ok(())
     }
 
-    /// Counts an access; false when no lane of it goes to device memory.
+    /// Counts an access; false when no lane accesses device memory.
     fn count(
         &mut self,
         access: &Access,
@@ -133,7 +133,7 @@ impl WarpMemory<'_, '_, '_> {
     ) -> bool {
         let mut device = active;
         match access.space {
-            // The constant cache serves these without traffic to L2.
+            // The constant cache serves these without L2 traffic.
             Space::Const => return true,
             Space::Global => {}
             Space::Generic => {
@@ -166,7 +166,7 @@ impl WarpMemory<'_, '_, '_> {
         device != 0
     }
 
-    /// Replaces the lanes' addresses by those that the L1/TLB model uses.
+    /// Replaces the lanes' addresses by those of the L1/TLB model.
     #[inline]
     pub(crate) fn make_cache_addresses(&mut self, all: &mut [u64; 32], device: u32) {
         for lane in lanes(device) {

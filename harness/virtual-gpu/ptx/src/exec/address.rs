@@ -1,4 +1,4 @@
-//! Addresses of a warp: which lanes are active, how their addresses lie, which sectors they touch.
+//! Addresses of a warp: active lanes, contiguity, sectors.
 
 use super::frame::Frame;
 use crate::operands::{NO_ROW, Row};
@@ -23,7 +23,7 @@ pub(crate) fn addresses(frame: &Frame, base: Row, offset: i64) -> [u64; 32] {
     all
 }
 
-/// Whether all lanes access memory one after the other without gaps.
+/// Whether the lanes access memory consecutively without gaps.
 #[inline(always)]
 pub(crate) fn is_contiguous(all: &[u64; 32], bytes: u64) -> bool {
     let mut different = 0;

@@ -24,7 +24,7 @@ pub(crate) enum Simd {
 }
 
 impl Simd {
-    /// The best that this CPU has. Without FMA in hardware a fused multiply-add is a library call.
+    /// The best variant for this CPU. Without hardware FMA a fused multiply-add is a library call.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2")
@@ -45,7 +45,7 @@ pub(crate) fn step(simd: Simd, frame: &mut Frame, inst: &Inst, active: u32) -> b
     match simd {
         Simd::Portable => step_body(frame, inst, active),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Simd::detect` saw every feature that the function is compiled for.
+        // SAFETY: `Simd::detect` found every feature that the function is compiled for.
         Simd::Avx2Fma => unsafe { step_avx2(frame, inst, active) },
     }
 }

@@ -1,4 +1,4 @@
-//! Arithmetic steps that hot loops seldom hold; out of line so that the others stay compact.
+//! Arithmetic steps that are rare in hot loops; out of line so that the others stay compact.
 
 use super::alu::at;
 use super::bits;
@@ -9,7 +9,6 @@ use super::rows::map;
 use crate::inst::Inst;
 use crate::program::{Row32, Row64};
 
-/// The steps that hot loops seldom hold; kept out of line so that the others stay compact.
 #[inline(never)]
 pub(super) fn step_rare(frame: &mut Frame, inst: &Inst, active: u32) -> bool {
     macro_rules! row32 {

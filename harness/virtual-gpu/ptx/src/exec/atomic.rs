@@ -43,7 +43,7 @@ impl WarpMemory<'_, '_, '_> {
                 self.counts.hot_word = HotWord { address, atomics };
             }
         }
-        if active == u32::MAX && device == active && self.adds_in_a_row(frame, atom, &all) {
+        if active == u32::MAX && device == active && self.adds_contiguous(frame, atom, &all) {
             return Ok(());
         }
         let wide = atom.ty.is_wide();
@@ -60,10 +60,10 @@ impl WarpMemory<'_, '_, '_> {
             let old = read_value(bytes, atom.ty);
             write_value(bytes, atom.ty, apply(atom.op, atom.ty, old, b, c));
             if device >> lane & 1 == 1
-                && let Some(place) = self.memory.find(all[lane], size)
+                && let Some(location) = self.memory.find(all[lane], size)
             {
-                // The store was noted on the way; an atomic reads as well.
-                self.footprint.mark(place.range, place.offset, size, false);
+                // The store is already recorded; an atomic reads as well.
+                self.footprint.mark(location.range, location.offset, size, false);
             }
             if atom.d != NO_ROW {
                 frame.set_lane(wide, atom.d, lane, old);
@@ -72,24 +72,24 @@ impl WarpMemory<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs an addition that a full warp makes to words of device memory, one after the other, if
-    /// it is one: they are found once for all lanes. Where it is not, nothing is done.
-    fn adds_in_a_row(&mut self, frame: &mut Frame, atom: &Atom, all: &[u64; 32]) -> bool {
+    /// Runs an addition of a full warp to consecutive words of device memory, with one address
+    /// lookup for all lanes. Does nothing and returns false for any other access.
+    fn adds_contiguous(&mut self, frame: &mut Frame, atom: &Atom, all: &[u64; 32]) -> bool {
         let size = u64::from(atom.ty.bytes());
         let in_a_row = all[0].is_multiple_of(size) && is_contiguous(all, size);
         if atom.op != AtomOp::Add || !in_a_row {
             return false;
         }
         let total = 32 * size;
-        let Ok(place) = self.memory.locate(all[0], total, true) else {
+        let Ok(location) = self.memory.locate(all[0], total, true) else {
             return false;
         };
         for write in [true, false] {
-            self.footprint.mark(place.range, place.offset, total, write);
+            self.footprint.mark(location.range, location.offset, total, write);
         }
-        let words = self.memory.bytes_mut(place, total as usize);
+        let words = self.memory.bytes_mut(location, total as usize);
         match atom.ty {
-            // Nearly all of them are these: one addition of rows.
+            // The common case: one addition of rows.
             Ty::U32 | Ty::S32 => {
                 let (words, _) = words.as_chunks_mut::<4>();
                 let by = std::array::from_fn(|lane| frame.lane(false, atom.b, lane) as u32);
@@ -113,7 +113,7 @@ impl WarpMemory<'_, '_, '_> {
     }
 }
 
-/// Adds to each word its lane's operand; what was there before.
+/// Adds each lane's operand to its word; returns the old values.
 fn add_words(words: &mut [[u8; 4]], by: &Row32) -> Row32 {
     let mut old = [0; 32];
     for ((word, old), by) in words.iter_mut().zip(&mut old).zip(by) {
@@ -125,7 +125,7 @@ fn add_words(words: &mut [[u8; 4]], by: &Row32) -> Row32 {
 
 /// The new value (PTX ISA, "atom").
 pub(crate) fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
-    // Values of 32 bits stand zero-extended; order them as their type says.
+    // Values of 32 bits are zero-extended; compare them by their type.
     let signed = |value: u64| match ty {
         Ty::S32 => i64::from(value as i32),
         _ => value as i64,

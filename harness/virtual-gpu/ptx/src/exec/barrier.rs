@@ -1,4 +1,4 @@
-//! The sixteen barriers of a block: arrival of lanes, release of all that wait.
+//! The sixteen barriers of a block: arrival of lanes, release of waiting lanes.
 
 use super::divergence::split;
 use super::machine::Machine;
@@ -24,7 +24,7 @@ impl Machine<'_, '_, '_> {
         let registers = &warp.frames[frame];
         let id = registers.r32[usize::from(bar.id)][first];
         let Some(state) = self.block.barriers.get_mut(id as usize) else {
-            // PTX ISA, "bar": there are 16 of them.
+            // PTX ISA, "bar": a block has 16 barriers.
             return Err((
                 first,
                 FaultKind::InvalidPc {
@@ -32,7 +32,7 @@ impl Machine<'_, '_, '_> {
                 },
             ));
         };
-        // With a thread count, whole warps count as 32 threads also when the block ends inside.
+        // With a thread count, a partial last warp counts as 32 threads.
         let mut arriving = active.count_ones();
         if bar.threads != NO_ROW {
             state.needed = Some(registers.r32[usize::from(bar.threads)][first]);

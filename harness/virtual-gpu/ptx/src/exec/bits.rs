@@ -123,7 +123,7 @@ pub(crate) fn extend(value: u32, ty: Ty) -> u32 {
     }
 }
 
-/// `bfind` gives the position of the highest significant bit, -1 when there is none.
+/// Position of the highest significant bit (`bfind`), -1 when there is none.
 fn highest(bits: u64, width: u32, shift: bool) -> u32 {
     match bits.checked_ilog2() {
         None => u32::MAX,
@@ -207,7 +207,7 @@ pub(crate) fn prmt(mode: PrmtMode, a: u32, b: u32, c: u32) -> u32 {
             PrmtMode::Index => {
                 let selector = c >> (4 * at);
                 let value = byte(selector);
-                // The selector's top bit asks for the byte's sign, spread over the byte.
+                // The selector's top bit selects the byte's sign, spread over the byte.
                 if selector & 8 != 0 {
                     (value as i8 >> 7) as u8
                 } else {
@@ -225,7 +225,7 @@ pub(crate) fn prmt(mode: PrmtMode, a: u32, b: u32, c: u32) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// The function whose truth table is `table`: its bit (4a + 2b + c) is the result.
+/// The function with truth table `table`: bit (4a + 2b + c) is the result.
 pub(crate) fn lop3(table: u8, a: u32, b: u32, c: u32) -> u32 {
     let mut out = 0;
     for index in 0..8 {

@@ -1,4 +1,4 @@
-//! A block: its setup, the rounds in which its warps run, and its barriers.
+//! A block: its setup, the rounds of its warps, and its barriers.
 
 use super::barrier::{Barrier, IDLE};
 use super::machine::{Machine, Raised, raised};
@@ -52,7 +52,7 @@ impl Machine<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs every warp of the block for one turn. False when no warp made progress.
+    /// Runs every warp of the block once, up to its step limit. False when no warp made progress.
     pub(super) fn round(&mut self, warps: &mut [Warp]) -> Result<bool, Raised> {
         let mut progressed = false;
         for (index, warp) in warps.iter_mut().enumerate() {

@@ -12,10 +12,10 @@ use crate::operands::{CallSite, Callee, ParamWords};
 use crate::program::function_of;
 use crate::types::MAX_LOCAL_BYTES;
 
-/// Calls nest no deeper, whatever the stack limit: each level costs the host a register file.
+/// Maximum call depth at any stack limit: each level costs the host a register file.
 const MAX_CALL_DEPTH: u32 = 1024;
 
-/// Memory as the built-in functions read it, on behalf of one lane.
+/// Memory of one lane, for the built-in functions.
 struct LaneReader<'r, 'm, 'a, 'b> {
     memory: &'r mut WarpMemory<'m, 'a, 'b>,
     lane: usize,
@@ -89,7 +89,7 @@ impl Machine<'_, '_, '_> {
             })
     }
 
-    /// Makes the frame of a call, its arguments in place.
+    /// Creates the frame of a call and copies its arguments.
     fn enter(
         &self,
         warp: &mut Warp,
@@ -101,7 +101,7 @@ impl Machine<'_, '_, '_> {
         let parent = &warp.frames[caller];
         let caller_func = &self.program.module().functions[parent.function];
         let local_base = (parent.local_base + caller_func.local_bytes).next_multiple_of(16);
-        // A call keeps a return address and its live registers on the stack, and its variables.
+        // A call stores its return address, live registers and variables on the stack.
         let frame_bytes = (8 + 4 * func.registers + func.local_bytes).next_multiple_of(16);
         let stack_bytes = parent.stack_bytes.saturating_add(frame_bytes);
         let depth = parent.depth + 1;
@@ -204,7 +204,7 @@ impl Machine<'_, '_, '_> {
         Ok(())
     }
 
-    /// The fault that `__assertfail(message, file, line, function, size)` is.
+    /// The fault of `__assertfail(message, file, line, function, size)`.
     fn assertion(
         &mut self,
         warp: &mut Warp,

@@ -90,7 +90,7 @@ fn finish_f64(cvt: &Cvt, value: f64) -> u64 {
     clamped.to_bits()
 }
 
-/// The nearest integral value in the direction asked for.
+/// The nearest integral value in the rounding direction.
 fn integral(value: f64, round: Round) -> f64 {
     match round {
         Round::Nearest => value.round_ties_even(),
@@ -125,7 +125,7 @@ fn clamp(value: i128, ty: Ty) -> i128 {
     value.clamp(low, high)
 }
 
-/// The low bits, extended to the row's width as the type says.
+/// The low bits, extended to the row's width by type.
 fn truncate(value: i128, ty: Ty) -> u64 {
     match ty.bytes() {
         8 => value as u64,
@@ -133,8 +133,8 @@ fn truncate(value: i128, ty: Ty) -> u64 {
     }
 }
 
-/// Out-of-range values clamp to the type's limits. NaN gives 0, but for doubles and 64-bit integers
-/// the bit pattern with only the top bit set.
+/// Out-of-range values clamp to the type's limits. NaN converts to 0, and for doubles and 64-bit
+/// integers to the bit pattern with only the top bit set.
 fn float_to_int(value: f64, round: Round, to: Ty, from_double: bool) -> u64 {
     if value.is_nan() {
         let special = from_double || to.is_wide();

@@ -1,5 +1,4 @@
-//! Cooperative launches: all blocks are resident at the same time and may wait for each other, so
-//! they take turns.
+//! Cooperative launches: all blocks are resident and can wait for each other, so they alternate.
 
 use super::block::Block;
 use super::l1_tlb::L1Tlb;
@@ -11,11 +10,11 @@ use crate::fault::KernelFault;
 use crate::memory::DeviceMemory;
 use crate::program::Program;
 
-/// Steps that a warp takes before others get a turn. Few, because a block that polls for the
-/// others executes instructions, and those count.
+/// Steps that a warp runs before the next warp. A small number, because a block that polls for the
+/// others executes instructions, which count.
 const STEPS: u32 = 64;
 
-/// One block between its turns.
+/// A block that is not running.
 struct Resident {
     linear: u64,
     block: Block,
@@ -24,7 +23,7 @@ struct Resident {
     warps: Vec<Warp>,
 }
 
-/// Runs all blocks of a launch together.
+/// Runs all blocks of a launch concurrently.
 ///
 /// # Errors
 /// The first fault; a deadlock if all live blocks wait at barriers.
@@ -51,7 +50,7 @@ pub fn execute_cooperative(
             warps,
         });
     }
-    if let Err((raised, at)) = machine.take_turns(&mut residents) {
+    if let Err((raised, at)) = machine.alternate(&mut residents) {
         machine.gather(&mut residents);
         machine.block = std::mem::replace(&mut residents[at].block, Block::idle());
         return Err(Box::new(machine.fault(raised, &residents[at].warps)));
@@ -63,8 +62,9 @@ pub fn execute_cooperative(
 }
 
 impl Machine<'_, '_, '_> {
-    /// Runs the blocks in turns until all have ended. A fault comes with the index of its block.
-    fn take_turns(&mut self, residents: &mut [Resident]) -> Result<(), (Raised, usize)> {
+    /// Alternates between the blocks until all have ended. A fault comes with the index of its
+    /// block.
+    fn alternate(&mut self, residents: &mut [Resident]) -> Result<(), (Raised, usize)> {
         loop {
             let mut progressed = false;
             let mut first_left = None;

@@ -1,10 +1,10 @@
-//! Fragments of a diverged warp: where they split, and where they can meet again.
+//! Fragments of a diverged warp: where they split, and where they can reconverge.
 
 use super::address::lanes;
 use super::warp::{Fragment, Wait, Warp};
 use crate::fault::FaultKind;
 
-/// Takes `lanes` out of fragment `at` and makes them a fragment of their own at `pc`.
+/// Moves `lanes` out of fragment `at` into a new fragment at `pc`.
 pub(super) fn split(warp: &mut Warp, at: usize, lanes: u32, pc: u32) {
     let old = &mut warp.fragments[at];
     old.mask &= !lanes;
@@ -18,7 +18,7 @@ pub(super) fn split(warp: &mut Warp, at: usize, lanes: u32, pc: u32) {
     warp.fragments.push(new);
 }
 
-/// The next address at which fragment `at` can meet another one.
+/// The next address at which fragment `at` can reconverge with another one.
 pub(super) fn meeting_point(warp: &Warp, at: usize) -> u32 {
     let mine = warp.fragments[at];
     let others = warp.fragments.iter().filter(|other| {
@@ -27,7 +27,7 @@ pub(super) fn meeting_point(warp: &Warp, at: usize) -> u32 {
     others.map(|other| other.pc).min().unwrap_or(u32::MAX)
 }
 
-/// `brx.idx`: each lane jumps to the entry that its index names.
+/// `brx.idx`: each lane jumps to the entry with its index.
 pub(super) fn table_branch(
     warp: &mut Warp,
     at: usize,

@@ -17,7 +17,7 @@ use crate::inst::Inst;
 use crate::ops::CmpKind;
 use crate::program::Row64;
 
-/// Iterations before the first snapshot: the first ones fill caches, and short loops end anyway.
+/// Iterations before the first snapshot: the first ones fill caches, and short loops end before.
 const FIRST_SNAPSHOT: u64 = 8;
 
 impl Machine<'_, '_, '_> {

@@ -21,7 +21,7 @@ fn g(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// Bits of a result, NaNs made canonical.
+/// Bits of a result, with a canonical NaN.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> u32 {
     if value.is_nan() {
@@ -54,7 +54,7 @@ pub(crate) fn round_to_f32(sum: f64, error: f64, round: Round) -> f32 {
     if near.is_nan() || sum.is_infinite() {
         return near;
     }
-    // The exact value lies on the side of `near` that `rest` says.
+    // The sign of `rest` tells on which side of `near` the exact value lies.
     let rest = if f64::from(near) == sum {
         error
     } else {
@@ -88,7 +88,7 @@ fn fma_directed(a: f32, b: f32, c: f32, round: Round) -> f32 {
     round_to_f32(sum, error, round)
 }
 
-/// Runs `op` with every modifier: inputs and output flushed, rounded as asked, saturated.
+/// Runs `op` with every modifier: inputs and output flushed, result rounded and saturated.
 #[inline(always)]
 fn modified(mode: FMode, inputs: [u32; 3], op: impl Fn(f32, f32, f32) -> f32) -> u32 {
     let [a, b, c] = if mode.ftz { inputs.map(flush) } else { inputs };
@@ -118,7 +118,7 @@ pub(crate) fn fma64(a: &Row64, b: &Row64, c: &Row64) -> Row64 {
     map!(i => g(a[i]).mul_add(g(b[i]), g(c[i])).to_bits())
 }
 
-/// The smaller one; a NaN loses against a number and -0 is less than +0 (PTX ISA, "min").
+/// The minimum; a number wins against NaN, and -0 is less than +0 (PTX ISA, "min").
 #[inline(always)]
 fn min32(a: f32, b: f32) -> f32 {
     if a.is_nan() {
@@ -253,7 +253,7 @@ pub(crate) fn unary64(op: FUn, a: &Row64) -> Row64 {
         FUn::Sqrt => map!(i => g(a[i]).sqrt().to_bits()),
         FUn::Rcp => map!(i => (1.0 / g(a[i])).to_bits()),
         FUn::Rsqrt => map!(i => (1.0 / g(a[i]).sqrt()).to_bits()),
-        // The decoder gives these no 64-bit form.
+        // The decoder emits no 64-bit form of these.
         FUn::Sin | FUn::Cos | FUn::Lg2 | FUn::Ex2 | FUn::Tanh => *a,
     }
 }

@@ -3,7 +3,7 @@
 use crate::operands::{PredRef, Row};
 use crate::program::{Row32, Row64, Template};
 
-/// Registers of one call, of all lanes of the warp that are in it.
+/// Registers of one call, for all lanes of the warp in it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Frame {
     pub function: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Frame {
     pub preds: Vec<u32>,
     /// Cycle at which each flat row is ready.
     pub ready: Vec<u64>,
-    /// Index of the caller's frame; meaningless for the kernel itself.
+    /// Index of the caller's frame; unused for the kernel itself.
     pub parent: usize,
     /// Call site in the caller.
     pub site: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Makes this the frame of a fresh call.
+    /// Resets the frame for a new call.
     pub(crate) fn reset(&mut self, function: usize, template: &Template, preds: u16, flat: usize) {
         self.function = function;
         self.r32.clone_from(&template.r32);
@@ -45,7 +45,7 @@ impl Frame {
         self.stack_bytes = 0;
     }
 
-    /// Lanes whose predicate holds.
+    /// Lanes in which the predicate holds.
     #[inline(always)]
     pub(crate) fn pred(&self, pred: PredRef) -> u32 {
         let mask = self.preds[usize::from(pred.row)];
@@ -89,7 +89,7 @@ impl Frame {
         }
     }
 
-    /// One lane of the bank that `wide` names.
+    /// One lane of the bank that `wide` selects.
     #[inline(always)]
     pub(crate) fn lane(&self, wide: bool, row: Row, lane: usize) -> u64 {
         if wide {
@@ -99,7 +99,7 @@ impl Frame {
         }
     }
 
-    /// Writes all lanes of the bank that `wide` names.
+    /// Writes all lanes of the bank that `wide` selects.
     #[inline(always)]
     pub(crate) fn splat(&mut self, wide: bool, row: Row, value: u64) {
         if wide {
@@ -109,7 +109,7 @@ impl Frame {
         }
     }
 
-    /// Writes one lane of the bank that `wide` names.
+    /// Writes one lane of the bank that `wide` selects.
     #[inline(always)]
     pub(crate) fn set_lane(&mut self, wide: bool, row: Row, lane: usize, value: u64) {
         if wide {

@@ -21,7 +21,7 @@ fn u24(value: u32) -> u64 {
     u64::from(value & 0x00FF_FFFF)
 }
 
-/// Division by zero gives a machine-specific value (PTX ISA, "div"): all ones, as devices do, and
+/// Division by zero gives a machine-specific value (PTX ISA, "div"). Devices return all ones, and
 /// the dividend for remainders.
 #[inline(always)]
 pub(crate) fn binary32(op: IntOp, a: &Row32, b: &Row32) -> Row32 {
@@ -89,7 +89,7 @@ pub(crate) fn binary64(op: IntOp, a: &Row64, b: &Row64) -> Row64 {
         IntOp::And => map!(i => a[i] & b[i]),
         IntOp::Or => map!(i => a[i] | b[i]),
         IntOp::Xor => map!(i => a[i] ^ b[i]),
-        // The decoder gives these no 64-bit form: shifts take their amount from the other bank.
+        // The decoder emits no 64-bit form of these: shifts take their amount from the other bank.
         IntOp::Shl | IntOp::ShrU | IntOp::ShrS => *a,
         IntOp::Mul24LoS | IntOp::Mul24LoU | IntOp::Mul24HiS | IntOp::Mul24HiU => *a,
     }
@@ -135,7 +135,7 @@ pub(crate) fn unary64(op: IntUn, a: &Row64) -> Row64 {
     }
 }
 
-/// Whether `slct` takes its first source: the selector is not negative.
+/// Whether `slct` selects its first source: the selector is not negative.
 #[inline(always)]
 pub(crate) fn selects(float: bool, c: u32) -> bool {
     if float {

@@ -1,8 +1,8 @@
 //! L1 and TLB model of an SM: cached lines of device memory, and translations of pages.
 //!
 //! The L1 is direct-mapped. The TLB is fully associative and replaces the oldest entry. Both start
-//! empty for every block, which has its share of them to itself. Atomics are counted by word, to
-//! find the word that most of them go to.
+//! empty for every block, which has a private share of them. Atomics are counted by word, to find
+//! the hottest one.
 
 use rustc_hash::FxHashMap;
 
@@ -12,13 +12,13 @@ const LINE_BITS: u32 = 7;
 
 const SECTOR_BITS: u32 = 5;
 
-/// A translation is that of a large page, which is what `cuMemAlloc` maps.
+/// A translation covers a large page, which `cuMemAlloc` maps.
 pub(crate) const PAGE_BITS: u32 = 21;
 
-/// Number of no page and no line: addresses end below it.
+/// Marks an empty entry: addresses end below it.
 const EMPTY: u64 = u64::MAX;
 
-/// Words of atomics that are counted in a block.
+/// Maximum number of words of atomics that are counted in a block.
 const WORDS: usize = 4096;
 
 /// The range of an empty set of words.
@@ -58,7 +58,8 @@ impl L1Tlb {
     pub(crate) fn new(l1_bytes: u64, tlb_pages: u32) -> Self {
         Self {
             line_count: l1_bytes >> LINE_BITS,
-            // Most launches of a burst load nothing, and an L1 is large to clear for each of them.
+            // Allocated on the first load: most launches of a burst load nothing, and an L1 is
+            // large to clear.
             lines: Vec::new(),
             lines_used: false,
             pages: vec![EMPTY; tlb_pages as usize],
@@ -81,9 +82,9 @@ impl L1Tlb {
         self.words_within = NO_WORDS;
     }
 
-    /// Counts an atomic on a word of device memory; gives the number of the block so far.
+    /// Counts an atomic on a word of device memory; returns the number of the block so far.
     pub(crate) fn atomic_on(&mut self, address: u64) -> u64 {
-        // A contended word is among the first: later words than these are not counted.
+        // A contended word is among the first ones: further words are not counted.
         let (first, last) = self.words_within;
         if self.words.len() >= WORDS {
             if address < first || address > last {
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_in_l1_is_loaded_once_and_what_does_not_every_time() {
+    fn l1_hits_only_what_fits() {
         let mut model = L1Tlb::new(1024, 0);
         let sweep = |bytes: u64| (0..bytes).step_by(4);
         assert_eq!((model.load(sweep(1024)), model.hit), (0, false));
@@ -172,7 +173,7 @@ mod tests {
         model.reset();
         assert_eq!(model.load(sweep(2048)), 0);
         assert_eq!((model.load(sweep(2048)), model.hit), (0, false));
-        // A line with only another sector filled is no hit.
+        // A line with only another sector filled misses.
         model.reset();
         assert_eq!(model.load([0].into_iter()), 0);
         assert_eq!(model.load([32].into_iter()), 0);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_translated_again_once_as_many_others_came_since() {
+    fn a_page_misses_after_as_many_others_as_entries() {
         let mut model = L1Tlb::new(0, 4);
         let page = |number: u64| number << PAGE_BITS;
         assert_eq!(model.translate([page(1), page(1) + 8].into_iter()), 1);
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(model.translate((1..=4).map(page)), 0);
         assert_eq!(model.translate([page(5)].into_iter()), 1);
         assert_eq!(model.translate([page(1), page(5)].into_iter()), 1);
-        // Five pages in turn through four entries: every access misses.
+        // Five pages cycle through four entries: every access misses.
         assert_eq!(model.translate((10..15).cycle().take(50).map(page)), 50);
         assert_eq!(L1Tlb::new(0, 0).translate([page(1)].into_iter()), 0);
     }

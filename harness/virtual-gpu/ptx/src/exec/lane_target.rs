@@ -93,9 +93,9 @@ impl WarpMemory<'_, '_, '_> {
         let len = size as usize;
         match target {
             LaneTarget::Global(addr) => {
-                let place = self.memory.locate(addr, size, false)?;
-                self.footprint.mark(place.range, place.offset, size, false);
-                Ok(self.memory.bytes(place, len))
+                let location = self.memory.locate(addr, size, false)?;
+                self.footprint.mark(location.range, location.offset, size, false);
+                Ok(self.memory.bytes(location, len))
             }
             LaneTarget::Shared(at) => Ok(&self.shared[at..at + len]),
             LaneTarget::Local(at) => Ok(&self.local[at..at + len]),
@@ -112,9 +112,9 @@ impl WarpMemory<'_, '_, '_> {
         let len = size as usize;
         match target {
             LaneTarget::Global(addr) => {
-                let place = self.memory.locate(addr, size, true)?;
-                self.footprint.mark(place.range, place.offset, size, true);
-                Ok(self.memory.bytes_mut(place, len))
+                let location = self.memory.locate(addr, size, true)?;
+                self.footprint.mark(location.range, location.offset, size, true);
+                Ok(self.memory.bytes_mut(location, len))
             }
             LaneTarget::Shared(at) => Ok(&mut self.shared[at..at + len]),
             LaneTarget::Local(at) => Ok(&mut self.local[at..at + len]),

@@ -5,7 +5,7 @@ use crate::counts::Counts;
 use crate::footprint::Footprint;
 use crate::program::Program;
 
-/// Turns modelled active time into what `%globaltimer` shows.
+/// Maps modelled active time to `%globaltimer`.
 pub trait Timer {
     /// The clock after `active_ns` of the launch's execution.
     fn globaltimer_ns(&mut self, active_ns: u64) -> u64;
@@ -14,16 +14,16 @@ pub trait Timer {
 /// Bounds of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Lane-instructions executed in the whole call; one more is a [`FaultKind::LaunchTimeout`].
+    /// Maximum lane-instructions of the whole call; one more is a [`FaultKind::LaunchTimeout`].
     pub lane_instructions: u64,
     /// Extrapolates loops after this many lane-instructions: iterations are counted and timed, not
     /// executed, so memory contents are undefined afterwards. `None` executes all.
     pub extrapolate_after: Option<u64>,
     /// Stack of a thread, for calls.
     pub stack_bytes: u32,
-    /// Share of an L1 that a block has to itself; 0 for none.
+    /// Share of an L1 that a block has; 0 for none.
     pub l1_bytes: u64,
-    /// Pages that an SM's own TLB translates; 0 where translations are not counted.
+    /// Pages that the TLB of an SM covers; 0 where translations are not counted.
     pub tlb_pages: u32,
     /// Printed text to keep; the oldest entries are dropped first, as in the device's buffer.
     pub printf_bytes: usize,
@@ -60,11 +60,11 @@ pub struct Launch<'l> {
     pub block_smid: &'l dyn Fn(u64) -> u32,
     /// Active time of the launch at which a block starts.
     pub block_start_ns: &'l dyn Fn(u64) -> u64,
-    /// What `%nsmid` shows.
+    /// Value of `%nsmid`.
     pub sm_count: u32,
     /// Bounds.
     pub limits: Limits,
-    /// Cycles of instructions.
+    /// Timing of instructions.
     pub model: &'l CycleModel,
 }
 
@@ -105,7 +105,7 @@ pub(super) const MAX_BLOCK_THREADS: u64 = 1024;
 
 pub(super) const MAX_SHARED_BYTES: u64 = 227 * 1024;
 
-/// Checks a launch; gives the kernel's function.
+/// Checks a launch; returns the kernel's function.
 pub(super) fn check(program: &Program, launch: &Launch<'_>) -> Result<usize, String> {
     let Some(kernel) = program.module().kernel(launch.kernel) else {
         return Err(format!("the module has no kernel `{}`", launch.kernel));
@@ -124,10 +124,10 @@ pub(super) fn check(program: &Program, launch: &Launch<'_>) -> Result<usize, Str
             "a block has 1 to {MAX_BLOCK_THREADS} threads, not {threads}"
         ));
     }
-    let most = kernel
+    let max_threads = kernel
         .max_threads
         .map(|all| all.iter().map(|n| u64::from(*n)).product::<u64>());
-    if most.is_some_and(|most| threads > most) {
+    if max_threads.is_some_and(|max| threads > max) {
         return Err(format!(
             "a block of {threads} threads exceeds the kernel's .maxntid"
         ));

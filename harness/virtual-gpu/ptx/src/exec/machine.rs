@@ -11,7 +11,7 @@ use crate::footprint::Footprint;
 use crate::memory::DeviceMemory;
 use crate::program::Program;
 
-/// Steps that a warp takes before the block's other warps get a turn.
+/// Steps that a warp runs before the block's other warps.
 pub(super) const WARP_STEPS: u32 = 16 * 1024;
 
 /// The executor of one launch.
@@ -31,7 +31,7 @@ pub(crate) struct Machine<'m, 'a, 'l> {
     pub(super) extrapolate_below: Option<u64>,
     pub(super) block: Block,
     pub(super) l1_tlb: L1Tlb,
-    /// Steps that a warp takes before others get a turn.
+    /// Steps that a warp runs before the next warp.
     pub(super) warp_steps: u32,
 }
 
@@ -61,7 +61,7 @@ impl<'m, 'a, 'l> Machine<'m, 'a, 'l> {
         }
     }
 
-    /// Keeps printed text within its bound.
+    /// Adds printed text, within its limit.
     pub(crate) fn print(&mut self, text: String) {
         self.printed_bytes += text.len();
         self.done.printed.push(text);

@@ -10,7 +10,6 @@ use crate::inst::Inst;
 use crate::ops::Special;
 
 impl Machine<'_, '_, '_> {
-    /// The instructions that are neither arithmetic nor memory nor control.
     pub(super) fn other(
         &mut self,
         warp: &mut Warp,
@@ -53,10 +52,10 @@ impl Machine<'_, '_, '_> {
             }
             Inst::ActiveMask { d } => warp.frames[frame_at].set32(d, active, &[active; 32]),
             Inst::Nanosleep { a } => {
-                let asked = warp.frames[frame_at].r32[usize::from(a)];
-                let most = lanes(active).map(|lane| asked[lane]).max();
+                let requested = warp.frames[frame_at].r32[usize::from(a)];
+                let max = lanes(active).map(|lane| requested[lane]).max();
                 // PTX ISA, "nanosleep": at most 1 ms.
-                let ns = u64::from(most.unwrap_or(0).min(1_000_000));
+                let ns = u64::from(max.unwrap_or(0).min(1_000_000));
                 warp.cycle = warp
                     .cycle
                     .saturating_add(self.launch.model.ns_to_cycles(ns));
@@ -66,9 +65,8 @@ impl Machine<'_, '_, '_> {
                 let module = self.program.module();
                 let product = &module.functions[frame.function].products[product as usize];
                 if !tensor::multiply_add(frame, product, active) {
-                    // The PTX ISA leaves the result undefined. Refusing shows the defect; computing
-                    // with inactive lanes would hide it.
-                    let opcode = "wmma.mma of a warp whose lanes are not all there".to_owned();
+                    // The PTX ISA leaves the result undefined. The refusal shows the defect.
+                    let opcode = "wmma.mma of a warp with inactive lanes".to_owned();
                     return Err(FaultKind::IllegalInstruction { opcode });
                 }
             }

@@ -1,4 +1,4 @@
-//! `vprintf`: the format language of C over an argument buffer of naturally aligned values.
+//! `vprintf`: C format strings over an argument buffer of naturally aligned values.
 
 use super::printf_numbers::{Spec, floating, integer, pad};
 
@@ -10,7 +10,7 @@ pub(crate) trait Source {
     fn read(&mut self, addr: u64, bytes: u64) -> Result<u64, Self::Error>;
 }
 
-/// Longest text read from device memory; unterminated text must not run on forever.
+/// Longest text read from device memory, in case its terminator is missing.
 const MAX_TEXT_BYTES: u64 = 4096;
 
 /// Text up to its terminating zero.
@@ -25,10 +25,10 @@ pub(crate) fn text<S: Source>(source: &mut S, addr: u64) -> Result<String, S::Er
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Widest field: a wild `*` must not ask for gigabytes.
+/// Widest field, so that a random `*` value allocates little memory.
 const MAX_FIELD: u64 = 4096;
 
-/// Formats as `printf` does; gives the text and the number of values consumed.
+/// Formats like `printf`; returns the text and the number of consumed values.
 pub(crate) fn format<S: Source>(
     source: &mut S,
     format_addr: u64,
@@ -160,8 +160,8 @@ impl<S: Source> Args<'_, S> {
             's' => {
                 let addr = self.take(8)?;
                 let mut value = text(self.source, addr)?;
-                if let Some(most) = spec.precision {
-                    value = value.chars().take(most).collect();
+                if let Some(max) = spec.precision {
+                    value = value.chars().take(max).collect();
                 }
                 pad(out, spec, "", &value, false);
             }
@@ -170,7 +170,7 @@ impl<S: Source> Args<'_, S> {
                 let upper = conversion.is_ascii_uppercase();
                 floating(out, spec, value, conversion.to_ascii_lowercase(), upper);
             }
-            // An unknown conversion is printed as it stands and takes no value.
+            // An unknown conversion is printed verbatim and consumes no value.
             other => {
                 out.push('%');
                 out.push(other);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_values_follow_each_other_without_gaps() {
+    fn narrow_values_are_packed() {
         let mut bytes = vec![0u8; 64];
         bytes[..8].copy_from_slice(b"%d %c%d\0");
         for (index, value) in [5i32, 65, -1].into_iter().enumerate() {

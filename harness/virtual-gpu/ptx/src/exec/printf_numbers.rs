@@ -1,4 +1,4 @@
-//! Numbers in the format language of C.
+//! Numbers in C format strings.
 
 #[derive(Debug, Default)]
 pub(super) struct Spec {
@@ -45,8 +45,8 @@ pub(super) fn integer(
     pre: &str,
 ) {
     let sign = if signed { sign_of(spec, minus) } else { pre };
-    let least = spec.precision.unwrap_or(0);
-    let leading = "0".repeat(least.saturating_sub(digits.len()));
+    let min_digits = spec.precision.unwrap_or(0);
+    let leading = "0".repeat(min_digits.saturating_sub(digits.len()));
     // A precision switches the zero flag off (C17 7.21.6.1).
     pad(
         out,
@@ -78,7 +78,7 @@ pub(super) fn floating(out: &mut String, spec: &Spec, value: f64, style: char, u
     pad(out, spec, sign, &body, value.is_finite());
 }
 
-/// C writes at least two digits of the exponent, with its sign.
+/// C writes at min_digits two digits of the exponent, with its sign.
 pub(super) fn exponential(value: f64, precision: usize) -> String {
     let text = format!("{value:.precision$e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -89,7 +89,7 @@ pub(super) fn exponential(value: f64, precision: usize) -> String {
     format!("{digits}e{sign}{number:0>2}")
 }
 
-/// `%g`: the exponent after rounding decides the style; trailing zeros go.
+/// `%g`: the exponent after rounding decides the style; trailing zeros are removed.
 pub(super) fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
     let rounded = exponential(value, precision - 1);
     let exponent: i64 = rounded

@@ -8,12 +8,12 @@ use super::warp::{Fragment, Wait, Warp};
 use super::warp_ops;
 use crate::inst::Inst;
 
-/// Turns, each up to a jump, that a diverged fragment gets before the others run. Large, because
-/// lanes that leave a long loop early and run on do not reconverge with the others.
+/// Jumps that a diverged fragment runs before the other fragments. A large number, because lanes
+/// that leave a long loop early do not reconverge with the others if they run on.
 const FRAGMENT_PICKS: u32 = 1 << 16;
 
 impl Machine<'_, '_, '_> {
-    /// Runs a warp until it waits, ends or uses up its turn. False when it made no progress.
+    /// Runs a warp until it waits, ends or reaches its step limit. False when it made no progress.
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<bool, Raised> {
         let mut left = self.warp_steps;
         let mut progressed = false;
@@ -42,9 +42,9 @@ impl Machine<'_, '_, '_> {
         Ok(progressed)
     }
 
-    /// Runs one fragment until it meets another one, diverges, waits, ends, or took `turn` steps.
-    /// Gives the steps taken.
-    fn run_fragment(&mut self, warp: &mut Warp, at: usize, turn: u32) -> Result<u32, Raised> {
+    /// Runs one fragment until it reconverges, diverges, waits, ends, or has run `max_steps` steps.
+    /// Returns the number of steps.
+    fn run_fragment(&mut self, warp: &mut Warp, at: usize, max_steps: u32) -> Result<u32, Raised> {
         let program = self.program;
         let Fragment {
             mask,
@@ -60,7 +60,7 @@ impl Machine<'_, '_, '_> {
         let mut steps = 0;
         warp.fragments[at].forced = false;
         loop {
-            if steps == turn || pc == meeting {
+            if steps == max_steps || pc == meeting {
                 warp.fragments[at].pc = pc;
                 return Ok(steps);
             }

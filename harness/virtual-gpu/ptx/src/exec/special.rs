@@ -1,4 +1,4 @@
-//! Special registers and the clocks behind them.
+//! Special registers and clocks.
 
 use super::machine::Machine;
 use super::warp::Warp;
@@ -44,7 +44,7 @@ impl Machine<'_, '_, '_> {
         self.block.start_cycle.saturating_add(warp.cycle)
     }
 
-    /// Asks the timer what the global clock shows after the warp's active time.
+    /// The global clock after the warp's active time.
     pub(super) fn globaltimer(&mut self, warp: &mut Warp) -> u64 {
         let model = self.launch.model;
         warp.cycle = warp
@@ -65,7 +65,7 @@ pub(super) fn is_in(space: Space, addr: u64) -> bool {
         Space::Shared => within(window::SHARED_BASE),
         Space::Local => within(window::LOCAL_BASE),
         Space::Global => addr < window::CODE_BASE,
-        // Constants are placed in device memory; their addresses do not tell.
+        // Constants lie in device memory; their addresses are not distinguishable.
         Space::Const | Space::Param | Space::Generic => false,
     }
 }

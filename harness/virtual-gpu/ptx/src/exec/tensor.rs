@@ -1,9 +1,9 @@
 //! Products of matrices: `wmma.mma` of 16 by 16 by 16, halves in, single precision out.
 //!
-//! The PTX ISA leaves open which lane holds which element, and how sums are rounded on the way.
-//! Here lanes `l` and `l + 16` hold row `l` of `a` and column `l` of `b`, two elements in each
-//! register, the lower lane's ones counting; lane `l` holds in register `i` the sum of row `l % 16`
-//! and column `8 (l / 16) + i`. Products are exact, and are added one by one in the order of `k`.
+//! The PTX ISA does not define which lane holds which element, nor how intermediate sums are
+//! rounded. Here lanes `l` and `l + 16` hold row `l` of `a` and column `l` of `b`, two elements per
+//! register, and the lower lane counts; register `i` of lane `l` holds the sum of row `l % 16` and
+//! column `8 (l / 16) + i`. Products are exact and added in the order of `k`.
 
 use super::frame::Frame;
 use crate::operands::{Product, Row};
@@ -14,7 +14,7 @@ const N: usize = 16;
 
 type Matrix = [[f32; N]; N];
 
-/// Computes `d = a b + c`; false, and nothing done, unless all lanes take part.
+/// Computes `d = a b + c`; returns false and computes nothing unless all lanes are active.
 pub(crate) fn multiply_add(frame: &mut Frame, rows: &Product, active: u32) -> bool {
     if active != u32::MAX {
         return false;
@@ -37,8 +37,8 @@ pub(crate) fn multiply_add(frame: &mut Frame, rows: &Product, active: u32) -> bo
     true
 }
 
-/// What all lanes of all registers of a fragment hold, if it is the same. Benchmarks fill their
-/// matrices so, and it is sixty times faster.
+/// The value of a fragment if all lanes of all registers hold the same. This case is sixty times
+/// faster, and benchmarks fill their matrices this way.
 fn uniform(frame: &Frame, fragment: &[Row; 8]) -> Option<u32> {
     let value = frame.r32[usize::from(fragment[0])][0];
     let mut last = None;
@@ -56,7 +56,7 @@ fn uniform(frame: &Frame, fragment: &[Row; 8]) -> Option<u32> {
     Some(value)
 }
 
-/// One element of the sum where `a` and `b` hold one pair of halves all over.
+/// One element of the sum where every register of `a` holds one value, and every one of `b`.
 fn of_equal(a: u32, b: u32, c: f32) -> f32 {
     let pair = |word: u32| [word as u16, (word >> 16) as u16].map(half);
     let (a, b) = (pair(a), pair(b));
@@ -81,7 +81,7 @@ fn product(frame: &Frame, rows: &Product) -> Matrix {
     sums
 }
 
-/// The elements of `a` by column, or of `b` by row: those with the same `k` lie together.
+/// The elements of `a` by column, or of `b` by row: elements with the same `k` are adjacent.
 fn factor(frame: &Frame, fragment: &[Row; 8]) -> Matrix {
     let mut elements = [[0.0; N]; N];
     for (register, row) in fragment.iter().enumerate() {
@@ -94,7 +94,7 @@ fn factor(frame: &Frame, fragment: &[Row; 8]) -> Matrix {
     elements
 }
 
-/// The value of a half (IEEE 754 binary16); single precision has all of them.
+/// The value of a half (IEEE 754 binary16), exact in single precision.
 fn half(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let (exponent, mantissa) = (u32::from(bits >> 10 & 0x1F), u32::from(bits & 0x3FF));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_what_their_bits_say() {
+    fn halves_convert_exactly() {
         for (bits, value) in [
             (0x0000, 0.0),
             (0x3C00, 1.0),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn random_matrices_are_multiplied_element_by_element() {
+    fn random_matrices_match_the_plain_product() {
         for first in 0..50 {
             let mut seed = first;
             let words: Vec<[u32; 32]> = (0..32)
@@ -173,8 +173,8 @@ mod tests {
                 .collect();
             let mut all = frame(|row, lane| words[row][lane]);
             assert!(multiply_add(&mut all, &ROWS, u32::MAX));
-            let element = |first: usize, place: usize, k: usize| {
-                half((words[first + k / 2][place] >> (16 * (k % 2))) as u16)
+            let element = |first: usize, position: usize, k: usize| {
+                half((words[first + k / 2][position] >> (16 * (k % 2))) as u16)
             };
             for row in 0..16 {
                 for column in 0..16 {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_elements_give_the_same_whichever_way_they_are_added() {
+    fn equal_elements_give_the_sum_of_the_general_path() {
         let mut seed = 3;
         for _ in 0..100 {
             let (a, b) = (bits(&mut seed) & 0xBFFF_BFFF, bits(&mut seed) & 0xBFFF_BFFF);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_other_element_is_not_lost() {
+    fn one_different_element_takes_the_general_path() {
         for (row, lane) in [(0, 0), (7, 15), (8, 3), (15, 9), (16, 31), (23, 0)] {
             let one = |at: usize| if at < 16 { 0x3C00_3C00 } else { 0 };
             let equal = frame(|at, _| one(at));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_warp_multiplies_nothing() {
+    fn a_partial_warp_computes_nothing() {
         let mut all = frame(|_, _| 0x3C00_3C00);
         let before = all.r32.clone();
         assert!(!multiply_add(&mut all, &ROWS, 0xFFFF));

@@ -14,7 +14,7 @@ impl Machine<'_, '_, '_> {
         let (class, lanes) = (info.class as usize, u64::from(active.count_ones()));
         self.counts.warp_instructions[class] += 1;
         self.counts.lane_instructions[class] += lanes;
-        // An instruction without lanes is charged too, or a loop of them would never end.
+        // An instruction without active lanes is charged too; otherwise a loop of them never ends.
         match self.budget.checked_sub(lanes.max(1)) {
             Some(left) => self.budget = left,
             None => {
@@ -25,8 +25,8 @@ impl Machine<'_, '_, '_> {
         Ok(())
     }
 
-    /// Advances the warp's clock past the issue of an instruction and notes when its results are
-    /// ready. The further steps of an instruction only pass readiness on.
+    /// Advances the warp's clock past the issue of an instruction and sets when its results are
+    /// ready. Further steps of an instruction only pass readiness on.
     #[inline(always)]
     pub(super) fn time(&self, warp: &mut Warp, frame: usize, func: &FuncCode, info: &Info) {
         let ready = &mut warp.frames[frame].ready;

@@ -3,12 +3,12 @@
 use super::frame::Frame;
 use super::watched_loops::WatchedLoops;
 
-/// What a fragment waits for.
+/// Wait state of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Nothing: it can run.
+    /// Can run.
     Ready,
-    /// The other lanes named by a `.sync` instruction.
+    /// Other lanes in the mask of a `.sync` instruction.
     Lanes,
     /// A block-wide barrier.
     Barrier(u8),
@@ -21,7 +21,7 @@ pub(crate) struct Fragment {
     pub pc: u32,
     pub frame: usize,
     pub wait: Wait,
-    /// Used up its turn without meeting the others; the others run first.
+    /// Reached its limit without reconvergence; the others run first.
     pub yielded: bool,
     /// Times it was picked since it last yielded.
     pub picks: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// Starts the warp over with `live` lanes; the caller fills frame 0.
+    /// Resets the warp with `live` lanes; the caller fills frame 0.
     pub(crate) fn reset(&mut self, index: u32, live: u32, local_bytes: u32) {
         self.index = index;
         self.free.clear();
@@ -77,7 +77,7 @@ impl Warp {
         self.local.resize(self.local_stride as usize * 32, 0);
     }
 
-    /// Index of a frame to be filled.
+    /// Index of a new frame.
     pub(crate) fn new_frame(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.frames.push(Frame::default());
@@ -85,14 +85,14 @@ impl Warp {
         })
     }
 
-    /// Gives a frame back once no lane is in it.
+    /// Frees a frame once no lane is in it.
     pub(crate) fn release_if_empty(&mut self, frame: usize) {
         if frame != 0 && self.frames[frame].live == 0 {
             self.free.push(frame);
         }
     }
 
-    /// Makes room for `bytes` of local memory in every lane.
+    /// Grows the local memory of every lane to `bytes`.
     pub(crate) fn grow_local(&mut self, bytes: u32) {
         if bytes <= self.local_stride {
             return;
@@ -133,9 +133,9 @@ impl Warp {
         }
     }
 
-    /// The fragment to run: the deepest call first, then the lowest address, because compilers lay
-    /// code out so that lanes meet further down. A fragment that used up its turn goes last, so
-    /// that lanes which wait for other lanes of their warp make progress.
+    /// The fragment to run: the deepest call first, then the lowest address, because compilers
+    /// place reconvergence points further down. A fragment that has yielded goes last, so that
+    /// lanes which wait for lanes of their own warp make progress.
     pub(crate) fn pick(&mut self) -> Option<usize> {
         let ready = |f: &Fragment| f.wait == Wait::Ready;
         if self.fragments.len() == 1 {
@@ -158,8 +158,9 @@ impl Warp {
         eligible.min_by_key(|(_, f)| key(f)).map(|(at, _)| at)
     }
 
-    /// Lets the fragment with the lowest address pass a `.sync` whose lanes will never gather: on
-    /// a device that is undefined, here it is the lanes that are there. False if none waits so.
+    /// Lets the fragment with the lowest address pass a `.sync` with lanes that can never arrive.
+    /// The ISA leaves this undefined; here the present lanes take part. False if no fragment waits
+    /// so.
     pub(crate) fn force_one(&mut self) -> bool {
         let waiting = self.fragments.iter_mut().filter(|f| f.wait == Wait::Lanes);
         match waiting.min_by_key(|f| (f.pc, f.frame)) {

@@ -6,7 +6,7 @@ use crate::inst::Inst;
 use crate::operands::{NO_ROW, Row, Shfl};
 use crate::ops::{ShflMode, VoteMode};
 
-/// The row that says which lanes take part, when `inst` is such an instruction.
+/// The row with the member mask, for instructions that have one.
 pub(crate) fn members(inst: &Inst) -> Option<Row> {
     match inst {
         Inst::Shfl(shfl) => Some(shfl.members),
@@ -59,7 +59,7 @@ fn shuffle(frame: &mut Frame, op: &Shfl, active: u32) {
             ShflMode::Idx => (low | (b & !segment), (low | (b & !segment)) <= high),
         };
         let from = if fits { from } else { own };
-        // Reading from an inactive lane is undefined; here it gives that lane's register.
+        // Reading from an inactive lane is undefined; here it reads that lane's register.
         out[lane] = source[(from & 31) as usize];
         in_range |= u32::from(fits) << lane;
     }

@@ -28,7 +28,7 @@ impl Snapshot {
     }
 }
 
-/// A loop that a warp is executing.
+/// A loop that a warp is executing, with its snapshots.
 #[derive(Debug, Clone)]
 pub(super) struct WatchedLoop {
     pub(super) frame: usize,

@@ -6,7 +6,7 @@ use crate::error::Loaded;
 use crate::lexer::Kind;
 use crate::types::{Space, Ty};
 
-/// Bodies nest through call sequences and inline assembly only; deeper is no compiler's work.
+/// Bodies nest for call sequences and inline assembly only; no compiler nests deeper.
 const MAX_SCOPES: u32 = 64;
 
 impl<'a> Parser<'a> {
@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
             self.need(';')?;
             all.push(Stmt::Targets(name, targets));
         } else if self.take_word(".callprototype") {
-            // The shape of each indirect call is taken from its arguments.
+            // The arguments of each indirect call define its shape.
             while !self.take(';') {
                 if self.kind() == Kind::End {
                     return self.expected("`;` after a prototype");

@@ -1,4 +1,4 @@
-//! The parser's position in the tokens, and the basic moves.
+//! The parser's position in the tokens, with basic operations.
 
 use crate::error::{Loaded, PtxError};
 use crate::lexer::{Kind, Token};

@@ -6,7 +6,7 @@ use crate::error::{Loaded, PtxError, Refused};
 use crate::lexer::{Kind, tokens};
 use crate::types::Space;
 
-/// Newest ISA whose text is read; NVRTC 13.5 writes 9.5 and older texts keep their meaning.
+/// Newest accepted ISA version; NVRTC 13.5 writes 9.5, and older versions keep their meaning.
 const NEWEST_VERSION: (u32, u32) = (9, 5);
 
 /// Reads a whole text.
@@ -18,19 +18,19 @@ pub(crate) fn module(text: &str) -> Loaded<RawModule<'_>> {
     parser.module()
 }
 
-/// Chips that PTX can be written for (PTX ISA 9.0, `.target`), by the number after `sm_`.
+/// Targets of PTX (PTX ISA 9.0, `.target`), by the number after `sm_`.
 const TARGETS: &[u32] = &[
     10, 11, 12, 13, 20, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
     100, 101, 103, 110, 120, 121,
 ];
 
-/// Whether a chip of that name exists; `a` and `f` name the chip-specific and family variants.
+/// Whether a target exists; `a` and `f` mark the chip-specific and family variants.
 fn is_target(name: &str) -> bool {
     let number = name.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
     number.parse().is_ok_and(|number| TARGETS.contains(&number))
 }
 
-/// Linkage words have no effect: a module is never linked with others.
+/// Linkage words have no effect: modules are not linked.
 fn is_linkage(word: &str) -> bool {
     matches!(word, ".visible" | ".extern" | ".weak" | ".common")
 }
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
                     Some(space) if word.starts_with('.') => {
                         module.vars.append(&mut self.variables(space)?);
                     }
-                    _ => return self.fail(format!("`{word}` is no module directive")),
+                    _ => return self.fail(format!("`{word}` is not a module directive")),
                 },
                 _ => return self.expected("a module directive"),
             }
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         let version = (tenths as u32 / 10, tenths as u32 % 10);
         if version > NEWEST_VERSION {
             let (major, minor) = version;
-            let message = format!("version {major}.{minor} is newer than 9.5, the last known");
+            let message = format!("version {major}.{minor} is newer than 9.5, the newest accepted");
             return self
                 .fail(message)
                 .map_err(|error| error.of(Refused::TooNew));
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         Ok(version)
     }
 
-    /// `.file`, `.loc`, `.pragma` carry nothing that runs; each ends with its line or a semicolon.
+    /// `.file`, `.loc`, `.pragma` have no effect; each ends with its line or a semicolon.
     pub(super) fn skip_line_directive(&mut self) {
         let line = self.line();
         while self.kind() != Kind::End && self.line() == line {
@@ -177,12 +177,12 @@ impl<'a> Parser<'a> {
 
     fn triple(&mut self) -> Loaded<[u32; 3]> {
         self.step();
-        let given = self.commas(|p| p.small("a count"))?;
+        let counts = self.commas(|p| p.small("a count"))?;
         let mut all = [1; 3];
-        if given.len() > 3 {
+        if counts.len() > 3 {
             return self.fail("at most three counts are accepted");
         }
-        all[..given.len()].copy_from_slice(&given);
+        all[..counts.len()].copy_from_slice(&counts);
         Ok(all)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of forms that compute, decide and call.
+//! Rows of forms that compute, branch and call.
 
 use super::{DOUBLE, Row, SINGLE, f, g, single, w};
 
@@ -111,14 +111,14 @@ shape : .callprototype (.param .b32 _) _ (.param .b32 _, .param .b64 _);
 call (back), %y0, (low, wide), shape;
 ld.param.b32 %rd, [back+0]; }";
 
-/// Forms that the two calls have beside their own.
+/// Forms used inside the two calls.
 pub const OF_CALLS: [(&str, &str); 3] = [
     ("st.param.b32", CALL_UNI),
     ("st.param.b64", CALL_UNI),
     ("ld.param.b32", CALL_UNI),
 ];
 
-/// Single precision, and where it is kept.
+/// Single precision and its storage.
 pub const SINGLES: [Row; 8] = [
     (
         "add.rn.f32",

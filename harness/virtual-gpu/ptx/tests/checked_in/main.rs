@@ -1,9 +1,8 @@
-//! Every instruction form of the PTX that is checked in has a test against plain Rust on random
-//! inputs: the forms are read out of the texts, so that a kernel with a new one fails here until it
-//! has a row.
+//! Every instruction form of the checked-in PTX has a test against plain Rust on random inputs. The
+//! forms are read from the texts, so a kernel with a new form fails here until it has a row.
 //!
-//! The rows of `forms_*.rs` count; here stand those of the forms that are in none of them. What
-//! no single thread can tell (barriers, pauses, traps) is tested elsewhere, as `ELSEWHERE` says.
+//! Rows in `forms_*.rs` count; the rows here cover forms that are in none of them. `ELSEWHERE`
+//! lists forms without an effect on a single thread (barriers, pauses, traps).
 
 mod arithmetic;
 mod memory;
@@ -19,7 +18,7 @@ use support::{
     Case, Random, as_longs, check_kernel, doubles, integer_inputs, longs, singles, snippet_kernel,
 };
 
-/// A form, a snippet that has it, the register with its result, and the same in Rust.
+/// A form, a snippet that contains it, the register with its result, and the same in Rust.
 type Row = (
     &'static str,
     &'static str,
@@ -27,7 +26,7 @@ type Row = (
     fn(u64, u64, u64) -> u64,
 );
 
-/// Files whose tables of rows are run on random inputs.
+/// Files with tables of rows that run on random inputs.
 const TABLES: [&str; 4] = [
     include_str!("../forms_bits.rs"),
     include_str!("../forms_convert.rs"),
@@ -35,7 +34,7 @@ const TABLES: [&str; 4] = [
     include_str!("../forms_int.rs"),
 ];
 
-/// Forms whose effect is on other threads or on the launch, and who tests that.
+/// Forms with an effect on other threads or on the launch, and the file that tests them.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("bar.sync", include_str!("../divergence.rs")),
     ("nanosleep.u32", include_str!("../divergence.rs")),
@@ -45,7 +44,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
 
 const WMMA: &str = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32";
 
-/// What a kernel gets beside its inputs.
+/// Arguments of a kernel beside its inputs.
 const WORD: u32 = 0x89AB_CDEF;
 const SINGLE: f32 = -1.0e-39;
 const DOUBLE: f64 = 1.0e-310;
@@ -75,7 +74,7 @@ fn kernel(snippet: &str, result: &str) -> String {
         .replacen("(.param .u64 k_in, .param .u64 k_out)", params, 1)
 }
 
-fn prove(inputs: &[[u64; 3]], rows: &[Row]) {
+fn check_rows(inputs: &[[u64; 3]], rows: &[Row]) {
     for &(form, snippet, result, reference) in rows {
         assert!(
             snippet.contains(&format!("{form} ")) || snippet.contains(&format!("{form};")),
@@ -114,29 +113,29 @@ fn single(value: f32) -> u64 {
     u64::from(value.to_bits())
 }
 
-/// Two results in one.
+/// Two results in one value.
 fn both(a: u64, b: u64) -> u64 {
     a.wrapping_mul(3).wrapping_add(b)
 }
 
 #[test]
-fn forms_of_integers_and_of_flow() {
-    prove(&integer_inputs(), &INTEGERS);
+fn integer_and_control_forms() {
+    check_rows(&integer_inputs(), &INTEGERS);
 }
 
 #[test]
-fn forms_of_floats() {
-    prove(&singles(), &SINGLES);
-    prove(&doubles(), &DOUBLES);
+fn float_forms() {
+    check_rows(&singles(), &SINGLES);
+    check_rows(&doubles(), &DOUBLES);
 }
 
 #[test]
-fn forms_of_memory() {
-    prove(&integer_inputs(), &MEMORY);
+fn memory_forms() {
+    check_rows(&integer_inputs(), &MEMORY);
 }
 
-/// Equal elements in each matrix, which are small whole numbers, so that every sum is exact. (The
-/// layout of unequal ones is tested beside the code.)
+/// Equal elements in each matrix, small integers so that every sum is exact. (The unit tests of
+/// `exec/tensor.rs` test the layout of unequal elements.)
 #[test]
 fn matrices_are_multiplied_and_added() {
     // Bits of 0 to 8 in half precision (IEEE 754 binary16).
@@ -151,7 +150,7 @@ fn matrices_are_multiplied_and_added() {
         eight("%rb"),
         eight("%fc")
     );
-    // All eight are one number, or else the sum is not a number.
+    // All eight must be equal, or the result is NaN.
     for at in 1..8 {
         snippet += &format!("setp.neu.f32 %pe, %o{at}, %o0;\n@%pe mov.f32 %fd, 0f7FC00000;\n");
     }
@@ -170,7 +169,7 @@ fn matrices_are_multiplied_and_added() {
     }
 }
 
-/// The forms of a text, without labels, directives and guards.
+/// The instruction forms of a text, without labels, directives and guards.
 fn forms(text: &str) -> impl Iterator<Item = &str> {
     let code = text
         .lines()
@@ -185,7 +184,7 @@ fn forms(text: &str) -> impl Iterator<Item = &str> {
             let is_form = form.starts_with(|c: char| c.is_ascii_lowercase())
                 && !form.ends_with(':')
                 && !words.contains(".callprototype");
-            // The rest of a call or of a vector that goes over several lines is none.
+            // A continuation line of a call or a vector holds no form.
             is_form.then_some(form).filter(|form| {
                 let letters = |c: char| c.is_ascii_alphanumeric() || "._:".contains(c);
                 form.chars().all(letters) && !is_name_of_argument(form)
@@ -193,7 +192,7 @@ fn forms(text: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// NVRTC writes the results, the arguments and the prototypes of a call in lines of their own.
+/// NVRTC writes the results, the arguments and the prototypes of a call on separate lines.
 fn is_name_of_argument(word: &str) -> bool {
     ["retval", "param", "prototype_"]
         .iter()
@@ -201,7 +200,7 @@ fn is_name_of_argument(word: &str) -> bool {
 }
 
 #[test]
-fn each_form_of_our_ptx_is_tested() {
+fn every_checked_in_form_has_a_test() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../kernels/ptx");
     let mut used: BTreeMap<String, String> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
@@ -212,7 +211,7 @@ fn each_form_of_our_ptx_is_tested() {
             used.insert(form.to_owned(), file.clone().into_owned());
         }
     }
-    assert!(used.len() > 90, "hardly any forms: {used:?}");
+    assert!(used.len() > 90, "too few forms: {used:?}");
     let own = [&INTEGERS[..], &SINGLES, &DOUBLES, &MEMORY].concat();
     let own: Vec<&str> = own
         .iter()

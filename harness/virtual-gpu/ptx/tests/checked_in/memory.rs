@@ -2,7 +2,7 @@
 
 use super::{Row, WORD, both, w};
 
-/// Words and vectors of them, there and back, each by the form in question.
+/// Loads and stores of words and vectors, each with the form under test.
 pub const MEMORY: [Row; 30] = [
     (
         "ld.param.u32",
@@ -141,7 +141,7 @@ pub const MEMORY: [Row; 30] = [
         "%rd",
         |a, _, _| w(a),
     ),
-    // Neighbours keep theirs.
+    // Neighbouring bytes keep their values.
     (
         "st.global.u32",
         "mov.u64 %y0, room; add.s64 %y0, %y0, %y7; st.global.u64 [%y0], %a;

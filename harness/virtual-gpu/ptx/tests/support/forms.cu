@@ -1,5 +1,5 @@
-// Every construct that the interpreter has to know, for one compiler run: NVRTC 11.8 with
-// --gpu-architecture=compute_70 turned this into forms.ptx.
+// Every construct that the interpreter supports. NVRTC 11.8 with --gpu-architecture=compute_70
+// compiled it to forms.ptx.
 typedef unsigned u32;
 typedef unsigned long long u64;
 __device__ __forceinline__ u64 gt() {

@@ -21,7 +21,7 @@ pub fn address(index: usize) -> u64 {
     0x7F00_0000_0000 + index as u64 * 0x1_0000_0000
 }
 
-/// A launch to be filled in.
+/// A launch under construction.
 pub struct Case<'c> {
     pub text: &'c str,
     pub kernel: &'c str,
@@ -72,7 +72,7 @@ impl<'c> Case<'c> {
         self.arg(address(index).to_le_bytes())
     }
 
-    /// Runs all blocks over `buffers`; symbols of the module are placed behind them.
+    /// Runs all blocks over `buffers`; symbols of the module follow them in memory.
     pub fn run(&self, buffers: &mut [Vec<u8>]) -> Result<Execution, Box<KernelFault>> {
         let module = Arc::new(parse(self.text).expect("the text parses"));
         let count = module.symbols.len();
@@ -144,7 +144,7 @@ pub fn as_longs(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(long).collect()
 }
 
-/// The head of every text.
+/// The first lines of every text.
 pub const HEAD: &str = ".version 7.8\n.target sm_70\n.address_size 64\n";
 
 /// A kernel that loads three 64-bit inputs per thread, runs `snippet` and stores `%d`.
@@ -221,8 +221,8 @@ impl Random {
 /// A snippet, the register with its result, and the same in Rust.
 pub type Row<'r> = (&'r str, &'r str, fn(u64, u64, u64) -> u64);
 
-/// Runs every row of a table over all inputs. NaNs compare as equal: which one comes out is tested
-/// on its own.
+/// Runs every row of a table over all inputs. NaNs compare as equal; the tests of canonical NaNs
+/// compare their bits.
 pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
     for &(snippet, result, reference) in table {
         let run = |chunk: &[[u64; 3]]| run_snippet(snippet, result, chunk);
@@ -230,7 +230,7 @@ pub fn check(inputs: &[[u64; 3]], table: &[Row<'_>]) {
     }
 }
 
-/// The same of one row, whose kernel is run in some way over as many inputs as a block has threads.
+/// The same for one row, with `run` called for as many inputs as a block has threads.
 pub fn check_kernel(
     inputs: &[[u64; 3]],
     (snippet, result, reference): Row<'_>,
@@ -255,7 +255,7 @@ pub fn check_kernel(
     assert_eq!(count, inputs.len(), "{snippet}");
 }
 
-/// Values at which integer arithmetic goes wrong.
+/// Edge values of integer arithmetic.
 const INTEGER_EDGES: [u64; 14] = [
     0,
     1,
@@ -289,7 +289,7 @@ pub fn integer_inputs() -> Vec<[u64; 3]> {
     all
 }
 
-/// Single-precision values at which rounding, flushing and comparing go wrong.
+/// Edge values of rounding, flushing and comparing in single precision.
 const SINGLE_EDGES: [u32; 20] = [
     0x0000_0000,
     0x8000_0000,
@@ -323,7 +323,7 @@ pub fn singles() -> Vec<[u64; 3]> {
             all.push([u64::from(a), u64::from(b), u64::from(c)]);
         }
     }
-    // Random bits, and values so close that sums cancel.
+    // Random bits, and close values that cancel.
     all.extend((0..400).map(|_| [random.next(), random.next(), random.next()]));
     all.extend((0..400).map(|_| {
         let near = |r: u64| u64::from(0x3F80_0000 + (r as u32 & 0xFFFF) - 0x8000);

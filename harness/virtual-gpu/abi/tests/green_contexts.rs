@@ -1,0 +1,156 @@
+//! Green contexts: SMs of their own, one address space, common faults.
+#![expect(unsafe_code, reason = "the interface under test is a C interface")]
+
+mod driver_support;
+
+use std::ptr::null_mut;
+
+use gpubench_virtual_gpu_abi::cuda::calls::*;
+use gpubench_virtual_gpu_driver::handles::Handle;
+use gpubench_virtual_gpu_driver::process::device;
+use gpubench_virtual_gpu_driver::session::{ENV, Session, TimeMode};
+use gpubench_virtual_gpu_model::machine::Machine;
+
+use driver_support::{Error, alloc, function, launch_on, ok};
+
+const FMA: &str = include_str!("../../../../kernels/ptx/fp32_chain.ptx");
+const TRACE: &str = include_str!("../../../../kernels/ptx/block_trace.ptx");
+
+/// A resource as programs declare it: opaque except for its size.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Opaque([u8; 144]);
+
+impl Opaque {
+    fn sm_count(&self) -> u32 {
+        u32::from_ne_bytes([self.0[96], self.0[97], self.0[98], self.0[99]])
+    }
+}
+
+/// Two green contexts of 64 SMs each, with a stream each, on a `hopper` without noise.
+fn two_streams() -> Result<(tempfile::TempDir, [Handle; 2], [Handle; 2]), Error> {
+    let dir = tempfile::tempdir()?;
+    let mut machine = Machine::load("hopper")?;
+    machine.noise.request = 0.0;
+    machine.noise.epoch = 0.0;
+    machine.noise.session = 0.0;
+    Session::new(TimeMode::Virtual, 1).create(dir.path(), &machine)?;
+    // SAFETY: the only thread of this test's process.
+    unsafe { std::env::set_var(ENV, dir.path()) };
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    device.expect(0)?;
+    device.join(0)?;
+    let mut whole = Opaque([0; 144]);
+    let mut halves = [whole; 2];
+    let (mut count, mut rest) = (2, whole);
+    let (mut greens, mut streams) = ([null_mut(); 2], [null_mut(); 2]);
+    // SAFETY: valid pointers throughout.
+    unsafe {
+        ok(cuInit(0))?;
+        ok(cuDeviceGetDevResource(0, (&raw mut whole).cast(), 1))?;
+        ok(cuDevSmResourceSplitByCount(
+            halves.as_mut_ptr().cast(),
+            &raw mut count,
+            (&raw const whole).cast(),
+            (&raw mut rest).cast(),
+            0,
+            64,
+        ))?;
+        assert_eq!((count, whole.sm_count(), rest.sm_count()), (2, 132, 4));
+        for (half, (green, stream)) in halves.iter().zip(greens.iter_mut().zip(&mut streams)) {
+            let mut descriptor = null_mut();
+            ok(cuDevResourceGenerateDesc(
+                &raw mut descriptor,
+                std::ptr::from_ref(half).cast(),
+                1,
+            ))?;
+            ok(cuGreenCtxCreate(green, descriptor, 0, 1))?;
+            ok(cuGreenCtxStreamCreate(stream, *green, 1, 0))?;
+        }
+        let mut context = null_mut();
+        ok(cuCtxFromGreenCtx(&raw mut context, greens[0]))?;
+        ok(cuCtxSetCurrent(context))?;
+    }
+    Ok((dir, greens, streams))
+}
+
+/// Virtual time of the body.
+fn timed(body: impl FnOnce() -> Result<(), Error>) -> Result<u64, Error> {
+    let device = device().map_err(|code| format!("{code:?}"))?;
+    let begin_ns = device.now_ns();
+    body()?;
+    // SAFETY: a call without arguments.
+    unsafe { ok(cuCtxSynchronize())? };
+    Ok(device.now_ns() - begin_ns)
+}
+
+#[test]
+fn green_contexts_run_concurrently_on_their_sms() -> Result<(), Error> {
+    let (_dir, _greens, streams) = two_streams()?;
+    let chain = function(FMA, "fp32_chain")?;
+    let out = alloc(4 << 20)?;
+    let run = |stream: Handle| {
+        let factor = u64::from(1.0f32.to_bits());
+        let args = &mut [out, 2000, factor, factor];
+        ok(launch_on(chain, (1024, 256, 0), stream, args))
+    };
+    run(streams[0])?;
+    timed(|| Ok(()))?;
+    let solo_ns = timed(|| run(streams[0]))?;
+    let both_ns = timed(|| {
+        run(streams[0])?;
+        run(streams[1])
+    })?;
+    let twice_ns = timed(|| {
+        run(streams[0])?;
+        run(streams[0])
+    })?;
+    let close = |a: u64, b: u64| a.abs_diff(b) * 100 < b;
+    // Concurrent kernels take the time of one; in one context they run one after the other.
+    assert!(
+        close(both_ns, solo_ns),
+        "{both_ns} beside {solo_ns} solo"
+    );
+    assert!(twice_ns > solo_ns * 19 / 10, "{twice_ns} one after the other");
+    Ok(())
+}
+
+#[test]
+fn a_fault_ends_all_contexts_of_the_process() -> Result<(), Error> {
+    let (_dir, greens, streams) = two_streams()?;
+    let chain = function(FMA, "fp32_chain")?;
+    let factor = u64::from(1.0f32.to_bits());
+    let args = &mut [0xdead_0000, 1, factor, factor];
+    ok(launch_on(chain, (1, 256, 0), streams[0], args))?;
+    // SAFETY: valid handles.
+    unsafe {
+        assert_eq!(cuStreamSynchronize(streams[0]), 700);
+        assert_eq!(cuStreamSynchronize(streams[1]), 700);
+        ok(cuGreenCtxDestroy(greens[0]))?;
+        assert_eq!(cuGreenCtxDestroy(greens[0]), 400, "it is destroyed");
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_run_on_the_sms_of_their_context() -> Result<(), Error> {
+    let (_dir, _greens, streams) = two_streams()?;
+    let trace = function(TRACE, "block_trace")?;
+    let mut seen = Vec::new();
+    for stream in streams {
+        // Four words per block, the SM first; it watches the clock for 10 us and records no gaps.
+        let (rows, gaps) = (alloc(32 * 256)?, alloc(4096)?);
+        let watch_ns = 10_000;
+        let args = &mut [rows, gaps, 0, watch_ns, watch_ns, watch_ns];
+        ok(launch_on(trace, (256, 256, 0), stream, args))?; // SAFETY: valid handle.
+        unsafe { ok(cuStreamSynchronize(stream))? };
+        let mut words = vec![0u64; 4 * 256];
+        // SAFETY: a buffer of that length.
+        unsafe { ok(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), rows, 32 * 256))? };
+        let ids: Vec<u64> = words.chunks(4).map(|row| row[0]).collect();
+        let (least, most) = (ids.iter().min().copied(), ids.iter().max().copied());
+        seen.push((least.unwrap_or(0), most.unwrap_or(0)));
+    }
+    assert_eq!(seen, [(0, 63), (64, 127)]);
+    Ok(())
+}

@@ -1,0 +1,369 @@
+//! Stand-ins for `nvidia-cuda-mps-control` and `nvidia-cuda-mps-server`.
+//!
+//! The model has the rules of MPS; this module has the processes. A control daemon serves a socket
+//! in its pipe directory and starts a server process for a user's clients. The server's process
+//! holds the context that the clients join. Both are processes of the device, so their deaths are
+//! detected, and neither takes part in virtual time: they change the state at the present instant,
+//! so a client can hold the clock while it waits for an answer.
+//!
+//! A daemon speaks version 2 of the protocol (`command`) or, on request and where the driver has
+//! it, version 3 (`v3`). Two things differ from the vendor's: servers run as the user of the
+//! daemon, and some modules of version 3 are missing.
+
+mod client;
+mod command;
+mod daemon;
+mod detach;
+mod listen;
+mod log;
+mod named;
+mod partition;
+mod query;
+mod rows;
+mod serve;
+mod socket;
+mod v3;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
+use gpubench_virtual_gpu_driver::placement::PIPE_DIRECTORY;
+use gpubench_virtual_gpu_driver::session;
+use gpubench_virtual_gpu_model::pump;
+use gpubench_virtual_gpu_model::simulation;
+use gpubench_virtual_gpu_model::state::State;
+
+pub use client::send;
+
+/// Name of the command for daemon and front end.
+pub const CONTROL: &str = "nvidia-cuda-mps-control";
+/// Name of the server's command.
+pub const SERVER: &str = "nvidia-cuda-mps-server";
+/// Default folder of the logs (MPS documentation).
+const LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
+
+/// How this program starts itself under the two names.
+#[derive(Debug, Clone, Copy)]
+pub struct Programs {
+    /// Starts the control command; options are appended.
+    pub control: fn() -> Command,
+    /// Starts a server.
+    pub server: fn() -> Command,
+}
+
+/// Why a command of MPS fails. A refusal by a running daemon is an answer, not an error.
+#[derive(Debug, thiserror::Error)]
+pub enum MpsError {
+    /// An unknown option.
+    #[error(
+        "unknown option {0:?} (accepted: -d, -f, -v, -q, -p 2|3, -S, --static-partitioning, \
+         -multiuser-server, or a command)"
+    )]
+    Option(String),
+    /// An unavailable protocol version.
+    #[error("protocol version {0:?} is not available (accepted: 2, and 3 from driver 615 on)")]
+    Protocol(String),
+    /// A refusal by a daemon of protocol version 3.
+    #[error("{0}")]
+    Command(String),
+    /// The environment names no virtual GPU.
+    #[error("no virtual GPU: {} is not set", session::ENV)]
+    NoDevice,
+    /// The machine's driver has no MPS.
+    #[error("the driver of machine {0:?} has no MPS")]
+    NoMps(String),
+    /// The machine's driver has no static partitions.
+    #[error("the MPS of machine {0:?} has no static partitions")]
+    NoPartitions(String),
+    /// `CUDA_VISIBLE_DEVICES` names no existing device.
+    #[error("no device is visible: CUDA_VISIBLE_DEVICES names none that exists")]
+    NotVisible,
+    /// A folder or file of the daemon cannot be used.
+    #[error("{path}: {source}")]
+    Io {
+        /// The folder or file.
+        path: String,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// Another daemon serves the folder.
+    #[error("An instance of this daemon is already running")]
+    AlreadyRunning,
+    /// No daemon answers.
+    #[error("Cannot find MPS control daemon process")]
+    Unreachable,
+    /// The program cannot be started.
+    #[error("starting {what}: {source}")]
+    Start {
+        /// What it is.
+        what: &'static str,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+    /// A process of MPS failed to start, or refuses a command; the text says why.
+    #[error("{0}")]
+    Refused(String),
+    /// The state file is full.
+    #[error("the virtual GPU has no room for another MPS {0}")]
+    Full(&'static str),
+    /// The device cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl MpsError {
+    fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.display().to_string();
+        |source| Self::Io { path, source }
+    }
+}
+
+/// Mode of the control command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mode {
+    /// Front end with commands from standard input.
+    Front,
+    /// Front end with one command.
+    Command(String),
+    /// Daemon in the background.
+    Background,
+    /// Daemon in the foreground.
+    Foreground,
+    /// Prints the version.
+    Version,
+}
+
+/// The options of the control command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Options {
+    mode: Mode,
+    static_partitions: bool,
+    multiuser: bool,
+    /// Version of the interface.
+    protocol: u32,
+}
+
+/// Runs the control command with its whole argument vector, and returns its status.
+#[must_use]
+pub fn control(argv: &[OsString], programs: &Programs) -> u8 {
+    let done = options(argv).and_then(|options| match &options.mode {
+        Mode::Front => client::run(&Folders::from_environment().pipe),
+        Mode::Command(words) => client::once(&Folders::from_environment().pipe, words),
+        Mode::Background => detach::start(programs, &options),
+        Mode::Foreground => listen::run(programs, &options),
+        Mode::Version => print_version(),
+    });
+    finish(CONTROL, done)
+}
+
+/// Runs the server command, and returns its status.
+#[must_use]
+pub fn server() -> u8 {
+    finish(SERVER, serve::run())
+}
+
+fn finish(name: &str, done: Result<(), MpsError>) -> u8 {
+    match done {
+        Ok(()) => 0,
+        // Text and stream are those of the vendor's command.
+        Err(error @ MpsError::AlreadyRunning) if !detach::is_waited_for() => {
+            client::print(&format!("{error}\n"));
+            1
+        }
+        Err(error @ MpsError::Unreachable) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            1
+        }
+        Err(error) => {
+            // If standard error is closed, the exit status remains.
+            let _ = writeln!(std::io::stderr(), "{name}: {error}");
+            1
+        }
+    }
+}
+
+fn options(argv: &[OsString]) -> Result<Options, MpsError> {
+    let mut options = Options {
+        mode: Mode::Front,
+        static_partitions: false,
+        multiuser: false,
+        protocol: 2,
+    };
+    let mut protocol = std::env::var("CUDA_MPS_PROTOCOL_VERSION").ok();
+    let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        match &*word {
+            "-d" => options.mode = Mode::Background,
+            "-f" => options.mode = Mode::Foreground,
+            "-v" => options.mode = Mode::Version,
+            "-S" | "--static-partitioning" => options.static_partitions = true,
+            "-m" | "--multiuser" | "-multiuser-server" | "--multiuser-server" => {
+                options.multiuser = true;
+            }
+            "-q" | "--quit" => options.mode = Mode::Command("quit".to_owned()),
+            module if !module.starts_with('-') => {
+                let rest: Vec<_> = words.by_ref().collect();
+                let all = [module].into_iter().chain(rest.iter().map(AsRef::as_ref));
+                options.mode = Mode::Command(all.collect::<Vec<&str>>().join(" "));
+            }
+            // The environment overrides the option (MPS documentation, release 615).
+            "-p" | "--protocol" => {
+                let asked = words.next().unwrap_or_default().into_owned();
+                protocol = protocol.or(Some(asked));
+            }
+            other => return Err(MpsError::Option(other.to_owned())),
+        }
+    }
+    options.protocol = match protocol.as_deref() {
+        None | Some("2") => 2,
+        Some("3") => 3,
+        Some(other) => return Err(MpsError::Protocol(other.to_owned())),
+    };
+    Ok(options)
+}
+
+fn print_version() -> Result<(), MpsError> {
+    let device = open_device()?;
+    client::print(&format!("CUDA MPS {}\n", device.machine().gpu.driver));
+    Ok(())
+}
+
+/// Folders of a daemon.
+#[derive(Debug, Clone)]
+struct Folders {
+    pipe: PathBuf,
+    log: PathBuf,
+}
+
+impl Folders {
+    fn from_environment() -> Self {
+        let named = |name: &str, default: &str| {
+            let value = std::env::var_os(name).filter(|value| !value.is_empty());
+            value.map_or_else(|| PathBuf::from(default), PathBuf::from)
+        };
+        Self {
+            pipe: named("CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY),
+            log: named("CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY),
+        }
+    }
+}
+
+fn open_device() -> Result<Device, MpsError> {
+    let dir = std::env::var_os(session::ENV).ok_or(MpsError::NoDevice)?;
+    Ok(Device::open(Path::new(&dir))?)
+}
+
+/// Sets the process name to that of the command.
+fn set_process_name(name: &str) {
+    let _ = std::fs::write("/proc/self/comm", name);
+}
+
+/// Changes the state at the present instant from outside virtual time, then grants the clock if
+/// that meets a condition.
+fn act<R>(device: &Device, body: impl FnOnce(&mut State) -> R) -> Result<R, DeviceError> {
+    device.catch_up()?;
+    let (out, granted) = device.shared().transact(|state, side| {
+        let out = body(state);
+        simulation::settle(state, side, device.rules());
+        (out, pump::pump(state, side, device.rules()))
+    })?;
+    if let Ok(participant) = granted {
+        device.shared().wake(participant);
+    }
+    device.shared().notify_change();
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{Mode, Options, options};
+
+    fn of(line: &str) -> Result<Options, String> {
+        let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        options(&argv).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_the_options_of_the_manual_are_accepted() {
+        let plain = Options {
+            mode: Mode::Front,
+            static_partitions: false,
+            multiuser: false,
+            protocol: 2,
+        };
+        let cases = [
+            ("control", plain.clone()),
+            (
+                "control server list --format=csv,noheader",
+                Options {
+                    mode: Mode::Command("server list --format=csv,noheader".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -q",
+                Options {
+                    mode: Mode::Command("quit".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d -p 3",
+                Options {
+                    mode: Mode::Background,
+                    protocol: 3,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d",
+                Options {
+                    mode: Mode::Background,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -f -p 2",
+                Options {
+                    mode: Mode::Foreground,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -v",
+                Options {
+                    mode: Mode::Version,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d -S -multiuser-server",
+                Options {
+                    mode: Mode::Background,
+                    static_partitions: true,
+                    multiuser: true,
+                    protocol: 2,
+                },
+            ),
+            (
+                "control --static-partitioning -f",
+                Options {
+                    mode: Mode::Foreground,
+                    static_partitions: true,
+                    ..plain.clone()
+                },
+            ),
+        ];
+        for (line, want) in cases {
+            assert_eq!(of(line), Ok(want), "{line}");
+        }
+        assert!(of("control -x").is_err_and(|error| error.contains("\"-x\"")));
+        assert!(of("control -d -p 4").is_err_and(|error| error.contains("\"4\"")));
+    }
+}
