@@ -16,7 +16,9 @@ pub type StandIn = (&'static str, fn(&[OsString]) -> u8);
 
 /// Every command that can be stood in for.
 pub const STAND_INS: &[StandIn] = &[
-    (nvidia_cuda_mps::CONTROL, |argv| nvidia_cuda_mps::control(argv, &PROGRAMS)),
+    (nvidia_cuda_mps::CONTROL, |argv| {
+        nvidia_cuda_mps::control(argv, &PROGRAMS)
+    }),
     (nvidia_cuda_mps::SERVER, |_| nvidia_cuda_mps::server()),
     (nvidia_smi::NAME, nvidia_smi::run),
 ];

@@ -12,8 +12,8 @@ use gpubench_virtual_gpu::device::{Device, DeviceError};
 use gpubench_virtual_gpu::host_process::own_uid;
 use gpubench_virtual_gpu::machine::{Machine, MachineError};
 use gpubench_virtual_gpu::nvidia_cuda_mps;
-use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
 use gpubench_virtual_gpu::nvidia_smi;
+use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
 
 /// The shared object, built with this binary.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
@@ -31,7 +31,11 @@ const NAMES: [&str; 4] = [
 ];
 
 /// Commands of the vendor's that this program plays when called by a link of that name.
-pub const COMMANDS: [&str; 3] = [nvidia_cuda_mps::CONTROL, nvidia_cuda_mps::SERVER, nvidia_smi::NAME];
+pub const COMMANDS: [&str; 3] = [
+    nvidia_cuda_mps::CONTROL,
+    nvidia_cuda_mps::SERVER,
+    nvidia_smi::NAME,
+];
 
 /// Marks a folder that is to stay when its maker is gone.
 const KEPT: &str = "kept";

@@ -15,7 +15,8 @@ use gpubench_virtual_gpu_driver::session::TimeMode;
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 use nvml_support::mig::{divided, filled};
 use nvml_support::{
-    Error, Tenant, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready, wait_for_go,
+    Error, Tenant, as_root, as_user, context, figure, no_tenant, nvml_device, ok, ready,
+    wait_for_go,
 };
 
 const PROHIBITED: u32 = 2;

@@ -66,7 +66,8 @@ fn output_does_not_depend_on_the_host() -> Result<(), Error> {
             _ => {
                 // A ninth tenant takes time slices from the others.
                 stage.device.expect(TENANTS)?;
-                let outsider = stage.client(TENANTS, &[], "open; at 101; recreate plain 2; close")?;
+                let outsider =
+                    stage.client(TENANTS, &[], "open; at 101; recreate plain 2; close")?;
                 let found = run(stage, &forwards, Duration::ZERO)?;
                 outsider.finish()?;
                 found

@@ -29,7 +29,11 @@ fn a_client_is_listed_until_the_daemon_quits() -> Result<(), Error> {
     let test = "a_client_is_listed_until_the_daemon_quits";
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let daemon = stage.daemon("", &[])?;
-        assert_eq!(daemon.command("get_server_list")?, "", "no client, no server");
+        assert_eq!(
+            daemon.command("get_server_list")?,
+            "",
+            "no client, no server"
+        );
         let script = "open; spin 1; hold; sync; close";
         let mut clients = stage.clients(&[(&[], script), (&[], script)])?;
         for client in &mut clients {
@@ -140,7 +144,11 @@ fn a_folder_has_one_daemon_and_can_be_reused_after_its_death() -> Result<(), Err
     scene(test, Virtual, &quiet("hopper")?, |stage| {
         let mut first = stage.daemon("", &[])?;
         assert!(stage.daemon("", &[]).is_err(), "a second daemon");
-        assert_eq!(first.command("get_server_list")?, "", "the first one continues");
+        assert_eq!(
+            first.command("get_server_list")?,
+            "",
+            "the first one continues"
+        );
         first.child.0.kill()?;
         first.child.0.wait()?;
         let second = stage.daemon("", &[])?;

@@ -175,7 +175,10 @@ fn a_killed_daemon_ends_its_server_and_new_clients_are_time_sliced() -> Result<(
             "open; at 2000; gaps 20; close",
             "open; at 2000; spin 50; close",
         ])?;
-        assert_ne!(output[0][1], "0 0 0", "clients without a daemon are time-sliced");
+        assert_ne!(
+            output[0][1], "0 0 0",
+            "clients without a daemon are time-sliced"
+        );
         Ok(())
     })
 }

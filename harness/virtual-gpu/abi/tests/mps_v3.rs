@@ -56,7 +56,10 @@ fn namespaces_of_named_servers_have_their_own_limits() -> Result<(), Error> {
         }
         refused("server delete one")?;
         refused("namespace delete small --server=one")?;
-        assert_eq!(daemon.command(&format!("client terminate {}", pids[0]))?, "");
+        assert_eq!(
+            daemon.command(&format!("client terminate {}", pids[0]))?,
+            ""
+        );
         for mut client in clients {
             client.go(stage)?;
             client.finish()?;

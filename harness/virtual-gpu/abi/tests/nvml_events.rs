@@ -15,8 +15,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process;
 use gpubench_virtual_gpu_driver::session::TimeMode;
 use nvml_support::{
-    Error, Tenant, context, figure, function, launch, nvml_device, observed, ok, ready,
-    wait_for_go,
+    Error, Tenant, context, figure, function, launch, nvml_device, observed, ok, ready, wait_for_go,
 };
 
 const STORE: &str = include_str!("../../../../kernels/ptx/fault_illegal_store.ptx");

@@ -148,11 +148,17 @@ fn a_device_is_found_by_every_identifier() -> Result<(), Error> {
             // SAFETY: valid structures and pointers.
             unsafe {
                 let mut found = null_mut();
-                ok(nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found))?;
+                ok(nvmlDeviceGetHandleByUUIDV(
+                    &raw const request,
+                    &raw mut found,
+                ))?;
                 assert_eq!(found, device);
                 request.kind = 2;
                 request.value[..16].copy_from_slice(&binary);
-                ok(nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found))?;
+                ok(nvmlDeviceGetHandleByUUIDV(
+                    &raw const request,
+                    &raw mut found,
+                ))?;
                 request.value[0] ^= 1;
                 let code = nvmlDeviceGetHandleByUUIDV(&raw const request, &raw mut found);
                 assert_eq!(code, NOT_FOUND);

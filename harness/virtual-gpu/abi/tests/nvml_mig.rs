@@ -18,7 +18,9 @@ use gpubench_virtual_gpu_driver::session::{Session, TimeMode};
 use nvml_support::mig::{
     THREE, create, create_compute, describe_compute, divided, filled, mode, out, set_mode,
 };
-use nvml_support::{Error, as_root, as_user, figure, no_tenant, nvml_device, observed_on, ok, quiet};
+use nvml_support::{
+    Error, as_root, as_user, figure, no_tenant, nvml_device, observed_on, ok, quiet,
+};
 
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
@@ -149,48 +151,49 @@ fn named_profiles(device: DeviceHandle) -> Result<(), Error> {
 
 #[test]
 fn instances_are_created_found_and_destroyed() -> Result<(), Error> {
-    on("instances_are_created_found_and_destroyed", "hopper", || {
-        let device = divided()?;
-        assert_eq!(mode(device), Ok((1, 1)));
-        assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
-        assert_eq!(
-            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-            [Ok(2), Ok(1), Ok(7)]
-        );
-        assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
-        assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
-        assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
-        let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-        assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
-        assert_eq!(
-            [THREE, FOUR, ONE].map(|id| capacity(device, id)),
-            [Ok(1), Ok(1), Ok(4)]
-        );
-        let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
-        assert_eq!(
-            capacity(device, FOUR),
-            Ok(0),
-            "it can start at slot 0 only"
-        );
-        found_again(device, three)?;
-        // SAFETY: valid handles.
-        unsafe {
-            ok(nvmlGpuInstanceDestroy(three))?;
+    on(
+        "instances_are_created_found_and_destroyed",
+        "hopper",
+        || {
+            let device = divided()?;
+            assert_eq!(mode(device), Ok((1, 1)));
+            assert_eq!(figure::<u32>(nvmlDeviceGetMaxMigDeviceCount, device)?, 7);
             assert_eq!(
-                nvmlGpuInstanceDestroy(three),
-                INVALID_ARGUMENT,
-                "it is destroyed"
+                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+                [Ok(2), Ok(1), Ok(7)]
             );
-            assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
-            let again = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
-            assert_ne!(again, three, "a new instance at the same start");
-            ok(nvmlGpuInstanceDestroy(one))?;
-        }
-        assert_eq!(set_mode(device, 0), Ok(0));
-        assert_eq!(mode(device), Ok((0, 0)));
-        assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
-        Ok(())
-    })
+            assert_eq!(create(device, 77, None), Err(INVALID_ARGUMENT));
+            assert_eq!(create(device, THREE, Some((1, 4))), Err(INVALID_ARGUMENT));
+            assert_eq!(create(device, THREE, Some((4, 3))), Err(INVALID_ARGUMENT));
+            let three = create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+            assert_eq!(create(device, THREE, Some((4, 4))), Err(NO_ROOM));
+            assert_eq!(
+                [THREE, FOUR, ONE].map(|id| capacity(device, id)),
+                [Ok(1), Ok(1), Ok(4)]
+            );
+            let one = create(device, ONE, None).map_err(|code| format!("{code}"))?;
+            assert_eq!(capacity(device, FOUR), Ok(0), "it can start at slot 0 only");
+            found_again(device, three)?;
+            // SAFETY: valid handles.
+            unsafe {
+                ok(nvmlGpuInstanceDestroy(three))?;
+                assert_eq!(
+                    nvmlGpuInstanceDestroy(three),
+                    INVALID_ARGUMENT,
+                    "it is destroyed"
+                );
+                assert_eq!(nvmlGpuInstanceDestroy(device), INVALID_ARGUMENT);
+                let again =
+                    create(device, THREE, Some((4, 4))).map_err(|code| format!("{code}"))?;
+                assert_ne!(again, three, "a new instance at the same start");
+                ok(nvmlGpuInstanceDestroy(one))?;
+            }
+            assert_eq!(set_mode(device, 0), Ok(0));
+            assert_eq!(mode(device), Ok((0, 0)));
+            assert_eq!(set_mode(device, 2), Err(INVALID_ARGUMENT));
+            Ok(())
+        },
+    )
 }
 
 fn found_again(device: DeviceHandle, three: InstanceHandle) -> Result<(), Error> {
@@ -308,16 +311,20 @@ fn a_mode_that_needs_a_reset_stays_pending() -> Result<(), Error> {
 
 #[test]
 fn a_device_without_mig_reports_not_supported() -> Result<(), Error> {
-    on("a_device_without_mig_reports_not_supported", "turing", || {
-        let device = nvml_device()?;
-        assert_eq!(mode(device), Err(NOT_SUPPORTED));
-        assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
-        let mut info = GpuInstanceProfileInfo::default();
-        // SAFETY: valid pointers.
-        let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
-        assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
-        Ok(())
-    })
+    on(
+        "a_device_without_mig_reports_not_supported",
+        "turing",
+        || {
+            let device = nvml_device()?;
+            assert_eq!(mode(device), Err(NOT_SUPPORTED));
+            assert_eq!(set_mode(device, 1), Err(NOT_SUPPORTED));
+            let mut info = GpuInstanceProfileInfo::default();
+            // SAFETY: valid pointers.
+            let code = unsafe { nvmlDeviceGetGpuInstanceProfileInfo(device, 0, &raw mut info) };
+            assert_eq!((code, resetless(device)?), (NOT_SUPPORTED, 0));
+            Ok(())
+        },
+    )
 }
 
 #[test]

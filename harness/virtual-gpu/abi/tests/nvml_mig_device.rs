@@ -155,11 +155,7 @@ fn a_mig_device_has_its_own_memory_and_processes() -> Result<(), Error> {
             ok(nvmlGpuInstanceDestroy(first.gpu))?;
         }
         assert_eq!(set_mode(parent, 0), Ok(IN_USE));
-        assert_eq!(
-            mode(parent),
-            Ok((1, 0)),
-            "the mode is pending"
-        );
+        assert_eq!(mode(parent), Ok((1, 0)), "the mode is pending");
         tenant.kill()?;
         assert_eq!(set_mode(parent, 0), Ok(0), "the device is idle");
         Ok(())

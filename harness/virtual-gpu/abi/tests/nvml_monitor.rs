@@ -15,7 +15,7 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::machine::Machine;
 use nvml_support::mig::{divided, filled, out};
 use nvml_support::{
-    Error, alloc, in_virtual_time, context, figure, function, launch, nvml_device, ok, quiet,
+    Error, alloc, context, figure, function, in_virtual_time, launch, nvml_device, ok, quiet,
 };
 
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");
@@ -104,48 +104,44 @@ fn close(found: [f64; 3], want: [f64; 3]) {
 
 #[test]
 fn gpm_counts_kernels_and_copies() -> Result<(), Error> {
-    in_virtual_time(
-        "gpm_counts_kernels_and_copies",
-        &slow()?,
-        |clock| {
-            let device = nvml_device()?;
-            let mut support = GpmSupport {
-                version: 1,
-                is_supported: 7,
-            };
-            // SAFETY: a valid structure.
-            ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
-            assert_eq!(support.is_supported, 1);
-            let (first, second) = (sample()?, sample()?);
-            assert_eq!(
-                metrics(first, second, &[1]),
-                Err(INVALID_ARGUMENT),
-                "empty samples"
-            );
-            load()?;
-            // SAFETY: valid handles, here and below.
-            ok(unsafe { nvmlGpmSampleGet(device, first) })?;
-            clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
-            // SAFETY: as above.
-            ok(unsafe { nvmlGpmSampleGet(device, second) })?;
-            // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
-            let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
-            close(percentages([first, second])?, [100.0, sms, dram]);
-            let rest = metrics(first, second, &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
-            let wrong = (INVALID_ARGUMENT, 0.0);
-            let absent = (NOT_SUPPORTED, 0.0);
-            assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
-            let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
-            assert_eq!(backwards, [wrong]);
-            // SAFETY: a valid handle, twice.
-            unsafe {
-                ok(nvmlGpmSampleFree(first))?;
-                assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
-                ok(cuCtxSynchronize())?;
-            }
-            copies_are_counted_as_received(clock, device, second)
-        },
-    )
+    in_virtual_time("gpm_counts_kernels_and_copies", &slow()?, |clock| {
+        let device = nvml_device()?;
+        let mut support = GpmSupport {
+            version: 1,
+            is_supported: 7,
+        };
+        // SAFETY: a valid structure.
+        ok(unsafe { nvmlGpmQueryDeviceSupport(device, &raw mut support) })?;
+        assert_eq!(support.is_supported, 1);
+        let (first, second) = (sample()?, sample()?);
+        assert_eq!(
+            metrics(first, second, &[1]),
+            Err(INVALID_ARGUMENT),
+            "empty samples"
+        );
+        load()?;
+        // SAFETY: valid handles, here and below.
+        ok(unsafe { nvmlGpmSampleGet(device, first) })?;
+        clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
+        // SAFETY: as above.
+        ok(unsafe { nvmlGpmSampleGet(device, second) })?;
+        // Four of 132 SMs, each at 6.4 of the device's 335 GB/s.
+        let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
+        close(percentages([first, second])?, [100.0, sms, dram]);
+        let rest = metrics(first, second, &[30, 20, 60, 0, 477]).map_err(|c| format!("{c}"))?;
+        let wrong = (INVALID_ARGUMENT, 0.0);
+        let absent = (NOT_SUPPORTED, 0.0);
+        assert_eq!(rest, [absent, (0, 0.0), (0, 0.0), wrong, wrong]);
+        let backwards = metrics(second, first, &[1]).map_err(|c| format!("{c}"))?;
+        assert_eq!(backwards, [wrong]);
+        // SAFETY: a valid handle, twice.
+        unsafe {
+            ok(nvmlGpmSampleFree(first))?;
+            assert_eq!(nvmlGpmSampleFree(first), INVALID_ARGUMENT);
+            ok(cuCtxSynchronize())?;
+        }
+        copies_are_counted_as_received(clock, device, second)
+    })
 }
 
 fn copies_are_counted_as_received(
@@ -174,50 +170,46 @@ fn copies_are_counted_as_received(
 
 #[test]
 fn gpm_counts_per_instance() -> Result<(), Error> {
-    in_virtual_time(
-        "gpm_counts_per_instance",
-        &slow()?,
-        |clock| {
-            let parent = divided()?;
-            let made = filled(parent)?;
-            // SAFETY: a valid pointer.
-            let id = out(0, |to| unsafe {
-                nvmlDeviceGetGpuInstanceId(made.device, to)
-            });
-            let id = id.map_err(|code| format!("code {code}"))?;
-            let idle = filled(parent)?;
-            let pairs = [(); 4].map(|()| [sample(), sample()]);
-            let mut handles = Vec::new();
-            for [first, second] in pairs {
-                handles.push([first?, second?]);
+    in_virtual_time("gpm_counts_per_instance", &slow()?, |clock| {
+        let parent = divided()?;
+        let made = filled(parent)?;
+        // SAFETY: a valid pointer.
+        let id = out(0, |to| unsafe {
+            nvmlDeviceGetGpuInstanceId(made.device, to)
+        });
+        let id = id.map_err(|code| format!("code {code}"))?;
+        let idle = filled(parent)?;
+        let pairs = [(); 4].map(|()| [sample(), sample()]);
+        let mut handles = Vec::new();
+        for [first, second] in pairs {
+            handles.push([first?, second?]);
+        }
+        load()?;
+        let ends = |end: usize| [0, 1, 2, 3].map(|k: usize| handles[k][end]);
+        for [all, mine, by_id, neighbour] in [ends(0), ends(1)] {
+            // SAFETY: valid handles.
+            unsafe {
+                ok(nvmlGpmSampleGet(parent, all))?;
+                ok(nvmlGpmSampleGet(made.device, mine))?;
+                ok(nvmlGpmMigSampleGet(parent, id, by_id))?;
+                ok(nvmlGpmSampleGet(idle.device, neighbour))?;
+                assert_eq!(nvmlGpmMigSampleGet(parent, 12, neighbour), NOT_FOUND);
             }
-            load()?;
-            let ends = |end: usize| [0, 1, 2, 3].map(|k: usize| handles[k][end]);
-            for [all, mine, by_id, neighbour] in [ends(0), ends(1)] {
-                // SAFETY: valid handles.
-                unsafe {
-                    ok(nvmlGpmSampleGet(parent, all))?;
-                    ok(nvmlGpmSampleGet(made.device, mine))?;
-                    ok(nvmlGpmMigSampleGet(parent, id, by_id))?;
-                    ok(nvmlGpmSampleGet(idle.device, neighbour))?;
-                    assert_eq!(nvmlGpmMigSampleGet(parent, 12, neighbour), NOT_FOUND);
-                }
-                clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
-            }
-            let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
-            close(percentages(handles[0])?, [100.0, sms, dram]);
-            // The same four of now 60 SMs, and half of the bandwidth.
-            for part in &handles[1..3] {
-                close(percentages(*part)?, [100.0, 400.0 / 60.0, 2.0 * dram]);
-            }
-            assert_eq!(percentages(handles[3])?, [0.0; 3], "its neighbour");
-            assert_eq!(
-                metrics(handles[0][0], handles[1][1], &[1]),
-                Err(INVALID_ARGUMENT)
-            );
-            Ok(())
-        },
-    )
+            clock.sleep_until(clock.now_ns() + WINDOW_NS)?;
+        }
+        let (sms, dram) = (400.0 / 132.0, 100.0 * 4.0 * 6.4 / 335.0);
+        close(percentages(handles[0])?, [100.0, sms, dram]);
+        // The same four of now 60 SMs, and half of the bandwidth.
+        for part in &handles[1..3] {
+            close(percentages(*part)?, [100.0, 400.0 / 60.0, 2.0 * dram]);
+        }
+        assert_eq!(percentages(handles[3])?, [0.0; 3], "its neighbour");
+        assert_eq!(
+            metrics(handles[0][0], handles[1][1], &[1]),
+            Err(INVALID_ARGUMENT)
+        );
+        Ok(())
+    })
 }
 
 #[test]

@@ -14,7 +14,9 @@ use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::kernel_log;
 use gpubench_virtual_gpu_model::machine::{BUILT_IN, Machine};
 use nvml_support::mig::out;
-use nvml_support::{Error, alloc, in_virtual_time, context, function, launch, nvml_device, ok, quiet};
+use nvml_support::{
+    Error, alloc, context, function, in_virtual_time, launch, nvml_device, ok, quiet,
+};
 
 const HANG: &str = include_str!("../../../../kernels/ptx/fault_hang.ptx");
 const COPY: &str = include_str!("../../../../kernels/ptx/stream_copy.ptx");

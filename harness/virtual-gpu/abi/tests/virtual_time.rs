@@ -156,7 +156,10 @@ fn a_stall_is_reported_with_its_thread() -> Result<(), Error> {
     };
     let elapsed = begun.elapsed();
     // The stall limit, checked every tenth of a second, plus a margin for a busy host.
-    assert!(elapsed < Duration::from_secs(3), "reported after {elapsed:?}");
+    assert!(
+        elapsed < Duration::from_secs(3),
+        "reported after {elapsed:?}"
+    );
     release.send(())?;
     thread.join().map_err(|_| "the blocker panicked")??;
     for part in [

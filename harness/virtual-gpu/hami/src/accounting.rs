@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{clock, contexts, limiter, lookup, management, recording, region, log, settings};
+use crate::{clock, contexts, limiter, log, lookup, management, recording, region, settings};
 
 /// Declares hooks: for each a function with the driver's name and signature, with `driver` bound to
 /// the driver's function, and a table of all hooks.
@@ -124,10 +124,7 @@ pub(crate) unsafe fn counted(
     let bytes = bytes as u64;
     let limit = region.memory_limit() as f64 * (1.0 + settings::get().overshoot);
     if !region.charge(bytes, limit as u64) {
-        log(
-            2,
-            &format!("{bytes} B exceed the limit of {limit} B"),
-        );
+        log(2, &format!("{bytes} B exceed the limit of {limit} B"));
         return OUT_OF_MEMORY;
     }
     let code = driver();

@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{lookup, management, region, log, settings};
+use crate::{log, lookup, management, region, settings};
 
 type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
 type Release = unsafe extern "C" fn(c_int) -> c_int;

@@ -138,7 +138,7 @@ fn list_in(text: &str, key: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{number_in, list_in, read};
+    use super::{list_in, number_in, read};
 
     fn with(pairs: &[(&str, &str)]) -> super::Settings {
         read(&|name| {

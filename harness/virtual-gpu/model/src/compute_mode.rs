@@ -115,7 +115,10 @@ mod tests {
         assert!(admits(&state, 2, Some(0)), "a client");
         assert!(!admits(&state, 2, None), "a process without MPS");
         let state = state_of_outsider();
-        assert!(!admits(&state, 2, Some(0)), "another process has the device");
+        assert!(
+            !admits(&state, 2, Some(0)),
+            "another process has the device"
+        );
     }
 
     fn state_of_outsider() -> Box<State> {

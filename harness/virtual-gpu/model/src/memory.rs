@@ -418,7 +418,8 @@ mod tests {
     }
 
     #[test]
-    fn a_small_allocation_fits_into_a_shared_page_when_none_is_free() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_small_allocation_fits_into_a_shared_page_when_none_is_free()
+    -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 8 << 20;
         let small = allocate(&mut state, 0, 0, 512).ok_or("fits")?;
@@ -456,8 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn held_memory_is_freed_with_its_last_holder()
-    -> Result<(), Box<dyn std::error::Error>> {
+    fn held_memory_is_freed_with_its_last_holder() -> Result<(), Box<dyn std::error::Error>> {
         let mut state = State::new(0, 0);
         state.instances.rows[0].memory_bytes = 1 << 30;
         let all = free_bytes(&state, WHOLE);

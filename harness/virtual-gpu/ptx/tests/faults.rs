@@ -329,7 +329,10 @@ fn unsupported_forms_are_refused_with_their_line() {
         ),
         ("add.f32 %f1, %f2, 1;", "constant of the right type"),
         ("add.s32 5, %x2, %x3;", "a destination must be a register"),
-        ("add.s32 %x99, %x2, %x3;", "`%x99` is not a declared register"),
+        (
+            "add.s32 %x99, %x2, %x3;",
+            "`%x99` is not a declared register",
+        ),
         ("@%x1 add.s32 %x1, %x2, %x3;", "`%x1` is not a predicate"),
         ("mov.u32 %x1, %nosuch;", "`%nosuch` is not declared"),
         ("mov.u32 %x1, %clock64;", "moved as 64 bits"),

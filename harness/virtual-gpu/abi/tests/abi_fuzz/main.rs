@@ -326,10 +326,7 @@ fn random_calls_return_documented_codes() {
         "allocations and streams left behind"
     );
     device.leave().expect("the clock");
-    assert!(
-        contexts > 3,
-        "only {contexts} contexts"
-    );
+    assert!(contexts > 3, "only {contexts} contexts");
     // A minimum share of calls must succeed, or the test covers error paths only.
     let share = fuzz.successes as f64 / fuzz.calls as f64;
     assert!(

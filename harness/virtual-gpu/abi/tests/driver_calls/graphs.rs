@@ -237,7 +237,11 @@ fn capture_follows_forked_streams() -> Result<(), Error> {
             assert!(graph.is_null());
             assert_eq!(cuStreamEndCapture(first, &raw mut graph), 1);
             ok(cuStreamBeginCapture_v2(first, 1))?;
-            assert_eq!(cuStreamWaitEvent(first, join, 0), 905, "work outside the capture");
+            assert_eq!(
+                cuStreamWaitEvent(first, join, 0),
+                905,
+                "work outside the capture"
+            );
             ok(cuStreamEndCapture(first, &raw mut graph))?;
             ok(cuGraphDestroy(graph))
         }

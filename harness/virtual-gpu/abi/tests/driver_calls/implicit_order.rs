@@ -53,7 +53,11 @@ fn blocking_streams_and_the_legacy_stream_wait_for_each_other() -> Result<(), Er
             ("blocking streams overlap", vec![a, b, own], vec![0, 0, 0]),
             ("legacy waits for both", vec![a, b, legacy], vec![0, 0, 1]),
             ("both wait for legacy", vec![legacy, a, b], vec![0, 1, 1]),
-            ("legacy work separates them", vec![a, legacy, b], vec![0, 1, 2]),
+            (
+                "legacy work separates them",
+                vec![a, legacy, b],
+                vec![0, 1, 2],
+            ),
             (
                 "the null handle is legacy",
                 vec![a, null_mut(), b],
@@ -69,7 +73,11 @@ fn blocking_streams_and_the_legacy_stream_wait_for_each_other() -> Result<(), Er
                 vec![a, legacy, free],
                 vec![0, 1, 0],
             ),
-            ("and no stream waits for it", vec![free, legacy, a], vec![0, 0, 1]),
+            (
+                "and no stream waits for it",
+                vec![free, legacy, a],
+                vec![0, 0, 1],
+            ),
         ] {
             assert_eq!(starts(&streams)?, expected, "{what}");
         }
@@ -92,7 +100,11 @@ fn a_query_of_the_legacy_stream_includes_blocking_streams() -> Result<(), Error>
                 free,
                 &mut [4 * STEP_NS, 9 * STEP_NS, stamps],
             ))?;
-            assert_eq!(cuStreamQuery(legacy), 0, "non-blocking streams are not included");
+            assert_eq!(
+                cuStreamQuery(legacy),
+                0,
+                "non-blocking streams are not included"
+            );
             ok(launch(
                 spin,
                 1,
@@ -103,7 +115,11 @@ fn a_query_of_the_legacy_stream_includes_blocking_streams() -> Result<(), Error>
             assert_eq!(cuStreamQuery(legacy), 600);
             ok(cuStreamSynchronize(legacy))?;
             assert_eq!(cuStreamQuery(blocking), 0);
-            assert_eq!(cuStreamQuery(free), 600, "the wait does not include non-blocking streams");
+            assert_eq!(
+                cuStreamQuery(free),
+                600,
+                "the wait does not include non-blocking streams"
+            );
         }
         Ok(())
     })

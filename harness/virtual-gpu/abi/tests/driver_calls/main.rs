@@ -2,21 +2,21 @@
 //! codes for wrong use, and frees what it allocated.
 #![expect(unsafe_code, reason = "the interface under test is a C interface")]
 
-mod memory_batches;
-mod error_codes;
 mod atomic_contention;
 mod cooperative;
 #[path = "../driver_support/mod.rs"]
 mod driver_support;
+mod error_codes;
 mod graph_memory;
 mod graphs;
 mod host_functions;
-mod memory;
-mod modules;
 mod implicit_order;
+mod memory;
+mod memory_batches;
+mod modules;
+mod stream_waits;
 mod streams;
 mod wait_support;
-mod stream_waits;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -148,7 +148,11 @@ fn mapped_memory_needs_access_rights() -> Result<(), Error> {
             ok(cuMemsetD32_v2(again, 0xFF, 1))?;
             assert_eq!(words(border, 8)?, [0, 1, 2, 3, 0xFF, 5, 6, 7]);
             ok(launch(copy, 1, 32, null_mut(), &mut [to, border, 2]))?;
-            assert_eq!(words(to, 8)?[4], 0xFF, "the second mapping shows the change");
+            assert_eq!(
+                words(to, 8)?[4],
+                0xFF,
+                "the second mapping shows the change"
+            );
             // Pages live as long as a mapping of them.
             for handle in handles {
                 ok(cuMemRelease(handle))?;
@@ -220,10 +224,7 @@ fn host_and_kernels_share_managed_memory() -> Result<(), Error> {
             assert_eq!(before - free_bytes()?, 4 * MIB, "two pages of it");
             let source = std::slice::from_raw_parts_mut(from as *mut u32, 1024);
             let target = to as *const u32;
-            assert!(
-                source.iter().all(|word| *word == 0),
-                "new memory is zero"
-            );
+            assert!(source.iter().all(|word| *word == 0), "new memory is zero");
             for round in 1..4 {
                 source.fill(round);
                 ok(launch(copy, 2, 128, null_mut(), &mut [to, from, 256]))?;

@@ -78,7 +78,11 @@ fn a_batch_runs_in_order_or_not_at_all() -> Result<(), Error> {
                 (op(WRITE_32, at, 1, 2), 1, "no such flag"),
                 (op(WRITE_32, at, 1, 1), 801, "a flag of v1"),
                 (barrier(2), 1, "no such barrier"),
-                (flush, 801, "a flush, which the device reports as unsupported"),
+                (
+                    flush,
+                    801,
+                    "a flush, which the device reports as unsupported",
+                ),
             ] {
                 let found = batch(stream, &[op(WRITE_32, at, 9, 0), bad]);
                 assert_eq!(found, code, "{what}");

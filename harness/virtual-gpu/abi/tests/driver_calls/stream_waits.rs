@@ -248,7 +248,11 @@ fn a_stamp_meets_a_wait_when_its_kernel_completes() -> Result<(), Error> {
     with_context(|| {
         let (first, second) = (stream()?, stream()?);
         let (at, aside, (_, host)) = (alloc(32)?, alloc(16)?, pinned()?);
-        for path in [StampPath::ByKernel(at), StampPath::ByKernel(host), StampPath::ByCopy(host)] {
+        for path in [
+            StampPath::ByKernel(at),
+            StampPath::ByKernel(host),
+            StampPath::ByCopy(host),
+        ] {
             let (StampPath::ByKernel(word) | StampPath::ByCopy(word)) = path;
             for launched_first in [true, false] {
                 // Later than every stamp that a kernel could store before it ran.

@@ -14,7 +14,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{Head, State};
 
 use mps_support::mechanisms::Mechanism;
-use mps_support::sharing::{SharedDevice, HALVES, Sharing, borrowed};
+use mps_support::sharing::{HALVES, SharedDevice, Sharing, borrowed};
 use mps_support::{Client, Error, Stage, eventually, quiet, scene};
 
 /// Minimum number of kills over all mechanisms.
@@ -302,7 +302,11 @@ fn serves_afterwards(
     })?;
     let client = stage.client(0, env, "open; spin 1; fill; close")?;
     let output = client.finish()?;
-    assert_eq!([&output[0], &output[1], &output[3]], ["0", "0", "0"], "{output:?}");
+    assert_eq!(
+        [&output[0], &output[1], &output[3]],
+        ["0", "0", "0"],
+        "{output:?}"
+    );
     let memory = &machine.memory;
     let all = match sharing {
         Sharing::Memory(limits_mib) => limits_mib[0],

@@ -254,7 +254,10 @@ pub fn within(
             // SAFETY: a live stream. It must still be at work (CUDA_ERROR_NOT_READY, cuda.h).
             let queried = unsafe { cuStreamQuery(other) };
             if queried != 600 {
-                return Err(format!("block {block}: cuStreamQuery of the other stream returned {queried}").into());
+                return Err(format!(
+                    "block {block}: cuStreamQuery of the other stream returned {queried}"
+                )
+                .into());
             }
         }
         times.push(beside_ns);

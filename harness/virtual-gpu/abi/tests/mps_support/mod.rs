@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 mod blocks;
-mod recreate;
 pub mod client;
 pub mod mechanisms;
 mod peaks;
+mod recreate;
 mod seeds;
 pub mod sharing;
 

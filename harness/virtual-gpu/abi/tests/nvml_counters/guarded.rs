@@ -45,7 +45,9 @@ fn sram_errors_need_root_and_a_valid_version() -> Result<(), Error> {
         assert_eq!(sram(version_of::<EccSramErrorStatus>(2)), Some(MISMATCH));
         let request = ConfComputeSettings::default();
         // SAFETY: a valid structure.
-        let settings = out(request, |to| unsafe { nvmlSystemGetConfComputeSettings(to) });
+        let settings = out(request, |to| unsafe {
+            nvmlSystemGetConfComputeSettings(to)
+        });
         assert_eq!(settings, Err(MISMATCH));
         Ok(())
     })

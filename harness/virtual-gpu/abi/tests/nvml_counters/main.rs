@@ -20,7 +20,7 @@ use gpubench_virtual_gpu_abi::nvml::DeviceHandle;
 use gpubench_virtual_gpu_abi::nvml::calls::*;
 use gpubench_virtual_gpu_model::machine::Machine;
 use nvml_support::{
-    Error, alloc, in_virtual_time, context, function, launch_on, nvml_device, ok, quiet, stream,
+    Error, alloc, context, function, in_virtual_time, launch_on, nvml_device, ok, quiet, stream,
 };
 use read::Reader;
 use rows::{ROWS, Row};

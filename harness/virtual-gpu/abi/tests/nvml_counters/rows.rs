@@ -1,6 +1,6 @@
 //! The counters and their expected changes on each machine.
 
-use Want::{Falls, Ignored, Refused, Rises, Stays, AppearsFrom};
+use Want::{AppearsFrom, Falls, Ignored, Refused, Rises, Stays};
 
 /// Codes of the header.
 const NOT_SUPPORTED: i32 = 3;
@@ -68,7 +68,11 @@ pub const ROWS: &[Row] = &[
     both("utilisation gpu", Rises, Ignored),
     both("utilisation memory", Rises, Ignored),
     both("process utilisation", AppearsFrom(NOT_FOUND, 1.0), Ignored),
-    both("processes' utilisation", AppearsFrom(NOT_FOUND, 1.0), Ignored),
+    both(
+        "processes' utilisation",
+        AppearsFrom(NOT_FOUND, 1.0),
+        Ignored,
+    ),
     both("samples power", Rises, Ignored),
     both("samples gpu", Rises, Ignored),
     both("samples memory", Rises, Ignored),

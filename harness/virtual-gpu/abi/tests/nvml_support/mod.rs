@@ -57,7 +57,9 @@ pub fn observed_on(
     }
     let dir = tempfile::tempdir()?;
     session.create(dir.path(), machine)?;
-    let status = process_in_role(test, "observer")?.env(ENV, dir.path()).status()?;
+    let status = process_in_role(test, "observer")?
+        .env(ENV, dir.path())
+        .status()?;
     if status.success() {
         Ok(())
     } else {

@@ -74,7 +74,13 @@ fn blocks(noise: bool, begin_ms: u64, load_ms: u64) -> String {
 
 impl Case {
     /// A case of one figure, with noise.
-    pub fn noisy(machine: &Machine, sharing: Sharing, measurement: Measurement, figure: Figure, want: f64) -> Self {
+    pub fn noisy(
+        machine: &Machine,
+        sharing: Sharing,
+        measurement: Measurement,
+        figure: Figure,
+        want: f64,
+    ) -> Self {
         Self {
             machine: machine.clone(),
             sharing,
@@ -241,7 +247,11 @@ fn figures(output: &[String]) -> Result<Vec<f64>, Error> {
 /// Runs every case on a device of its own.
 pub fn check(test: &str, cases: &[Case]) -> Result<(), Error> {
     let machine = |case: &Case| {
-        let noise = if case.noise { ALL_NOISE } else { Noise::default() };
+        let noise = if case.noise {
+            ALL_NOISE
+        } else {
+            Noise::default()
+        };
         Machine {
             noise,
             ..case.machine.clone()

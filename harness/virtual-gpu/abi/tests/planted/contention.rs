@@ -4,7 +4,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 use super::case::{Case, Measurement, check};
 use super::mps_support::mechanisms::Mechanism;
-use super::mps_support::sharing::{HALVES, TIME_SLICED, Sharing};
+use super::mps_support::sharing::{HALVES, Sharing, TIME_SLICED};
 use super::mps_support::{Error, quiet};
 use super::table::Figure;
 
@@ -73,7 +73,9 @@ fn l2_leaks_the_planted_share_between_instances() -> Result<(), Error> {
 
 pub fn dram_of_one_device() -> Result<Vec<Case>, Error> {
     let plain = quiet("hopper")?;
-    let case = |sharing, measurement, want| Case::noisy(&plain, sharing, measurement, Figure::Bandwidth, want);
+    let case = |sharing, measurement, want| {
+        Case::noisy(&plain, sharing, measurement, Figure::Bandwidth, want)
+    };
     let within = |streams| Measurement::Within {
         streams,
         work: ["pour:1024"; 2],
@@ -95,14 +97,17 @@ fn tenants_of_one_device_share_bandwidth_by_priority() -> Result<(), Error> {
 
 pub fn link() -> Result<Vec<Case>, Error> {
     let plain = quiet("hopper")?;
-    let case = |sharing, measurement, want| Case::noisy(&plain, sharing, measurement, Figure::Link, want);
+    let case =
+        |sharing, measurement, want| Case::noisy(&plain, sharing, measurement, Figure::Link, want);
     // One engine per direction, first come first served: beside a client with two queued copies,
     // one copy in three is one's own. MIG instances have their own engines on one link.
     let queue = Measurement::Beside {
         work: ["push1:192", "push:192"],
         load_ms: 36,
     };
-    let served = SERVED.into_iter().chain([Sharing::MigMps(["50"; 2]), TIME_SLICED]);
+    let served = SERVED
+        .into_iter()
+        .chain([Sharing::MigMps(["50"; 2]), TIME_SLICED]);
     let queued = served.map(|sharing| case(sharing, queue.clone(), 1.0 / 3.0));
     // With copies of 192 MiB, 183 of 200 intervals contained the value for priorities, one fewer
     // than required, which happens by chance in one case of forty. This size gives other draws.
@@ -130,7 +135,9 @@ pub fn power() -> Result<Vec<Case>, Error> {
         capped.power.cap_w = capped.power.idle_w + full_w * sms / 132.0;
         capped
     };
-    let case = |sms, sharing, measurement| Case::noisy(&capped(sms), sharing, measurement, Figure::Power, 0.5);
+    let case = |sms, sharing, measurement| {
+        Case::noisy(&capped(sms), sharing, measurement, Figure::Power, 0.5)
+    };
     let free = Case {
         machine: plain.clone(),
         want: vec![(Figure::Power, 1.0)],

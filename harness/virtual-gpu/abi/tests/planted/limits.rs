@@ -23,11 +23,21 @@ pub fn percentages() -> Result<Vec<Case>, Error> {
     ignored.defects.mps_percentage_ignored = true;
     // 50 % of 132 SMs; all of them; 60 %, rounded down.
     let whole = |machine: &Machine, count: f64| {
-        sms(machine, Sharing::Quota(["50", "100"]), 10_428, count / 132.0)
+        sms(
+            machine,
+            Sharing::Quota(["50", "100"]),
+            10_428,
+            count / 132.0,
+        )
     };
     // The same for the 60 SMs of an instance.
     let within = |machine: &Machine, count: f64| {
-        sms(machine, Sharing::MigMps(["50", "100"]), 10_080, count / 60.0)
+        sms(
+            machine,
+            Sharing::MigMps(["50", "100"]),
+            10_080,
+            count / 60.0,
+        )
     };
     let (loud, loud_within) = (whole(&more, 79.0), within(&more, 36.0));
     Ok(vec![
@@ -63,7 +73,13 @@ pub fn partitions() -> Result<Vec<Case>, Error> {
             first: ["open"; 2],
             work: "l2:160".to_owned(),
         };
-        Case::noisy(machine, Sharing::Static([2, 9]), measurement, Figure::SmCap, want)
+        Case::noisy(
+            machine,
+            Sharing::Static([2, 9]),
+            measurement,
+            Figure::SmCap,
+            want,
+        )
     };
     Ok(vec![
         sms(&plain, Sharing::Static([4, 12]), 9_600, 32.0 / 96.0).quiet(),

@@ -12,10 +12,10 @@
 //! probability either: `mps_faults.rs` and the model's tests cover those rules.
 
 mod case;
+mod contention;
 mod intervals;
+mod limits;
 #[path = "../mps_support/mod.rs"]
 mod mps_support;
-mod limits;
-mod contention;
 mod table;
 mod time_slices;

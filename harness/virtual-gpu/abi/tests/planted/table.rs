@@ -85,9 +85,9 @@ const fn of_harness(figure: Figure) -> &'static [&'static str] {
 }
 
 const fn entry(figure: Figure, mechanism: Mechanism) -> Entry {
+    use Entry::{Measured, WithHarness};
     use Figure as F;
     use Mechanism as M;
-    use Entry::{Measured, WithHarness};
     match (figure, mechanism) {
         (F::Launch, M::Hami) => WithHarness(of_harness(figure)),
         (F::Launch, _) => Measured,
@@ -161,7 +161,10 @@ fn every_entry_is_measured_with_and_without_noise_or_has_a_reason() -> Result<()
             let noise_of_cases: Vec<bool> = here.map(|case| case.noise).collect();
             match entry(figure, mechanism) {
                 Entry::Measured => {
-                    assert!(noise_of_cases.contains(&false), "{what}: no case without noise");
+                    assert!(
+                        noise_of_cases.contains(&false),
+                        "{what}: no case without noise"
+                    );
                     assert!(noise_of_cases.contains(&true), "{what}: no case with noise");
                 }
                 Entry::WithHarness(tests) => {

@@ -4,7 +4,7 @@ use gpubench_virtual_gpu_model::machine::Machine;
 
 use super::case::{Case, Measurement, check};
 use super::mps_support::mechanisms::Mechanism;
-use super::mps_support::sharing::{HALVES, TIME_SLICED, Sharing};
+use super::mps_support::sharing::{HALVES, Sharing, TIME_SLICED};
 use super::mps_support::{Error, quiet};
 use super::table::Figure;
 
@@ -75,10 +75,7 @@ pub fn launches() -> Result<Vec<Case>, Error> {
 
 #[test]
 fn a_launch_takes_the_planted_time() -> Result<(), Error> {
-    check(
-        "time_slices::a_launch_takes_the_planted_time",
-        &launches()?,
-    )
+    check("time_slices::a_launch_takes_the_planted_time", &launches()?)
 }
 
 /// Faults are contained, except with the planted probability.
@@ -90,15 +87,18 @@ pub fn faults() -> Result<Vec<Case>, Error> {
         machine.defects.fault_escape = chance;
         Case::noisy(&machine, sharing, measurement, Figure::Containment, chance)
     };
-    let each = [TIME_SLICED, HALVES].into_iter().chain(SERVED).flat_map(|sharing| {
-        [
-            case(sharing, Measurement::Across, 0.0).quiet(),
-            case(sharing, Measurement::Across, 1.0).quiet(),
-            case(sharing, Measurement::Escapes, 0.0).quiet(),
-            case(sharing, Measurement::Escapes, 1.0).quiet(),
-            case(sharing, Measurement::Escapes, 0.3),
-        ]
-    });
+    let each = [TIME_SLICED, HALVES]
+        .into_iter()
+        .chain(SERVED)
+        .flat_map(|sharing| {
+            [
+                case(sharing, Measurement::Across, 0.0).quiet(),
+                case(sharing, Measurement::Across, 1.0).quiet(),
+                case(sharing, Measurement::Escapes, 0.0).quiet(),
+                case(sharing, Measurement::Escapes, 1.0).quiet(),
+                case(sharing, Measurement::Escapes, 0.3),
+            ]
+        });
     Ok(each.collect())
 }
 
@@ -118,8 +118,15 @@ pub fn recoveries() -> Result<Vec<Case>, Error> {
         Ok(machine)
     };
     let (slow, usual) = (of(240)?, of(80)?);
-    let case =
-        |machine, sharing, ns| Case::noisy(machine, sharing, Measurement::Recovery, Figure::Recovery, ns);
+    let case = |machine, sharing, ns| {
+        Case::noisy(
+            machine,
+            sharing,
+            Measurement::Recovery,
+            Figure::Recovery,
+            ns,
+        )
+    };
     let each = SERVED.into_iter().flat_map(|sharing| {
         let loud = case(&usual, sharing, 80e6);
         [case(&slow, sharing, 240e6).quiet(), loud.quiet(), loud]

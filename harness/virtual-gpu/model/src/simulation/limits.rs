@@ -1,7 +1,7 @@
 //! The capacities that limit the running kernels: those of their SMs, of their memory slices and of
 //! the device.
 
-use crate::state::{Context, FRACTION_BITS, ONE, Location, Resource, State, WHOLE};
+use crate::state::{Context, FRACTION_BITS, Location, ONE, Resource, State, WHOLE};
 
 use super::Rules;
 use super::share::{Limit, Members, Runner};

@@ -5,9 +5,9 @@
 //! point.
 
 mod account;
+mod division;
 pub mod order;
 mod participant;
-mod division;
 mod resource;
 mod samples;
 pub mod stream_wait;
@@ -17,13 +17,13 @@ use crate::compute_mode::ComputeMode;
 use crate::table::Table;
 
 pub use account::{ACCOUNTS, Account, leave as leave_account};
-pub use order::Order;
-pub use participant::{Condition, Participant, Standing};
 pub use division::{
     ComputeEngine, CopyEngine, DAEMONS, ENGINES, GpuInstance, INSTANCES, MEMORY_GROUPS,
     MemoryGroup, MigMode, MpsDaemon, MpsServer, PARTITIONS, SERVERS, ServerState, SmPartition,
     Usage, WHOLE,
 };
+pub use order::Order;
+pub use participant::{Condition, Participant, Standing};
 pub use resource::{Location, RESOURCES, Resource};
 pub use samples::{Filled, Reading, Ring, SAMPLES, Window};
 pub use stream_wait::{STREAM_WAITS, StreamWait};

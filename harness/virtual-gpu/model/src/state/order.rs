@@ -109,7 +109,11 @@ mod tests {
         waited(&mut state, 1, &[(0, 5)]);
         assert_eq!(implicit_waits(&state, 0), [], "waited for once");
         assert_eq!(implicit_waits(&state, 1), [], "waited for once");
-        assert_eq!(implicit_waits(&state, 2), [(0, 5)], "other streams still wait");
+        assert_eq!(
+            implicit_waits(&state, 2),
+            [(0, 5)],
+            "other streams still wait"
+        );
         state.streams.rows[1].submitted = 6;
         assert_eq!(
             implicit_waits(&state, 0),

@@ -201,7 +201,11 @@ mod tests {
             part: part.clone(),
             by,
         }]);
-        assert_eq!(state.stream_waits.rows[row].look, (0, 0), "outside the range");
+        assert_eq!(
+            state.stream_waits.rows[row].look,
+            (0, 0),
+            "outside the range"
+        );
         state.stream_waits.rows[row].host = 127;
         state.stream_waits.rows[row].look_after(&[Owed { part, by }]);
         assert!(!is_over(&state, row, 7));

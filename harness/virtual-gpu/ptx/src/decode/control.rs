@@ -225,7 +225,10 @@ impl<'a> Decoder<'a, '_> {
             Stmt::Label(line, name) => {
                 let key = (self.names.scope_id(), *name);
                 if self.labels.insert(key, self.here()).is_some() {
-                    return Err(PtxError::new(*line, format!("label `{name}` is declared twice")));
+                    return Err(PtxError::new(
+                        *line,
+                        format!("label `{name}` is declared twice"),
+                    ));
                 }
             }
             Stmt::Reg(line, ty, names) => {

@@ -165,15 +165,27 @@ mod tests {
             next += 1;
             Some(Reg::R32(next))
         };
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(
+            names.reg("%r2", &mut allocate),
+            Some((Reg::R32(1), Ty::B32))
+        );
+        assert_eq!(
+            names.reg("%r2", &mut allocate),
+            Some((Reg::R32(1), Ty::B32))
+        );
         assert_eq!(names.reg("%r3", &mut allocate), None);
         assert_eq!(names.reg("%r02", &mut allocate), None);
         names.open();
         assert!(names.declare_reg("%r2", None, Ty::B32));
         assert!(!names.declare_reg("%r2", None, Ty::B32));
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(2), Ty::B32)));
+        assert_eq!(
+            names.reg("%r2", &mut allocate),
+            Some((Reg::R32(2), Ty::B32))
+        );
         names.close();
-        assert_eq!(names.reg("%r2", &mut allocate), Some((Reg::R32(1), Ty::B32)));
+        assert_eq!(
+            names.reg("%r2", &mut allocate),
+            Some((Reg::R32(1), Ty::B32))
+        );
     }
 }

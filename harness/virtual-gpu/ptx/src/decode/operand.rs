@@ -121,7 +121,9 @@ impl<'a> Decoder<'a, '_> {
             Operand::Name("_", 0) => Ok((self.temp(ty)?, ty)),
             Operand::Name(name, 0) => match self.need_register(name)? {
                 (Reg::R32(row) | Reg::R64(row), declared) => Ok((row, declared)),
-                (Reg::P(_), _) => self.fail(format!("`{name}` is a predicate, the result is a value")),
+                (Reg::P(_), _) => {
+                    self.fail(format!("`{name}` is a predicate, the result is a value"))
+                }
             },
             _ => self.fail("a destination must be a register"),
         }

@@ -61,7 +61,8 @@ impl WarpMemory<'_, '_, '_> {
         {
             let total = 32 * size;
             if let Ok(location) = self.memory.locate(all[0], total, false) {
-                self.footprint.mark(location.range, location.offset, total, false);
+                self.footprint
+                    .mark(location.range, location.offset, total, false);
                 unpack(self.memory.bytes(location, total as usize), frame, access);
                 return Ok(());
             }
@@ -103,8 +104,13 @@ impl WarpMemory<'_, '_, '_> {
         {
             let total = 32 * size;
             if let Ok(location) = self.memory.locate(all[0], total, true) {
-                self.footprint.mark(location.range, location.offset, total, true);
-                pack(self.memory.bytes_mut(location, total as usize), frame, access);
+                self.footprint
+                    .mark(location.range, location.offset, total, true);
+                pack(
+                    self.memory.bytes_mut(location, total as usize),
+                    frame,
+                    access,
+                );
                 return Ok(());
             }
         }

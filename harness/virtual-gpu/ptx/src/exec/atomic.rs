@@ -63,7 +63,8 @@ impl WarpMemory<'_, '_, '_> {
                 && let Some(location) = self.memory.find(all[lane], size)
             {
                 // The store is already recorded; an atomic reads as well.
-                self.footprint.mark(location.range, location.offset, size, false);
+                self.footprint
+                    .mark(location.range, location.offset, size, false);
             }
             if atom.d != NO_ROW {
                 frame.set_lane(wide, atom.d, lane, old);
@@ -85,7 +86,8 @@ impl WarpMemory<'_, '_, '_> {
             return false;
         };
         for write in [true, false] {
-            self.footprint.mark(location.range, location.offset, total, write);
+            self.footprint
+                .mark(location.range, location.offset, total, write);
         }
         let words = self.memory.bytes_mut(location, total as usize);
         match atom.ty {

@@ -94,7 +94,8 @@ impl WarpMemory<'_, '_, '_> {
         match target {
             LaneTarget::Global(addr) => {
                 let location = self.memory.locate(addr, size, false)?;
-                self.footprint.mark(location.range, location.offset, size, false);
+                self.footprint
+                    .mark(location.range, location.offset, size, false);
                 Ok(self.memory.bytes(location, len))
             }
             LaneTarget::Shared(at) => Ok(&self.shared[at..at + len]),
@@ -113,7 +114,8 @@ impl WarpMemory<'_, '_, '_> {
         match target {
             LaneTarget::Global(addr) => {
                 let location = self.memory.locate(addr, size, true)?;
-                self.footprint.mark(location.range, location.offset, size, true);
+                self.footprint
+                    .mark(location.range, location.offset, size, true);
                 Ok(self.memory.bytes_mut(location, len))
             }
             LaneTarget::Shared(at) => Ok(&mut self.shared[at..at + len]),

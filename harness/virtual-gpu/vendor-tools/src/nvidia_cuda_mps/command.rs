@@ -207,7 +207,11 @@ pub fn percentage(text: &str) -> Option<u32> {
 
 /// [`percentage`], or an error with the accepted range.
 pub fn valid_percentage(text: &str) -> Result<u32, MpsError> {
-    let why = || MpsError::Refused(format!("{text:?} is not a percentage: accepted is 1 to 100"));
+    let why = || {
+        MpsError::Refused(format!(
+            "{text:?} is not a percentage: accepted is 1 to 100"
+        ))
+    };
     percentage(text).ok_or_else(why)
 }
 

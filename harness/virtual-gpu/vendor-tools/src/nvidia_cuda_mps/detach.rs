@@ -45,7 +45,9 @@ pub fn start(programs: &Programs, options: &Options) -> Result<(), MpsError> {
         return Ok(());
     }
     let stderr_text = stderr_text.trim();
-    let reason = stderr_text.strip_prefix(&format!("{CONTROL}: ")).unwrap_or(stderr_text);
+    let reason = stderr_text
+        .strip_prefix(&format!("{CONTROL}: "))
+        .unwrap_or(stderr_text);
     if reason == MpsError::AlreadyRunning.to_string() {
         return Err(MpsError::AlreadyRunning);
     }

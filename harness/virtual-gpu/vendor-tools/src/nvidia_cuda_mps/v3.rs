@@ -36,7 +36,9 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
         ("server", "create", [name]) => create_server(daemon, name, &arguments),
         ("server", "delete", [name]) => delete_server(daemon, name, &arguments),
         ("server", "set", [name]) => set_bounds(daemon, name, DEFAULT, &arguments),
-        ("server", "list", []) => arguments.accept_only(&["format"], |a| list_servers(daemon, None, a)),
+        ("server", "list", []) => {
+            arguments.accept_only(&["format"], |a| list_servers(daemon, None, a))
+        }
         ("server", "list", [name]) => {
             arguments.accept_only(&["format"], |a| list_servers(daemon, Some(name), a))
         }
@@ -124,7 +126,11 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn create_server(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Result<String, MpsError> {
+fn create_server(
+    daemon: &Arc<Daemon>,
+    name: &str,
+    arguments: &Arguments,
+) -> Result<String, MpsError> {
     arguments.accept_only(&["uid", "allowed-devices"], |_| named::valid(name))?;
     let uid = match arguments.get("uid").map(str::parse) {
         None => daemon.uid,
@@ -162,7 +168,11 @@ fn create_server(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Res
     Ok(String::new())
 }
 
-fn delete_server(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Result<String, MpsError> {
+fn delete_server(
+    daemon: &Arc<Daemon>,
+    name: &str,
+    arguments: &Arguments,
+) -> Result<String, MpsError> {
     let force = arguments.accept_only(&["force"], |a| Ok(a.get("force").is_some()))?;
     let mut shared = daemon.shared();
     let at = shared.named.iter().position(|server| server.name == name);
@@ -179,7 +189,11 @@ fn delete_server(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Res
     Ok(String::new())
 }
 
-fn create_namespace(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Result<String, MpsError> {
+fn create_namespace(
+    daemon: &Arc<Daemon>,
+    name: &str,
+    arguments: &Arguments,
+) -> Result<String, MpsError> {
     let server = arguments.accept_only(&["server"], Arguments::server)?;
     named::valid(name)?;
     with_server(daemon, server, |found| {
@@ -200,7 +214,11 @@ fn create_namespace(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> 
     })
 }
 
-fn delete_namespace(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> Result<String, MpsError> {
+fn delete_namespace(
+    daemon: &Arc<Daemon>,
+    name: &str,
+    arguments: &Arguments,
+) -> Result<String, MpsError> {
     let server = arguments.accept_only(&["server", "force"], Arguments::server)?;
     let force = arguments.get("force").is_some();
     let namespace_id = NamespaceId {
@@ -214,7 +232,9 @@ fn delete_namespace(daemon: &Arc<Daemon>, name: &str, arguments: &Arguments) -> 
     with_server(daemon, server, |found| {
         let at = found.namespaces.iter().position(|known| known.name == name);
         match at {
-            Some(0) => refuse(format!("the namespace {DEFAULT} is deleted with its server")),
+            Some(0) => refuse(format!(
+                "the namespace {DEFAULT} is deleted with its server"
+            )),
             Some(at) => {
                 found.namespaces.remove(at);
                 Ok(String::new())
@@ -237,7 +257,10 @@ fn set_bounds(
         "client-priority",
     ];
     arguments.accept_only(&[KEYS[0], KEYS[1], KEYS[2], "server"], |_| Ok(()))?;
-    let memory = arguments.get(KEYS[0]).map(command::valid_limit).transpose()?;
+    let memory = arguments
+        .get(KEYS[0])
+        .map(command::valid_limit)
+        .transpose()?;
     let percentage = arguments
         .get(KEYS[1])
         .map(command::valid_percentage)

@@ -116,8 +116,7 @@ mod tests {
     type Error = Box<dyn std::error::Error>;
 
     #[test]
-    fn a_pending_mode_applies_after_a_reset_of_an_idle_device()
-    -> Result<(), Error> {
+    fn a_pending_mode_applies_after_a_reset_of_an_idle_device() -> Result<(), Error> {
         let machine = Machine::load("a100-80")?;
         on(&machine, true, |run, device| {
             let mode = || device.shared().read(|s| (s.mig.current, s.mig.pending));
