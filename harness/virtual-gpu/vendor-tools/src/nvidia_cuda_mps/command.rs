@@ -5,7 +5,7 @@
 //! in the same columns. Answers without a recorded one have wording of our own.
 
 use super::daemon::Daemon;
-use super::{MpsError, act, partition, query, watch};
+use super::{MpsError, act, partition, query, refuse, watch};
 use gpubench_virtual_gpu_driver::host_process::monotonic_ns;
 use gpubench_virtual_gpu_driver::placement;
 use gpubench_virtual_gpu_model::mps;
@@ -107,10 +107,6 @@ fn setting(daemon: &Daemon, words: &[&str]) -> Result<String, MpsError> {
         }),
         _ => refuse(format!("Unknown command \"{}\"", words.join(" "))),
     }
-}
-
-fn refuse<T>(why: String) -> Result<T, MpsError> {
-    Err(MpsError::Refused(why))
 }
 
 fn start_server(daemon: &Daemon, uid: &str) -> Result<String, MpsError> {

@@ -2,7 +2,7 @@
 //! partitioning").
 
 use super::daemon::Daemon;
-use super::{MpsError, act};
+use super::{MpsError, act, refuse};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::state::{SmPartition, State, WHOLE};
@@ -109,10 +109,6 @@ fn line(cells: [&str; 7]) -> String {
     let text =
         format!("{gpu:<42} {part:<10} {free:<6} {used:<6} {free_sm:<5} {used_sm:<5} {clients}");
     format!("{}\n", text.trim_end())
-}
-
-fn refuse<T>(why: String) -> Result<T, MpsError> {
-    Err(MpsError::Refused(why))
 }
 
 fn chunk_sms(daemon: &Daemon) -> Result<u32, MpsError> {

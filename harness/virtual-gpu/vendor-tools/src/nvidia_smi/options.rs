@@ -32,8 +32,7 @@ impl<'a> Options<'_, 'a> {
     }
 }
 
-/// Parses all options into the device and the last request; `request` parses every option except the
-/// device.
+/// Parses all options into the device and the last request; `request` parses every other option.
 pub(super) fn parse<'a, W>(
     args: &[&'a str],
     request: impl Fn(&str, &mut Options<'_, 'a>) -> Result<W, Answer>,

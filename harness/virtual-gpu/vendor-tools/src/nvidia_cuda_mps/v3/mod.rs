@@ -2,14 +2,20 @@
 //! (release 615, "MPS v3 Interface"). The modules are `server`, `namespace`, `client` and `device`;
 //! others are refused.
 
-use std::collections::BTreeMap;
+mod arguments;
+mod lists;
+
 use std::sync::Arc;
 
 use super::daemon::Daemon;
 use super::listen::handler;
 use super::named::{self, DEFAULT, NamedServer, Namespace, NamespaceId, NamespaceSocket};
-use super::{MpsError, command, partition, query, rows, watch};
+use super::{MpsError, command, partition, query, refuse, rows, watch};
+use arguments::Arguments;
 use gpubench_virtual_gpu_model::mps::Wish;
+use lists::{
+    clients, get, list_clients, list_namespaces, list_servers, namespace_rows, server_row,
+};
 
 /// Prefix of a refusal, by which the front end recognises it.
 pub const REFUSED: &str = "Error: ";
@@ -31,7 +37,7 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
             _ => refuse("accepted is MODULE VERB [ARGUMENTS]".to_owned()),
         };
     };
-    let arguments = Arguments::read(rest)?;
+    let arguments = Arguments::read(rest);
     match (*module, *verb, &arguments.names[..]) {
         ("server", "create", [name]) => create_server(daemon, name, &arguments),
         ("server", "delete", [name]) => delete_server(daemon, name, &arguments),
@@ -70,59 +76,6 @@ fn run(daemon: &Arc<Daemon>, words: &[&str]) -> Result<String, MpsError> {
             "unknown command, or wrong arguments: {}",
             words.join(" ")
         )),
-    }
-}
-
-fn refuse<T>(why: String) -> Result<T, MpsError> {
-    Err(MpsError::Refused(why))
-}
-
-/// The arguments of a command.
-struct Arguments<'a> {
-    names: Vec<&'a str>,
-    keys: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Arguments<'a> {
-    fn read(words: &[&'a str]) -> Result<Self, MpsError> {
-        let mut arguments = Self {
-            names: Vec::new(),
-            keys: BTreeMap::new(),
-        };
-        for word in words {
-            let option = word.strip_prefix("--");
-            match (option.unwrap_or(word).split_once('='), option) {
-                (Some((key, value)), _) => _ = arguments.keys.insert(key, value),
-                (None, Some(flag)) => _ = arguments.keys.insert(flag, ""),
-                (None, None) => arguments.names.push(word),
-            }
-        }
-        Ok(arguments)
-    }
-
-    /// Runs `then` unless there are other keys.
-    fn accept_only<R>(
-        &self,
-        known: &[&str],
-        then: impl FnOnce(&Self) -> Result<R, MpsError>,
-    ) -> Result<R, MpsError> {
-        match self.keys.keys().find(|key| !known.contains(key)) {
-            Some(key) => refuse(format!("unknown option --{key} (accepted: {known:?})")),
-            None => then(self),
-        }
-    }
-
-    fn get(&self, key: &str) -> Option<&'a str> {
-        self.keys.get(key).copied()
-    }
-
-    fn server(&self) -> Result<&'a str, MpsError> {
-        let missing = || MpsError::Refused("--server=NAME is missing".to_owned());
-        self.get("server").ok_or_else(missing)
-    }
-
-    fn table(&self, columns: &[&str], rows: &[Vec<String>]) -> Result<String, MpsError> {
-        rows::table(self.get("format").unwrap_or("table"), columns, rows)
     }
 }
 
@@ -321,125 +274,4 @@ fn with_server<R>(
         all.find(|server| server.name == name)
             .ok_or_else(|| no_server(name))?,
     )
-}
-
-/// Every client of a named server, by process id, with its namespace.
-fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsError> {
-    let servers: Vec<(u32, String)> = {
-        let shared = daemon.shared();
-        let named = shared.named.iter();
-        named
-            .map(|server| (server.row, server.name.clone()))
-            .collect()
-    };
-    let mut found = Vec::new();
-    for (row, server) in servers {
-        for pid in query::client_pids(daemon, row)? {
-            let namespaces_of = &daemon.shared().namespaces_of;
-            let namespace = namespaces_of
-                .get(&pid)
-                .map_or(DEFAULT, |namespace_id| &namespace_id.namespace);
-            let namespace_id = NamespaceId {
-                server: server.clone(),
-                namespace: namespace.to_owned(),
-            };
-            found.push((pid, namespace_id));
-        }
-    }
-    Ok(found)
-}
-
-fn get(columns: &[&str], row: &[String], field: &str) -> Result<String, MpsError> {
-    match columns.iter().position(|column| *column == field) {
-        Some(at) => Ok(format!("{}\n", row[at])),
-        None => refuse(format!("unknown field {field:?} (accepted: {columns:?})")),
-    }
-}
-
-fn server_row(daemon: &Daemon, name: &str) -> Result<Vec<String>, MpsError> {
-    let rows = server_rows(daemon)?;
-    let found = rows.into_iter().find(|row| row[0] == name);
-    found.ok_or_else(|| no_server(name))
-}
-
-/// A row for each named server with a live process.
-fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError> {
-    let shared = daemon.shared();
-    let mut found = Vec::new();
-    for server in &shared.named {
-        let mut running = shared.servers.iter();
-        let Some(running) = running.find(|s| s.process.row == server.row) else {
-            continue;
-        };
-        let folder = server.namespaces.first().map(|first| first.socket.folder());
-        found.push(vec![
-            server.name.clone(),
-            server.uid.to_string(),
-            running.process.pid().to_string(),
-            query::state_of(daemon, server.row, ["Fault", "Starting", "Ready"])?.to_owned(),
-            folder.map_or_else(String::new, |folder| folder.display().to_string()),
-            server.devices.clone().unwrap_or_else(|| "all".to_owned()),
-            "-".to_owned(),
-        ]);
-    }
-    Ok(found)
-}
-
-fn list_servers(daemon: &Daemon, name: Option<&str>, a: &Arguments) -> Result<String, MpsError> {
-    let rows = match name {
-        Some(name) => vec![server_row(daemon, name)?],
-        None => server_rows(daemon)?,
-    };
-    a.table(&rows::SERVER, &rows)
-}
-
-fn namespace_rows(daemon: &Daemon, only: Option<&str>) -> Result<Vec<Vec<String>>, MpsError> {
-    let servers = server_rows(daemon)?;
-    let shared = daemon.shared();
-    let mut found = Vec::new();
-    for server in shared
-        .named
-        .iter()
-        .filter(|s| only.is_none_or(|only| only == s.name))
-    {
-        let status = servers.iter().find(|row| row[0] == server.name);
-        let status = status.map_or("Gone", |row| &row[3]);
-        found.extend(server.namespaces.iter().map(|namespace| {
-            let bounds = &namespace.bounds;
-            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            vec![
-                namespace.name.clone(),
-                server.name.clone(),
-                status.to_owned(),
-                or_dash(bounds.memory_limit.map(|bytes| format!("{}M", bytes >> 20))),
-                or_dash(bounds.percentage.map(|percent| percent.to_string())),
-                or_dash(bounds.priority.map(|priority| priority.to_string())),
-                namespace.socket.folder().display().to_string(),
-            ]
-        }));
-    }
-    Ok(found)
-}
-
-fn list_namespaces(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
-    a.table(&rows::NAMESPACE, &namespace_rows(daemon, a.get("server"))?)
-}
-
-fn list_clients(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
-    let only = a.get("server");
-    let mut found = clients(daemon)?;
-    found.retain(|(_, namespace_id)| only.is_none_or(|only| only == namespace_id.server));
-    let row = |(pid, namespace_id): (u32, NamespaceId)| {
-        let pid = pid.to_string();
-        let command = query::command_line(&pid);
-        vec![
-            pid,
-            namespace_id.server,
-            command::DEVICE.to_owned(),
-            namespace_id.namespace,
-            command,
-        ]
-    };
-    let rows: Vec<Vec<String>> = found.into_iter().map(row).collect();
-    a.table(&rows::CLIENT, &rows)
 }

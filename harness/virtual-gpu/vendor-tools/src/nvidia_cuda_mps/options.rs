@@ -1,0 +1,161 @@
+//! The options of the control command.
+
+use std::ffi::OsString;
+
+use super::MpsError;
+
+/// Mode of the control command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Front end with commands from standard input.
+    Front,
+    /// Front end with one command.
+    Command(String),
+    /// Daemon in the background.
+    Background,
+    /// Daemon in the foreground.
+    Foreground,
+    /// Prints the version.
+    Version,
+}
+
+/// The options of the control command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) mode: Mode,
+    pub(super) static_partitions: bool,
+    pub(super) multiuser: bool,
+    /// Version of the interface.
+    pub(super) protocol: u32,
+}
+
+/// Parses the argument vector of the control command.
+pub(super) fn parse(argv: &[OsString]) -> Result<Options, MpsError> {
+    let mut options = Options {
+        mode: Mode::Front,
+        static_partitions: false,
+        multiuser: false,
+        protocol: 2,
+    };
+    let mut protocol = std::env::var("CUDA_MPS_PROTOCOL_VERSION").ok();
+    let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        match &*word {
+            "-d" => options.mode = Mode::Background,
+            "-f" => options.mode = Mode::Foreground,
+            "-v" => options.mode = Mode::Version,
+            "-S" | "--static-partitioning" => options.static_partitions = true,
+            "-m" | "--multiuser" | "-multiuser-server" | "--multiuser-server" => {
+                options.multiuser = true;
+            }
+            "-q" | "--quit" => options.mode = Mode::Command("quit".to_owned()),
+            module if !module.starts_with('-') => {
+                let rest: Vec<_> = words.by_ref().collect();
+                let all = [module].into_iter().chain(rest.iter().map(AsRef::as_ref));
+                options.mode = Mode::Command(all.collect::<Vec<&str>>().join(" "));
+            }
+            // The environment overrides the option (MPS documentation, release 615).
+            "-p" | "--protocol" => {
+                let version = words.next().unwrap_or_default().into_owned();
+                protocol = protocol.or(Some(version));
+            }
+            other => return Err(MpsError::Option(other.to_owned())),
+        }
+    }
+    options.protocol = match protocol.as_deref() {
+        None | Some("2") => 2,
+        Some("3") => 3,
+        Some(other) => return Err(MpsError::Protocol(other.to_owned())),
+    };
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::{Mode, Options, parse};
+
+    fn of(line: &str) -> Result<Options, String> {
+        let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        parse(&argv).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_the_options_of_the_manual_are_accepted() {
+        let plain = Options {
+            mode: Mode::Front,
+            static_partitions: false,
+            multiuser: false,
+            protocol: 2,
+        };
+        let cases = [
+            ("control", plain.clone()),
+            (
+                "control server list --format=csv,noheader",
+                Options {
+                    mode: Mode::Command("server list --format=csv,noheader".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -q",
+                Options {
+                    mode: Mode::Command("quit".to_owned()),
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d -p 3",
+                Options {
+                    mode: Mode::Background,
+                    protocol: 3,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d",
+                Options {
+                    mode: Mode::Background,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -f -p 2",
+                Options {
+                    mode: Mode::Foreground,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -v",
+                Options {
+                    mode: Mode::Version,
+                    ..plain.clone()
+                },
+            ),
+            (
+                "control -d -S -multiuser-server",
+                Options {
+                    mode: Mode::Background,
+                    static_partitions: true,
+                    multiuser: true,
+                    protocol: 2,
+                },
+            ),
+            (
+                "control --static-partitioning -f",
+                Options {
+                    mode: Mode::Foreground,
+                    static_partitions: true,
+                    ..plain.clone()
+                },
+            ),
+        ];
+        for (line, want) in cases {
+            assert_eq!(of(line), Ok(want), "{line}");
+        }
+        assert!(of("control -x").is_err_and(|error| error.contains("\"-x\"")));
+        assert!(of("control -d -p 4").is_err_and(|error| error.contains("\"4\"")));
+    }
+}

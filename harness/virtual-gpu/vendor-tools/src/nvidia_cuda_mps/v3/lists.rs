@@ -1,0 +1,135 @@
+//! Lists of servers, namespaces and clients, and single fields of them.
+
+use super::arguments::Arguments;
+use super::no_server;
+use crate::nvidia_cuda_mps::daemon::Daemon;
+use crate::nvidia_cuda_mps::named::{DEFAULT, NamespaceId};
+use crate::nvidia_cuda_mps::{MpsError, command, query, refuse, rows};
+
+/// Every client of a named server, by process id, with its namespace.
+pub(super) fn clients(daemon: &Daemon) -> Result<Vec<(u32, NamespaceId)>, MpsError> {
+    let servers: Vec<(u32, String)> = {
+        let shared = daemon.shared();
+        let named = shared.named.iter();
+        named
+            .map(|server| (server.row, server.name.clone()))
+            .collect()
+    };
+    let mut found = Vec::new();
+    for (row, server) in servers {
+        for pid in query::client_pids(daemon, row)? {
+            let namespaces_of = &daemon.shared().namespaces_of;
+            let namespace = namespaces_of
+                .get(&pid)
+                .map_or(DEFAULT, |namespace_id| &namespace_id.namespace);
+            let namespace_id = NamespaceId {
+                server: server.clone(),
+                namespace: namespace.to_owned(),
+            };
+            found.push((pid, namespace_id));
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn get(columns: &[&str], row: &[String], field: &str) -> Result<String, MpsError> {
+    match columns.iter().position(|column| *column == field) {
+        Some(at) => Ok(format!("{}\n", row[at])),
+        None => refuse(format!("unknown field {field:?} (accepted: {columns:?})")),
+    }
+}
+
+pub(super) fn server_row(daemon: &Daemon, name: &str) -> Result<Vec<String>, MpsError> {
+    let rows = server_rows(daemon)?;
+    let found = rows.into_iter().find(|row| row[0] == name);
+    found.ok_or_else(|| no_server(name))
+}
+
+/// A row for each named server with a live process.
+pub(super) fn server_rows(daemon: &Daemon) -> Result<Vec<Vec<String>>, MpsError> {
+    let shared = daemon.shared();
+    let mut found = Vec::new();
+    for server in &shared.named {
+        let mut running = shared.servers.iter();
+        let Some(running) = running.find(|s| s.process.row == server.row) else {
+            continue;
+        };
+        let folder = server.namespaces.first().map(|first| first.socket.folder());
+        found.push(vec![
+            server.name.clone(),
+            server.uid.to_string(),
+            running.process.pid().to_string(),
+            query::state_of(daemon, server.row, ["Fault", "Starting", "Ready"])?.to_owned(),
+            folder.map_or_else(String::new, |folder| folder.display().to_string()),
+            server.devices.clone().unwrap_or_else(|| "all".to_owned()),
+            "-".to_owned(),
+        ]);
+    }
+    Ok(found)
+}
+
+pub(super) fn list_servers(
+    daemon: &Daemon,
+    name: Option<&str>,
+    a: &Arguments,
+) -> Result<String, MpsError> {
+    let rows = match name {
+        Some(name) => vec![server_row(daemon, name)?],
+        None => server_rows(daemon)?,
+    };
+    a.table(&rows::SERVER, &rows)
+}
+
+pub(super) fn namespace_rows(
+    daemon: &Daemon,
+    only: Option<&str>,
+) -> Result<Vec<Vec<String>>, MpsError> {
+    let servers = server_rows(daemon)?;
+    let shared = daemon.shared();
+    let mut found = Vec::new();
+    for server in shared
+        .named
+        .iter()
+        .filter(|s| only.is_none_or(|only| only == s.name))
+    {
+        let status = servers.iter().find(|row| row[0] == server.name);
+        let status = status.map_or("Gone", |row| &row[3]);
+        found.extend(server.namespaces.iter().map(|namespace| {
+            let bounds = &namespace.bounds;
+            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+            vec![
+                namespace.name.clone(),
+                server.name.clone(),
+                status.to_owned(),
+                or_dash(bounds.memory_limit.map(|bytes| format!("{}M", bytes >> 20))),
+                or_dash(bounds.percentage.map(|percent| percent.to_string())),
+                or_dash(bounds.priority.map(|priority| priority.to_string())),
+                namespace.socket.folder().display().to_string(),
+            ]
+        }));
+    }
+    Ok(found)
+}
+
+pub(super) fn list_namespaces(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
+    a.table(&rows::NAMESPACE, &namespace_rows(daemon, a.get("server"))?)
+}
+
+pub(super) fn list_clients(daemon: &Daemon, a: &Arguments) -> Result<String, MpsError> {
+    let only = a.get("server");
+    let mut found = clients(daemon)?;
+    found.retain(|(_, namespace_id)| only.is_none_or(|only| only == namespace_id.server));
+    let row = |(pid, namespace_id): (u32, NamespaceId)| {
+        let pid = pid.to_string();
+        let command = query::command_line(&pid);
+        vec![
+            pid,
+            namespace_id.server,
+            command::DEVICE.to_owned(),
+            namespace_id.namespace,
+            command,
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.into_iter().map(row).collect();
+    a.table(&rows::CLIENT, &rows)
+}
