@@ -46,7 +46,6 @@ fn held<'a>(allocations: impl Iterator<Item = &'a Allocation>) -> u64 {
     large + shared.len() as u64 * PAGE
 }
 
-/// Whether an allocation that uses this many bytes shares its page.
 const fn is_small(taken: u64) -> bool {
     taken < PAGE
 }

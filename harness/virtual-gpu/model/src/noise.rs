@@ -13,7 +13,6 @@ const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A standard normal draw for `key`.
 fn normal(key: u64) -> f64 {
     let mut sum = 0.0;
     let mut state = key;
@@ -45,12 +44,10 @@ pub enum Kind {
     Escape = 8,
 }
 
-/// The hash key of a draw.
 const fn key(seed: u64, kind: Kind, what: u64) -> u64 {
     mix(seed ^ mix(kind as u64)) ^ mix(what)
 }
 
-/// A normal draw with this standard deviation.
 fn draw(sd: f64, seed: u64, kind: Kind, what: u64) -> f64 {
     if sd == 0.0 {
         0.0

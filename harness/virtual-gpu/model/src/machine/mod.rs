@@ -444,7 +444,6 @@ pub fn uuid_of(name: &[u8]) -> String {
     )
 }
 
-/// The error of a value outside its accepted range.
 fn wrong(
     path: &str,
     key: &'static str,

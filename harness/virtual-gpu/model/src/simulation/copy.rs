@@ -5,7 +5,6 @@ use crate::state::{GpuInstance, Head, NONE, ONE, OpKind, State};
 
 use super::Queues;
 
-/// The copy engine that serves a kind of operation.
 const fn engine_of(kind: OpKind) -> Option<usize> {
     match kind {
         OpKind::ToDevice => Some(0),
@@ -14,7 +13,6 @@ const fn engine_of(kind: OpKind) -> Option<usize> {
     }
 }
 
-/// Row of the GPU instance of a stream.
 fn instance_of(state: &State, stream: usize) -> usize {
     let context = state.streams.rows[stream].context as usize;
     let engine = state.contexts.rows[context].engine as usize;

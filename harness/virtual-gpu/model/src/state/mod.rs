@@ -467,7 +467,6 @@ impl State {
     }
 }
 
-/// The GPU-instance table of an undivided device.
 fn whole_instance() -> Table<GpuInstance, INSTANCES> {
     let mut table = Table::new();
     table.used = 1;
@@ -479,7 +478,6 @@ fn whole_instance() -> Table<GpuInstance, INSTANCES> {
     table
 }
 
-/// The engine table of an undivided device.
 fn whole_engine() -> Table<ComputeEngine, ENGINES> {
     let mut table = Table::new();
     table.used = 1;

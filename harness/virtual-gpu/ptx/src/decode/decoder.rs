@@ -17,7 +17,6 @@ pub(crate) struct Globals<'a> {
     pub shared: HashMap<&'a str, Var>,
 }
 
-/// Decodes one function.
 pub(crate) struct Decoder<'a, 'g> {
     pub globals: &'g mut Globals<'a>,
     pub names: Names<'a>,
@@ -121,7 +120,6 @@ impl<'a, 'g> Decoder<'a, 'g> {
         Ok(row)
     }
 
-    /// A new row in the bank of `ty`.
     pub(crate) fn temp(&mut self, ty: Ty) -> Loaded<Row> {
         if ty.is_wide() {
             self.new64()
@@ -236,7 +234,6 @@ impl<'a, 'g> Decoder<'a, 'g> {
         });
     }
 
-    /// The index of the next step.
     pub(crate) fn here(&self) -> u32 {
         self.out.code.len() as u32
     }

@@ -7,7 +7,6 @@ use crate::error::Loaded;
 use crate::operands::PredRef;
 
 impl<'a, 'g> Decoder<'a, 'g> {
-    /// Decodes one instruction.
     pub(crate) fn instruction(&mut self, raw: &RawInst<'a>) -> Loaded<()> {
         self.line = raw.line;
         self.first_step = true;

@@ -21,7 +21,6 @@ use std::collections::HashMap;
 /// PTX ISA, "Kernel Function Parameter Attributes": 4 KiB of arguments below sm_70's successor.
 const MAX_PARAM_BYTES: u32 = 4352;
 
-/// Decodes a module.
 pub(crate) fn module(raw: &RawModule<'_>) -> Loaded<Module> {
     let (symbols, symbol_index) = symbols(raw)?;
     let bodies: Vec<&RawFunc<'_>> = raw.funcs.iter().filter(|f| f.body.is_some()).collect();

@@ -186,7 +186,6 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `selp` and `slct`.
     pub(crate) fn select(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         let ftz = mods.base == "slct" && mods.take("ftz");
         let ty = mods.ty()?;

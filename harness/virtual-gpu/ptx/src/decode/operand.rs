@@ -199,7 +199,6 @@ impl<'a> Decoder<'a, '_> {
         Ok(self.reads_pred(pred))
     }
 
-    /// A predicate destination.
     pub(crate) fn write_pred(&mut self, name: &'a str) -> Loaded<Row> {
         let row = if name == "_" {
             self.new_pred()?
@@ -209,7 +208,6 @@ impl<'a> Decoder<'a, '_> {
         Ok(self.writes_pred(row))
     }
 
-    /// A predicate destination given as an operand.
     pub(crate) fn write_pred_op(&mut self, op: &Operand<'a>) -> Loaded<Row> {
         match op {
             Operand::Name(name, 0) => self.write_pred(name),

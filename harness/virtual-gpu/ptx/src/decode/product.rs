@@ -11,7 +11,6 @@ use crate::operands::{PredRef, Row};
 use crate::ops::{IntOp, TriOp};
 use crate::types::Ty;
 
-/// The type twice as wide.
 pub(super) fn widened(ty: Ty) -> Ty {
     match ty {
         Ty::S16 => Ty::S32,
@@ -123,7 +122,6 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `addc` and `subc`.
     pub(crate) fn carry(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         let writes = mods.take("cc");
         let ty = mods.ty()?;

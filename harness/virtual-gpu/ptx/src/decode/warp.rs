@@ -11,7 +11,6 @@ use crate::ops::{BarKind, ShflMode, VoteMode};
 use crate::types::Ty;
 
 impl<'a> Decoder<'a, '_> {
-    /// `shfl.sync`, `vote.sync`, `match.sync`, `activemask`.
     pub(crate) fn warp_wide(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         if mods.base == "activemask" {
             let [d] = self.take(mods, ops)?;
@@ -177,7 +176,6 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// `bar` and `barrier`.
     pub(crate) fn barrier(&mut self, mods: &mut Mods<'a>, ops: &[Operand<'a>]) -> Loaded<()> {
         mods.take("cta");
         if mods.take("warp") {

@@ -46,7 +46,6 @@ pub(super) use warp_memory;
 pub(crate) type LaneFault = (usize, FaultKind);
 
 impl WarpMemory<'_, '_, '_> {
-    /// Runs a load.
     pub(crate) fn load(
         &mut self,
         frame: &mut Frame,
@@ -89,7 +88,6 @@ impl WarpMemory<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs a store.
     pub(crate) fn store(
         &mut self,
         frame: &Frame,

@@ -12,7 +12,6 @@ use crate::types::window;
 use crate::types::{Space, Ty};
 
 impl WarpMemory<'_, '_, '_> {
-    /// Runs an atomic of the active lanes.
     pub(crate) fn atomic(
         &mut self,
         frame: &mut Frame,

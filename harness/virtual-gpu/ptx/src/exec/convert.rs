@@ -7,7 +7,6 @@ use crate::operands::Cvt;
 use crate::ops::Round;
 use crate::types::Ty;
 
-/// Converts the active lanes.
 pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {
     for lane in (0..32).filter(|lane| active >> lane & 1 == 1) {
         let bits = frame.lane(cvt.from.is_wide(), cvt.a, lane);
@@ -16,7 +15,6 @@ pub(crate) fn run(frame: &mut Frame, cvt: &Cvt, active: u32) {
     }
 }
 
-/// Converts one value.
 pub(crate) fn one(cvt: &Cvt, bits: u64) -> u64 {
     match (cvt.from, cvt.to) {
         (Ty::F32, Ty::F32) => {

@@ -52,14 +52,12 @@ impl Frame {
         if pred.negated { !mask } else { mask }
     }
 
-    /// Sets a predicate of the `active` lanes.
     #[inline(always)]
     pub(crate) fn set_pred(&mut self, row: Row, active: u32, mask: u32) {
         let old = &mut self.preds[usize::from(row)];
         *old = (*old & !active) | (mask & active);
     }
 
-    /// Writes the `active` lanes of a 32-bit row.
     #[inline(always)]
     pub(crate) fn set32(&mut self, row: Row, active: u32, values: &Row32) {
         let old = &mut self.r32[usize::from(row)];
@@ -74,7 +72,6 @@ impl Frame {
         }
     }
 
-    /// Writes the `active` lanes of a 64-bit row.
     #[inline(always)]
     pub(crate) fn set64(&mut self, row: Row, active: u32, values: &Row64) {
         let old = &mut self.r64[usize::from(row)];
@@ -109,7 +106,6 @@ impl Frame {
         }
     }
 
-    /// Writes one lane of the bank that `wide` selects.
     #[inline(always)]
     pub(crate) fn set_lane(&mut self, wide: bool, row: Row, lane: usize, value: u64) {
         if wide {

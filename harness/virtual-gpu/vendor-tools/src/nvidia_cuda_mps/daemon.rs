@@ -94,17 +94,13 @@ impl Daemon {
                     None => _ = shared.namespaces_of.remove(&pid),
                 }
                 drop(shared);
-                self.note(
-                    Which::Control,
-                    &format!("client {pid} of user {uid}: server row {row}"),
-                );
+                let text = format!("client {pid} of user {uid}: server row {row}");
+                self.note(Which::Control, &text);
                 placement::admitted(row, &bounds)
             }
             Err(error) => {
-                self.note(
-                    Which::Control,
-                    &format!("client {pid} of user {uid} refused: {error}"),
-                );
+                let text = format!("client {pid} of user {uid} refused: {error}");
+                self.note(Which::Control, &text);
                 format!("refused {error}\n")
             }
         }

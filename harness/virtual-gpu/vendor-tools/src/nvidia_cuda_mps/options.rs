@@ -83,76 +83,37 @@ mod tests {
 
     #[test]
     fn only_the_options_of_the_manual_are_accepted() {
-        let plain = Options {
-            mode: Mode::Front,
-            static_partitions: false,
-            multiuser: false,
-            protocol: 2,
-        };
-        let cases = [
-            ("control", plain.clone()),
-            (
-                "control server list --format=csv,noheader",
-                Options {
-                    mode: Mode::Command("server list --format=csv,noheader".to_owned()),
-                    ..plain.clone()
-                },
-            ),
-            (
-                "control -q",
-                Options {
-                    mode: Mode::Command("quit".to_owned()),
-                    ..plain.clone()
-                },
-            ),
-            (
-                "control -d -p 3",
-                Options {
-                    mode: Mode::Background,
-                    protocol: 3,
-                    ..plain.clone()
-                },
-            ),
-            (
-                "control -d",
-                Options {
-                    mode: Mode::Background,
-                    ..plain.clone()
-                },
-            ),
-            (
-                "control -f -p 2",
-                Options {
-                    mode: Mode::Foreground,
-                    ..plain.clone()
-                },
-            ),
-            (
-                "control -v",
-                Options {
-                    mode: Mode::Version,
-                    ..plain.clone()
-                },
-            ),
+        let command = |words: &str| Mode::Command(words.to_owned());
+        let list = "server list --format=csv,noheader";
+        for (line, mode, static_partitions, multiuser, protocol) in [
+            ("control", Mode::Front, false, false, 2),
+            (&*format!("control {list}"), command(list), false, false, 2),
+            ("control -q", command("quit"), false, false, 2),
+            ("control -d -p 3", Mode::Background, false, false, 3),
+            ("control -d", Mode::Background, false, false, 2),
+            ("control -f -p 2", Mode::Foreground, false, false, 2),
+            ("control -v", Mode::Version, false, false, 2),
             (
                 "control -d -S -multiuser-server",
-                Options {
-                    mode: Mode::Background,
-                    static_partitions: true,
-                    multiuser: true,
-                    protocol: 2,
-                },
+                Mode::Background,
+                true,
+                true,
+                2,
             ),
             (
                 "control --static-partitioning -f",
-                Options {
-                    mode: Mode::Foreground,
-                    static_partitions: true,
-                    ..plain.clone()
-                },
+                Mode::Foreground,
+                true,
+                false,
+                2,
             ),
-        ];
-        for (line, want) in cases {
+        ] {
+            let want = Options {
+                mode,
+                static_partitions,
+                multiuser,
+                protocol,
+            };
             assert_eq!(of(line), Ok(want), "{line}");
         }
         assert!(of("control -x").is_err_and(|error| error.contains("\"-x\"")));
