@@ -1,5 +1,4 @@
 //! The seam to the clock: what a tenant's `clock` looks up in the loaded libcuda.
-#![expect(unsafe_code, reason = "exported names are unsafe by their nature")]
 
 use std::sync::Arc;
 

@@ -67,26 +67,31 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         for after in text.split("fn ").skip(1) {
-            let Some((name, rest)) = after.split_once('(') else {
+            let Some((names, rest)) = after.split_once('(') else {
                 continue;
             };
-            let of = |prefix| {
-                let rest = name.strip_prefix(prefix);
-                rest.is_some_and(|rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-            };
-            let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !is_word || !(of("cu") || of("nvml")) {
-                continue;
-            }
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
-            found.push(Signature {
-                name: name.to_owned(),
-                arguments: types(inside),
-                answers: !answer.trim_start().starts_with('*'),
-            });
+            // One row of `entries!` can name several functions.
+            for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
+                found.push(Signature {
+                    name: name.to_owned(),
+                    arguments: types(inside),
+                    answers: !answer.trim_start().starts_with('*'),
+                });
+            }
         }
     }
+}
+
+/// Whether a word is the name of an entry point.
+fn is_entry(word: &str) -> bool {
+    let of = |prefix| {
+        let rest = word.strip_prefix(prefix);
+        rest.is_some_and(|rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    };
+    let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name && (of("cu") || of("nvml"))
 }
 
 /// What stands before the parenthesis that closes one, and what stands behind.

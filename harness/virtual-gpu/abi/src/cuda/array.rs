@@ -1,13 +1,7 @@
 //! Arrays: device memory in the shape that textures want. There are no textures, only the bytes.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::layout::{Array3dDescriptor, ArrayDescriptor};
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::backing_store::BASE;
 use gpubench_virtual_gpu_driver::calls::array::{FLAGS, WIDEST, channel_bytes};
 use gpubench_virtual_gpu_driver::code::{self, Code};
@@ -18,8 +12,7 @@ use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuArrayCreate_v2(array: *mut Handle, descriptor: *const ArrayDescriptor) {
-        // SAFETY: the caller's structure, checked for null.
-        let flat = unsafe { read(descriptor) }?;
+        let flat = read(descriptor)?;
         create(array, &Array3dDescriptor {
             width: flat.width,
             height: flat.height,
@@ -31,31 +24,24 @@ entries! {
     }
 
     fn cuArray3DCreate_v2(array: *mut Handle, descriptor: *const Array3dDescriptor) {
-        // SAFETY: the caller's structure, checked for null.
-        create(array, &unsafe { read(descriptor) }?)
+        create(array, &read(descriptor)?)
     }
 
     fn cuArrayGetDescriptor_v2(descriptor: *mut ArrayDescriptor, array: Handle) {
         let entry = *process()?.ready()?.arrays.get(array)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe {
-            put(descriptor, ArrayDescriptor {
-                width: entry.sides[0],
-                height: entry.sides[1],
-                format: entry.format,
-                channels: entry.channels,
-            })
-        }
+        put(descriptor, ArrayDescriptor {
+            width: entry.sides[0],
+            height: entry.sides[1],
+            format: entry.format,
+            channels: entry.channels,
+        })
     }
 
     fn cuArray3DGetDescriptor_v2(descriptor: *mut Array3dDescriptor, array: Handle) {
         let entry = *process()?.ready()?.arrays.get(array)?;
         let [width, height, depth] = entry.sides;
         let ArrayEntry { format, channels, flags, .. } = entry;
-        // SAFETY: the caller's place, checked for null.
-        unsafe {
-            put(descriptor, Array3dDescriptor { width, height, depth, format, channels, flags })
-        }
+        put(descriptor, Array3dDescriptor { width, height, depth, format, channels, flags })
     }
 
     fn cuArrayDestroy(array: Handle) {
@@ -70,7 +56,7 @@ entries! {
     }
 }
 
-fn create(array: *mut Handle, wanted: &Array3dDescriptor) -> Result<(), Code> {
+unsafe fn create(array: *mut Handle, wanted: &Array3dDescriptor) -> Result<(), Code> {
     let element_bytes = channel_bytes(wanted.format)
         .filter(|_| [1, 2, 4].contains(&wanted.channels))
         .map(|bytes| bytes * u64::from(wanted.channels))
@@ -104,6 +90,5 @@ fn create(array: *mut Handle, wanted: &Array3dDescriptor) -> Result<(), Code> {
         flags: wanted.flags,
         element_bytes,
     })?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(array, handle) }
+    put(array, handle)
 }

@@ -1,13 +1,8 @@
 //! Events: marks in streams, with the time at which the device passed them.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::c_uint;
 
-use crate::entries;
-use crate::put;
+use crate::arguments::put;
 use gpubench_virtual_gpu_driver::calls::events::queue;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::EventEntry;
@@ -46,8 +41,7 @@ entries! {
             ipc::set_event_recorded(process, index, None)?;
         }
         let handle = process.tables().events.insert(entry)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(event, handle) }
+        put(event, handle)
     }
 
     fn cuEventDestroy_v2(event: Handle) {
@@ -61,11 +55,13 @@ entries! {
         Ok(())
     }
 
-    fn cuEventRecord(event: Handle, stream: Handle) {
+    fn cuEventRecord, cuEventRecord_ptsz(event: Handle, stream: Handle) {
         queue(event, stream, 0)
     }
 
-    fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: c_uint) {
+    fn cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz(
+        event: Handle, stream: Handle, flags: c_uint,
+    ) {
         queue(event, stream, flags)
     }
 
@@ -99,16 +95,14 @@ entries! {
         process.check_sticky(entry.context)
     }
 
-    fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle) {
-        elapsed(milliseconds, start, end)
-    }
-
-    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: Handle, end: Handle) {
+    fn cuEventElapsedTime, cuEventElapsedTime_v2(
+        milliseconds: *mut f32, start: Handle, end: Handle,
+    ) {
         elapsed(milliseconds, start, end)
     }
 }
 
-fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(), Code> {
+unsafe fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(), Code> {
     let process = process()?;
     let (first, last) = (own(process, start)?, own(process, end)?);
     process.check_sticky(first.context)?;
@@ -123,6 +117,5 @@ fn elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<(), Cod
     }
     let time = |event: &EventEntry| process.device.shared().event_time_ns(event.index);
     let ns = i128::from(time(&last)) - i128::from(time(&first));
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(milliseconds, (ns as f64 / 1e6) as f32) }
+    put(milliseconds, (ns as f64 / 1e6) as f32)
 }

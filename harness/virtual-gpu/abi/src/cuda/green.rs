@@ -3,15 +3,10 @@
 //! A green context lives in the primary context's address space and its kernels run beside those of
 //! the process's other green contexts, each on its own SMs. Nothing else is divided: memory,
 //! bandwidth and the end by a fault are the whole process's.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint};
 
-use crate::entries;
-use crate::put;
+use crate::arguments::put;
 use gpubench_virtual_gpu_driver::calls::context::release;
 use gpubench_virtual_gpu_driver::calls::green::{Steps, all_sms, create, granularity, split};
 use gpubench_virtual_gpu_driver::code;
@@ -84,8 +79,7 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let range = all_sms(process)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuCtxGetDevResource(context: Handle, resource: *mut Resource, kind: c_uint) {
@@ -98,8 +92,7 @@ entries! {
             false => process.ready()?.contexts.get(context)?.placement,
         };
         let range = SmRange { first: placement.sm_first, count: placement.sm_count };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuGreenCtxGetDevResource(green: Handle, resource: *mut Resource, kind: c_uint) {
@@ -109,8 +102,7 @@ entries! {
         let process = process()?;
         let placement = process.ready()?.greens.get(green)?.placement;
         let range = SmRange { first: placement.sm_first, count: placement.sm_count };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuDevSmResourceSplitByCount(
@@ -122,8 +114,7 @@ entries! {
         if groups.is_null() || input.is_null() || flags > 3 {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: not null, the caller's resource and number.
-        let (all, wanted) = unsafe { (*input, *groups) };
+        let (all, wanted) = (*input, *groups);
         if all.kind != TYPE_SM {
             return Err(code::INVALID_RESOURCE_CONFIGURATION);
         }
@@ -138,16 +129,13 @@ entries! {
             for group in 0..made {
                 let first = all.first + group * split.size;
                 let range = SmRange { first, count: split.size };
-                // SAFETY: the caller's array has room for as many as it asked for.
-                unsafe { *result.add(group as usize) = Resource::new(process, range) };
+                *result.add(group as usize) = Resource::new(process, range);
             }
         }
         if !remainder.is_null() {
-            // SAFETY: not null, the caller's place.
-            unsafe { *remainder = Resource::new(process, split.rest) };
+            *remainder = Resource::new(process, split.rest);
         }
-        // SAFETY: not null, the caller's place.
-        unsafe { put(groups, made) }
+        put(groups, made)
     }
 
     fn cuDevResourceGenerateDesc(
@@ -158,8 +146,7 @@ entries! {
         if descriptor.is_null() || resources.is_null() || count == 0 || count > 1024 {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: not null, the caller's array of that many.
-        let parts = unsafe { std::slice::from_raw_parts(resources, count as usize) };
+        let parts = std::slice::from_raw_parts(resources, count as usize);
         if parts.iter().any(|part| part.kind != TYPE_SM || part.sm_count == 0) {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
@@ -172,8 +159,7 @@ entries! {
             count: parts.iter().map(|part| part.sm_count).sum(),
         };
         let handle = process.tables().descriptors.insert(range)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(descriptor, handle) }
+        put(descriptor, handle)
     }
 
     fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
@@ -186,8 +172,7 @@ entries! {
         }
         let range = *process.ready()?.descriptors.get(descriptor)?;
         let handle = create(process, range)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(green, handle) }
+        put(green, handle)
     }
 
     fn cuGreenCtxDestroy(green: Handle) {
@@ -207,8 +192,7 @@ entries! {
 
     fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
         let entry = *process()?.ready()?.greens.get(green)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, entry.context as Handle) }
+        put(context, entry.context as Handle)
     }
 
     fn cuGreenCtxStreamCreate(stream: *mut Handle, green: Handle, flags: c_uint, priority: c_int) {
@@ -224,8 +208,7 @@ entries! {
         process.check_sticky(context.slot)?;
         let entry = open(process, &context, flags, priority)?;
         let handle = process.tables().streams.insert(entry)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(stream, handle) }
+        put(stream, handle)
     }
 
     fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
@@ -233,8 +216,7 @@ entries! {
         let entry = process.stream(stream)?;
         let context = entry.placement.context;
         let found = process.ready()?.greens.find(|green| green.placement.context == context);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(green, found.unwrap_or(std::ptr::null_mut())) }
+        put(green, found.unwrap_or(std::ptr::null_mut()))
     }
 }
 

@@ -5,17 +5,12 @@
 //! gone, a copy is refused and a kernel faults. Physical memory that was imported stays for as long
 //! as anybody holds it, whatever its maker does (`cuMemImportFromShareableHandle`); a descriptor
 //! holds it, too (`exports`).
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::IntoRawFd;
 
+use crate::arguments::put;
 use crate::cuda::layout::IpcHandle;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::entries::{EventEntry, Origin};
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -43,8 +38,7 @@ entries! {
             (entry.offset, entry.bytes)
         };
         let ticket = Ticket::new(process, Kind::Memory, offset, bytes)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(handle, IpcHandle(ticket.pack())) }
+        put(handle, IpcHandle(ticket.pack()))
     }
 
     fn cuIpcOpenMemHandle_v2(pointer: *mut u64, handle: IpcHandle, flags: c_uint) {
@@ -67,8 +61,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let address = open(process, context.slot, &ticket)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pointer, address) }
+        put(pointer, address)
     }
 
     fn cuIpcCloseMemHandle(pointer: u64) {
@@ -99,8 +92,7 @@ entries! {
             return Err(code::INVALID_HANDLE);
         }
         let ticket = Ticket::new(process, Kind::Event, entry.index.into(), 0)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(handle, IpcHandle(ticket.pack())) }
+        put(handle, IpcHandle(ticket.pack()))
     }
 
     fn cuIpcOpenEventHandle(event: *mut Handle, handle: IpcHandle) {
@@ -127,15 +119,11 @@ entries! {
             pending: None,
         };
         let made = process.tables().events.insert(entry)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(event, made) }
+        put(event, made)
     }
 
     fn cuMemExportToShareableHandle(
-        shareable: *mut c_void,
-        handle: u64,
-        kind: c_int,
-        flags: c_ulonglong,
+        shareable: *mut c_void, handle: u64, kind: c_int, flags: c_ulonglong,
     ) {
         // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR is 1 (cuda.h).
         if shareable.is_null() || kind != 1 || flags != 0 {
@@ -148,8 +136,7 @@ entries! {
         }
         let ticket = Ticket::new(process, Kind::Physical, physical.offset, physical.bytes)?;
         let file = export(process, &ticket)?;
-        // SAFETY: the caller's place for a descriptor, checked for null above.
-        unsafe { put(shareable.cast::<c_int>(), file.into_raw_fd()) }
+        put(shareable.cast::<c_int>(), file.into_raw_fd())
     }
 
     fn cuMemImportFromShareableHandle(handle: *mut u64, shareable: *mut c_void, kind: c_int) {
@@ -162,7 +149,6 @@ entries! {
         let context = process.current()?;
         let ticket = Ticket::unpack(process, Kind::Physical, &read_ticket(descriptor)?)?;
         let made = import(process, context.slot, &ticket)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(handle, made as u64) }
+        put(handle, made as u64)
     }
 }

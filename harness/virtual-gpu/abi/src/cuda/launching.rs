@@ -1,16 +1,10 @@
 //! Launching kernels: arguments, attributes, cooperative launches.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::layout::LaunchConfig;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::calls::launches::{
     Meaning, apply, meaning, of_node, placement_of,
 };
@@ -25,18 +19,10 @@ use gpubench_virtual_gpu_driver::operation::{Action, Kernel, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
-    fn cuLaunchKernel(
-        function: Handle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: Handle,
-        params: *mut *mut c_void,
-        extra: *mut *mut c_void,
+    fn cuLaunchKernel, cuLaunchKernel_ptsz(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Handle,
+        params: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         let shape = Shape {
             grid: [grid_x, grid_y, grid_z],
@@ -44,20 +30,12 @@ entries! {
             shared_bytes,
             cooperative: false,
         };
-        // SAFETY: the caller's arrays.
-        unsafe { queue(function, &shape, stream, params, extra) }
+        queue(function, &shape, stream, params, extra)
     }
 
-    fn cuLaunchCooperativeKernel(
-        function: Handle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: Handle,
+    fn cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Handle,
         params: *mut *mut c_void,
     ) {
         let shape = Shape {
@@ -66,18 +44,14 @@ entries! {
             shared_bytes,
             cooperative: true,
         };
-        // SAFETY: the caller's array.
-        unsafe { queue(function, &shape, stream, params, std::ptr::null_mut()) }
+        queue(function, &shape, stream, params, std::ptr::null_mut())
     }
 
-    fn cuLaunchKernelEx(
-        config: *const LaunchConfig,
-        function: Handle,
-        params: *mut *mut c_void,
+    fn cuLaunchKernelEx, cuLaunchKernelEx_ptsz(
+        config: *const LaunchConfig, function: Handle, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let config = unsafe { read(config) }?;
+        let config = read(config)?;
         let mut shape = Shape {
             grid: config.grid,
             block: config.block,
@@ -85,21 +59,14 @@ entries! {
             cooperative: false,
         };
         for index in 0..config.attribute_count as usize {
-            // SAFETY: an array of that many attributes, checked for null.
-            let attribute = unsafe { read(config.attributes.wrapping_add(index)) }?;
+            let attribute = read(config.attributes.wrapping_add(index))?;
             apply(&mut shape, attribute.id, &attribute.value)?;
         }
-        // SAFETY: the caller's arrays.
-        unsafe { queue(function, &shape, config.stream, params, extra) }
+        queue(function, &shape, config.stream, params, extra)
     }
 
-    fn cuGraphKernelNodeSetAttribute(
-        node: Handle,
-        attribute: c_int,
-        value: *const [c_uint; 16],
-    ) {
-        // SAFETY: the caller's union, checked for null.
-        let value = unsafe { read(value) }?;
+    fn cuGraphKernelNodeSetAttribute(node: Handle, attribute: c_int, value: *const [c_uint; 16]) {
+        let value = read(value)?;
         let process = process()?;
         let mut kernel = of_node(&*process.ready()?, node)?;
         apply(&mut kernel.shape, attribute, &value)?;
@@ -109,18 +76,13 @@ entries! {
         Ok(())
     }
 
-    fn cuGraphKernelNodeGetAttribute(
-        node: Handle,
-        attribute: c_int,
-        value: *mut [c_uint; 16],
-    ) {
+    fn cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]) {
         let kernel = of_node(&*process()?.ready()?, node)?;
         match meaning(attribute) {
             Meaning::Cooperative => {
                 let mut found = [0; 16];
                 found[0] = kernel.shape.cooperative.into();
-                // SAFETY: the caller's place, checked for null.
-                unsafe { put(value, found) }
+                put(value, found)
             }
             Meaning::Unknown => Err(code::INVALID_VALUE),
             _ => Err(code::NOT_SUPPORTED),
@@ -138,8 +100,7 @@ unsafe fn queue(
     extra: *mut *mut c_void,
 ) -> Result<(), Code> {
     let process = process()?;
-    // SAFETY: the caller's contract.
-    let kernel = unsafe { kernel(process, function, shape, params, extra) }?;
+    let kernel = kernel(process, function, shape, params, extra)?;
     let stream = process.stream(stream)?;
     launch::check_residence(process, &kernel.function, shape, &stream.placement)?;
     perform(
@@ -166,8 +127,7 @@ pub unsafe fn kernel(
     extra: *mut *mut c_void,
 ) -> Result<Kernel, Code> {
     let function = library::function(process, handle)?;
-    // SAFETY: the caller's contract.
-    let params = unsafe { gather(&function, params, extra) }?;
+    let params = gather(&function, params, extra)?;
     launch::check(process.device.machine(), &function, shape)?;
     function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
@@ -196,17 +156,13 @@ unsafe fn gather(
     let mut out = vec![0; kernel.param_bytes as usize];
     if !params.is_null() {
         for (index, param) in kernel.params.iter().enumerate() {
-            // SAFETY: one entry for each parameter.
-            let value = unsafe { *params.add(index) };
+            let value = *params.add(index);
             if value.is_null() {
                 return Err(code::INVALID_VALUE);
             }
             let at = param.offset as usize;
             let target = &mut out[at..at + param.bytes as usize];
-            // SAFETY: each entry points at a value of the parameter's size.
-            unsafe {
-                std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
-            }
+            std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
         }
         return Ok(out);
     }
@@ -221,14 +177,11 @@ unsafe fn gather(
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0);
     let mut at = 0;
     loop {
-        // SAFETY: the list ends with the END key.
-        let key = unsafe { *extra.add(at) } as usize;
+        let key = *extra.add(at) as usize;
         match key {
             0 => break,
-            // SAFETY: a key is followed by its value.
-            1 => buffer = unsafe { *extra.add(at + 1) }.cast(),
-            // SAFETY: as above; this value is a pointer to the size.
-            2 => size = unsafe { *(*extra.add(at + 1)).cast::<usize>() },
+            1 => buffer = (*extra.add(at + 1)).cast(),
+            2 => size = *(*extra.add(at + 1)).cast::<usize>(),
             _ => return Err(code::INVALID_VALUE),
         }
         at += 2;
@@ -236,7 +189,6 @@ unsafe fn gather(
     if buffer.is_null() || size < out.len() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the caller's buffer of `size` bytes, at least as many as wanted.
-    unsafe { std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len()) };
+    std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len());
     Ok(out)
 }

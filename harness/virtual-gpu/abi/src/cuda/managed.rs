@@ -3,17 +3,12 @@
 //! The host sees the very pages of device memory that kernels use, at the address that kernels
 //! use. All of it lies on the device from the start, so that there is no more of it than device
 //! memory; migration shows only in what a prefetch costs.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
+use crate::arguments::put;
 use crate::cuda::layout::Location;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::calls::managed::{CPU, PAGE, advise, prefetch, within};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::device_memory;
@@ -51,8 +46,7 @@ entries! {
             entry.view = Some(Arc::new(view));
         }
         tables.advice.insert(address, Advice::default());
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pointer, address) }
+        put(pointer, address)
     }
 
     fn cuMemAdvise(pointer: u64, bytes: usize, advice: c_int, device: c_int) {
@@ -63,16 +57,14 @@ entries! {
         advise(pointer, bytes, advice, ordinal(location)?)
     }
 
-    fn cuMemPrefetchAsync(pointer: u64, bytes: usize, device: c_int, stream: Handle) {
+    fn cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz(
+        pointer: u64, bytes: usize, device: c_int, stream: Handle,
+    ) {
         prefetch(pointer, bytes, device, stream)
     }
 
-    fn cuMemPrefetchAsync_v2(
-        pointer: u64,
-        bytes: usize,
-        location: Location,
-        flags: c_uint,
-        stream: Handle,
+    fn cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz(
+        pointer: u64, bytes: usize, location: Location, flags: c_uint, stream: Handle,
     ) {
         if flags != 0 {
             return Err(code::INVALID_VALUE);
@@ -81,38 +73,28 @@ entries! {
     }
 
     fn cuMemRangeGetAttribute(
-        data: *mut c_void,
-        size: usize,
-        attribute: c_int,
-        pointer: u64,
-        bytes: usize,
+        data: *mut c_void, size: usize, attribute: c_int, pointer: u64, bytes: usize,
     ) {
-        // SAFETY: the caller's place of `size` bytes, checked for null.
-        unsafe { range_attribute(data, size, attribute, pointer, bytes) }
+        range_attribute(data, size, attribute, pointer, bytes)
     }
 
     fn cuMemRangeGetAttributes(
-        data: *mut *mut c_void,
-        sizes: *mut usize,
-        attributes: *mut c_int,
-        count: usize,
-        pointer: u64,
-        bytes: usize,
+        data: *mut *mut c_void, sizes: *mut usize, attributes: *mut c_int, count: usize,
+        pointer: u64, bytes: usize,
     ) {
         if data.is_null() || sizes.is_null() || attributes.is_null() || count == 0 {
             return Err(code::INVALID_VALUE);
         }
         for index in 0..count {
-            // SAFETY: `count` entries each; each place has the size that goes with it.
-            unsafe {
-                let (place, size) = (*data.add(index), *sizes.add(index));
-                range_attribute(place, size, *attributes.add(index), pointer, bytes)?;
-            }
+            let (place, size) = (*data.add(index), *sizes.add(index));
+            range_attribute(place, size, *attributes.add(index), pointer, bytes)?;
         }
         Ok(())
     }
 
-    fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, bytes: usize, flags: c_uint) {
+    fn cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz(
+        stream: Handle, pointer: u64, bytes: usize, flags: c_uint,
+    ) {
         let process = process()?;
         process.stream(stream)?;
         if ![1, 2, 4].contains(&flags) {
@@ -161,8 +143,7 @@ unsafe fn range_attribute(
                 .take(size / 4)
                 .enumerate()
             {
-                // SAFETY: within the caller's `size` bytes.
-                unsafe { put(place.wrapping_add(index), who) }?;
+                put(place.wrapping_add(index), who)?;
             }
             return Ok(());
         }
@@ -183,6 +164,5 @@ unsafe fn range_attribute(
         8 => known.fetched_to.max(0),
         _ => return Err(code::INVALID_VALUE),
     };
-    // SAFETY: the caller's place of at least four bytes.
-    unsafe { put(place, value) }
+    put(place, value)
 }

@@ -1,13 +1,8 @@
 //! Device memory: asking for it, giving it back, and what is known about an address.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::c_uint;
 
-use crate::entries;
-use crate::put;
+use crate::arguments::{put, put_optional};
 use gpubench_virtual_gpu_driver::backing_store::BASE;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::device_memory::{forget, take};
@@ -30,11 +25,8 @@ entries! {
             let all = memory::total_for(state, device.machine(), context.slot);
             (memory::free_for(state, context.slot), all)
         })?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(free, left as usize)?;
-            put(total, all as usize)
-        }
+        put(free, left as usize)?;
+        put(total, all as usize)
     }
 
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
@@ -42,10 +34,7 @@ entries! {
     }
 
     fn cuMemAllocPitch_v2(
-        pointer: *mut u64,
-        pitch: *mut usize,
-        width_bytes: usize,
-        height: usize,
+        pointer: *mut u64, pitch: *mut usize, width_bytes: usize, height: usize,
         element_bytes: c_uint,
     ) {
         if pitch.is_null() || width_bytes == 0 || ![4, 8, 16].contains(&element_bytes) {
@@ -53,8 +42,7 @@ entries! {
         }
         let row = width_bytes.checked_next_multiple_of(PITCH).ok_or(code::OUT_OF_MEMORY)?;
         allocate(pointer, row.checked_mul(height).ok_or(code::OUT_OF_MEMORY)?)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pitch, row) }
+        put(pitch, row)
     }
 
     fn cuMemFree_v2(pointer: u64) {
@@ -91,20 +79,13 @@ entries! {
                 (start as u64, entry.bytes)
             }
         };
-        // SAFETY: the caller's places; null means not wanted (cuda.h).
-        unsafe {
-            if !base.is_null() {
-                put(base, start)?;
-            }
-            if !size.is_null() {
-                put(size, bytes)?;
-            }
-        }
+        put_optional(base, start);
+        put_optional(size, bytes);
         Ok(())
     }
 }
 
-fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
+unsafe fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
     if pointer.is_null() || bytes == 0 {
         return Err(code::INVALID_VALUE);
     }
@@ -119,6 +100,5 @@ fn allocate(pointer: *mut u64, bytes: usize) -> Result<(), Code> {
     process
         .tables()
         .enter(address, bytes, context.slot, made.offset, Origin::Plain);
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, address) }
+    put(pointer, address)
 }

@@ -1,15 +1,10 @@
 //! Host memory that the device may use: allocated for it, or the program's own, registered.
 //!
 //! Such memory has one address for host and device; kernels read and write it in place.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_uint, c_void};
 
-use crate::entries;
-use crate::put;
+use crate::arguments::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PinnedEntry;
 use gpubench_virtual_gpu_driver::pinned::covering;
@@ -42,8 +37,7 @@ entries! {
         let entry = tables.pinned.get(&key).copied().filter(|entry| !entry.registered);
         let entry = entry.ok_or(code::INVALID_VALUE)?;
         tables.pinned.remove(&key);
-        // SAFETY: mapped by `allocate` with this very length, and taken off the list.
-        let code = unsafe { libc::munmap(pointer, entry.bytes) };
+        let code = libc::munmap(pointer, entry.bytes);
         if code == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
@@ -95,11 +89,7 @@ entries! {
         Ok(())
     }
 
-    fn cuMemHostGetDevicePointer_v2(
-        device_pointer: *mut u64,
-        pointer: *mut c_void,
-        flags: c_uint,
-    ) {
+    fn cuMemHostGetDevicePointer_v2(device_pointer: *mut u64, pointer: *mut c_void, flags: c_uint) {
         if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
@@ -107,20 +97,18 @@ entries! {
         process.current()?;
         covering(&*process.ready()?, pointer as usize, 1).ok_or(code::INVALID_VALUE)?;
         // Unified addressing: a pinned pointer is its own device address.
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(device_pointer, pointer as u64) }
+        put(device_pointer, pointer as u64)
     }
 
     fn cuMemHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) {
         let tables = process()?.ready()?;
         let found = covering(&tables, pointer as usize, 1);
         let (_, entry) = found.filter(|(_, e)| !e.registered).ok_or(code::INVALID_VALUE)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, entry.flags) }
+        put(flags, entry.flags)
     }
 }
 
-fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {
+unsafe fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {
     if pointer.is_null() || bytes == 0 || flags > 7 {
         return Err(code::INVALID_VALUE);
     }
@@ -131,8 +119,7 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
         .charge_locked(process.device.machine().host.alloc_ns)?;
     // Mapped and not taken from the heap, which would write every byte of it: untouched pages
     // costs nothing.
-    // SAFETY: a new mapping of its own.
-    let made = unsafe {
+    let made = {
         let (access, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
@@ -151,6 +138,5 @@ fn allocate(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> Result<(), C
             registered: false,
         },
     );
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, made) }
+    put(pointer, made)
 }

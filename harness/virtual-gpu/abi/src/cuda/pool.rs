@@ -3,16 +3,11 @@
 //! A pool keeps what is freed until somebody waits, and then as much as its release threshold
 //! says. Memory is given out and freed in the order of the calls: their effects on bytes happen
 //! when they are made, so that no two uses of a page can meet.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_void};
 
+use crate::arguments::{put, read};
 use crate::cuda::layout::{AccessDescriptor, Location, PoolProperties};
-use crate::entries;
-use crate::{arguments, put};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::PoolEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -25,19 +20,21 @@ use gpubench_virtual_gpu_driver::process::{Process, process};
 use gpubench_virtual_gpu_driver::submit::mark;
 
 entries! {
-    fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Handle) {
+    fn cuMemAllocAsync, cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: Handle) {
         let process = process()?;
         let pool = device_pools(&mut *process.ready()?)?.1;
         allocate(process, pointer, bytes, pool, stream)
     }
 
-    fn cuMemAllocFromPoolAsync(pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle) {
+    fn cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz(
+        pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle,
+    ) {
         let process = process()?;
         process.ready()?.pools.get(pool)?;
         allocate(process, pointer, bytes, pool as usize, stream)
     }
 
-    fn cuMemFreeAsync(pointer: u64, stream: Handle) {
+    fn cuMemFreeAsync, cuMemFreeAsync_ptsz(pointer: u64, stream: Handle) {
         let process = process()?;
         let stream = process.stream(stream)?;
         if pointer == 0 {
@@ -47,8 +44,7 @@ entries! {
     }
 
     fn cuMemPoolCreate(pool: *mut Handle, properties: *const PoolProperties) {
-        // SAFETY: the caller's structure.
-        let properties = unsafe { arguments::read(properties) }?;
+        let properties = read(properties)?;
         // CU_MEM_ALLOCATION_TYPE_PINNED is 1 (cuda.h); pools for export are not there.
         if pool.is_null() || properties.kind != 1 || properties.location != Location::DEVICE {
             return Err(code::INVALID_VALUE);
@@ -64,8 +60,7 @@ entries! {
             ..PoolEntry::default()
         };
         let handle = process.ready()?.pools.insert(made)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pool, handle) }
+        put(pool, handle)
     }
 
     fn cuMemPoolDestroy(pool: Handle) {
@@ -97,8 +92,7 @@ entries! {
         let process = process()?;
         let mut tables = process.ready()?;
         let entry = tables.pools.get_mut(pool)?;
-        // SAFETY: the attribute's type is the one that cuda.h gives it.
-        unsafe { set_attribute(entry, attribute, value) }
+        set_attribute(entry, attribute, value)
     }
 
     fn cuMemPoolGetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
@@ -109,8 +103,7 @@ entries! {
         if attribute > 8 && !process.device.machine().is_after_cuda_13_0() {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: the attribute's type is the one that cuda.h gives it; checked for null.
-        unsafe { get_attribute(entry, attribute, value) }
+        get_attribute(entry, attribute, value)
     }
 
     fn cuMemPoolSetAccess(pool: Handle, access: *const AccessDescriptor, count: usize) {
@@ -118,8 +111,7 @@ entries! {
         process.ready()?.pools.get(pool)?;
         // The device that owns the pool cannot be locked out of it, and there is no other.
         for index in 0..count.min(64) {
-            // SAFETY: an array of `count` structures, checked for null.
-            let access = unsafe { arguments::read(access.wrapping_add(index)) }?;
+            let access = read(access.wrapping_add(index))?;
             if access.location != Location::DEVICE || access.flags != 3 {
                 return Err(code::INVALID_VALUE);
             }
@@ -130,21 +122,16 @@ entries! {
     fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, location: *const Location) {
         let process = process()?;
         process.ready()?.pools.get(pool)?;
-        // SAFETY: the caller's structure and place, checked for null.
-        unsafe {
-            let known = arguments::read(location)? == Location::DEVICE;
-            put(flags, if known { 3 } else { 0 })
-        }
+        let known = read(location)? == Location::DEVICE;
+        put(flags, if known { 3 } else { 0 })
     }
 
     fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pool, pools_of(device)?.0 as Handle) }
+        put(pool, pools_of(device)?.0 as Handle)
     }
 
     fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pool, pools_of(device)?.1 as Handle) }
+        put(pool, pools_of(device)?.1 as Handle)
     }
 
     fn cuDeviceSetMemPool(device: c_int, pool: Handle) {
@@ -164,14 +151,11 @@ unsafe fn set_attribute(
     value: *mut c_void,
 ) -> Result<(), Code> {
     match attribute {
-        // SAFETY: an int by the caller's contract.
-        1..=3 => pool.reuse[attribute as usize - 1] = unsafe { value.cast::<c_int>().read() },
-        // SAFETY: a 64-bit number by the caller's contract.
-        4 => pool.release_threshold = unsafe { value.cast::<u64>().read() },
+        1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<c_int>().read(),
+        4 => pool.release_threshold = value.cast::<u64>().read(),
         6 | 8 => {
             // High watermarks can be set back to the present only, by a 0.
-            // SAFETY: a 64-bit number by the caller's contract.
-            if unsafe { value.cast::<u64>().read() } != 0 {
+            if value.cast::<u64>().read() != 0 {
                 return Err(code::INVALID_VALUE);
             }
             let mark = if attribute == 6 {
@@ -203,8 +187,7 @@ unsafe fn get_attribute(
         _ => None,
     };
     if let Some(wide) = wide {
-        // SAFETY: the caller's place for a 64-bit number.
-        return unsafe { put(value.cast(), wide) };
+        return put(value.cast(), wide);
     }
     let narrow: c_int = match attribute {
         1..=3 => pool.reuse[attribute as usize - 1],
@@ -214,11 +197,10 @@ unsafe fn get_attribute(
         12 => 1,
         _ => return Err(code::INVALID_VALUE),
     };
-    // SAFETY: the caller's place for an int.
-    unsafe { put(value.cast(), narrow) }
+    put(value.cast(), narrow)
 }
 
-fn allocate(
+unsafe fn allocate(
     process: &Process,
     pointer: *mut u64,
     bytes: usize,
@@ -245,6 +227,5 @@ fn allocate(
         mark(process, &stream)?;
         address
     };
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, address) }
+    put(pointer, address)
 }

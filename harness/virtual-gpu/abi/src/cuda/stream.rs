@@ -1,13 +1,8 @@
 //! Streams.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
-use crate::entries;
-use crate::put;
+use crate::arguments::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::capture;
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -18,7 +13,7 @@ use gpubench_virtual_gpu_driver::stream::{NON_BLOCKING, context_of, open, wait_u
 use gpubench_virtual_gpu_driver::{deferred_queue, pool};
 use gpubench_virtual_gpu_model::state::order;
 
-fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Code> {
+unsafe fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Code> {
     if stream.is_null() || flags > NON_BLOCKING {
         return Err(code::INVALID_VALUE);
     }
@@ -26,8 +21,7 @@ fn create(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<(), Cod
     let context = process.current()?;
     let entry = open(process, &context, flags, priority)?;
     let handle = process.tables().streams.insert(entry)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(stream, handle) }
+    put(stream, handle)
 }
 
 entries! {
@@ -48,7 +42,7 @@ entries! {
         Ok(())
     }
 
-    fn cuStreamSynchronize(stream: Handle) {
+    fn cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
         capture::forbid(process, &entry)?;
@@ -59,7 +53,7 @@ entries! {
         process.check_sticky(entry.context)
     }
 
-    fn cuStreamQuery(stream: Handle) {
+    fn cuStreamQuery, cuStreamQuery_ptsz(stream: Handle) {
         let process = process()?;
         let entry = process.stream(stream)?;
         capture::forbid(process, &entry)?;
@@ -81,7 +75,7 @@ entries! {
         gpubench_virtual_gpu_driver::launch::finish_reruns(process, entry.context)
     }
 
-    fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint) {
+    fn cuStreamWaitEvent, cuStreamWaitEvent_ptsz(stream: Handle, event: Handle, flags: c_uint) {
         if flags > 1 {
             return Err(code::INVALID_VALUE);
         }
@@ -95,33 +89,28 @@ entries! {
         perform(process, &entry, Action::Wait(event as usize), WaitPolicy::Later)
     }
 
-    fn cuStreamGetPriority(stream: Handle, priority: *mut c_int) {
+    fn cuStreamGetPriority, cuStreamGetPriority_ptsz(stream: Handle, priority: *mut c_int) {
         let entry = process()?.stream(stream)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(priority, entry.priority) }
+        put(priority, entry.priority)
     }
 
-    fn cuStreamGetFlags(stream: Handle, flags: *mut c_uint) {
+    fn cuStreamGetFlags, cuStreamGetFlags_ptsz(stream: Handle, flags: *mut c_uint) {
         let entry = process()?.stream(stream)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, entry.flags) }
+        put(flags, entry.flags)
     }
 
-    fn cuStreamGetId(stream: Handle, id: *mut c_ulonglong) {
+    fn cuStreamGetId, cuStreamGetId_ptsz(stream: Handle, id: *mut c_ulonglong) {
         let entry = process()?.stream(stream)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, c_ulonglong::from(entry.slot)) }
+        put(id, c_ulonglong::from(entry.slot))
     }
 
-    fn cuStreamGetDevice(stream: Handle, device: *mut c_int) {
+    fn cuStreamGetDevice, cuStreamGetDevice_ptsz(stream: Handle, device: *mut c_int) {
         process()?.stream(stream)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(device, 0) }
+        put(device, 0)
     }
 
-    fn cuStreamGetCtx(stream: Handle, context: *mut Handle) {
+    fn cuStreamGetCtx, cuStreamGetCtx_ptsz(stream: Handle, context: *mut Handle) {
         let found = context_of(stream)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, found) }
+        put(context, found)
     }
 }

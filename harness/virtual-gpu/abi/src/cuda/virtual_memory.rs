@@ -1,15 +1,9 @@
 //! Physical memory, address ranges, and the maps between them.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::device_memory::take;
 use gpubench_virtual_gpu_driver::entries::{Origin, PhysicalEntry};
@@ -21,28 +15,20 @@ use gpubench_virtual_gpu_driver::virtual_memory::{
 
 entries! {
     fn cuMemGetAllocationGranularity(
-        bytes: *mut usize,
-        properties: *const AllocationProperties,
-        which: c_int,
+        bytes: *mut usize, properties: *const AllocationProperties, which: c_int,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        check_properties(&unsafe { read(properties) }?)?;
+        check_properties(&read(properties)?)?;
         if !(0..=1).contains(&which) {
             return Err(code::INVALID_VALUE);
         }
         drop(process()?.ready()?);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(bytes, GRANULARITY as usize) }
+        put(bytes, GRANULARITY as usize)
     }
 
     fn cuMemCreate(
-        handle: *mut u64,
-        bytes: usize,
-        properties: *const AllocationProperties,
-        flags: c_ulonglong,
+        handle: *mut u64, bytes: usize, properties: *const AllocationProperties, flags: c_ulonglong,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let properties = unsafe { read(properties) }?;
+        let properties = read(properties)?;
         check_properties(&properties)?;
         let bytes = bytes as u64;
         if handle.is_null() || !is_whole(bytes) || flags != 0 {
@@ -62,8 +48,7 @@ entries! {
             number: made.number,
             imported: false,
         })?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(handle, made as u64) }
+        put(handle, made as u64)
     }
 
     fn cuMemRelease(handle: u64) {
@@ -87,14 +72,10 @@ entries! {
         let entry = tables.physical.get_mut(physical as Handle)?;
         entry.handles += 1;
         entry.holders += 1;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(handle, physical as u64) }
+        put(handle, physical as u64)
     }
 
-    fn cuMemGetAllocationPropertiesFromHandle(
-        properties: *mut AllocationProperties,
-        handle: u64,
-    ) {
+    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut AllocationProperties, handle: u64) {
         let mut tables = process()?.ready()?;
         let handle_types = c_int::from(held(&mut tables, handle)?.exportable);
         let found = AllocationProperties {
@@ -104,16 +85,11 @@ entries! {
             win32_metadata: std::ptr::null_mut(),
             flags: [0; 8],
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(properties, found) }
+        put(properties, found)
     }
 
     fn cuMemAddressReserve(
-        pointer: *mut u64,
-        bytes: usize,
-        alignment: usize,
-        wish: u64,
-        flags: c_ulonglong,
+        pointer: *mut u64, bytes: usize, alignment: usize, wish: u64, flags: c_ulonglong,
     ) {
         let bytes = bytes as u64;
         let aligned = alignment == 0 || alignment.is_power_of_two();
@@ -123,8 +99,7 @@ entries! {
         let mut tables = process()?.ready()?;
         let alignment = (alignment as u64).max(GRANULARITY);
         let address = tables.addresses.take(bytes, alignment, wish);
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pointer, address.ok_or(code::OUT_OF_MEMORY)?) }
+        put(pointer, address.ok_or(code::OUT_OF_MEMORY)?)
     }
 
     fn cuMemAddressFree(pointer: u64, bytes: usize) {
@@ -183,12 +158,7 @@ entries! {
         Ok(())
     }
 
-    fn cuMemSetAccess(
-        pointer: u64,
-        bytes: usize,
-        access: *const AccessDescriptor,
-        count: usize,
-    ) {
+    fn cuMemSetAccess(pointer: u64, bytes: usize, access: *const AccessDescriptor, count: usize) {
         let process = process()?;
         let mut tables = process.ready()?;
         let maps = whole_maps(&tables, pointer, bytes as u64)?;
@@ -196,8 +166,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         for index in 0..count.min(64) {
-            // SAFETY: an array of `count` structures, checked for null.
-            let access = unsafe { read(access.wrapping_add(index)) }?;
+            let access = read(access.wrapping_add(index))?;
             // CU_MEM_ACCESS_FLAGS_PROT_NONE, READ and READWRITE are 0, 1 and 3 (cuda.h).
             if access.location != Location::DEVICE || ![0, 1, 3].contains(&access.flags) {
                 return Err(code::INVALID_VALUE);
@@ -213,15 +182,13 @@ entries! {
     }
 
     fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, pointer: u64) {
-        // SAFETY: the caller's structure, checked for null.
-        if unsafe { read(location) }? != Location::DEVICE {
+        if read(location)? != Location::DEVICE {
             return Err(code::INVALID_VALUE);
         }
         let tables = process()?.ready()?;
         let (_, entry) = tables.covering(pointer, 1).ok_or(code::INVALID_VALUE)?;
         let found = c_ulonglong::from(entry.readable) | c_ulonglong::from(entry.writable) << 1;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, found) }
+        put(flags, found)
     }
 }
 

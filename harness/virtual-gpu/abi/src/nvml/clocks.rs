@@ -3,17 +3,15 @@
 //! The model's clocks stand where the machine file puts them: nobody can set them, so that the
 //! supported ones are the highest and, if application clocks were set before, that one.
 //! The power cap alone slows the SMs down; there is no heat that would, and no brake.
-#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::library::catch_up;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::ViolationTime;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, put_list};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{GpuInstance, NONE, ONE};
@@ -46,19 +44,11 @@ entries! {
         put_clock(handle, kind, Which::Application, mhz)
     }
 
-    fn nvmlDeviceGetDefaultApplicationsClock(
-        handle: DeviceHandle,
-        kind: c_uint,
-        mhz: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetDefaultApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
         put_clock(handle, kind, Which::Default, mhz)
     }
 
-    fn nvmlDeviceGetMaxCustomerBoostClock(
-        handle: DeviceHandle,
-        kind: c_uint,
-        mhz: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetMaxCustomerBoostClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
         put_clock(handle, kind, Which::CustomerBoost, mhz)
     }
 
@@ -73,33 +63,22 @@ entries! {
         }
     }
 
-    fn nvmlDeviceGetViolationStatus(
-        handle: DeviceHandle,
-        policy: c_uint,
-        to: *mut ViolationTime,
-    ) {
+    fn nvmlDeviceGetViolationStatus(handle: DeviceHandle, policy: c_uint, to: *mut ViolationTime) {
         let device = device(handle)?;
-        check_place(to)?;
+        check_not_null(to)?;
         let violation_ns = held_ns(&device, policy)?;
         let at_ns = device.shared().read(|state| state.now_ns)?;
-        let found = ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, found) }
+        put(to, ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns })
     }
 
     fn nvmlDeviceGetSupportedMemoryClocks(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        mhz: *mut c_uint,
+        handle: DeviceHandle, count: *mut c_uint, mhz: *mut c_uint,
     ) {
         put_list(&[device(handle)?.machine().gpu.memory_clock_mhz], count, mhz)
     }
 
     fn nvmlDeviceGetSupportedGraphicsClocks(
-        handle: DeviceHandle,
-        memory_mhz: c_uint,
-        count: *mut c_uint,
-        mhz: *mut c_uint,
+        handle: DeviceHandle, memory_mhz: c_uint, count: *mut c_uint, mhz: *mut c_uint,
     ) {
         let device = device(handle)?;
         let machine = device.machine();
@@ -122,19 +101,11 @@ figures! {
         Ok(0)
     }
 
-    fn nvmlDeviceGetCurrentClocksEventReasons(device) -> u64 {
+    fn nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
         reasons(device)
     }
 
-    fn nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
-        reasons(device)
-    }
-
-    fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
-        Ok(ALL_REASONS)
-    }
-
-    fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
+    fn nvmlDeviceGetSupportedClocksEventReasons, nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
         Ok(ALL_REASONS)
     }
 }
@@ -172,22 +143,21 @@ fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> 
 }
 
 /// Stores a clock.
-fn put_clock(
+unsafe fn put_clock(
     handle: DeviceHandle,
     kind: u32,
     which: Which,
     mhz: *mut c_uint,
 ) -> Result<(), Return> {
     let device = device(handle)?;
-    check_place(mhz)?;
+    check_not_null(mhz)?;
     let mut found = clock_mhz(device.machine(), kind, which)?;
     if which == Which::Now && matches!(kind, GRAPHICS | SM) {
         catch_up(&device)?;
         let clock = device.shared().read(|state| state.clock)?;
         found = (u64::from(found) * clock / ONE) as u32;
     }
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(mhz, found) }
+    put(mhz, found)
 }
 
 /// Time during which the power cap held the clock down.
@@ -208,23 +178,6 @@ fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
         2..=5 | 11 => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
-}
-
-/// Fills a list, or says how long it is.
-fn put_list(all: &[u32], count: *mut c_uint, to: *mut c_uint) -> Result<(), Return> {
-    // SAFETY: the caller's place, checked for null.
-    let room = unsafe { take(count)? } as usize;
-    // SAFETY: as above.
-    unsafe { put(count, all.len() as c_uint)? };
-    if room < all.len() {
-        return Err(returns::INSUFFICIENT_SIZE);
-    }
-    check_place(to)?;
-    for (at, value) in all.iter().enumerate() {
-        // SAFETY: the caller's array has room for so many.
-        unsafe { put(to.add(at), *value)? };
-    }
-    Ok(())
 }
 
 fn reasons(device: &Device) -> Result<u64, Return> {

@@ -1,17 +1,17 @@
 //! Event sets: Xids as they happen, from registration on.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
+use std::mem::offset_of;
 use std::time::Duration;
 
-use super::figures::figures;
 use super::library::{catch_up_with_the_living, device_handle, library, only_device};
 use super::objects::EventSet;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{EventData, NO_INSTANCE};
 use super::wait_policy::WaitPolicy;
-use super::{DeviceHandle, check_place, entries, put};
+use super::{DeviceHandle, check_not_null, put};
+use crate::arguments::put_prefix;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::simulation::next_event_ns;
@@ -35,10 +35,9 @@ figures! {
 entries! {
     fn nvmlEventSetCreate(set: *mut Handle) {
         let mut library = library()?;
-        check_place(set)?;
+        check_not_null(set)?;
         let handle = library.sets.insert(EventSet::default())?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(set, handle) }
+        put(set, handle)
     }
 
     fn nvmlEventSetFree(set: Handle) {
@@ -67,23 +66,16 @@ entries! {
     }
 
     fn nvmlEventSetWait(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
-        check_place(data)?;
+        check_not_null(data)?;
         let event = wait(set, timeout_ms)?;
         // This form's structure ends before the instance ids.
-        let bytes = std::mem::offset_of!(EventData, gpu_instance_id);
-        // SAFETY: the caller's structure has that many bytes, and so has ours.
-        unsafe {
-            let from = (&raw const event).cast::<u8>();
-            std::ptr::copy_nonoverlapping(from, data.cast::<u8>(), bytes);
-        }
+        put_prefix(data.cast(), offset_of!(EventData, gpu_instance_id), &event);
         Ok(())
     }
 
     fn nvmlEventSetWait_v2(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
-        check_place(data)?;
-        let event = wait(set, timeout_ms)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(data, event) }
+        check_not_null(data)?;
+        put(data, wait(set, timeout_ms)?)
     }
 }
 

@@ -1,5 +1,4 @@
 //! Field values: figures by number, each with its own result.
-#![expect(unsafe_code, reason = "the caller's array is a raw pointer")]
 
 use std::ffi::c_int;
 
@@ -11,7 +10,7 @@ use super::returns::{self, Return};
 use super::target::device;
 use super::types::FieldValue;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Mig;
 use gpubench_virtual_gpu_model::simulation::fault::was_fatal;
@@ -36,16 +35,13 @@ enum Figure {
 entries! {
     fn nvmlDeviceGetFieldValues(handle: DeviceHandle, count: c_int, values: *mut FieldValue) {
         let device = device(handle)?;
-        check_place(values)?;
+        check_not_null(values)?;
         let count = usize::try_from(count).ok().filter(|count| *count > 0);
         for index in 0..count.ok_or(returns::INVALID_ARGUMENT)? {
-            // SAFETY: the caller's array has `count` elements.
-            let place = unsafe { values.add(index) };
-            // SAFETY: as above.
-            let asked = unsafe { take(place)? };
+            let place = values.add(index);
+            let asked = read(place)?;
             let answer = answered(&device, asked)?;
-            // SAFETY: as above.
-            unsafe { put(place, answer)? };
+            put(place, answer)?;
         }
         Ok(())
     }

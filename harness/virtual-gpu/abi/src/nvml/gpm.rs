@@ -4,7 +4,6 @@
 //! instance behind a MIG device. What the chip has and the interpreter cannot use stands at 0: a
 //! module whose PTX uses it is refused when it is loaded. What the model does not know at all is
 //! not supported, metric by metric.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::{CStr, c_char, c_uint};
 use std::mem::offset_of;
@@ -15,7 +14,7 @@ use super::link::moved_by;
 use super::objects::Sample;
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::shm::QueueView;
@@ -66,22 +65,19 @@ pub struct GpmMetricsGet {
 entries! {
     fn nvmlGpmQueryDeviceSupport(handle: DeviceHandle, support: *mut GpmSupport) {
         let (device, _) = target(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(support)? };
+        let asked = read(support)?;
         if asked.version != VERSION {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
         let is_supported = u32::from(is_supported(&device));
-        // SAFETY: as above.
-        unsafe { put(support, GpmSupport { is_supported, ..asked }) }
+        put(support, GpmSupport { is_supported, ..asked })
     }
 
     fn nvmlGpmSampleAlloc(sample: *mut Handle) {
         let mut library = library()?;
-        check_place(sample)?;
+        check_not_null(sample)?;
         let handle = library.samples.insert(None)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(sample, handle) }
+        put(sample, handle)
     }
 
     fn nvmlGpmSampleFree(sample: Handle) {
@@ -105,14 +101,11 @@ entries! {
     }
 
     fn nvmlGpmMetricsGet(get: *mut GpmMetricsGet) {
-        check_place(get)?;
+        check_not_null(get)?;
         // Only so much of the structure is read as its beginning says that there is.
-        // SAFETY: fields of the caller's structure, which is not null.
-        let (version, count, handles) = unsafe {
-            let (first, second) = (&raw const (*get).first, &raw const (*get).second);
-            let count = take(&raw const (*get).count)?;
-            (take(get.cast::<u32>())?, count, [take(first)?, take(second)?])
-        };
+        let version = read(get.cast::<u32>())?;
+        let count = read(&raw const (*get).count)?;
+        let handles = [read(&raw const (*get).first)?, read(&raw const (*get).second)?];
         if version != VERSION {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
@@ -122,12 +115,8 @@ entries! {
         let [first, second] = both(handles)?;
         for index in 0..count as usize {
             let offset = offset_of!(GpmMetricsGet, metrics) + index * size_of::<GpmMetric>();
-            // SAFETY: an element of the caller's array, which has METRICS of them.
-            unsafe {
-                let place = get.cast::<u8>().add(offset).cast::<GpmMetric>();
-                let asked = take(place)?;
-                put(place, answered(asked, &first, &second))?;
-            }
+            let metric = get.cast::<u8>().add(offset).cast::<GpmMetric>();
+            put(metric, answered(read(metric)?, &first, &second))?;
         }
         Ok(())
     }
@@ -225,9 +214,8 @@ fn both(handles: [Handle; 2]) -> Result<[Sample; 2], Return> {
 
 fn answered(asked: GpmMetric, first: &Sample, second: &Sample) -> GpmMetric {
     let known = NAMES.iter().find(|(id, ..)| *id == asked.metric_id);
-    let text = |text: &'static CStr| text.as_ptr();
     let (short_name, long_name, unit) = known.map_or((null(), null(), null()), |known| {
-        (text(known.1), text(known.2), text(known.3))
+        (known.1.as_ptr(), known.2.as_ptr(), known.3.as_ptr())
     });
     let (result, value) = match metric(asked.metric_id, first, second) {
         Ok(value) => (0, value),

@@ -1,5 +1,4 @@
 //! The library itself: initialisation counted by reference, and how entry points get at the device.
-#![expect(unsafe_code, reason = "an exported name needs an unsafe attribute")]
 
 use std::ffi::{c_char, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +7,7 @@ use super::handles::Objects;
 use super::history::{History, Record};
 use super::objects::{EventSet, Sample};
 use super::returns::{self, Return};
-use super::{DeviceHandle, entries};
+use super::DeviceHandle;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::process;
 
@@ -93,11 +92,7 @@ fn initialise() -> Result<(), Return> {
 }
 
 entries! {
-    fn nvmlInit() {
-        initialise()
-    }
-
-    fn nvmlInit_v2() {
+    fn nvmlInit, nvmlInit_v2() {
         initialise()
     }
 

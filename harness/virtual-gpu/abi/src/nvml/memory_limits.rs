@@ -1,6 +1,5 @@
 //! How much of the device's memory the processes of a control group may have together, as
 //! `nvidia-smi memory-limits` sets it (nvml.h 13.4 and later).
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::c_char;
 
@@ -9,7 +8,7 @@ use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{GetMemoryLimits, SetMemoryLimits};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::cgroup;
 use gpubench_virtual_gpu_model::memory;
@@ -22,8 +21,7 @@ const UNLIMITED: u64 = u64::MAX;
 entries! {
     fn nvmlDeviceGetMemoryLimits_v1(handle: DeviceHandle, limits: *mut GetMemoryLimits) {
         let device = limiting(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(limits)? };
+        let asked = read(limits)?;
         let key = group(&device, asked.namespace)?;
         device.reap_dead_processes()?;
         let (set, used) = device.transact(|state, _| {
@@ -38,15 +36,13 @@ entries! {
             used_bytes: used,
             ..asked
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(limits, found) }
+        put(limits, found)
     }
 
     fn nvmlDeviceSetMemoryLimits_v1(handle: DeviceHandle, limits: *mut SetMemoryLimits) {
         let device = limiting(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(limits)? };
-        check_place(asked.namespace.cast_mut())?;
+        let asked = read(limits)?;
+        check_not_null(asked.namespace)?;
         privileged(&device)?;
         let most = device.machine().memory.total_mib << 20;
         let (soft, hard) = (asked.soft_bytes, asked.hard_bytes);
@@ -76,9 +72,8 @@ fn limiting(handle: DeviceHandle) -> Result<std::sync::Arc<Device>, Return> {
 }
 
 /// The group that a caller names by its folder.
-fn group(device: &Device, named: *const c_char) -> Result<u64, Return> {
-    // SAFETY: null or a C string, by the contract of the structures.
-    let named = unsafe { text(named)? };
+unsafe fn group(device: &Device, named: *const c_char) -> Result<u64, Return> {
+    let named = text(named)?;
     let folder = cgroup::folder(device.dir(), &named).ok_or(returns::OPERATING_SYSTEM)?;
     Ok(folder_key(&folder))
 }

@@ -5,13 +5,14 @@
 //! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting,
 //! but for MIG and accounting.
 
+#[macro_use]
+mod entry;
+
 mod accounting;
 mod clocks;
 mod confidential;
-mod entry;
 mod events;
 mod fields;
-mod figures;
 pub mod gpm;
 mod handles;
 mod health;
@@ -60,4 +61,4 @@ pub mod calls {
 }
 
 pub use entry::DeviceHandle;
-use entry::{check_place, entries, put, put_text, take};
+use entry::{check_not_null, check_version, put, put_each, put_list, put_text, read};

@@ -1,15 +1,13 @@
 //! Power, energy, the power limit, and the temperature that follows from them.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::history::Record;
 use super::library::{catch_up, library};
 use super::returns::{self, Return};
 use super::target::device;
-use super::types::{Temperature, version_of};
-use super::{DeviceHandle, check_place, entries, mig, put, take};
+use super::types::{Temperature};
+use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
@@ -38,11 +36,7 @@ figures! {
         Ok(1)
     }
 
-    fn nvmlDeviceGetPowerManagementLimit(device) -> u32 {
-        Ok(Limits::of(device.machine()).current_mw)
-    }
-
-    fn nvmlDeviceGetEnforcedPowerLimit(device) -> u32 {
+    fn nvmlDeviceGetPowerManagementLimit, nvmlDeviceGetEnforcedPowerLimit(device) -> u32 {
         Ok(Limits::of(device.machine()).current_mw)
     }
 
@@ -63,18 +57,13 @@ figures! {
 
 entries! {
     fn nvmlDeviceGetPowerManagementLimitConstraints(
-        handle: DeviceHandle,
-        least_mw: *mut c_uint,
-        most_mw: *mut c_uint,
+        handle: DeviceHandle, least_mw: *mut c_uint, most_mw: *mut c_uint,
     ) {
         let limits = Limits::of(device(handle)?.machine());
-        check_place(least_mw)?;
-        check_place(most_mw)?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(least_mw, limits.least_mw)?;
-            put(most_mw, limits.most_mw)
-        }
+        check_not_null(least_mw)?;
+        check_not_null(most_mw)?;
+        put(least_mw, limits.least_mw)?;
+        put(most_mw, limits.most_mw)
     }
 
     fn nvmlDeviceSetPowerManagementLimit(handle: DeviceHandle, _limit_mw: c_uint) {
@@ -86,23 +75,18 @@ entries! {
 
     fn nvmlDeviceGetTemperature(handle: DeviceHandle, sensor: c_uint, celsius: *mut c_uint) {
         let device = device(handle)?;
-        check_place(celsius)?;
+        check_not_null(celsius)?;
         let found = temperature_c(&device, sensor)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(celsius, found) }
+        put(celsius, found)
     }
 
     fn nvmlDeviceGetTemperatureV(handle: DeviceHandle, temperature: *mut Temperature) {
         let device = device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(temperature)? };
-        if asked.version != version_of::<Temperature>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        check_version(temperature, 1)?;
+        let asked = read(temperature)?;
         let found = temperature_c(&device, asked.sensor)?;
         let answer = Temperature { temperature: i32::try_from(found).unwrap_or(0), ..asked };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(temperature, answer) }
+        put(temperature, answer)
     }
 }
 

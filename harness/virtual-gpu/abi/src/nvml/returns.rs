@@ -61,6 +61,12 @@ pub fn text_of(number: i32) -> &'static CStr {
         .map_or(c"Unknown Error", |(_, text)| text)
 }
 
+impl From<Return> for i32 {
+    fn from(result: Return) -> Self {
+        result.0
+    }
+}
+
 impl From<DeviceError> for Return {
     /// The program gets a number; whoever runs it gets the reason.
     fn from(error: DeviceError) -> Self {

@@ -1,14 +1,8 @@
 //! Making graphs, looking into them, and changing how their nodes depend on each other.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::arguments::handles;
-use crate::entries;
-use crate::put;
+use crate::arguments::{handles, put};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::edit::{
     copy_graph, dependents, kind_of, new_graph, remove_graph,
@@ -23,8 +17,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let made = new_graph(&mut *process()?.ready()?, false)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(graph, made as Handle) }
+        put(graph, made as Handle)
     }
 
     fn cuGraphDestroy(graph: Handle) {
@@ -42,14 +35,12 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let made = copy_graph(&mut *process()?.ready()?, graph as usize, false)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(copy, made as Handle) }
+        put(copy, made as Handle)
     }
 
     fn cuGraphGetId(graph: Handle, id: *mut c_uint) {
         let number = process()?.ready()?.graphs.get(graph)?.number;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, number as c_uint) }
+        put(id, number as c_uint)
     }
 
     fn cuGraphDestroyNode(node: Handle) {
@@ -70,20 +61,17 @@ entries! {
     fn cuGraphNodeGetType(node: Handle, kind: *mut c_int) {
         let tables = process()?.ready()?;
         let kind_found = kind_of(&tables.nodes.get(node)?.action);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(kind, kind_found) }
+        put(kind, kind_found)
     }
 
     fn cuGraphNodeGetContainingGraph(node: Handle, graph: *mut Handle) {
         let found = process()?.ready()?.nodes.get(node)?.graph;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(graph, found as Handle) }
+        put(graph, found as Handle)
     }
 
     fn cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) {
         let found = process()?.ready()?.graphs.get(graph)?.nodes.clone();
-        // SAFETY: the caller's array and its length.
-        unsafe { list(&found, &[nodes], count) }
+        list(&found, &[nodes], count)
     }
 
     fn cuGraphGetRootNodes(graph: Handle, nodes: *mut Handle, count: *mut usize) {
@@ -93,115 +81,68 @@ entries! {
         };
         let found: Vec<usize> =
             tables.graphs.get(graph)?.nodes.iter().filter(is_root).copied().collect();
-        // SAFETY: the caller's array and its length.
-        unsafe { list(&found, &[nodes], count) }
+        list(&found, &[nodes], count)
     }
 
     fn cuGraphGetEdges(graph: Handle, from: *mut Handle, to: *mut Handle, count: *mut usize) {
-        // SAFETY: the caller's arrays and their length.
-        unsafe { edges(graph, from, to, count) }
+        edges(graph, from, to, count)
     }
 
     fn cuGraphGetEdges_v2(
-        graph: Handle,
-        from: *mut Handle,
-        to: *mut Handle,
-        data: *mut [u8; 8],
-        count: *mut usize,
+        graph: Handle, from: *mut Handle, to: *mut Handle, data: *mut [u8; 8], count: *mut usize,
     ) {
-        // SAFETY: the caller's arrays and their length.
-        unsafe {
-            edges(graph, from, to, count)?;
-            plain_edges(data, count)
-        }
+        edges(graph, from, to, count)?;
+        plain_edges(data, count)
     }
 
     fn cuGraphNodeGetDependencies(node: Handle, before: *mut Handle, count: *mut usize) {
         let found = process()?.ready()?.nodes.get(node)?.after.clone();
-        // SAFETY: the caller's array and its length.
-        unsafe { list(&found, &[before], count) }
+        list(&found, &[before], count)
     }
 
     fn cuGraphNodeGetDependencies_v2(
-        node: Handle,
-        before: *mut Handle,
-        data: *mut [u8; 8],
-        count: *mut usize,
+        node: Handle, before: *mut Handle, data: *mut [u8; 8], count: *mut usize,
     ) {
         let found = process()?.ready()?.nodes.get(node)?.after.clone();
-        // SAFETY: the caller's arrays and their length.
-        unsafe {
-            list(&found, &[before], count)?;
-            plain_edges(data, count)
-        }
+        list(&found, &[before], count)?;
+        plain_edges(data, count)
     }
 
     fn cuGraphNodeGetDependentNodes(node: Handle, after: *mut Handle, count: *mut usize) {
         let found = dependents(node)?;
-        // SAFETY: the caller's array and its length.
-        unsafe { list(&found, &[after], count) }
+        list(&found, &[after], count)
     }
 
     fn cuGraphNodeGetDependentNodes_v2(
-        node: Handle,
-        after: *mut Handle,
-        data: *mut [u8; 8],
-        count: *mut usize,
+        node: Handle, after: *mut Handle, data: *mut [u8; 8], count: *mut usize,
     ) {
         let found = dependents(node)?;
-        // SAFETY: the caller's arrays and their length.
-        unsafe {
-            list(&found, &[after], count)?;
-            plain_edges(data, count)
-        }
+        list(&found, &[after], count)?;
+        plain_edges(data, count)
     }
 
-    fn cuGraphAddDependencies(
-        graph: Handle,
-        from: *const Handle,
-        to: *const Handle,
-        count: usize,
-    ) {
-        // SAFETY: the caller's arrays of `count` entries.
-        unsafe { change(graph, from, to, count, true) }
+    fn cuGraphAddDependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
+        change(graph, from, to, count, true)
     }
 
     fn cuGraphAddDependencies_v2(
-        graph: Handle,
-        from: *const Handle,
-        to: *const Handle,
-        data: *const c_void,
-        count: usize,
+        graph: Handle, from: *const Handle, to: *const Handle, data: *const c_void, count: usize,
     ) {
-        // SAFETY: the caller's arrays of `count` entries.
-        unsafe {
-            check_plain(data, count)?;
-            change(graph, from, to, count, true)
-        }
+        check_plain(data, count)?;
+        change(graph, from, to, count, true)
     }
 
     fn cuGraphRemoveDependencies(
-        graph: Handle,
-        from: *const Handle,
-        to: *const Handle,
-        count: usize,
+        graph: Handle, from: *const Handle, to: *const Handle, count: usize,
     ) {
-        // SAFETY: the caller's arrays of `count` entries.
-        unsafe { change(graph, from, to, count, false) }
+        change(graph, from, to, count, false)
     }
 
     fn cuGraphRemoveDependencies_v2(
-        graph: Handle,
-        from: *const Handle,
-        to: *const Handle,
-        data: *const c_void,
-        count: usize,
+        graph: Handle, from: *const Handle, to: *const Handle, data: *const c_void, count: usize,
     ) {
-        // SAFETY: the caller's arrays of `count` entries.
-        unsafe {
-            check_plain(data, count)?;
-            change(graph, from, to, count, false)
-        }
+        check_plain(data, count)?;
+        change(graph, from, to, count, false)
     }
 }
 
@@ -213,20 +154,17 @@ unsafe fn list(found: &[usize], places: &[*mut Handle], count: *mut usize) -> Re
     if count.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: not null, the caller's place.
-    let room = unsafe { count.read() };
+    let room = count.read();
     let mut filled = found.len();
     for place in places.iter().filter(|place| !place.is_null()) {
         filled = found.len().min(room);
         // Places beyond the last node are set to null, within reason.
         for index in 0..room.min(found.len().max(4096)) {
             let node = found.get(index).copied().unwrap_or_default();
-            // SAFETY: `room` entries by the caller's contract.
-            unsafe { put(place.wrapping_add(index), node as Handle) }?;
+            put(place.wrapping_add(index), node as Handle)?;
         }
     }
-    // SAFETY: not null, the caller's place.
-    unsafe { put(count, filled) }
+    put(count, filled)
 }
 
 /// # Safety
@@ -248,13 +186,10 @@ unsafe fn edges(
             ends.push(*node);
         }
     }
-    // SAFETY: the caller's contract; both arrays have the same room.
-    unsafe {
-        let room = count.read();
-        list(&starts, &[from], count)?;
-        put(count, room)?;
-        list(&ends, &[to], count)
-    }
+    let room = count.read();
+    list(&starts, &[from], count)?;
+    put(count, room)?;
+    list(&ends, &[to], count)
 }
 
 /// Describes as many plain dependencies as were listed.
@@ -265,11 +200,9 @@ unsafe fn plain_edges(data: *mut [u8; 8], count: *mut usize) -> Result<(), Code>
     if data.is_null() {
         return Ok(());
     }
-    // SAFETY: `list` has checked and written it.
-    let filled = unsafe { count.read() };
+    let filled = count.read();
     for index in 0..filled {
-        // SAFETY: `filled` entries by the caller's contract.
-        unsafe { put(data.wrapping_add(index), [0; 8]) }?;
+        put(data.wrapping_add(index), [0; 8])?;
     }
     Ok(())
 }
@@ -281,8 +214,7 @@ unsafe fn plain_edges(data: *mut [u8; 8], count: *mut usize) -> Result<(), Code>
 unsafe fn check_plain(data: *const c_void, count: usize) -> Result<(), Code> {
     let data = data.cast::<[u8; 8]>();
     for index in 0..if data.is_null() { 0 } else { count } {
-        // SAFETY: `count` entries by the caller's contract.
-        if unsafe { data.add(index).read_unaligned() } != [0; 8] {
+        if data.add(index).read_unaligned() != [0; 8] {
             return Err(code::NOT_SUPPORTED);
         }
     }
@@ -298,8 +230,7 @@ unsafe fn change(
     count: usize,
     add: bool,
 ) -> Result<(), Code> {
-    // SAFETY: the caller's contract.
-    let (from, to) = unsafe { (handles(from, count)?, handles(to, count)?) };
+    let (from, to) = (handles(from, count)?, handles(to, count)?);
     let mut tables = process()?.ready()?;
     tables.graphs.get(graph)?;
     for (&first, &then) in from.iter().zip(&to) {

@@ -3,17 +3,11 @@
 //! Steps that do not depend on each other run in streams of the graph's own, so that the device
 //! may overlap them. A step waits for the steps before it in other streams as a stream waits for
 //! an event.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
-use crate::arguments::read;
+use crate::arguments::{put, put_optional, read};
 use crate::cuda::layout::InstantiateParams;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::calls::graphs::free_leftovers;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::deferred_queue;
@@ -29,47 +23,27 @@ use gpubench_virtual_gpu_driver::stream::{NON_BLOCKING, close, open};
 use gpubench_virtual_gpu_driver::submit::submitted;
 
 entries! {
-    fn cuGraphInstantiate(
-        exec: *mut Handle,
-        graph: Handle,
-        error_node: *mut Handle,
-        log: *mut c_char,
+    fn cuGraphInstantiate, cuGraphInstantiate_v2(
+        exec: *mut Handle, graph: Handle, error_node: *mut Handle, log: *mut c_char,
         log_bytes: usize,
     ) {
         let _ = (log, log_bytes);
-        // SAFETY: the caller's places.
-        unsafe { older(exec, graph, error_node) }
-    }
-
-    fn cuGraphInstantiate_v2(
-        exec: *mut Handle,
-        graph: Handle,
-        error_node: *mut Handle,
-        log: *mut c_char,
-        log_bytes: usize,
-    ) {
-        let _ = (log, log_bytes);
-        // SAFETY: the caller's places.
-        unsafe { older(exec, graph, error_node) }
+        older(exec, graph, error_node)
     }
 
     fn cuGraphInstantiateWithFlags(exec: *mut Handle, graph: Handle, flags: c_ulonglong) {
         instantiate(exec, graph, flags)
     }
 
-    fn cuGraphInstantiateWithParams(
-        exec: *mut Handle,
-        graph: Handle,
-        params: *mut InstantiateParams,
+    fn cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz(
+        exec: *mut Handle, graph: Handle, params: *mut InstantiateParams,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let mut params_now = unsafe { read(params) }?;
+        let mut params_now = read(params)?;
         let made = instantiate(exec, graph, params_now.flags);
         params_now.error_node = std::ptr::null_mut();
         // CUDA_GRAPH_INSTANTIATE_SUCCESS and _ERROR are 0 and 1 (cuda.h).
         params_now.result = c_int::from(made.is_err());
-        // SAFETY: the caller's structure, checked for null above.
-        unsafe { put(params, params_now) }?;
+        put(params, params_now)?;
         made
     }
 
@@ -87,17 +61,15 @@ entries! {
 
     fn cuGraphExecGetFlags(exec: Handle, flags: *mut c_ulonglong) {
         let found = process()?.ready()?.execs.get(exec)?.flags;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, found) }
+        put(flags, found)
     }
 
     fn cuGraphExecGetId(exec: Handle, id: *mut c_uint) {
         let found = process()?.ready()?.execs.get(exec)?.number;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, found as c_uint) }
+        put(id, found as c_uint)
     }
 
-    fn cuGraphUpload(exec: Handle, stream: Handle) {
+    fn cuGraphUpload, cuGraphUpload_ptsz(exec: Handle, stream: Handle) {
         let process = process()?;
         let stream = process.stream(stream)?;
         same_context(process, exec, &stream)?;
@@ -105,7 +77,7 @@ entries! {
         Ok(())
     }
 
-    fn cuGraphLaunch(exec: Handle, stream: Handle) {
+    fn cuGraphLaunch, cuGraphLaunch_ptsz(exec: Handle, stream: Handle) {
         let process = process()?;
         let stream = process.stream(stream)?;
         capture::forbid(process, &stream)?;
@@ -121,14 +93,11 @@ entries! {
 /// # Safety
 /// `error_node` is null or valid.
 unsafe fn older(exec: *mut Handle, graph: Handle, error_node: *mut Handle) -> Result<(), Code> {
-    if !error_node.is_null() {
-        // SAFETY: not null, the caller's place.
-        unsafe { put(error_node, std::ptr::null_mut()) }?;
-    }
+    put_optional(error_node, std::ptr::null_mut());
     instantiate(exec, graph, 0)
 }
 
-fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code> {
+unsafe fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code> {
     if exec.is_null() || flags & !FLAGS != 0 {
         return Err(code::INVALID_VALUE);
     }
@@ -157,6 +126,5 @@ fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code>
         lanes,
     };
     let handle = tables.execs.insert(made)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(exec, handle) }
+    put(exec, handle)
 }
