@@ -17,6 +17,14 @@ pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
     Ok(())
 }
 
+/// Makes an object and stores its handle; null is refused before the object is made.
+pub unsafe fn put_new<T>(to: *mut T, make: impl FnOnce() -> Result<T, Code>) -> Result<(), Code> {
+    if to.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    put(to, make()?)
+}
+
 /// Stores a result whose address may be null, which means that the caller does not want it.
 pub unsafe fn put_optional<T>(to: *mut T, value: T) {
     if !to.is_null() {

@@ -83,7 +83,6 @@ codes! {
 }
 
 /// Name and description of a code, success included.
-#[must_use]
 pub fn describe(number: i32) -> Option<(&'static str, &'static str)> {
     if number == 0 {
         return Some(("CUDA_SUCCESS", "no error"));

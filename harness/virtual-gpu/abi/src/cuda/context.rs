@@ -4,15 +4,14 @@ use std::ffi::{c_int, c_uint};
 
 use crate::arguments::{put, put_optional};
 use gpubench_virtual_gpu_driver::calls::context::{
-    ALL_FLAGS, MAP_HOST, check_flags, create, destroy, invalid_context, no_limit, release, retain,
+    self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
-use gpubench_virtual_gpu_driver::device_attributes::limit_of;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
     current_handle, pop_current, process, push_current, set_current,
 };
 use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
-use gpubench_virtual_gpu_driver::{code, pool};
+use gpubench_virtual_gpu_driver::code;
 
 entries! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: c_int) {
@@ -51,9 +50,7 @@ entries! {
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        check_flags(flags, ALL_FLAGS & !MAP_HOST)?;
-        process()?.ready()?.primary_flags = flags;
-        Ok(())
+        context::set_primary_flags(flags)
     }
 
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
@@ -67,7 +64,7 @@ entries! {
 
     fn cuCtxSetCurrent(context: Handle) {
         if !context.is_null() {
-            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+            context::check(context)?;
         }
         set_current(context);
         Ok(())
@@ -79,7 +76,7 @@ entries! {
     }
 
     fn cuCtxPushCurrent_v2(context: Handle) {
-        process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+        context::check(context)?;
         push_current(context);
         Ok(())
     }
@@ -104,7 +101,7 @@ entries! {
 
     fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) {
         if !context.is_null() {
-            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+            context::check(context)?;
         }
         put(version, 3020)
     }
@@ -117,31 +114,14 @@ entries! {
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
-        let process = process()?;
-        let context = process.current()?;
-        let found = match context.limits.get(&limit) {
-            Some(set) => *set,
-            None => limit_of(process.device.machine(), limit).map_err(no_limit)?,
-        };
-        put(value, found)
+        put(value, context::limit(limit)?)
     }
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {
-        let process = process()?;
-        process.current()?;
-        limit_of(process.device.machine(), limit).map_err(no_limit)?;
-        let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
-        process.tables().contexts.get_mut(handle)?.limits.insert(limit, value);
-        Ok(())
+        context::set_limit(limit, value)
     }
 
     fn cuCtxSynchronize() {
-        let process = process()?;
-        let context = process.current()?;
-        process.device.wait_context(context.slot)?;
-        process.device.charge(process.device.machine().host.sync_ns)?;
-        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
-        pool::trim_all(process)?;
-        process.check_sticky(context.slot)
+        context::synchronize()
     }
 }

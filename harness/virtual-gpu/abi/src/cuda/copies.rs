@@ -135,8 +135,6 @@ entries! {
     }
 }
 
-/// # Safety
-/// As `read`.
 unsafe fn two_sides(copy: *const Copy2d) -> Result<Copy3d, Code> {
     read(copy).map(Into::into)
 }

@@ -16,8 +16,8 @@ entries! {
     fn cuDeviceGetCount(count: *mut c_int) {
         let process = process()?;
         drop(process.ready()?);
-        let seen = placement::seen(&process.device);
-        put(count, c_int::from(seen.is_ok()))
+        let context = placement::visible_context(&process.device);
+        put(count, c_int::from(context.is_ok()))
     }
 
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {

@@ -126,12 +126,6 @@ entries! {
 }
 
 /// Where a parameter lies in the argument buffer.
-///
-/// # Errors
-/// When the kernel has no such parameter.
-///
-/// # Safety
-/// The places are null or valid.
 pub unsafe fn param_info(
     kernel: &ptx::Kernel,
     index: usize,

@@ -97,9 +97,6 @@ const OWN_STREAM: u64 = 2;
 const FLAGS: u64 = 3;
 
 /// The entry point that a program of a CUDA version means by a name, in this very library.
-///
-/// # Safety
-/// `symbol` is null or a C string.
 unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Found, Code> {
     if symbol.is_null() || flags & !FLAGS != 0 {
         return Err(code::INVALID_VALUE);

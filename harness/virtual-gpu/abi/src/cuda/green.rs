@@ -6,15 +6,12 @@
 
 use std::ffi::{c_int, c_uint};
 
-use crate::arguments::put;
-use gpubench_virtual_gpu_driver::calls::context::release;
-use gpubench_virtual_gpu_driver::calls::green::{Steps, all_sms, create, granularity, split};
+use crate::arguments::{put, put_new};
+use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{Process, process};
-use gpubench_virtual_gpu_driver::stream::open;
-use gpubench_virtual_gpu_model::lifecycle;
 
 /// `CU_DEV_RESOURCE_TYPE_SM` (cuda.h).
 const TYPE_SM: c_uint = 1;
@@ -107,7 +104,7 @@ entries! {
 
     fn cuDevSmResourceSplitByCount(
         result: *mut Resource, groups: *mut c_uint, input: *const Resource,
-        remainder: *mut Resource, flags: c_uint, least: c_uint,
+        remainder: *mut Resource, flags: c_uint, min_count: c_uint,
     ) {
         let process = process()?;
         drop(process.ready()?);
@@ -120,11 +117,11 @@ entries! {
         }
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
-        // Without a place for results the question is how many groups there could be.
-        let asked = if result.is_null() { u32::MAX } else { wanted };
-        let most = process.device.machine().gpu.smallest_groups;
-        let split = split(all.range(), asked, least, &Steps::of(major, ignore, most))?;
-        let made = split.fit.min(asked);
+        // Without an array for results the call returns the possible number of groups.
+        let wanted = if result.is_null() { u32::MAX } else { wanted };
+        let max_groups = process.device.machine().gpu.smallest_groups;
+        let split = split(all.range(), wanted, min_count, &Steps::of(major, ignore, max_groups))?;
+        let made = split.fit.min(wanted);
         if !result.is_null() {
             for group in 0..made {
                 let first = all.first + group * split.size;
@@ -163,31 +160,21 @@ entries! {
     }
 
     fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
-        let process = process()?;
-        if green.is_null() || flags != DEFAULT_STREAM {
+        if flags != DEFAULT_STREAM {
             return Err(code::INVALID_VALUE);
         }
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        let range = *process.ready()?.descriptors.get(descriptor)?;
-        let handle = create(process, range)?;
-        put(green, handle)
+        put_new(green, || {
+            let process = process()?;
+            let range = *process.ready()?.descriptors.get(descriptor)?;
+            green::create(process, range)
+        })
     }
 
     fn cuGreenCtxDestroy(green: Handle) {
-        let process = process()?;
-        let entry = *process.ready()?.greens.get(green)?;
-        let device = &process.device;
-        let slot = entry.placement.context;
-        device.transact(|state, _| lifecycle::close_context(state, device.rules(), slot))?;
-        {
-            let mut tables = process.tables();
-            tables.greens.remove(green)?;
-            tables.contexts.remove(entry.context as Handle)?;
-            tables.streams.remove_where(|stream| stream.placement.context == slot);
-        }
-        release(0, false)
+        green::destroy(green)
     }
 
     fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
@@ -196,27 +183,14 @@ entries! {
     }
 
     fn cuGreenCtxStreamCreate(stream: *mut Handle, green: Handle, flags: c_uint, priority: c_int) {
-        let process = process()?;
-        if stream.is_null() || flags != NON_BLOCKING {
+        if flags != NON_BLOCKING {
             return Err(code::INVALID_VALUE);
         }
-        let context = {
-            let tables = process.ready()?;
-            let entry = tables.greens.get(green)?;
-            tables.contexts.get(entry.context as Handle)?.clone()
-        };
-        process.check_sticky(context.slot)?;
-        let entry = open(process, &context, flags, priority)?;
-        let handle = process.tables().streams.insert(entry)?;
-        put(stream, handle)
+        put_new(stream, || green::create_stream(green, flags, priority))
     }
 
     fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
-        let process = process()?;
-        let entry = process.stream(stream)?;
-        let context = entry.placement.context;
-        let found = process.ready()?.greens.find(|green| green.placement.context == context);
-        put(green, found.unwrap_or(std::ptr::null_mut()))
+        put(green, green::of_stream(stream)?)
     }
 }
 

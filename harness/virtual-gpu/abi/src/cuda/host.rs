@@ -1,8 +1,7 @@
-//! Functions of the program that wait for their turn in a stream.
+//! Functions of the program that a stream calls.
 //!
-//! The call returns at once; a thread of the driver's own waits until the stream gets there and
-//! calls the function, while what follows in the stream is held back (`backlog`). A graph's host
-//! nodes are called by the thread that launches the graph's steps, which is one of those, too.
+//! A thread of the driver calls the function when the stream gets there; later work of the stream is
+//! deferred meanwhile. Host nodes of a graph are called by the thread that launches its steps.
 
 use std::ffi::{c_uint, c_void};
 

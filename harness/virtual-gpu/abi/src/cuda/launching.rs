@@ -5,17 +5,14 @@ use std::sync::atomic::Ordering;
 
 use crate::arguments::{put, read};
 use crate::cuda::layout::LaunchConfig;
-use gpubench_virtual_gpu_driver::calls::launches::{
-    Meaning, apply, meaning, of_node, placement_of,
-};
+use gpubench_virtual_gpu_driver::calls::launches::{self, apply};
 use gpubench_virtual_gpu_driver::calls::library;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::issue::perform;
 use gpubench_virtual_gpu_driver::launch;
 use gpubench_virtual_gpu_driver::launch::shape::Shape;
-use gpubench_virtual_gpu_driver::operation::{Action, Kernel, WaitPolicy};
+use gpubench_virtual_gpu_driver::operation::Kernel;
 use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
@@ -66,32 +63,14 @@ entries! {
     }
 
     fn cuGraphKernelNodeSetAttribute(node: Handle, attribute: c_int, value: *const [c_uint; 16]) {
-        let value = read(value)?;
-        let process = process()?;
-        let mut kernel = of_node(&*process.ready()?, node)?;
-        apply(&mut kernel.shape, attribute, &value)?;
-        let placement = placement_of(&*process.ready()?, kernel.function.context)?;
-        launch::check_residence(process, &kernel.function, &kernel.shape, &placement)?;
-        process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
-        Ok(())
+        launches::set_node_attribute(node, attribute, &read(value)?)
     }
 
     fn cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]) {
-        let kernel = of_node(&*process()?.ready()?, node)?;
-        match meaning(attribute) {
-            Meaning::Cooperative => {
-                let mut found = [0; 16];
-                found[0] = kernel.shape.cooperative.into();
-                put(value, found)
-            }
-            Meaning::Unknown => Err(code::INVALID_VALUE),
-            _ => Err(code::NOT_SUPPORTED),
-        }
+        put(value, launches::node_attribute(node, attribute)?)
     }
 }
 
-/// # Safety
-/// As `kernel`.
 unsafe fn queue(
     function: Handle,
     shape: &Shape,
@@ -101,20 +80,10 @@ unsafe fn queue(
 ) -> Result<(), Code> {
     let process = process()?;
     let kernel = kernel(process, function, shape, params, extra)?;
-    let stream = process.stream(stream)?;
-    launch::check_residence(process, &kernel.function, shape, &stream.placement)?;
-    perform(
-        process,
-        &stream,
-        Action::Kernel(Box::new(kernel)),
-        WaitPolicy::Later,
-    )
+    launches::queue(process, stream, kernel)
 }
 
 /// A kernel with its arguments, as a launch or a node wants it.
-///
-/// # Errors
-/// When there is no such kernel, it cannot have that shape, or arguments are missing.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else

@@ -91,9 +91,6 @@ impl From<Copy2d> for Copy3d {
 
 impl Copy3d {
     /// The copy that the fields describe.
-    ///
-    /// # Errors
-    /// For sides that do not hold it.
     pub fn resolve(&self, process: &Process) -> Result<Copy, Code> {
         Ok(Copy {
             to: self.side(process, &self.to)?,

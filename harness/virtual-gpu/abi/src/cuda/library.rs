@@ -1,20 +1,18 @@
-//! Libraries: texts that belong to no context, and are loaded into each when first used there.
+//! Libraries: PTX that belongs to no context and is loaded into each context at first use.
 
-use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::arguments::{c_text, put, text_of};
 use crate::cuda::function::param_info;
 use crate::cuda::module::{Options, file_of, global, ptx_of};
-use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of, set_attribute};
+use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of};
 use gpubench_virtual_gpu_driver::calls::library::{
-    function_handle, kernel_in, module_in, on_device,
+    self, function_handle, kernel_in, module_in, on_device,
 };
-use gpubench_virtual_gpu_driver::calls::module::{self, parse};
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::LibraryEntry;
+use gpubench_virtual_gpu_driver::calls::module::{Refusal, plain};
+use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::process::{Process, process};
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuLibraryLoadData(
@@ -39,20 +37,7 @@ entries! {
     }
 
     fn cuLibraryUnload(library: Handle) {
-        let process = process()?;
-        let modules = {
-            let mut tables = process.ready()?;
-            let gone = tables.libraries.remove(library)?;
-            tables.kernels.remove_where(|kernel| kernel.library == library as usize);
-            gone.modules
-        };
-        for module in modules.into_values() {
-            // The context may have taken its modules with it.
-            if process.tables().modules.get(module as Handle).is_ok() {
-                module::unload(process, module as Handle)?;
-            }
-        }
-        Ok(())
+        library::unload(library)
     }
 
     fn cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char) {
@@ -117,20 +102,11 @@ entries! {
     }
 
     fn cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: Handle, device: c_int) {
-        let process = process()?;
-        let mut tables = process.ready()?;
-        let entry = tables.kernels.get_mut(kernel)?;
+        process()?.ready()?.kernels.get(kernel)?;
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)?;
-        let (allowed, functions) = (entry.max_dynamic_shared, entry.functions.clone());
-        for function in functions.into_values() {
-            if let Ok(entry) = tables.functions.get_mut(function as Handle) {
-                entry.max_dynamic_shared = allowed;
-            }
-        }
-        Ok(())
+        library::set_kernel_attribute(kernel, attribute, value)
     }
 
     fn cuKernelSetCacheConfig(kernel: Handle, config: c_int, device: c_int) {
@@ -150,23 +126,9 @@ entries! {
     }
 }
 
-unsafe fn create(library: *mut Handle, text: String) -> Result<(), (Code, String)> {
-    let plain = |code: Code| (code, String::new());
-    if library.is_null() {
+unsafe fn create(to: *mut Handle, text: String) -> Result<(), Refusal> {
+    if to.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    let mut tables = process().and_then(Process::ready).map_err(plain)?;
-    let parsed = parse(&text)?;
-    let kernels = parsed
-        .kernels
-        .iter()
-        .map(|kernel| kernel.name.clone())
-        .collect();
-    let entry = LibraryEntry {
-        text,
-        kernels,
-        modules: BTreeMap::new(),
-    };
-    let handle = tables.libraries.insert(entry).map_err(plain)?;
-    put(library, handle).map_err(plain)
+    put(to, library::create(text)?).map_err(plain)
 }

@@ -1,52 +1,22 @@
 //! Managed memory: one address for host and device.
-//!
-//! The host sees the very pages of device memory that kernels use, at the address that kernels
-//! use. All of it lies on the device from the start, so that there is no more of it than device
-//! memory; migration shows only in what a prefetch costs.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::Arc;
 
-use crate::arguments::put;
+use crate::arguments::{put, put_new};
 use crate::cuda::layout::Location;
-use gpubench_virtual_gpu_driver::calls::managed::{CPU, PAGE, advise, prefetch, within};
+use gpubench_virtual_gpu_driver::calls::managed::{self, CPU, advise, prefetch, within};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::device_memory;
-use gpubench_virtual_gpu_driver::entries::{Advice, NOWHERE, Origin};
+use gpubench_virtual_gpu_driver::entries::NOWHERE;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
         // CU_MEM_ATTACH_GLOBAL and CU_MEM_ATTACH_HOST are 1 and 2 (cuda.h).
-        if pointer.is_null() || bytes == 0 || !(1..=2).contains(&flags) {
+        if bytes == 0 || !(1..=2).contains(&flags) {
             return Err(code::INVALID_VALUE);
         }
-        let process = process()?;
-        let context = process.current()?;
-        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
-        let whole = (bytes as u64).checked_next_multiple_of(PAGE).ok_or(code::OUT_OF_MEMORY)?;
-        let made = device_memory::take(process, context.slot, whole)?;
-        let viewed = device_memory::clear(process, &made).and_then(|()| {
-            let view = process.contents.view(made.offset, made.taken);
-            Ok(view.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
-        });
-        let view = match viewed {
-            Ok(view) => view,
-            Err(code) => {
-                device_memory::give_back(process, made.offset)?;
-                return Err(code);
-            }
-        };
-        let address = view.address();
-        let mut tables = process.tables();
-        tables.enter(address, bytes as u64, context.slot, made.offset, Origin::Managed);
-        if let Some(entry) = tables.allocations.get_mut(&address) {
-            entry.open = true;
-            entry.view = Some(Arc::new(view));
-        }
-        tables.advice.insert(address, Advice::default());
-        put(pointer, address)
+        put_new(pointer, || managed::allocate(bytes))
     }
 
     fn cuMemAdvise(pointer: u64, bytes: usize, advice: c_int, device: c_int) {
@@ -115,8 +85,6 @@ fn ordinal(location: Location) -> Result<c_int, Code> {
     }
 }
 
-/// # Safety
-/// `data` is null or valid for `size` bytes.
 unsafe fn range_attribute(
     data: *mut c_void,
     size: usize,

@@ -1,7 +1,7 @@
 //! Words in memory that streams write and wait for: one at a time, in batches, and as nodes.
 //!
-//! What comes in as single calls is a batch of one. A stream takes the operations of a batch one
-//! after the other; a recording keeps the batch as one node. `values` carries them out.
+//! A single call is a batch of one. A stream carries out the operations of a batch one after the
+//! other; a captured batch is one node.
 
 use std::ffi::{c_uint, c_ulonglong};
 
@@ -143,8 +143,6 @@ unsafe fn gather(
     Ok(out)
 }
 
-/// # Safety
-/// `params` is null or valid, with the array that it names.
 unsafe fn node_action(params: *const BatchNode) -> Result<Action, Code> {
     let ops = {
         let params = read(params)?;

@@ -108,13 +108,7 @@ impl Options {
         values: std::ptr::null_mut(),
     };
 
-    /// Puts the compiler's message where the program asked for it, and gives the code.
-    ///
-    /// # Errors
-    /// The code that loading came to.
-    ///
-    /// # Safety
-    /// Both arrays are null or have `count` entries; a log buffer is as large as its option says.
+    /// Stores the compiler's messages at the addresses among the options, and returns the code.
     pub(super) unsafe fn report(&self, loaded: Result<(), Refusal>) -> Result<(), Code> {
         if self.count > 0 && (self.options.is_null() || self.values.is_null()) {
             return Err(code::INVALID_VALUE);
@@ -139,8 +133,6 @@ impl Options {
         code.map_or(Ok(()), Err)
     }
 
-    /// # Safety
-    /// As `report`.
     unsafe fn place_of(&self, option: c_int) -> Option<*mut *mut c_void> {
         (0..self.count as usize)
             .find(|&index| self.options.add(index).read() == option)
@@ -149,9 +141,6 @@ impl Options {
 
     /// Writes one of the logs, and its length in place of the buffer's. Says whether there was a
     /// place for it. A log that does not fit is cut.
-    ///
-    /// # Safety
-    /// As `report`.
     unsafe fn log(&self, option: c_int, size: c_int, text: &str) -> bool {
         let (Some(buffer), Some(size)) = (self.place_of(option), self.place_of(size)) else {
             return false;
@@ -166,9 +155,6 @@ impl Options {
 }
 
 /// The PTX that an image is.
-///
-/// # Errors
-/// When it is something else.
 ///
 /// # Safety
 /// `image` is null or a C string (PTX) or another image, which is refused by its first bytes.
@@ -186,12 +172,6 @@ pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
 }
 
 /// The PTX in a file.
-///
-/// # Errors
-/// When there is no such file or it holds something else.
-///
-/// # Safety
-/// `path` is null or a C string.
 pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
     let path = text_of(path).map_err(plain)?;
     let bytes =
@@ -214,12 +194,6 @@ unsafe fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
 }
 
 /// Where a variable of a module lies.
-///
-/// # Errors
-/// When there is none of that name.
-///
-/// # Safety
-/// `name` is null or a C string; the places are null or valid.
 pub unsafe fn global(
     process: &Process,
     pointer: *mut u64,

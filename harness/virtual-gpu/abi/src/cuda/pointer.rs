@@ -49,8 +49,6 @@ entries! {
     }
 }
 
-/// # Safety
-/// `place` is null or valid for a value of the attribute's type.
 unsafe fn zero(place: *mut c_void, attribute: c_int) -> Result<(), Code> {
     match (size_of_attribute(attribute)?, attribute) {
         // CU_DEVICE_INVALID is -2 (cuda.h).
@@ -60,8 +58,6 @@ unsafe fn zero(place: *mut c_void, attribute: c_int) -> Result<(), Code> {
     }
 }
 
-/// # Safety
-/// `place` is null or valid for a value of the attribute's type.
 unsafe fn answer(
     tables: &Tables,
     place: *mut c_void,

@@ -2,16 +2,12 @@
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
-use crate::arguments::{put, read};
+use crate::arguments::{put, put_new, read};
 use crate::cuda::layout::{AccessDescriptor, AllocationProperties, Location};
+use gpubench_virtual_gpu_driver::calls::virtual_memory;
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::device_memory::take;
-use gpubench_virtual_gpu_driver::entries::{Origin, PhysicalEntry};
-use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
-use gpubench_virtual_gpu_driver::virtual_memory::{
-    GRANULARITY, held, is_whole, let_go, whole_maps,
-};
+use gpubench_virtual_gpu_driver::virtual_memory::{GRANULARITY, held, whole_maps};
 
 entries! {
     fn cuMemGetAllocationGranularity(
@@ -30,49 +26,19 @@ entries! {
     ) {
         let properties = read(properties)?;
         check_properties(&properties)?;
-        let bytes = bytes as u64;
-        if handle.is_null() || !is_whole(bytes) || flags != 0 {
+        if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        let process = process()?;
-        let context = process.current()?;
-        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
-        let made = take(process, context.slot, bytes)?;
-        let made = process.tables().physical.insert(PhysicalEntry {
-            offset: made.offset,
-            bytes,
-            context: context.slot,
-            holders: 1,
-            handles: 1,
-            exportable: properties.handle_types == 1,
-            number: made.number,
-            imported: false,
-        })?;
-        put(handle, made as u64)
+        let exportable = properties.handle_types == 1;
+        put_new(handle, || virtual_memory::create(bytes as u64, exportable))
     }
 
     fn cuMemRelease(handle: u64) {
-        let process = process()?;
-        {
-            let mut tables = process.ready()?;
-            held(&mut tables, handle)?.handles -= 1;
-        }
-        let_go(process, handle as usize)
+        virtual_memory::release(handle)
     }
 
     fn cuMemRetainAllocationHandle(handle: *mut u64, pointer: *mut c_void) {
-        if handle.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        let mut tables = process()?.ready()?;
-        let found = tables.covering(pointer as u64, 1).map(|(_, entry)| entry.origin.clone());
-        let Some(Origin::Mapped(physical)) = found else {
-            return Err(code::INVALID_VALUE);
-        };
-        let entry = tables.physical.get_mut(physical as Handle)?;
-        entry.handles += 1;
-        entry.holders += 1;
-        put(handle, physical as u64)
+        put_new(handle, || virtual_memory::retain(pointer as u64))
     }
 
     fn cuMemGetAllocationPropertiesFromHandle(properties: *mut AllocationProperties, handle: u64) {
@@ -91,71 +57,26 @@ entries! {
     fn cuMemAddressReserve(
         pointer: *mut u64, bytes: usize, alignment: usize, wish: u64, flags: c_ulonglong,
     ) {
-        let bytes = bytes as u64;
-        let aligned = alignment == 0 || alignment.is_power_of_two();
-        if pointer.is_null() || !is_whole(bytes) || !aligned || flags != 0 {
+        if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        let mut tables = process()?.ready()?;
-        let alignment = (alignment as u64).max(GRANULARITY);
-        let address = tables.addresses.take(bytes, alignment, wish);
-        put(pointer, address.ok_or(code::OUT_OF_MEMORY)?)
+        put_new(pointer, || virtual_memory::reserve(bytes as u64, alignment, wish))
     }
 
     fn cuMemAddressFree(pointer: u64, bytes: usize) {
-        let mut tables = process()?.ready()?;
-        let bytes = bytes as u64;
-        if tables.is_mapped(pointer, bytes) || !tables.addresses.give_back(pointer, bytes) {
-            return Err(code::INVALID_VALUE);
-        }
-        Ok(())
+        virtual_memory::free(pointer, bytes as u64)
     }
 
     fn cuMemMap(pointer: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
-        let process = process()?;
-        let context = process.current()?;
-        process.device.charge(process.device.machine().host.other_ns)?;
-        let mut tables = process.ready()?;
-        let physical = *held(&mut tables, handle)?;
-        let bytes = bytes as u64;
-        let fits = bytes <= physical.bytes && tables.addresses.holds(pointer, bytes);
-        // An offset is not taken yet (cuMemMap).
-        if !is_whole(bytes) || !is_whole(pointer) || !fits || offset != 0 || flags != 0 {
+        // The header allows no offset yet (cuMemMap).
+        if offset != 0 || flags != 0 {
             return Err(code::INVALID_VALUE);
         }
-        if tables.is_mapped(pointer, bytes) {
-            return Err(code::ALREADY_MAPPED);
-        }
-        let origin = Origin::Mapped(handle as usize);
-        tables.enter(pointer, bytes, context.slot, physical.offset, origin.clone());
-        if let Some(entry) = tables.allocations.get_mut(&pointer) {
-            (entry.readable, entry.writable) = (false, false);
-            entry.open = physical.exportable;
-        }
-        held(&mut tables, handle)?.holders += 1;
-        // What is mapped twice can be written here and read there.
-        let twice = tables.allocations.values().filter(|a| a.origin == origin).count() > 1;
-        if twice {
-            let both = tables.allocations.values_mut().filter(|a| a.origin == origin);
-            both.for_each(|entry| entry.open = true);
-        }
-        Ok(())
+        virtual_memory::map(pointer, bytes as u64, handle)
     }
 
     fn cuMemUnmap(pointer: u64, bytes: usize) {
-        let process = process()?;
-        let context = process.current()?;
-        whole_maps(&*process.ready()?, pointer, bytes as u64)?;
-        // Unmapping waits for the work that may still use the addresses.
-        process.device.wait_context(context.slot)?;
-        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
-        process.device.charge(process.device.machine().host.other_ns)?;
-        let maps = whole_maps(&*process.ready()?, pointer, bytes as u64)?;
-        for (address, physical) in maps {
-            process.tables().allocations.remove(&address);
-            let_go(process, physical)?;
-        }
-        Ok(())
+        virtual_memory::unmap(pointer, bytes as u64)
     }
 
     fn cuMemSetAccess(pointer: u64, bytes: usize, access: *const AccessDescriptor, count: usize) {

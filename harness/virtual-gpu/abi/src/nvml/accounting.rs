@@ -40,7 +40,7 @@ entries! {
     fn nvmlDeviceClearAccountingPids(handle: DeviceHandle) {
         let device = device(handle)?;
         privileged(&device)?;
-        // The accounts of those that run go on (nvml.h).
+        // The accounts of running processes are kept (nvml.h).
         Ok(device.transact(|state, _| {
             state.accounts.used = 0;
             state.accounts.touch();
@@ -60,7 +60,7 @@ entries! {
     fn nvmlDeviceGetAccountingStats(handle: DeviceHandle, pid: c_uint, to: *mut AccountingStats) {
         let device = device(handle)?;
         check_not_null(to)?;
-        // Of processes that had the same number, the last one counts: those that run come last.
+        // Of processes with the same pid, the last one counts; running ones come last.
         let all = match accounts(&device) {
             Err(returns::NOT_SUPPORTED) if !divided(&device)? => Vec::new(),
             all => all?,
@@ -82,7 +82,7 @@ fn is_on(device: &Device) -> Result<bool, Return> {
         .read(|state| state.accounting && !state.mig.current)?)
 }
 
-/// The accounts of those that have ended, the oldest first, then of those that run.
+/// The accounts of ended processes, the oldest first, then of running ones.
 fn accounts(device: &Device) -> Result<Vec<Account>, Return> {
     if !is_on(device)? {
         return Err(returns::NOT_SUPPORTED);
@@ -98,7 +98,7 @@ fn accounts(device: &Device) -> Result<Vec<Account>, Return> {
     })?)
 }
 
-/// What is left of the ring of accounts, in the order in which they were left.
+/// The ring of accounts of ended processes, the oldest first.
 fn ended(state: &State) -> Vec<Account> {
     let first = state.accounts_left.saturating_sub(ACCOUNTS as u64);
     (first..state.accounts_left)

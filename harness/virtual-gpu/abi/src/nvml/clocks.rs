@@ -1,8 +1,8 @@
 //! Clocks, performance state, and why clocks are held back.
 //!
-//! The model's clocks stand where the machine file puts them: nobody can set them, so that the
-//! supported ones are the highest and, if application clocks were set before, that one.
-//! The power cap alone slows the SMs down; there is no heat that would, and no brake.
+//! The machine file sets the clocks and no call changes them, so the supported ones are the highest
+//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model has
+//! no thermal slowdown and no power brake.
 
 use std::ffi::c_uint;
 
@@ -23,12 +23,12 @@ const MEMORY: u32 = 2;
 const VIDEO: u32 = 3;
 /// `nvmlClocksEventReasonGpuIdle`: nothing runs.
 const REASON_IDLE: u64 = 1;
-/// `nvmlClocksEventReasonApplicationsClocksSetting`: somebody has set the clocks lower.
+/// `nvmlClocksEventReasonApplicationsClocksSetting`: the application clocks are set lower.
 const REASON_SET: u64 = 2;
 /// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
 const REASON_SW_POWER_CAP: u64 = 4;
-/// Every reason that an H100 80GB HBM3 can tell (driver 580.159.04, 2026-11-22). Here the others
-/// never hold: nothing is linked to boost together, gets hot or has a brake.
+/// Every reason that an H100 80GB HBM3 supports (driver 580.159.04, 2026-11-22). Here the others
+/// never hold: there is no sync boost, no thermal slowdown and no power brake.
 const ALL_REASONS: u64 = 0x1ff;
 
 entries! {
@@ -37,7 +37,7 @@ entries! {
     }
 
     fn nvmlDeviceGetMaxClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, Which::Greatest, mhz)
+        put_clock(handle, kind, Which::Max, mhz)
     }
 
     fn nvmlDeviceGetApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
@@ -113,15 +113,15 @@ figures! {
 /// Which clock of a kind is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// That of this instant.
+    /// The current clock.
     Now,
-    /// The one set for applications.
+    /// The application clock.
     Application,
     /// The highest.
-    Greatest,
-    /// The highest, which is what applications have where nobody says otherwise.
+    Max,
+    /// The highest, which is the default application clock.
     Default,
-    /// The highest that whoever sells the board lets it boost to.
+    /// The highest to which the vendor of the board lets it boost.
     CustomerBoost,
 }
 
@@ -131,10 +131,10 @@ fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> 
             Ok(machine.sm_clock_mhz())
         }
         GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
-        // Nobody boosts the memory, and nobody sets the clock of video for applications.
+        // The memory has no boost clock, and video has no application clock.
         MEMORY if which == Which::CustomerBoost => Err(returns::NOT_SUPPORTED),
         MEMORY => Ok(machine.gpu.memory_clock_mhz),
-        VIDEO if matches!(which, Which::Now | Which::Greatest) => {
+        VIDEO if matches!(which, Which::Now | Which::Max) => {
             machine.gpu.video_clock_mhz.ok_or(returns::NOT_SUPPORTED)
         }
         VIDEO => Err(returns::NOT_SUPPORTED),
@@ -166,11 +166,10 @@ pub(super) fn capped_ns(device: &Device) -> Result<u64, Return> {
     Ok(device.shared().read(|state| state.capped_ns)?)
 }
 
-/// How long a policy has held the clock down (`nvmlPerfPolicyType_t`), as far as there is such a
-/// policy.
+/// How long a policy (`nvmlPerfPolicyType_t`) has held the clock down.
 fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
     match policy {
-        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks by whatever it was.
+        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks for any reason.
         0 | 10 => capped_ns(device),
         // THERMAL: no heat slows this device.
         1 => Ok(0),

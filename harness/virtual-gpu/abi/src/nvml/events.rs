@@ -21,10 +21,10 @@ use gpubench_virtual_gpu_model::state::XIDS;
 const XID: u64 = 8;
 /// `nvmlEventTypeAll` of nvml.h 13.4; other bits are no event types.
 const KNOWN: u64 = 0xfe9f;
-/// How often a waiter on the clock looks. An event is therefore seen at most this much late.
+/// Polling interval on the virtual clock: an event is delivered at most this much late.
 const STEP_NS: u64 = 1_000_000;
-/// How long a waiter in real time sleeps at most before it looks for processes that died.
-const LOOK: Duration = Duration::from_millis(50);
+/// Longest sleep in wall time before a waiter looks for dead processes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 figures! {
     fn nvmlDeviceGetSupportedEventTypes(_) -> u64 {
@@ -46,7 +46,7 @@ entries! {
 
     fn nvmlDeviceRegisterEvents(handle: DeviceHandle, types: u64, set: Handle) {
         let device = device(handle)?;
-        // The set is looked at first: an unknown one is not worth waiting for.
+        // An unknown set is refused before the call takes time.
         library()?.sets.get_mut(set)?;
         if types & !KNOWN != 0 {
             return Err(returns::INVALID_ARGUMENT);
@@ -79,7 +79,7 @@ entries! {
     }
 }
 
-/// The set's next event, if it has happened.
+/// The set's next event, if it has been raised.
 fn due(device: &Device, set: Handle) -> Result<Option<EventData>, Return> {
     let mut library = library()?;
     let entry = library.sets.get_mut(set)?;
@@ -114,8 +114,8 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
     let policy = WaitPolicy::of(&device)?;
     let deadline_ns = policy.now_ns(&device) + u64::from(timeout_ms) * 1_000_000;
     loop {
-        // Read before looking, so that a change in between is not slept through.
-        let seen = device.shared().change();
+        // Read before the check, so that a change in between ends the sleep.
+        let change = device.shared().change();
         catch_up_with_the_living(&device)?;
         if let Some(event) = due(&device, set)? {
             return Ok(event);
@@ -132,7 +132,7 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
                     Duration::from_nanos(next_ns.saturating_sub(device.session().wall_now_ns()));
                 device
                     .shared()
-                    .sleep_on_change(seen, left.min(next).min(LOOK));
+                    .sleep_on_change(change, left.min(next).min(LOOK_INTERVAL));
             }
             WaitPolicy::OnClock | WaitPolicy::Beside => {
                 policy.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;

@@ -1,5 +1,5 @@
-//! The health of the memory. The model's never fails by itself: error correction has found nothing
-//! but what the machine plants after fatal faults.
+//! Memory errors. The model's memory never fails by itself: error counts are those that the machine
+//! file plants after fatal faults.
 
 use std::ffi::c_uint;
 
@@ -23,8 +23,7 @@ pub(super) const CORRECTED: u32 = 0;
 pub(super) const UNCORRECTED: u32 = 1;
 /// `NVML_VOLATILE_ECC`: counts since the driver was loaded.
 const VOLATILE: u32 = 0;
-/// Places that can fail (`NVML_MEMORY_LOCATION_COUNT`), and the one where errors are planted
-/// (`NVML_MEMORY_LOCATION_DRAM`).
+/// `NVML_MEMORY_LOCATION_COUNT`, and the location of planted errors (`NVML_MEMORY_LOCATION_DRAM`).
 const LOCATIONS: u32 = 8;
 const DRAM: u32 = 2;
 

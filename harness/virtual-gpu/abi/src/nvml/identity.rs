@@ -1,4 +1,4 @@
-//! What the device is: names, numbers, place on the bus, shape of the chip.
+//! Identity: names, numbers, PCI address, shape of the chip.
 
 use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
@@ -110,7 +110,7 @@ figures! {
     }
 
     fn nvmlDeviceGetBrand(_) -> u32 {
-        // NVML_BRAND_UNKNOWN: it is nobody's product.
+        // NVML_BRAND_UNKNOWN: no vendor sells it.
         Ok(0)
     }
 

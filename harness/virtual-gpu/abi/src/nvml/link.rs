@@ -84,7 +84,7 @@ pub(super) fn moved_by(state: &State, side: &QueueView<'_>, instance: &GpuInstan
     })
 }
 
-/// Bytes of a copy that are through, by the work that is left of it in fixed-point nanoseconds.
+/// Bytes of a copy that have been moved, from the work left in fixed-point nanoseconds.
 fn progress(bytes: u64, alone_ns: u64, work_left: u64) -> u64 {
     let whole = u128::from(alone_ns.max(1)) << FRACTION_BITS;
     let done = whole.saturating_sub(u128::from(work_left));
@@ -101,7 +101,7 @@ fn throughput(device: &Device, direction: usize) -> Result<u32, Return> {
         // Beside a clock that stands, nothing can be measured.
         return Err(returns::NO_DATA);
     }
-    // A copy that was abandoned half-way takes its progress back.
+    // An abandoned copy no longer counts its progress.
     let bytes = u128::from(after.saturating_sub(before));
     let per_s = bytes * 1_000_000_000 / u128::from(to_ns - from_ns);
     Ok(u32::try_from(per_s / 1024).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-//! Which devices there are, and how a program finds one: by index, UUID or place on the bus.
+//! The devices, and how a program finds one: by index, UUID or PCI address.
 
 use std::ffi::{CStr, c_char, c_uint};
 
@@ -28,21 +28,20 @@ entries! {
 
     fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: *mut DeviceHandle) {
         let device = only_device()?;
-        let asked = text(uuid)?;
-        give(handle, by_uuid(&device, &asked)?)
+        give(handle, by_uuid(&device, &text(uuid)?)?)
     }
 
     fn nvmlDeviceGetHandleByUUIDV(uuid: *const Uuid, handle: *mut DeviceHandle) {
         let device = only_device()?;
         check_version(uuid, 1)?;
-        let asked = read(uuid)?;
-        let found = match asked.kind {
+        let Uuid { kind, value, .. } = read(uuid)?;
+        let found = match kind {
             UUID_ASCII => {
-                let text = asked.value.split(|byte| *byte == 0).next().unwrap_or_default();
+                let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
                 by_uuid(&device, &String::from_utf8_lossy(text))?
             }
             UUID_BINARY => {
-                let digits: String = asked.value[..16].iter().map(|b| format!("{b:02x}")).collect();
+                let digits: String = value[..16].iter().map(|b| format!("{b:02x}")).collect();
                 let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|at| &digits[at]);
                 // The bytes do not say which kind of device they name.
                 let text = format!("{a}-{b}-{c}-{d}-{e}");
@@ -79,9 +78,8 @@ unsafe fn give(handle: *mut DeviceHandle, found: Option<DeviceHandle>) -> Result
 
 unsafe fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return> {
     only_device()?;
-    let asked = text(id)?;
-    let place = parse_bus_id(&asked).ok_or(returns::INVALID_ARGUMENT)?;
-    give(handle, (place == (0, BUS, 0, 0)).then(device_handle))
+    let address = parse_bus_id(&text(id)?).ok_or(returns::INVALID_ARGUMENT)?;
+    give(handle, (address == (0, BUS, 0, 0)).then(device_handle))
 }
 
 /// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:
@@ -100,25 +98,22 @@ fn parse_bus_id(text: &str) -> Option<(u32, u32, u32, u32)> {
     }
 }
 
-/// The device or MIG device of that name.
-fn by_uuid(device: &Device, asked: &str) -> Result<Option<DeviceHandle>, Return> {
+/// The device or MIG device with this UUID.
+fn by_uuid(device: &Device, uuid: &str) -> Result<Option<DeviceHandle>, Return> {
     let machine = device.machine();
-    if asked.starts_with("MIG-") {
+    if uuid.starts_with("MIG-") {
         return Ok(device.shared().read(|state| {
-            let row = placement::find(state, machine, Some(asked))?;
+            let row = placement::find(state, machine, Some(uuid))?;
             Some(mig::handle(state, mig::Kind::Device, row))
         })?);
     }
-    if !asked.starts_with("GPU-") {
+    if !uuid.starts_with("GPU-") {
         return Err(returns::INVALID_ARGUMENT);
     }
-    Ok((asked == machine.uuid()).then(device_handle))
+    Ok((uuid == machine.uuid()).then(device_handle))
 }
 
 /// A caller's text.
-///
-/// # Safety
-/// `from` is null or a C string.
 pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
     check_not_null(from)?;
     Ok(CStr::from_ptr(from)

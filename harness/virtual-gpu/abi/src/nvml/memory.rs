@@ -14,7 +14,7 @@ entries! {
         let (device, target) = target(handle)?;
         check_not_null(memory)?;
         let now = figures_of(&device, target)?;
-        // In this form, what the driver holds back counts as used.
+        // In this form, memory that the driver reserves counts as used.
         let found = Memory { total: now.total, free: now.free, used: now.total - now.free };
         put(memory, found)
     }
@@ -66,7 +66,7 @@ pub(super) fn figures_of(device: &Device, target: Target) -> Result<MemoryV2, Re
 }
 
 fn of_the_device(device: &Device) -> Result<MemoryV2, Return> {
-    // While the device is divided, its sums are for those who may see every part (nvml.h).
+    // While the device is divided, only privileged callers may read its totals (nvml.h).
     if device.shared().read(|state| state.mig.current)? {
         mig::privileged(device)?;
     }

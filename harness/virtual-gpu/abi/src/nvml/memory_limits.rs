@@ -15,14 +15,14 @@ use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::folder_key;
 use gpubench_virtual_gpu_model::state::Context;
 
-/// `NVML_DEVICE_MEMORY_LIMIT_MAX`: the hard limit of who has none.
+/// `NVML_DEVICE_MEMORY_LIMIT_MAX`: no hard limit.
 const UNLIMITED: u64 = u64::MAX;
 
 entries! {
     fn nvmlDeviceGetMemoryLimits_v1(handle: DeviceHandle, limits: *mut GetMemoryLimits) {
         let device = limiting(handle)?;
-        let asked = read(limits)?;
-        let key = group(&device, asked.namespace)?;
+        let request = read(limits)?;
+        let key = group(&device, request.namespace)?;
         device.reap_dead_processes()?;
         let (set, used) = device.transact(|state, _| {
             cgroup::forget_gone(state, device.dir());
@@ -34,24 +34,24 @@ entries! {
             soft_bytes: set.soft_bytes,
             hard_bytes: if set.hard_bytes == 0 { UNLIMITED } else { set.hard_bytes },
             used_bytes: used,
-            ..asked
+            ..request
         };
         put(limits, found)
     }
 
     fn nvmlDeviceSetMemoryLimits_v1(handle: DeviceHandle, limits: *mut SetMemoryLimits) {
         let device = limiting(handle)?;
-        let asked = read(limits)?;
-        check_not_null(asked.namespace)?;
+        let request = read(limits)?;
+        check_not_null(request.namespace)?;
         privileged(&device)?;
-        let most = device.machine().memory.total_mib << 20;
-        let (soft, hard) = (asked.soft_bytes, asked.hard_bytes);
-        // A hard limit of nothing is none that the model has: there 0 stands for all there is.
-        if soft > hard.min(most) || hard == 0 || (hard > most && hard != UNLIMITED) {
+        let total = device.machine().memory.total_mib << 20;
+        let (soft, hard) = (request.soft_bytes, request.hard_bytes);
+        // The model stores "no limit" as 0, so a hard limit of 0 bytes is refused.
+        if soft > hard.min(total) || hard == 0 || (hard > total && hard != UNLIMITED) {
             return Err(returns::INVALID_ARGUMENT);
         }
         let hard = if hard == UNLIMITED { 0 } else { hard };
-        let key = group(&device, asked.namespace)?;
+        let key = group(&device, request.namespace)?;
         let has_room = device.transact(|state, _| {
             cgroup::forget_gone(state, device.dir());
             cgroup::limit(state, device.machine(), key, (soft, hard))

@@ -1,9 +1,9 @@
-//! libnvidia-ml: what monitoring programs see, one file for each kind of question.
+//! libnvidia-ml, one file for each group of queries.
 //!
-//! Identity and limits come from the machine file; whatever changes with time is read from the
-//! model after it has come up to the present. What the model does not know is not answered: those
-//! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting,
-//! but for MIG and accounting.
+//! Identity and limits come from the machine file. Values that change with time are read from the
+//! model after it has advanced to the present. Queries that the model cannot answer stay stubs that
+//! return NOT_SUPPORTED. Deliberately absent: calls that change a setting, except MIG mode,
+//! accounting, compute mode and memory limits.
 
 #[macro_use]
 mod entry;

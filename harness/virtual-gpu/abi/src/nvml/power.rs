@@ -11,11 +11,11 @@ use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-/// Length of the average that newer chips give as their power (nvml.h, `nvmlDeviceGetPowerUsage`).
+/// Length of the average that newer chips report as their power (nvml.h, `nvmlDeviceGetPowerUsage`).
 const AVERAGE_NS: u64 = 1_000_000_000;
 /// Temperature with no power drawn.
 const AMBIENT_C: f64 = 30.0;
-/// What full power adds: a plant of the right order, as no document says what a heat sink does.
+/// Rise at full power: a planted value of the right order; no document states one.
 const RISE_AT_MAX_C: f64 = 50.0;
 /// Picojoules in a millijoule.
 const PJ_PER_MJ: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ figures! {
     }
 
     fn nvmlDeviceGetNumFans(_) -> u32 {
-        // As on the boards of servers, which the case cools.
+        // As on server boards, which have no fans of their own.
         Ok(0)
     }
 
@@ -83,15 +83,15 @@ entries! {
     fn nvmlDeviceGetTemperatureV(handle: DeviceHandle, temperature: *mut Temperature) {
         let device = device(handle)?;
         check_version(temperature, 1)?;
-        let asked = read(temperature)?;
-        let found = temperature_c(&device, asked.sensor)?;
-        let answer = Temperature { temperature: i32::try_from(found).unwrap_or(0), ..asked };
+        let request = read(temperature)?;
+        let found = temperature_c(&device, request.sensor)?;
+        let answer = Temperature { temperature: i32::try_from(found).unwrap_or(0), ..request };
         put(temperature, answer)
     }
 }
 
-/// What the power may be. Nobody can change it here, so that where the machine file has no lowest
-/// limit it lies at its own lower end.
+/// The limits of the power. They cannot be changed here: without a lowest limit in the machine file,
+/// the current one is the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub least_mw: u32,
@@ -123,7 +123,7 @@ pub(super) fn instant_mw(device: &Device) -> Result<u32, Return> {
 }
 
 /// The power averaged over a second, on chips that give it: Ampere and newer, but not GA100. The
-/// average reaches back no further than this program's first look.
+/// average reaches back no further than this program's first reading.
 pub(super) fn average_mw(device: &Device) -> Result<Option<u32>, Return> {
     let capability = device.machine().compute_capability();
     if capability.0 < 8 || capability == (8, 0) {

@@ -82,17 +82,17 @@ entries! {
     ) {
         let (device, _) = target(handle)?;
         check_version(details, 1)?;
-        let asked = read(details)?;
+        let request = read(details)?;
         if device.machine().compute_capability().0 < DETAILS_SINCE {
             return Err(returns::NOT_SUPPORTED);
         }
-        let found = match asked.mode {
+        let found = match request.mode {
             0 => running(handle, any)?,
             1 => Vec::new(),
             2 => running(handle, is_client)?,
             _ => return Err(returns::INVALID_ARGUMENT),
         };
-        put_list(&found, &raw mut (*details).entries, asked.processes)
+        put_list(&found, &raw mut (*details).entries, request.processes)
     }
 }
 
@@ -104,7 +104,7 @@ const fn any(_: &Context) -> bool {
     true
 }
 
-/// Waits as a call into a driver that hangs, while a test has planted that.
+/// Blocks while a test has planted a driver that hangs.
 fn wait_while_planted(device: &Device) {
     let planted = device.dir().join(NVML_HANGS);
     while planted.exists() {
@@ -114,16 +114,16 @@ fn wait_while_planted(device: &Device) {
     }
 }
 
-/// Processes with such a context on what the handle stands for, in the order of their slots; in
-/// MIG mode once for each compute instance that they use. Clients of MPS have a context like
-/// everybody, so they are listed among all processes too, as is their server.
+/// Processes with such a context on the target of a handle, in the order of their slots; in
+/// MIG mode once for each compute instance that they use. Clients of MPS have a context, so they and
+/// their server are listed among all processes too.
 fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
     let (device, target) = target(handle)?;
     wait_while_planted(&device);
     catch_up_with_the_living(&device)?;
     let divided = device.shared().read(|state| state.mig.current)?;
     if divided && target == Target::Whole {
-        // What others do in their parts is for those who may see every part (nvml.h).
+        // Only privileged callers may list the processes of all instances (nvml.h).
         mig::privileged(&device)?;
     }
     Ok(device.shared().read(|state| {
@@ -150,10 +150,10 @@ fn engines_of(
     target: Target,
     wanted: fn(&Context) -> bool,
 ) -> Vec<u32> {
-    let asked = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
+    let on_target = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
     let contexts = state.contexts.live().iter();
     let mut rows: Vec<u32> = contexts
-        .filter(|c| c.live && c.process == process && asked(c.engine) && wanted(c))
+        .filter(|c| c.live && c.process == process && on_target(c.engine) && wanted(c))
         .map(|c| c.engine)
         .collect();
     rows.sort_unstable();

@@ -1,4 +1,4 @@
-//! Samples of the recent past that the driver keeps for those who ask seldom.
+//! Samples of the recent past, which the driver keeps for programs that poll seldom.
 //!
 //! Utilisation is that of windows which follow one another, as `nvmlDeviceGetUtilizationRates` has
 //! the last of them; power and clocks are read from their meters fifty times a second, power

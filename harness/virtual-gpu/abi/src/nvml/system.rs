@@ -1,4 +1,4 @@
-//! Questions about the machine as a whole: versions and process names.
+//! Versions and process names.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -37,7 +37,7 @@ entries! {
     }
 }
 
-/// The command that a process runs; its bare name where the kernel does not tell the command.
+/// The command that a process runs; its bare name if the kernel does not show the command.
 fn process_name(pid: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next().unwrap_or_default();

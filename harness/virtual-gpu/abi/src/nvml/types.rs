@@ -8,7 +8,6 @@ use super::DeviceHandle;
 pub const NO_INSTANCE: u32 = u32::MAX;
 
 /// `NVML_STRUCT_VERSION`: the size of a structure with its version above it.
-#[must_use]
 pub const fn version_of<T>(version: u32) -> u32 {
     size_of::<T>() as u32 | version << 24
 }

@@ -1,7 +1,7 @@
 //! How busy the device is, as a whole and by process.
 //!
 //! The device's figures are those of the model's last full window. A process's figures cover the
-//! time since the program last asked, at least one window of it.
+//! time since the last call of the program, at least one window.
 
 use std::ffi::c_uint;
 use std::sync::OnceLock;
@@ -59,13 +59,13 @@ entries! {
     ) {
         let device = device(handle)?;
         check_version(info, 1)?;
-        let asked = read(info)?;
+        let request = read(info)?;
         let count = &raw mut (*info).samples;
-        if asked.processes.is_null() {
+        if request.processes.is_null() {
             put(count, PROCESSES as c_uint)?;
             return Err(returns::INSUFFICIENT_SIZE);
         }
-        put_list(&since(&device, asked.last_seen_us)?, count, asked.processes)
+        put_list(&since(&device, request.last_seen_us)?, count, request.processes)
     }
 }
 
@@ -98,7 +98,7 @@ fn instant_ns(device: &Device, stamp_us: u64) -> u64 {
     last_ns.saturating_sub(unix_origin_ns(device))
 }
 
-/// When, since 1970, the device's wall time began. Found once, so that a stamp means the same
+/// Unix time at which the device's wall time began. Computed once, so that a stamp means the same
 /// instant in every call, also after the host's clock was set.
 fn unix_origin_ns(device: &Device) -> u64 {
     static ORIGIN_NS: OnceLock<u64> = OnceLock::new();
@@ -110,7 +110,7 @@ fn unix_origin_ns(device: &Device) -> u64 {
     })
 }
 
-/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole.
+/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole device.
 pub(super) fn undivided(device: &Device) -> Result<(), Return> {
     if device.shared().read(|state| state.mig.current)? {
         Err(returns::NOT_SUPPORTED)

@@ -38,9 +38,6 @@ pub fn rows(
 }
 
 /// Fills in a stream, or in the default stream with a wait.
-///
-/// # Errors
-/// As the fill.
 pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
     let process = process()?;
     let policy = if stream.is_some() {

@@ -44,7 +44,6 @@ pub struct Step {
 /// A graph made ready to launch.
 #[derive(Debug, Clone)]
 pub struct ExecEntry {
-    /// Context slot.
     pub context: u32,
     /// Its number.
     pub number: u64,

@@ -4,9 +4,8 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::arguments::{handles, put, put_optional};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::graph::capture::{
-    ACTIVE, GLOBAL, RELAXED, add_missing, begin, check_tips, end, exchange_mode, status_of,
-};
+use gpubench_virtual_gpu_driver::calls::capture;
+use gpubench_virtual_gpu_driver::graph::capture::{GLOBAL, RELAXED, begin, end, exchange_mode};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
@@ -41,10 +40,7 @@ entries! {
     }
 
     fn cuStreamIsCapturing, cuStreamIsCapturing_ptsz(stream: Handle, status: *mut c_int) {
-        let process = process()?;
-        let entry = process.stream(stream)?;
-        let found = status_of(process.ready()?.captures.get(&entry.slot));
-        put(status, found)
+        put(status, capture::info(stream, |_| ())?.0)
     }
 
     fn cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz(
@@ -73,14 +69,14 @@ entries! {
     fn cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz(
         stream: Handle, tips: *mut Handle, count: usize, flags: c_uint,
     ) {
-        update_tips(stream, tips, count, flags)
+        capture::update_tips(stream, handles(tips, count)?, flags)
     }
 
     fn cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz(
         stream: Handle, tips: *mut Handle, data: *const c_void, count: usize, flags: c_uint,
     ) {
         let _ = data;
-        update_tips(stream, tips, count, flags)
+        capture::update_tips(stream, handles(tips, count)?, flags)
     }
 
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
@@ -95,8 +91,6 @@ entries! {
     }
 }
 
-/// # Safety
-/// The places are null or valid.
 unsafe fn info(
     stream: Handle,
     status: *mut c_int,
@@ -105,50 +99,13 @@ unsafe fn info(
     tips: *mut *const Handle,
     count: *mut usize,
 ) -> Result<(), Code> {
-    let process = process()?;
-    let entry = process.stream(stream)?;
-    let mut tables = process.ready()?;
-    let capture = tables.captures.get_mut(&entry.slot);
-    let found = status_of(capture.as_deref());
-    put(status, found)?;
-    let Some(capture) = capture.filter(|_| found == ACTIVE) else {
-        return Ok(());
-    };
-    put_optional(id, capture.number);
-    put_optional(graph, capture.graph as Handle);
-    capture.shown.clone_from(&capture.tips);
-    put_optional(tips, capture.shown.as_ptr().cast());
-    put_optional(count, capture.shown.len());
-    Ok(())
-}
-
-/// # Safety
-/// `tips` is null or has `count` entries.
-unsafe fn update_tips(
-    stream: Handle,
-    tips: *const Handle,
-    count: usize,
-    flags: c_uint,
-) -> Result<(), Code> {
-    let tips = handles(tips, count)?;
-    let process = process()?;
-    let entry = process.stream(stream)?;
-    let mut tables = process.ready()?;
-    let graph = tables
-        .captures
-        .get(&entry.slot)
-        .ok_or(code::INVALID_VALUE)?
-        .graph;
-    check_tips(&tables, graph, &tips)?;
-    let capture = tables
-        .captures
-        .get_mut(&entry.slot)
-        .ok_or(code::INVALID_VALUE)?;
-    // CU_STREAM_ADD_CAPTURE_DEPENDENCIES and CU_STREAM_SET_... are 0 and 1 (cuda.h).
-    match flags {
-        0 => add_missing(&mut capture.tips, &tips),
-        1 => capture.tips = tips,
-        _ => return Err(code::INVALID_VALUE),
-    }
-    Ok(())
+    // The list that the program gets stays the capture's own.
+    let (found, _) = capture::info(stream, |capture| {
+        put_optional(id, capture.number);
+        put_optional(graph, capture.graph as Handle);
+        capture.shown.clone_from(&capture.tips);
+        put_optional(tips, capture.shown.as_ptr().cast());
+        put_optional(count, capture.shown.len());
+    })?;
+    put(status, found)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_uint;
 
-use crate::arguments::{handles, put, read, text_of};
+use crate::arguments::{handles, put, put_new, read, text_of};
 use crate::cuda::launching::kernel;
 use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
 use gpubench_virtual_gpu_driver::code::{self, Code};
@@ -132,9 +132,6 @@ entries! {
 
 /// Puts a node into a graph and its handle where the caller wants it.
 ///
-/// # Errors
-/// When the action is none, or graph and nodes are not there.
-///
 /// # Safety
 /// The array is null or has as many entries as given; `node` is null or valid.
 pub unsafe fn enter(
@@ -143,23 +140,16 @@ pub unsafe fn enter(
     (after, count): (*const Handle, usize),
     action: Result<Action, Code>,
 ) -> Result<(), Code> {
-    if node.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    let after = handles(after, count)?;
-    let action = action?;
-    let made = add(&mut *process()?.ready()?, graph as usize, after, action)?;
-    put(node, made as Handle)
+    put_new(node, || {
+        let after = handles(after, count)?;
+        Ok(add(&mut *process()?.ready()?, graph as usize, after, action?)? as Handle)
+    })
 }
 
-/// # Safety
-/// `params` is null or valid, with the arrays that a launch wants.
 pub unsafe fn kernel_action(params: *const KernelNode) -> Result<Action, Code> {
     read(params).and_then(|params| kernel_of(params, params.function))
 }
 
-/// # Safety
-/// As `kernel_action`.
 pub unsafe fn kernel_action2(params: *const KernelNode2) -> Result<Action, Code> {
     let params = read(params)?;
     let function = params.first.function;
@@ -173,8 +163,6 @@ pub unsafe fn kernel_action2(params: *const KernelNode2) -> Result<Action, Code>
     )
 }
 
-/// # Safety
-/// As `kernel_action`.
 unsafe fn kernel_of(params: KernelNode, function: Handle) -> Result<Action, Code> {
     let process = process()?;
     let shape = Shape {
@@ -187,15 +175,11 @@ unsafe fn kernel_of(params: KernelNode, function: Handle) -> Result<Action, Code
     Ok(Action::Kernel(Box::new(kernel)))
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn copy_action(params: *const Copy3d) -> Result<Action, Code> {
     let params = read(params)?;
     params.resolve(process()?).map(Action::Copy)
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
     let params = read(params)?;
     if ![1, 2, 4].contains(&params.element_bytes) {
@@ -211,8 +195,6 @@ pub unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
     }))
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn host_action(params: *const HostNode) -> Result<Action, Code> {
     let params = read(params)?;
     let function = params.function.ok_or(code::INVALID_VALUE)?;

@@ -31,8 +31,8 @@ entries! {
         supported(&device)?;
         privileged(&device)?;
         catch_up_with_the_living(&device)?;
-        let asked = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
-        let found = match asked {
+        let activation = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
+        let found = match activation {
             mig::Activation::Done => 0,
             mig::Activation::InUse => returns::IN_USE.0,
             mig::Activation::ResetRequired => returns::RESET_REQUIRED.0,

@@ -1,4 +1,4 @@
-//! The sizes that GPU instances can have, and where.
+//! The profiles of GPU instances and their placements.
 
 use std::ffi::c_uint;
 
@@ -16,7 +16,7 @@ use gpubench_virtual_gpu_model::machine::{Machine, Mig, Profile};
 use gpubench_virtual_gpu_model::mig;
 
 /// One more than the largest profile number (`NVML_GPU_INSTANCE_PROFILE_COUNT`) of nvml.h 13.4 and
-/// of 13.0, whose driver knows no other.
+/// of 13.0, whose driver has no further ones.
 const PROFILES: u32 = 0x12;
 const PROFILES_BEFORE: u32 = 0x11;
 
@@ -109,7 +109,7 @@ pub(super) fn described(machine: &Machine, mig: &Mig, profile: &Profile) -> GpuI
     }
 }
 
-/// Fills the form whose version the caller has written down.
+/// Fills the structure of the version that the caller has set.
 unsafe fn put_versioned(
     machine: &Machine,
     mig: &Mig,
@@ -166,7 +166,7 @@ fn third(version: u32, info: &GpuInstanceProfileInfo, name: Name) -> GpuInstance
     }
 }
 
-/// All places that a profile has, whether the mode is on or not, taken or not.
+/// All placements of a profile, in use or not, also while MIG mode is off.
 unsafe fn put_placements(
     handle: DeviceHandle,
     profile_id: u32,

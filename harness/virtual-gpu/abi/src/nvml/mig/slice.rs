@@ -1,4 +1,4 @@
-//! The sizes that compute instances can have within a GPU instance, and where.
+//! The profiles of compute instances within a GPU instance, and their placements.
 
 use std::ffi::c_uint;
 
