@@ -35,6 +35,20 @@ macro_rules! entry {
     };
 }
 
+/// Declares structures of the vendor's headers: plain data in C's layout.
+macro_rules! c_structs {
+    ($( $(#[$meta:meta])* pub struct $name:ident {
+        $( $(#[$field_meta:meta])* pub $field:ident: $of:ty ),* $(,)?
+    } )*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug, Clone, Copy)]
+            #[repr(C)]
+            pub struct $name { $( $(#[$field_meta])* pub $field: $of ),* }
+        )*
+    };
+}
+
 mod arguments;
 pub mod cuda;
 pub mod nvml;

@@ -57,7 +57,7 @@ struct Signature {
     answers: bool,
 }
 
-/// Every exported function that the sources in a folder define.
+/// Every exported function that the sources in a folder define; one row can name several.
 fn signatures(folder: &Path, found: &mut Vec<Signature>) {
     for entry in std::fs::read_dir(folder).expect("sources") {
         let path = entry.expect("an entry").path();
@@ -72,7 +72,6 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
             };
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
-            // One row of `entries!` can name several functions.
             for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
                 found.push(Signature {
                     name: name.to_owned(),
@@ -86,12 +85,9 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
 
 /// Whether a word is the name of an entry point.
 fn is_entry(word: &str) -> bool {
-    let of = |prefix| {
-        let rest = word.strip_prefix(prefix);
-        rest.is_some_and(|rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-    };
-    let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    is_name && (of("cu") || of("nvml"))
+    let rest = word.strip_prefix("cu").or(word.strip_prefix("nvml"));
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// What stands before the parenthesis that closes one, and what stands behind.

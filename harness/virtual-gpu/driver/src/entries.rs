@@ -12,8 +12,8 @@ use gpubench_virtual_gpu_ptx as ptx;
 /// Where work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContextPlacement {
-    /// Slot of the context in the shared state. A green context has a slot of its own and the memory
-    /// of the context with the same addresses.
+    /// Slot of the context in the shared state. A green context has a slot of its own and the
+    /// memory of the context with the same addresses.
     pub context: u32,
     pub sm_first: u32,
     pub sm_count: u32,

@@ -1,9 +1,9 @@
 //! Descriptors of device memory that are passed between processes: files that name the memory.
 //!
 //! A descriptor holds its memory by itself, also after its process has ended. Only the kernel knows
-//! how many copies of it exist: each export is a file in the device's folder, locked through the one
-//! opening that is passed on. The lock ends with the last descriptor of that opening (`flock(2)`).
-//! The process that detects this ends the export's row in the shared state.
+//! how many copies of it exist: each export is a file in the device's folder, locked through the
+//! one opening that is passed on. The lock ends with the last descriptor of that opening
+//! (`flock(2)`). The process that detects this ends the export's row in the shared state.
 
 use std::fs::{File, TryLockError};
 use std::io;

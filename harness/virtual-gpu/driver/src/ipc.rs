@@ -1,9 +1,9 @@
 //! Memory and events of other processes: handles to pass on, and what they open.
 //!
 //! A handle names the owner of the memory and its offset in device memory. The owner of memory that
-//! `cuIpcOpenMemHandle` opened is checked at every use: when it has freed the memory or has ended, a
-//! copy is refused and a kernel faults. Imported physical memory stays as long as a process holds it
-//! (`cuMemImportFromShareableHandle`) or a descriptor of it is open (`exports`).
+//! `cuIpcOpenMemHandle` opened is checked at every use: when it has freed the memory or has ended,
+//! a copy is refused and a kernel faults. Imported physical memory stays as long as a process holds
+//! it (`cuMemImportFromShareableHandle`) or a descriptor of it is open (`exports`).
 #![expect(
     unsafe_code,
     reason = "memory of the device and of the program is reached by raw pointers"

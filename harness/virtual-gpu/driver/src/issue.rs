@@ -7,8 +7,8 @@ use crate::graph::capture;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 
-/// Carries out an action in a stream, defers it, or adds it to the graph that the stream is captured
-/// into.
+/// Carries out an action in a stream, defers it, or adds it to the graph that the stream is
+/// captured into.
 pub fn perform(
     process: &Process,
     stream: &StreamEntry,

@@ -112,7 +112,8 @@ pub fn visible_context(device: &Device) -> Result<Context, Code> {
                 ..Context::default()
             };
             if let Some(server) = server {
-                // A refused client gets the whole device here; creating a context returns the reason.
+                // A refused client gets the whole device here; creating a context returns the
+                // reason.
                 let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
             }
             Some(context)

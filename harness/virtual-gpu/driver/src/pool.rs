@@ -1,8 +1,8 @@
 //! Stream-ordered allocation, and the pools that it takes memory from.
 //!
 //! A pool keeps freed memory until a call waits, and then as much as its release threshold. Memory
-//! is allocated and freed in the order of the calls: effects on bytes happen when a call is made, so
-//! that no two uses of a page overlap.
+//! is allocated and freed in the order of the calls: effects on bytes happen when a call is made,
+//! so that no two uses of a page overlap.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! A virtual device's folder: made by the process that starts it, opened by every process that uses it.
+//! A virtual device's folder: made by the process that starts it, opened by every process that uses
+//! it.
 
 use std::io;
 use std::path::Path;

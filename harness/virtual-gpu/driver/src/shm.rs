@@ -96,8 +96,8 @@ impl Shared {
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
         let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
-        // SAFETY: no other process can have the file open: its magic number is not written yet, and `open`
-        // refuses files without it.
+        // SAFETY: no other process can have the file open: its magic number is not written yet, and
+        // `open` refuses files without it.
         unsafe {
             init_mutex(layout.mutex.get())?;
             *layout.states[0].get() = *initial;

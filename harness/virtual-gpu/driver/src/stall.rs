@@ -1,7 +1,7 @@
 //! Detects that virtual time stands, and reports the participant that holds it.
 //!
-//! A participant that blocks on something that the model does not know holds the clock for ever. The
-//! others detect that no transaction happens, and report it: number, process, thread, and the
+//! A participant that blocks on something that the model does not know holds the clock for ever.
+//! The others detect that no transaction happens, and report it: number, process, thread, and the
 //! thread's state in the kernel.
 
 use std::io;

@@ -75,34 +75,6 @@ entries! {
         plain(host(to), in_array(array, offset, bytes), bytes, None)
     }
 
-    fn cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds(
-        array: Handle, offset: usize, from: u64, bytes: usize,
-    ) {
-        plain(in_array(array, offset, bytes), device(from), bytes, None)
-    }
-
-    fn cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds(to: u64, array: Handle, offset: usize, bytes: usize) {
-        plain(device(to), in_array(array, offset, bytes), bytes, None)
-    }
-
-    fn cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds(
-        to: Handle, to_offset: usize, from: Handle, offset: usize, bytes: usize,
-    ) {
-        plain(in_array(to, to_offset, bytes), in_array(from, offset, bytes), bytes, None)
-    }
-
-    fn cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz(
-        array: Handle, offset: usize, from: *const c_void, bytes: usize, stream: Handle,
-    ) {
-        plain(in_array(array, offset, bytes), host(from), bytes, Some(stream))
-    }
-
-    fn cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz(
-        to: *mut c_void, array: Handle, offset: usize, bytes: usize, stream: Handle,
-    ) {
-        plain(host(to), in_array(array, offset, bytes), bytes, Some(stream))
-    }
-
     fn cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds(
         copy: *const Copy2d,
     ) {
@@ -119,19 +91,6 @@ entries! {
 
     fn cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz(copy: *const Copy3d, stream: Handle) {
         shaped(read(copy)?, Some(stream))
-    }
-
-    // CUDA_MEMCPY3D_PEER is CUDA_MEMCPY3D with contexts where that has reserved words (cuda.h).
-    fn cuMemcpy3DPeer, cuMemcpy3DPeer_ptds(copy: *const Copy3d) {
-        let copy = read(copy)?;
-        known_contexts(&[copy.from.reserved, copy.to.reserved])?;
-        shaped(copy, None)
-    }
-
-    fn cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz(copy: *const Copy3d, stream: Handle) {
-        let copy = read(copy)?;
-        known_contexts(&[copy.from.reserved, copy.to.reserved])?;
-        shaped(copy, Some(stream))
     }
 }
 

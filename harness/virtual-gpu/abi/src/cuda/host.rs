@@ -1,7 +1,7 @@
 //! Functions of the program that a stream calls.
 //!
-//! A thread of the driver calls the function when the stream gets there; later work of the stream is
-//! deferred meanwhile. Host nodes of a graph are called by the thread that launches its steps.
+//! A thread of the driver calls the function when the stream gets there; later work of the stream
+//! is deferred meanwhile. Host nodes of a graph are called by the thread that launches its steps.
 
 use std::ffi::{c_uint, c_void};
 

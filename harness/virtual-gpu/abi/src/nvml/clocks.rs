@@ -1,8 +1,8 @@
 //! Clocks, performance state, and why clocks are held back.
 //!
 //! The machine file sets the clocks and no call changes them, so the supported ones are the highest
-//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model has
-//! no thermal slowdown and no power brake.
+//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model
+//! has no thermal slowdown and no power brake.
 
 use std::ffi::c_uint;
 
@@ -101,11 +101,13 @@ figures! {
         Ok(0)
     }
 
-    fn nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
+    fn nvmlDeviceGetCurrentClocksEventReasons,
+        nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
         reasons(device)
     }
 
-    fn nvmlDeviceGetSupportedClocksEventReasons, nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
+    fn nvmlDeviceGetSupportedClocksEventReasons,
+        nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
         Ok(ALL_REASONS)
     }
 }

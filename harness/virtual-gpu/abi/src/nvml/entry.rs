@@ -1,15 +1,12 @@
 //! The macros that define entry points of NVML, and access to the caller's arguments.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::{c_char, c_uint};
 
 use super::returns::{self, Return};
 use super::target::device;
-use super::types::version_of;
+use super::types::{DeviceHandle, version_of};
 use crate::arguments;
 use gpubench_virtual_gpu_driver::device::Device;
-
-/// `nvmlDevice_t`.
-pub type DeviceHandle = *mut c_void;
 
 /// Defines exported functions whose bodies end in a `Result`. Names in one row share a signature
 /// and a body.

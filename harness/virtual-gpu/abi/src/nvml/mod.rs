@@ -60,5 +60,5 @@ pub mod calls {
     pub use super::utilization::*;
 }
 
-pub use entry::DeviceHandle;
 use entry::{check_not_null, check_version, put, put_each, put_list, put_text, read};
+pub use types::DeviceHandle;

@@ -11,7 +11,8 @@ use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-/// Length of the average that newer chips report as their power (nvml.h, `nvmlDeviceGetPowerUsage`).
+/// Length of the average that newer chips report as their power (nvml.h,
+/// `nvmlDeviceGetPowerUsage`).
 const AVERAGE_NS: u64 = 1_000_000_000;
 /// Temperature with no power drawn.
 const AMBIENT_C: f64 = 30.0;
@@ -90,8 +91,8 @@ entries! {
     }
 }
 
-/// The limits of the power. They cannot be changed here: without a lowest limit in the machine file,
-/// the current one is the lowest.
+/// The limits of the power. They cannot be changed here: without a lowest limit in the machine
+/// file, the current one is the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub least_mw: u32,

@@ -114,8 +114,8 @@ fn wait_while_planted(device: &Device) {
     }
 }
 
-/// Processes with such a context on the target of a handle, in the order of their slots; in
-/// MIG mode once for each compute instance that they use. Clients of MPS have a context, so they and
+/// Processes with such a context on the target of a handle, in the order of their slots; in MIG
+/// mode once for each compute instance that they use. Clients of MPS have a context, so they and
 /// their server are listed among all processes too.
 fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
     let (device, target) = target(handle)?;

@@ -110,7 +110,8 @@ fn unix_origin_ns(device: &Device) -> u64 {
     })
 }
 
-/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole device.
+/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole
+/// device.
 pub(super) fn undivided(device: &Device) -> Result<(), Return> {
     if device.shared().read(|state| state.mig.current)? {
         Err(returns::NOT_SUPPORTED)

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint};
 use crate::code::{self, Code};
 use crate::entries::FunctionEntry;
 use crate::launch;
+pub use crate::launch::kernel_of;
 use crate::process::Process;
 use ::gpubench_virtual_gpu_ptx as ptx;
 
@@ -18,12 +19,6 @@ pub const CARVE_OUT: c_int = 9;
 
 /// What it can be: -1 for the default, else a percentage.
 pub const CARVE_OUTS: std::ops::RangeInclusive<c_int> = -1..=100;
-
-/// The kernel behind a function.
-pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
-    let module = function.program.module();
-    module.kernel(&function.name).ok_or(code::NOT_FOUND)
-}
 
 /// An attribute of a kernel, by its number in `CUfunction_attribute` (cuda.h).
 pub fn attribute_of(

@@ -1,8 +1,8 @@
 //! Streams that wait for words in memory: entering such a wait, and detecting that the word passes.
 //!
-//! Words change by operations of the device and by plain stores of the host. The thread that carries
-//! out an operation tests the words afterwards. Stores are detected by the process that owns the
-//! memory, at its next call: no time passes for other threads in between.
+//! Words change by operations of the device and by plain stores of the host. The thread that
+//! carries out an operation tests the words afterwards. Stores are detected by the process that
+//! owns the memory, at its next call: no time passes for other threads in between.
 #![expect(unsafe_code, reason = "words are read through raw mappings")]
 
 use super::clock::ME;

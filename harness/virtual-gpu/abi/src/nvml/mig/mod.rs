@@ -1,8 +1,9 @@
 //! MIG: the mode, profiles, instances, and MIG devices.
 //!
-//! A GPU instance has memory of its own, a compute instance has SMs of its own within one, and a MIG
-//! device is a compute instance as programs see it. A handle carries the row in the shared state and
-//! the instance's generation, so every process refuses the handle of a destroyed instance.
+//! A GPU instance has memory of its own, a compute instance has SMs of its own within one, and a
+//! MIG device is a compute instance as programs see it. A handle carries the row in the shared
+//! state and the instance's generation, so every process refuses the handle of a destroyed
+//! instance.
 
 mod compute;
 mod device;
