@@ -95,7 +95,8 @@ pub fn clock(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// `unsafe` stays in files that say why: to the compiler, and in the list that reviewers read.
+/// `unsafe` stays in files that say why: to the compiler, and in the list that reviewers read. A
+/// listed folder stands for a package whose `lib.rs` expects it for every file.
 pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let listed = list::entries(tree, UNSAFE_LIST);
     let (mut users, mut found) = (Vec::new(), Vec::new());
@@ -104,8 +105,18 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
         let Some(line) = first_unsafe(&scanned) else {
             continue;
         };
-        users.push(file.path.as_str());
-        if lines_of(&scanned, "# ! [ expect ( unsafe_code ,").is_empty() {
+        let mut keys = listed.iter().map(|entry| entry.key);
+        let folder = keys.find(|key| key.ends_with('/') && file.path.starts_with(key));
+        users.push(folder.unwrap_or(&file.path));
+        if let Some(folder) = folder {
+            let lib = tree.get(&format!("{folder}lib.rs"));
+            if !lib.is_some_and(|lib| expects_unsafe(&tokens(&lib.text))) {
+                let message = format!("unsafe: {folder}lib.rs does not expect unsafe_code");
+                found.push(Finding::new(&file.path, line, message));
+            }
+            continue;
+        }
+        if !expects_unsafe(&scanned) {
             let message = "unsafe: open the file with #![expect(unsafe_code, reason = \"...\")]";
             found.push(Finding::new(&file.path, line, message));
         }
@@ -118,6 +129,10 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
         users.contains(&key)
     }));
     found
+}
+
+fn expects_unsafe(scanned: &[Token<'_>]) -> bool {
+    !lines_of(scanned, "# ! [ expect ( unsafe_code ,").is_empty()
 }
 
 /// Line of the first `unsafe` that is more than part of a function pointer's type.
@@ -238,6 +253,22 @@ mod tests {
             );
             assert_eq!(messages(unsafe_code, &[("a.rs", code)]).len(), 2, "{code}");
         }
+    }
+
+    #[test]
+    fn a_package_expects_unsafe_code_once() {
+        let file = ("p/src/a/b.rs", "unsafe fn f() {}");
+        let lib = (
+            "p/src/lib.rs",
+            "#![expect(unsafe_code, reason = \"C\")]\nunsafe fn g() {}",
+        );
+        let listed = (UNSAFE_LIST, "p/src/ a C interface");
+        assert!(messages(unsafe_code, &[file, lib, listed]).is_empty());
+        assert_eq!(messages(unsafe_code, &[file, listed]).len(), 1);
+        let silent = ("p/src/lib.rs", "");
+        assert_eq!(messages(unsafe_code, &[file, silent, listed]).len(), 1);
+        let elsewhere = ("q/src/a.rs", "unsafe fn f() {}");
+        assert_eq!(messages(unsafe_code, &[file, lib, elsewhere, listed]).len(), 2);
     }
 
     #[test]

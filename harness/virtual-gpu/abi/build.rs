@@ -28,7 +28,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("stubs.rs"), text)
 }
 
-/// Gathers every word after `fn` in the folder's sources: entry points are among them.
+/// Gathers every name after `fn` in the sources of a folder: entry points are among them.
 fn collect(dir: &Path, defined: &mut BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -37,8 +37,9 @@ fn collect(dir: &Path, defined: &mut BTreeSet<String>) -> io::Result<()> {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path)?;
             for after in text.split("fn ").skip(1) {
-                let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
-                defined.insert(after[..end.unwrap_or(after.len())].to_owned());
+                // One row of `entries!` can name several functions.
+                let names = after.split('(').next().unwrap_or_default();
+                defined.extend(names.split(',').map(|name| name.trim().to_owned()));
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Reads the caller's arguments: structures, arrays, texts.
-#![expect(unsafe_code, reason = "the caller's arguments are raw pointers")]
+//! The caller's arguments: structures, arrays and strings, read and written.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -8,37 +7,65 @@ use std::sync::{Mutex, PoisonError};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
 
-/// A C string as Rust text.
-///
-/// # Errors
-/// When there is none, or it is no text.
-///
-/// # Safety
-/// `text` is null or a C string.
+/// Stores a result at the caller's address; null is refused.
+pub unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Code> {
+    if to.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // Callers may pass unaligned addresses.
+    to.write_unaligned(value);
+    Ok(())
+}
+
+/// Makes an object and stores its handle; null is refused before the object is made.
+pub unsafe fn put_new<T>(to: *mut T, make: impl FnOnce() -> Result<T, Code>) -> Result<(), Code> {
+    if to.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    put(to, make()?)
+}
+
+/// Stores a result whose address may be null, which means that the caller does not want it.
+pub unsafe fn put_optional<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        to.write_unaligned(value);
+    }
+}
+
+/// Copies a text into a caller's buffer, cut to fit and always terminated.
+pub unsafe fn put_text(to: *mut c_char, length: usize, text: &str) -> Result<(), Code> {
+    if to.is_null() || length == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let cut = text.len().min(length - 1);
+    std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), cut);
+    to.add(cut).write(0);
+    Ok(())
+}
+
+/// Copies the first bytes of a structure: older forms of it are prefixes of the newest.
+pub unsafe fn put_prefix<T: Copy>(to: *mut u8, bytes: usize, value: &T) {
+    std::ptr::copy_nonoverlapping((&raw const *value).cast(), to, bytes.min(size_of::<T>()));
+}
+
+/// A C string as Rust text; null and other encodings than UTF-8 are refused.
 pub unsafe fn text_of(text: *const c_char) -> Result<String, Code> {
     if text.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: a C string by the caller's contract.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str()
-        .map(str::to_owned)
-        .map_err(|_| code::INVALID_VALUE)
+    let text = CStr::from_ptr(text).to_str();
+    text.map(str::to_owned).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Reads a structure of the caller's.
-///
-/// # Safety
-/// `from` is null or valid for a read of `T`, which any bits are a value of.
-pub unsafe fn read<T: std::marker::Copy>(from: *const T) -> Result<T, Code> {
+/// Reads a structure of the caller; null is refused.
+pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, Code> {
     if from.is_null() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: not null, valid by the caller's contract.
-    Ok(unsafe { from.read_unaligned() })
+    Ok(from.read_unaligned())
 }
 
-/// A C string that lives for ever; the same one for the same text.
+/// A C string that is never freed; equal texts share one.
 pub fn c_text(text: &str) -> *const c_char {
     static TEXTS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,25 +79,18 @@ pub fn c_text(text: &str) -> *const c_char {
     pointer
 }
 
-/// The most entries that an array of handles can have: the tables hold no more.
-const MOST: usize = 1 << 20;
+/// The largest number of handles in one array: the tables hold no more.
+const HANDLES_MAX: usize = 1 << 20;
 
-/// Handles in an array of the caller's.
-///
-/// # Errors
-/// When there is no array, or it is impossibly long.
-///
-/// # Safety
-/// `from` is null or has `count` entries.
+/// The handles in an array of `count` entries, which may be null if `count` is 0.
 pub unsafe fn handles(from: *const Handle, count: usize) -> Result<Vec<usize>, Code> {
     if count == 0 {
         return Ok(Vec::new());
     }
-    if from.is_null() || count > MOST {
+    if from.is_null() || count > HANDLES_MAX {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the caller's contract.
     Ok((0..count)
-        .map(|index| unsafe { from.add(index).read_unaligned() } as usize)
+        .map(|index| from.add(index).read_unaligned() as usize)
         .collect())
 }

@@ -1,12 +1,12 @@
-//! The seam to the clock: what a tenant's `clock` looks up in the loaded libcuda.
-#![expect(unsafe_code, reason = "exported names are unsafe by their nature")]
+//! The interface of the virtual clock, which a tenant's `clock` looks up in the loaded libcuda.
 
 use std::sync::Arc;
 
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
+use gpubench_virtual_gpu_driver::diagnostics::say;
 use gpubench_virtual_gpu_driver::process::device;
 
-/// Version of the seam.
+/// Version of the interface.
 const VERSION: i32 = 1;
 
 fn with(body: impl FnOnce(&Device) -> Result<(), DeviceError>) -> i32 {
@@ -18,7 +18,7 @@ fn with(body: impl FnOnce(&Device) -> Result<(), DeviceError>) -> i32 {
         match body(&device) {
             Ok(()) => 0,
             Err(error) => {
-                gpubench_virtual_gpu_driver::diagnostics::say(&error.to_string());
+                say(&error.to_string());
                 match error {
                     DeviceError::Stalled(_) => -libc::ETIMEDOUT,
                     DeviceError::NotJoined(_) | DeviceError::NotExpected(_) => -libc::EPERM,
@@ -30,7 +30,7 @@ fn with(body: impl FnOnce(&Device) -> Result<(), DeviceError>) -> i32 {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(-libc::EIO)
 }
 
-/// Version of the seam, or 0 when this device runs on the wall clock.
+/// Version of the interface, or 0 when this device runs on the wall clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpubench_vt_version() -> i32 {
     match device() {
@@ -63,13 +63,13 @@ pub extern "C" fn gpubench_vt_sleep_until(t_ns: u64) -> i32 {
     with(|device| device.sleep_until(t_ns))
 }
 
-/// Waits for an unpark; one that came before is not lost.
+/// Waits for an unpark; returns at once if one came before.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpubench_vt_park() -> i32 {
     with(Device::park)
 }
 
-/// Lets participant `id` go on from its park.
+/// Ends the park of participant `id`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpubench_vt_unpark(id: u32) -> i32 {
     with(|device| device.unpark(id))

@@ -56,7 +56,7 @@ struct Signature {
     answers: bool,
 }
 
-/// Every exported function in the sources of a folder.
+/// Every exported function that the sources in a folder define; one row can name several.
 fn signatures(folder: &Path, found: &mut Vec<Signature>) {
     for entry in std::fs::read_dir(folder).expect("sources") {
         let path = entry.expect("an entry").path();
@@ -66,26 +66,27 @@ fn signatures(folder: &Path, found: &mut Vec<Signature>) {
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         for after in text.split("fn ").skip(1) {
-            let Some((name, rest)) = after.split_once('(') else {
+            let Some((names, rest)) = after.split_once('(') else {
                 continue;
             };
-            let of = |prefix| {
-                let rest = name.strip_prefix(prefix);
-                rest.is_some_and(|rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-            };
-            let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !is_word || !(of("cu") || of("nvml")) {
-                continue;
-            }
             let (inside, behind) = closed(rest);
             let answer = behind.trim_start().strip_prefix("->").unwrap_or("");
-            found.push(Signature {
-                name: name.to_owned(),
-                arguments: types(inside),
-                answers: !answer.trim_start().starts_with('*'),
-            });
+            for name in names.split(',').map(str::trim).filter(|name| is_entry(name)) {
+                found.push(Signature {
+                    name: name.to_owned(),
+                    arguments: types(inside),
+                    answers: !answer.trim_start().starts_with('*'),
+                });
+            }
         }
     }
+}
+
+/// Whether a word is the name of an entry point.
+fn is_entry(word: &str) -> bool {
+    let rest = word.strip_prefix("cu").or(word.strip_prefix("nvml"));
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Splits a text at the parenthesis that closes the first open one.

@@ -54,7 +54,6 @@ impl Addresses {
     }
 
     /// Whether the range lies within one that was given out.
-    #[must_use]
     pub fn holds(&self, at: u64, bytes: u64) -> bool {
         let Some(end) = at.checked_add(bytes) else {
             return false;

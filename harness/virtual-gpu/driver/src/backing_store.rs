@@ -1,11 +1,11 @@
 //! The contents of device memory: a sparse file that every process maps whole.
 //!
-//! Device addresses are offsets in it plus [`BASE`]. What a freed page held stays there until
-//! somebody overwrites it, as on hardware, unless the machine scrubs.
+//! Device addresses are offsets in it plus [`BASE`]. The contents of a freed page stay until they
+//! are overwritten, as on hardware, unless the machine scrubs.
 //!
 //! Hardware maps pages to any address, so that scattered free pages make one allocation. Here an
 //! allocation lies in one piece, for which the file has [`SPANS`] times as many places as there is
-//! memory: who has how much of it is counted, and not where.
+//! memory: amounts are counted, not positions.
 #![expect(
     unsafe_code,
     reason = "device memory is a shared mapping that kernels write through raw pointers"
@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// First device address. Far from anything the host maps, so that mixing the two up faults; and
+/// First device address. Far from anything the host maps, so that confusing the two faults; and
 /// aligned as the addresses of an H100 80GB HBM3 were, to a large page and no more, so that a
 /// program that takes more for granted shows it here (driver 580.159.04, 2026-11-22).
 pub const BASE: u64 = 0x7000_0020_0000;
@@ -37,9 +37,6 @@ unsafe impl Sync for BackingStore {}
 
 impl BackingStore {
     /// Maps the memory file of a device.
-    ///
-    /// # Errors
-    /// When it cannot be opened or mapped.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
@@ -65,14 +62,12 @@ impl BackingStore {
         })
     }
 
-    /// Whether an address lies where device memory can be, whether anybody has it or not.
-    #[must_use]
+    /// Whether an address lies in the range of device memory, allocated or not.
     pub fn holds(&self, address: u64) -> bool {
         (BASE..BASE + self.bytes as u64).contains(&address)
     }
 
     /// Host address of an offset in device memory, if `bytes` from there lie within it.
-    #[must_use]
     pub fn pointer(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
         if end > self.bytes as u64 {
@@ -83,7 +78,6 @@ impl BackingStore {
     }
 
     /// A copy of a range; none if it does not lie within device memory.
-    #[must_use]
     pub fn read(&self, offset: u64, bytes: u64) -> Option<Vec<u8>> {
         let from = self.pointer(offset, bytes)?;
         let mut out = vec![0; bytes as usize];
@@ -100,10 +94,7 @@ impl BackingStore {
         Some(())
     }
 
-    /// Clears a range by giving its pages back.
-    ///
-    /// # Errors
-    /// When the file system cannot punch holes.
+    /// Clears a range by returning its pages to the file system.
     pub fn scrub(&self, offset: u64, bytes: u64) -> io::Result<()> {
         // SAFETY: plain call on an open descriptor.
         let code = unsafe {
@@ -129,15 +120,13 @@ pub struct HostView {
     bytes: usize,
 }
 
-// SAFETY: an address and a length; whoever reads or writes there races with kernels, as on
-// hardware.
+// SAFETY: an address and a length; accesses race with kernels, as on hardware.
 unsafe impl Send for HostView {}
 // SAFETY: as above.
 unsafe impl Sync for HostView {}
 
 impl HostView {
-    /// Where the host finds it.
-    #[must_use]
+    /// Its host address.
     pub fn address(&self) -> u64 {
         self.base as u64
     }
@@ -152,9 +141,6 @@ impl Drop for HostView {
 
 impl BackingStore {
     /// Maps a part of device memory once more, for the host. Both must be whole pages.
-    ///
-    /// # Errors
-    /// When it cannot be mapped.
     pub fn view(&self, offset: u64, bytes: u64) -> io::Result<HostView> {
         if self.pointer(offset, bytes).is_none() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -18,9 +18,6 @@ const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Writes what a skipped fill should have written to a part of an allocation. Gives whether
 /// anything was left to write; none where the last write to it was no fill of all of it.
-///
-/// # Errors
-/// When the tables contradict each other, which is a bug.
 pub fn make_good(
     process: &Process,
     start: u64,
@@ -87,9 +84,6 @@ fn write_pattern(to: *mut u8, bytes: u64, fill: &Fill) {
 }
 
 /// Moves the bytes of a copy, row by row.
-///
-/// # Errors
-/// When a range is gone.
 pub fn move_bytes(process: &Process, copy: &Copy) -> Result<(), Code> {
     let tables = process.tables();
     for slice in 0..copy.depth {

@@ -4,6 +4,12 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub i32);
 
+impl From<Code> for i32 {
+    fn from(code: Code) -> Self {
+        code.0
+    }
+}
+
 macro_rules! codes {
     ($( $name:ident = $number:literal, $text:literal; )*) => {
         $( #[doc = $text] pub const $name: Code = Code($number); )*
@@ -77,7 +83,6 @@ codes! {
 }
 
 /// Name and description of a code, success included.
-#[must_use]
 pub fn describe(number: i32) -> Option<(&'static str, &'static str)> {
     if number == 0 {
         return Some(("CUDA_SUCCESS", "no error"));

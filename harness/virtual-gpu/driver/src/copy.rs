@@ -34,9 +34,6 @@ fn touched(process: &Process, copy: &Copy, write: bool) -> Result<Vec<Piece>, Co
 }
 
 /// Carries out a copy.
-///
-/// # Errors
-/// For ranges that are not the program's, and for reading what was never written.
 pub fn run(
     process: &Process,
     stream: &StreamEntry,
@@ -172,7 +169,7 @@ fn within_host(
     move_bytes(process, copy)
 }
 
-/// The first piece whose contents a sampled launch or a skipped copy only pretended to write.
+/// The first piece that a sampled launch or a skipped copy should have written and did not.
 fn unwritten_among(process: &Process, pieces: &[Piece]) -> Option<u64> {
     let tables = process.tables();
     let unwritten = |piece: &&Piece| {

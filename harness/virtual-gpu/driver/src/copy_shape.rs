@@ -14,7 +14,6 @@ pub enum Place {
 /// One side of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Side {
-    /// First byte.
     pub place: Place,
     /// Bytes from one row to the next.
     pub pitch: u64,
@@ -25,21 +24,16 @@ pub struct Side {
 /// A copy of `depth` slices of `height` rows of `width` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// Target.
     pub to: Side,
-    /// Source.
     pub from: Side,
     /// Bytes of a row.
     pub width: u64,
-    /// Rows of a slice.
     pub height: u64,
-    /// Slices.
     pub depth: u64,
 }
 
 impl Copy {
     /// A copy of bytes that lie in one row.
-    #[must_use]
     pub fn plain(to: Place, from: Place, bytes: usize) -> Self {
         let width = bytes as u64;
         let side = |place| Side {

@@ -12,7 +12,6 @@ use gpubench_virtual_gpu_ptx::{Class, Counts, CycleModel};
 /// How a launch is laid out on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Blocks of the grid.
     pub blocks: u64,
     /// Blocks that one SM holds at the same time.
     pub blocks_per_sm: u64,
@@ -23,11 +22,8 @@ pub struct Shape {
 /// The part of the device that a launch may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// First SM.
     pub sm_first: u32,
-    /// SMs.
     pub sm_count: u32,
-    /// L2 size.
     pub l2_bytes: u64,
     /// Share of DRAM and L2 bandwidth.
     pub bandwidth: f64,
@@ -35,7 +31,6 @@ pub struct Part {
 
 impl Part {
     /// All of it.
-    #[must_use]
     pub fn whole(machine: &Machine) -> Self {
         Self {
             sm_first: 0,
@@ -49,7 +44,6 @@ impl Part {
 /// Cost of a launch alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Time.
     pub alone_ns: f64,
     /// Share of each resource, in fixed point.
     pub demand: [u32; RESOURCES],
@@ -74,7 +68,6 @@ const TENSOR_MULTIPLY_ADDS: u64 = 16 * 16 * 16;
 const TENSOR_TAIL_CYCLES: u32 = 16;
 
 /// The machine's timing of one warp, for the interpreter.
-#[must_use]
 pub fn cycle_model(machine: &Machine) -> CycleModel {
     let mut model = CycleModel {
         clock_mhz: machine.sm_clock_mhz(),
@@ -97,7 +90,6 @@ pub fn cycle_model(machine: &Machine) -> CycleModel {
 }
 
 /// Cost of the counted work, alone on a part of the machine. Demands are shares of the whole.
-#[must_use]
 pub fn cost(machine: &Machine, part: &Part, counts: &Counts, shape: &Shape) -> Cost {
     let gpu = &machine.gpu;
     let sms = f64::from(gpu.sm_count);

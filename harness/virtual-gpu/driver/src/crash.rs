@@ -1,4 +1,4 @@
-//! Places at which a process can be told to die, so that tests can show that the others go on.
+//! Crash points: places at which a test lets a process die, to show that the others continue.
 //!
 //! Random kills almost never hit the few instructions under the lock. The environment variable
 //! names a place and how often it is passed first: `published:40` is death at the fortieth.
@@ -23,7 +23,7 @@ pub enum Place {
     Published,
     /// The lock is held to read.
     Reading,
-    /// A participant was granted the clock, which nobody has told it yet.
+    /// A participant was granted the clock and has not been woken yet.
     Granted,
     /// An event was taken outside of the lock.
     Claimed,
@@ -42,7 +42,6 @@ impl Place {
     ];
 
     /// Its name in the environment variable.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Locked => "locked",
@@ -70,7 +69,7 @@ pub fn pass(place: Place) {
     }
 }
 
-/// Anything else than a place and a number is no wish.
+/// Parses a place and a number; anything else is ignored.
 fn parse(text: &str) -> Option<(Place, u64)> {
     let (name, count) = text.split_once(':')?;
     let place = Place::ALL.into_iter().find(|place| place.name() == name)?;

@@ -15,7 +15,6 @@ pub(crate) type Place = (u32, u64);
 /// What one stream holds back.
 #[derive(Debug)]
 pub struct DeferredQueue {
-    /// The stream.
     pub stream: StreamEntry,
     pub(crate) order: Order,
     pub(crate) items: VecDeque<Item>,
@@ -26,7 +25,7 @@ pub struct DeferredQueue {
 }
 
 impl DeferredQueue {
-    /// Lets nothing of it be carried out any more.
+    /// Drops all of its work.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
     }

@@ -1,11 +1,10 @@
-//! What a stream cannot begin yet, because it waits for something that the device does not know of:
-//! a word in memory, a function of the program, or another stream's queue.
+//! Work that a stream cannot begin yet, because it waits for something that the device does not
+//! know: a word in memory, a function of the program, or another stream's queue.
 //!
-//! Effects on bytes come when work is carried out, so such work is kept as it is, and so is all
-//! that comes after it in the stream. A thread of the driver's own, a participant of the clock,
-//! carries it out when its time has come, and ends when nothing is left. Work of the legacy stream
-//! and of blocking streams that would wait for held work is held, too, and so is what waits for an
-//! event whose recording is held.
+//! Effects on bytes happen when work is carried out, so such work is kept, and so is all later work
+//! of the stream. A thread of the driver, a participant of the clock, carries it out when it can
+//! begin, and ends when the queue is empty. Work of the legacy stream and of blocking streams that
+//! would wait for held work is held, too, and so are waits for an event with a held record.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,10 +25,7 @@ use crate::submit::{charge, mark};
 use crate::tables::Tables;
 use gpubench_virtual_gpu_model::state::Order;
 
-/// Has a stream do something now, or when it can.
-///
-/// # Errors
-/// As the work itself; what goes wrong later breaks the context.
+/// Carries out an action of a stream now, or defers it until it can begin.
 pub fn pass(
     process: &Process,
     stream: &StreamEntry,
@@ -59,9 +55,6 @@ pub fn pass(
 }
 
 /// Waits until no stream holds anything back.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn drain(process: &Process) -> Result<(), Code> {
     let places: Vec<Place> = {
         let tables = process.tables();
@@ -162,7 +155,7 @@ fn defer(
         row.given += 1;
         row.given
     });
-    let number = given.map_err(crate::device::DeviceError::State)?;
+    let number = given?;
     let mut tables = process.tables();
     if let Action::Record(event) = action {
         tables.events.get_mut(event as Handle)?.pending = Some((stream.slot, number));
@@ -202,7 +195,7 @@ fn start(process: &Process, stream: &StreamEntry, given_up: Arc<AtomicBool>) -> 
     };
     let named = std::thread::Builder::new().name(format!("cuda-stream-{}", stream.slot));
     let started = named.spawn(move || {
-        // What fails here has been said by whatever failed, and has broken the context.
+        // The failure has been reported and has broken the context.
         let _ = serve(&stream, id, &given_up);
     });
     if started.is_ok() {
@@ -261,7 +254,7 @@ fn step(
         process.device.wait_held(slot, number)?;
     }
     if let Action::Await(word) = &item.action {
-        // The device looks at the word when it has come to this place.
+        // The device tests the word when the stream has reached this position.
         let seq = mark(process, stream)?;
         process.device.wait_stream(stream.slot, seq)?;
         if item.stream_wait.is_some() || !stream_memory_ops::passes(process, word)? {
@@ -277,7 +270,7 @@ fn step(
     carry_out(process, stream, &item.action, WaitPolicy::Graph)
 }
 
-/// Counts work as carried out, for those who wait for it.
+/// Counts work as carried out, for the threads that wait for it.
 fn settle(process: &Process, stream: &StreamEntry, item: &Item) -> Result<(), Code> {
     if let Action::Record(event) = item.action {
         event::settle(process, event as Handle, (stream.slot, item.number));
@@ -292,8 +285,8 @@ fn settle(process: &Process, stream: &StreamEntry, item: &Item) -> Result<(), Co
     Ok(())
 }
 
-/// Held work went wrong: its context gets the error, as from a fault on the device. An event that
-/// was destroyed meanwhile is nobody's loss.
+/// Held work failed: its context gets the error, as from a fault on the device. An event that
+/// was destroyed meanwhile is ignored.
 fn broke(process: &Process, stream: &StreamEntry, action: &Action, code: Code) -> Result<(), Code> {
     if matches!(action, Action::Record(_) | Action::Wait(_)) && code == code::INVALID_HANDLE {
         return Ok(());

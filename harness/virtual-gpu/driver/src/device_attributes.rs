@@ -1,6 +1,6 @@
 //! What the device says of itself by number: `CUdevice_attribute` and the limits of contexts.
 //!
-//! Limits are those of the chip. That something can be done is said only where the calls for it
+//! Limits are those of the chip. A capability is reported only where the calls for it
 //! are there: an H100 also says yes to clusters, tensor maps, compressed and sparse memory, RDMA,
 //! fabric handles and pools that can be exported, and a program that believed it here would be
 //! refused.
@@ -130,9 +130,6 @@ pub enum NoLimit {
 
 /// The value that a limit of a context begins with, by `CUlimit` (cuda.h). Measured on an H100 80GB
 /// HBM3, driver 580.159.04, 2026-11-22.
-///
-/// # Errors
-/// For a limit that the device does not have, or nobody.
 pub fn limit_of(machine: &Machine, limit: c_int) -> Result<usize, NoLimit> {
     let ampere = machine.compute_capability().0 >= 8;
     Ok(match limit {

@@ -1,4 +1,4 @@
-//! Device memory of a context: taking it and giving it back.
+//! Device memory of a context: allocation and return.
 
 use crate::code::{self, Code};
 use crate::process::Process;
@@ -6,9 +6,6 @@ use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::state::Allocation;
 
 /// Takes device memory for a context.
-///
-/// # Errors
-/// When there is none left.
 pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, Code> {
     let device = &process.device;
     let owner = device.process()?;
@@ -16,7 +13,7 @@ pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, C
     let made = match attempt()? {
         Some(made) => made,
         None => {
-            // What the dead held is free, once somebody has looked for them.
+            // Memory of dead processes becomes free when they are reaped.
             device.reap_dead_processes()?;
             attempt()?.ok_or(code::OUT_OF_MEMORY)?
         }
@@ -28,18 +25,12 @@ pub fn take(process: &Process, context: u32, bytes: u64) -> Result<Allocation, C
 }
 
 /// Clears device memory that was just taken.
-///
-/// # Errors
-/// When the pages cannot be given back to the file system.
 pub fn clear(process: &Process, made: &Allocation) -> Result<(), Code> {
     let cleared = process.contents.scrub(made.offset, made.taken);
-    Ok(cleared.map_err(crate::device::DeviceError::State)?)
+    Ok(cleared?)
 }
 
-/// Gives device memory back.
-///
-/// # Errors
-/// When the device cannot be asked.
+/// Returns device memory.
 pub fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
     let device = &process.device;
     let owner = device.process()?;
@@ -47,10 +38,7 @@ pub fn give_back(process: &Process, offset: u64) -> Result<(), Code> {
     Ok(())
 }
 
-/// Gives the memory at an address back, and the address with it.
-///
-/// # Errors
-/// When nothing is there.
+/// Returns the memory at an address, and the address with it.
 pub fn forget(process: &Process, address: u64) -> Result<(), Code> {
     let offset = process
         .tables()

@@ -1,9 +1,9 @@
-//! Messages to whoever runs the program: a library has no channel but its standard error.
+//! Messages to the user of a program: a library has no channel but standard error.
 
 use std::io::Write;
 
 /// Prints one line.
 pub fn say(text: &str) {
-    // A closed stderr cannot be told about anyway.
+    // A closed standard error cannot be reported.
     let _ = writeln!(std::io::stderr(), "virtual GPU: {text}");
 }

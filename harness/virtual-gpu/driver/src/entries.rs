@@ -12,25 +12,22 @@ use gpubench_virtual_gpu_ptx as ptx;
 /// Where work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContextPlacement {
-    /// Slot of the context in the shared state. For a green context its own; what it may touch is
-    /// that of the context whose addresses it shares.
+    /// Slot of the context in the shared state. A green context has a slot of its own and the
+    /// memory of the context with the same addresses.
     pub context: u32,
-    /// First SM.
     pub sm_first: u32,
-    /// SMs.
     pub sm_count: u32,
 }
 
 /// A context.
 #[derive(Debug, Clone)]
 pub struct ContextEntry {
-    /// Slot in the shared state of the context whose addresses these are.
+    /// Slot in the shared state of the context that owns the address space.
     pub slot: u32,
     /// Where its streams run.
     pub placement: ContextPlacement,
     /// Stream behind the null handle.
     pub default_stream: u32,
-    /// Flags it was created with.
     pub flags: u32,
     /// Limits that the program set, by number.
     pub limits: BTreeMap<i32, usize>,
@@ -41,9 +38,7 @@ pub struct ContextEntry {
 /// SMs that follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmRange {
-    /// First SM.
     pub first: u32,
-    /// SMs.
     pub count: u32,
 }
 
@@ -59,7 +54,6 @@ pub struct GreenEntry {
 /// A loaded module.
 #[derive(Debug)]
 pub struct ModuleEntry {
-    /// Context slot.
     pub context: u32,
     /// The program, bound to the addresses of its variables.
     pub program: Arc<ptx::Program>,
@@ -76,13 +70,10 @@ pub struct ModuleEntry {
 /// A kernel of a module.
 #[derive(Debug, Clone)]
 pub struct FunctionEntry {
-    /// Context slot.
     pub context: u32,
     /// Handle of its module.
     pub module: usize,
-    /// Its program.
     pub program: Arc<ptx::Program>,
-    /// Its name.
     pub name: String,
     /// Hash of the module's text.
     pub hash: u64,
@@ -90,14 +81,13 @@ pub struct FunctionEntry {
     pub max_dynamic_shared: u32,
     /// Percentage of the common store that the program wants as shared memory; -1 for none.
     pub carve_out: i32,
-    /// Whether it is loaded: asked for by its name, or run.
+    /// Whether it is loaded: looked up by name, or run.
     pub loaded: Arc<AtomicBool>,
 }
 
 /// A text that is loaded into each context when a kernel of it is first used there.
 #[derive(Debug)]
 pub struct LibraryEntry {
-    /// The PTX.
     pub text: String,
     /// Names of its kernels, in order of the text.
     pub kernels: Vec<String>,
@@ -110,7 +100,6 @@ pub struct LibraryEntry {
 pub struct KernelEntry {
     /// Handle of its library.
     pub library: usize,
-    /// Its name.
     pub name: String,
     /// Dynamic shared memory that the program allowed.
     pub max_dynamic_shared: u32,
@@ -123,13 +112,10 @@ pub struct KernelEntry {
 pub struct StreamEntry {
     /// Slot in the shared state.
     pub slot: u32,
-    /// Context slot.
     pub context: u32,
     /// Where its work runs.
     pub placement: ContextPlacement,
-    /// Flags it was created with.
     pub flags: u32,
-    /// Priority it was created with.
     pub priority: i32,
 }
 
@@ -138,7 +124,6 @@ pub struct StreamEntry {
 pub struct EventEntry {
     /// Index in the shared table of times.
     pub index: u32,
-    /// Context slot.
     pub context: u32,
     /// Whether it keeps no time.
     pub timing_disabled: bool,
@@ -152,7 +137,7 @@ pub struct EventEntry {
     pub pending: Option<(u32, u64)>,
 }
 
-/// How an allocation came to be, which decides how it may go.
+/// How an allocation was made, which decides how it may be freed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// `cuMemAlloc` and `cuMemAllocPitch`.
@@ -171,12 +156,10 @@ pub enum Origin {
     Opened(u32),
 }
 
-/// Whose memory was opened here, so that its end is noticed.
+/// The owner of memory that was opened here, so that its end is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// Process slot.
     pub process: u32,
-    /// Process id.
     pub pid: u32,
     /// Where the allocation lies in device memory.
     pub offset: u64,
@@ -187,9 +170,7 @@ pub struct Owner {
 /// One range of device addresses of this process.
 #[derive(Debug, Clone)]
 pub struct AllocationEntry {
-    /// Length.
     pub bytes: u64,
-    /// Context slot.
     pub context: u32,
     /// Changes whenever something is written to it.
     pub version: u64,
@@ -199,14 +180,12 @@ pub struct AllocationEntry {
     pub offset: u64,
     /// How it came to be.
     pub origin: Origin,
-    /// Kernels and copies may read it.
     pub readable: bool,
-    /// Kernels and copies may write it.
     pub writable: bool,
-    /// Others than this process's calls may read and write it: the host through a pointer,
-    /// another process, a second mapping. Nothing may be left out or taken as unchanged then.
+    /// Accessible not only by calls of this process: the host through a pointer, another process,
+    /// a second mapping. No write to it may be skipped, and its contents count as changed.
     pub open: bool,
-    /// Whose memory it is, if it is another process's.
+    /// The owner, if that is another process.
     pub owner: Option<Owner>,
     /// The host's own view of it, at the same address.
     pub view: Option<Arc<HostView>>,
@@ -215,9 +194,7 @@ pub struct AllocationEntry {
 /// Host memory that the device may use.
 #[derive(Debug, Clone, Copy)]
 pub struct PinnedEntry {
-    /// Length.
     pub bytes: usize,
-    /// Context slot.
     pub context: u32,
     /// Flags it was allocated or registered with.
     pub flags: u32,
@@ -230,7 +207,6 @@ pub struct PinnedEntry {
 pub struct PhysicalEntry {
     /// Where it lies in device memory.
     pub offset: u64,
-    /// Length.
     pub bytes: u64,
     /// Context slot, with which it goes.
     pub context: u32,
@@ -242,11 +218,11 @@ pub struct PhysicalEntry {
     pub exportable: bool,
     /// Number of the allocation, by which other processes find it.
     pub number: u64,
-    /// It came from another process, which may be gone: whoever holds it keeps it.
+    /// It came from another process, which may be gone; handles and maps keep it.
     pub imported: bool,
 }
 
-/// Memory that a pool holds and nobody uses.
+/// Free memory that a pool holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     /// Where it lies in device memory.
@@ -264,7 +240,7 @@ pub struct PoolEntry {
     pub is_default: bool,
     /// Most that it may hold, 0 for no limit.
     pub max_bytes: u64,
-    /// How much it keeps when somebody waits.
+    /// Bytes that it keeps when a call waits.
     pub release_threshold: u64,
     /// The three settings on reuse, which change nothing here.
     pub reuse: [i32; 3],
@@ -281,27 +257,22 @@ pub struct PoolEntry {
 pub struct ArrayEntry {
     /// Hidden address of its memory.
     pub address: u64,
-    /// Context slot.
     pub context: u32,
     /// Elements in each dimension, 0 for those it does not have.
     pub sides: [usize; 3],
     /// `CUarray_format`.
     pub format: i32,
-    /// Channels of an element.
     pub channels: u32,
-    /// Flags.
     pub flags: u32,
-    /// Bytes of an element.
     pub element_bytes: u64,
 }
 
 /// `CU_DEVICE_INVALID` (cuda.h).
 pub const NOWHERE: c_int = -2;
 
-/// What the program said about managed memory. It changes nothing but the answers.
+/// Advice for managed memory, which only queries return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advice {
-    /// Mostly read.
     pub read_mostly: bool,
     /// Where it should be.
     pub preferred: c_int,

@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::submit::{charge, wait_for};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
 
-/// Stream and sequence number of an event's last recording, by whichever process.
+/// Stream and sequence number of an event's last recording, by any process.
 pub fn last_recorded(process: &Process, event: &EventEntry) -> Result<Option<(u32, u64)>, Code> {
     if event.interprocess {
         ipc::event_recorded(process, event.index)
@@ -44,9 +44,6 @@ pub fn own(process: &Process, event: Handle) -> Result<EventEntry, Code> {
 }
 
 /// Records an event in a stream.
-///
-/// # Errors
-/// When the event is gone or belongs to another context.
 pub fn record(
     process: &Process,
     stream: &StreamEntry,
@@ -85,9 +82,6 @@ pub fn settle(process: &Process, event: Handle, held: (u32, u64)) {
 }
 
 /// Lets a stream wait for an event.
-///
-/// # Errors
-/// When the event is gone.
 pub fn wait(
     process: &Process,
     stream: &StreamEntry,

@@ -12,10 +12,7 @@ use crate::process::Process;
 use crate::submit::{mark, submitted, wait_for};
 use crate::{copy, event, fill, host_call, pool, stream, stream_memory_ops};
 
-/// Has a stream do something.
-///
-/// # Errors
-/// As the work itself.
+/// Carries out an action in a stream.
 pub fn run(
     process: &Process,
     stream: &StreamEntry,
@@ -51,9 +48,6 @@ pub fn run(
 }
 
 /// Queues every step of a graph.
-///
-/// # Errors
-/// As the steps.
 pub fn launch_graph(
     process: &Process,
     entry: &ExecEntry,

@@ -1,10 +1,9 @@
-//! Descriptors of device memory that go from process to process: files that say what they are for.
+//! Descriptors of device memory that are passed between processes: files that name the memory.
 //!
-//! A descriptor holds its memory by itself, whatever becomes of whoever made it. How many there are
-//! of it, in which processes or on the way between two, only the kernel knows: each export is a
-//! file of its own in the device's folder, locked through the one opening that is given away. The
-//! lock goes with the last descriptor of that opening (`flock(2)`), and whoever finds it gone ends
-//! the export's row in the shared state.
+//! A descriptor holds its memory by itself, also after its process has ended. Only the kernel knows
+//! how many copies of it exist: each export is a file in the device's folder, locked through the
+//! one opening that is passed on. The lock ends with the last descriptor of that opening
+//! (`flock(2)`). The process that detects this ends the export's row in the shared state.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -25,9 +24,6 @@ fn path(device_dir: &Path, (number, which): Export) -> PathBuf {
 }
 
 /// Makes the file of another export of an allocation, with these contents, and locks it.
-///
-/// # Errors
-/// When it cannot be made, or there are too many.
 pub fn make(device_dir: &Path, number: u64, contents: &[u8]) -> io::Result<(Export, File)> {
     match std::fs::create_dir(device_dir.join(FOLDER)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -52,7 +48,7 @@ pub fn make(device_dir: &Path, number: u64, contents: &[u8]) -> io::Result<(Expo
     )))
 }
 
-/// Whether anybody still has a descriptor of it.
+/// Whether a descriptor of it is still open.
 fn is_held(device_dir: &Path, export: Export) -> io::Result<bool> {
     let file = match File::open(path(device_dir, export)) {
         Ok(file) => file,
@@ -67,9 +63,6 @@ fn is_held(device_dir: &Path, export: Export) -> io::Result<bool> {
 }
 
 /// The exports in a state whose last descriptor has been closed.
-///
-/// # Errors
-/// When a file cannot be asked.
 pub fn closed(device_dir: &Path, state: &State) -> io::Result<Vec<Export>> {
     let rows = state.allocations.live().iter();
     let exports = rows.filter(|row| row.live && row.export != 0);
@@ -89,9 +82,6 @@ pub fn end(state: &mut State, (number, which): Export) {
 }
 
 /// Removes the file of an export that has ended. Another process may have done so.
-///
-/// # Errors
-/// When it is there and cannot be removed.
 pub fn remove(device_dir: &Path, export: Export) -> io::Result<()> {
     match std::fs::remove_file(path(device_dir, export)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -15,9 +15,6 @@ use crate::{ipc, launch, pinned};
 const LARGE_FILL_BYTES: u64 = 64 << 20;
 
 /// Carries out a fill.
-///
-/// # Errors
-/// For ranges that are not the program's, or not aligned to the element.
 pub fn run(
     process: &Process,
     stream: &StreamEntry,

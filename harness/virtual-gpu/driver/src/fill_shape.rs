@@ -5,7 +5,6 @@ use crate::code::{self, Code};
 /// One fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
-    /// First byte.
     pub pointer: u64,
     /// Bytes from one row to the next.
     pub pitch: u64,
@@ -15,7 +14,6 @@ pub struct Fill {
     pub element: u64,
     /// Elements of a row.
     pub width: u64,
-    /// Rows.
     pub height: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Opaque handles: a slot number and a generation, so that a freed handle is noticed.
+//! Opaque handles: a slot number and a generation, so that a freed handle is refused.
 
 use std::ffi::c_void;
 
@@ -18,8 +18,7 @@ const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 20;
 
 impl<T> Slab<T> {
-    /// An empty table whose handles carry `kind`, so that one of another kind is refused.
-    #[must_use]
+    /// An empty table. Its handles carry `kind`, and handles of other kinds are refused.
     pub const fn new(kind: u8) -> Self {
         Self {
             kind,
@@ -28,9 +27,6 @@ impl<T> Slab<T> {
     }
 
     /// Keeps an object and returns its handle.
-    ///
-    /// # Errors
-    /// When the table is full.
     pub fn insert(&mut self, value: T) -> Result<Handle, Code> {
         let free = self.slots.iter().position(|(_, slot)| slot.is_none());
         let index = free.unwrap_or(self.slots.len());
@@ -69,27 +65,18 @@ impl<T> Slab<T> {
     }
 
     /// The object behind a handle.
-    ///
-    /// # Errors
-    /// When the handle was never given out or its object is gone.
     pub fn get(&self, handle: Handle) -> Result<&T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
         self.slots[index].1.as_ref().ok_or(code::INVALID_HANDLE)
     }
 
     /// The object behind a handle, to change it.
-    ///
-    /// # Errors
-    /// When the handle was never given out or its object is gone.
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
         self.slots[index].1.as_mut().ok_or(code::INVALID_HANDLE)
     }
 
-    /// Takes the object out; its handle is dead from then on.
-    ///
-    /// # Errors
-    /// When the handle was never given out or its object is gone.
+    /// Removes the object, which invalidates its handle.
     pub fn remove(&mut self, handle: Handle) -> Result<T, Code> {
         let index = self.index(handle).ok_or(code::INVALID_HANDLE)?;
         let slot = &mut self.slots[index];

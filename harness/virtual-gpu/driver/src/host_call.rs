@@ -16,9 +16,6 @@ use crate::process::Process;
 use crate::stream::come_to;
 
 /// Waits for the stream and calls the function.
-///
-/// # Errors
-/// When the context broke: the function is not called then.
 pub fn run(process: &Process, stream: &StreamEntry, call: &HostCall) -> Result<(), Code> {
     come_to(process, stream)?;
     process.check_sticky(stream.context)?;
@@ -28,9 +25,6 @@ pub fn run(process: &Process, stream: &StreamEntry, call: &HostCall) -> Result<(
 }
 
 /// Waits for the stream and calls the function, whatever became of the context.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn call_back(process: &Process, stream: &StreamEntry, call: &Callback) -> Result<(), Code> {
     come_to(process, stream)?;
     let status = process

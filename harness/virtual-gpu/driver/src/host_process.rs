@@ -5,7 +5,6 @@
 )]
 
 /// The name of the calling process, cut to fit.
-#[must_use]
 pub fn own_name() -> [u8; 32] {
     let mut out = [0; 32];
     // A process without a readable name is listed without one.
@@ -17,14 +16,12 @@ pub fn own_name() -> [u8; 32] {
 }
 
 /// The calling thread's kernel id.
-#[must_use]
 pub fn own_tid() -> u32 {
     // SAFETY: plain call without arguments.
     unsafe { libc::gettid() as u32 }
 }
 
 /// The user that the process runs as.
-#[must_use]
 pub fn own_uid() -> u32 {
     // SAFETY: plain call without arguments that cannot fail.
     unsafe { libc::getuid() }
@@ -46,7 +43,6 @@ pub fn pin_to(core: Option<u32>) {
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds: the one clock that all processes of a host share.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,

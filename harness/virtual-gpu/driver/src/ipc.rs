@@ -1,10 +1,9 @@
-//! Memory and events of other processes: handles to give away, and what can be opened with them.
+//! Memory and events of other processes: handles to pass on, and what they open.
 //!
-//! A handle says whose memory it is and where in device memory that lies. Of memory that was opened
-//! by `cuIpcOpenMemHandle` the owner is asked for at every use: when it has freed the memory or is
-//! gone, a copy is refused and a kernel faults. Physical memory that was imported stays for as long
-//! as anybody holds it, whatever its maker does (`cuMemImportFromShareableHandle`); a descriptor
-//! holds it, too (`exports`).
+//! A handle names the owner of the memory and its offset in device memory. The owner of memory that
+//! `cuIpcOpenMemHandle` opened is checked at every use: when it has freed the memory or has ended,
+//! a copy is refused and a kernel faults. Imported physical memory stays as long as a process holds
+//! it (`cuMemImportFromShareableHandle`) or a descriptor of it is open (`exports`).
 #![expect(
     unsafe_code,
     reason = "memory of the device and of the program is reached by raw pointers"
@@ -16,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use crate::code::{self, Code};
-use crate::device::DeviceError;
 use crate::entries::{Origin, Owner, PhysicalEntry};
 use crate::exports;
 use crate::process::Process;
@@ -26,9 +24,7 @@ use gpubench_virtual_gpu_model::memory;
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Device memory.
     Memory = 1,
-    /// An event.
     Event = 2,
     /// Physical memory without an address.
     Physical = 3,
@@ -36,24 +32,20 @@ pub enum Kind {
 
 const MAGIC: u64 = 0x4750_4256_4950_4331;
 
-/// What stands in the 64 bytes of a handle.
+/// The contents of the 64 bytes of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// Number of the kind.
     pub kind: u64,
     /// Tells this device from any other.
     pub device: u64,
-    /// The process whose memory or event it is, and which one.
+    /// The process that owns the memory or event.
     pub owner: Owner,
-    /// Length.
     pub bytes: u64,
 }
 
 impl Ticket {
     /// A ticket for something of this process.
-    ///
-    /// # Errors
-    /// When the process has no such thing.
     pub fn new(process: &Process, kind: Kind, place: u64, bytes: u64) -> Result<Self, Code> {
         let slot = process.device.process()?;
         let number = match kind {
@@ -74,6 +66,7 @@ impl Ticket {
             bytes,
         })
     }
+
     /// The 64 bytes of a handle.
     pub fn pack(&self) -> [u8; 64] {
         let words = [
@@ -92,10 +85,8 @@ impl Ticket {
         }
         out
     }
+
     /// The ticket in a handle.
-    ///
-    /// # Errors
-    /// For handles of another kind or another device.
     pub fn unpack(process: &Process, kind: Kind, bytes: &[u8; 64]) -> Result<Self, Code> {
         let mut words = [0; 8];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -202,16 +193,16 @@ pub fn export(process: &Process, ticket: &Ticket) -> Result<File, Code> {
         return Ok(file);
     }
     drop(file);
-    exports::remove(device.dir(), export).map_err(DeviceError::State)?;
+    exports::remove(device.dir(), export)?;
     Err(code::OUT_OF_MEMORY)
 }
 
-/// What is written in such a file. The descriptor stays the caller's.
+/// The contents of such a file. The caller keeps the descriptor.
 pub fn read_ticket(descriptor: c_int) -> Result<[u8; 64], Code> {
     let mut out = [0_u8; 64];
     // SAFETY: reads at most as many bytes as `out` has; a bad descriptor is an error like another.
-    let got = unsafe { libc::pread(descriptor, out.as_mut_ptr().cast(), out.len(), 0) };
-    if got == out.len() as isize {
+    let bytes_read = unsafe { libc::pread(descriptor, out.as_mut_ptr().cast(), out.len(), 0) };
+    if bytes_read == out.len() as isize {
         Ok(out)
     } else {
         Err(code::INVALID_VALUE)
@@ -225,7 +216,7 @@ fn number_of(process: &Process, slot: u32, offset: u64) -> Result<Option<u64>, C
         let own = rows.find(|a| a.live && a.process == slot && a.offset == offset);
         own.map(|a| a.number)
     });
-    Ok(read.map_err(DeviceError::State)?)
+    Ok(read?)
 }
 
 /// Whether the process that gave a handle away is still there.
@@ -235,12 +226,10 @@ pub fn owner_lives(process: &Process, owner: &Owner) -> Result<bool, Code> {
     }
     let shared = process.device.shared();
     let same = shared
-        .read(|state| state.processes.rows[owner.process as usize].pid == owner.pid)
-        .map_err(DeviceError::State)?;
+        .read(|state| state.processes.rows[owner.process as usize].pid == owner.pid)?;
     Ok(same
         && shared
-            .life_held_elsewhere(owner.process)
-            .map_err(DeviceError::State)?)
+            .life_held_elsewhere(owner.process)?)
 }
 
 /// Whether the memory that a handle names is still there.
@@ -251,7 +240,7 @@ pub fn is_there(process: &Process, owner: &Owner, bytes: u64) -> Result<bool, Co
             same && a.offset == owner.offset && a.bytes >= bytes
         })
     });
-    Ok(read.map_err(DeviceError::State)? && owner_lives(process, owner)?)
+    Ok(read? && owner_lives(process, owner)?)
 }
 
 /// Whether memory lies in the GPU instance of a context: CUDA IPC goes from one compute instance to
@@ -262,21 +251,15 @@ pub fn is_in_reach(process: &Process, context: u32, owner: &Owner) -> Result<boo
         let found = rows.find(|a| a.live && a.process == owner.process && a.number == owner.number);
         found.is_some_and(|a| a.instance == memory::instance_of(state, context))
     });
-    Ok(read.map_err(DeviceError::State)?)
+    Ok(read?)
 }
 
 /// Whether memory of another process may still be used here. Of one's own it may.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn is_usable(process: &Process, owner: Option<Owner>, bytes: u64) -> Result<bool, Code> {
     owner.map_or(Ok(true), |owner| is_there(process, &owner, bytes))
 }
 
-/// Refuses an address in memory whose owner is gone.
-///
-/// # Errors
-/// When it is.
+/// Refuses an address in memory of a process that has ended.
 pub fn check_opened(process: &Process, address: u64) -> Result<(), Code> {
     let owned = {
         let tables = process.ready()?;
@@ -290,7 +273,7 @@ pub fn check_opened(process: &Process, address: u64) -> Result<(), Code> {
     }
 }
 
-/// The file in which processes tell each other what their events wait for.
+/// The file in which processes publish the last recordings of shared events.
 fn events_file(process: &Process) -> Result<&'static File, Code> {
     static FILE: OnceLock<Option<File>> = OnceLock::new();
     let path = process.device.dir().join("events");
@@ -311,9 +294,6 @@ fn events_file(process: &Process) -> Result<&'static File, Code> {
 const EVENT_BYTES: u64 = 16;
 
 /// Stream and sequence number of the last recording of a shared event.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn event_recorded(process: &Process, index: u32) -> Result<Option<(u32, u64)>, Code> {
     let mut out = [0; EVENT_BYTES as usize];
     let file = events_file(process)?;
@@ -331,9 +311,6 @@ pub fn event_recorded(process: &Process, index: u32) -> Result<Option<(u32, u64)
 }
 
 /// Notes the last recording of a shared event.
-///
-/// # Errors
-/// When the file cannot be written.
 pub fn set_event_recorded(
     process: &Process,
     index: u32,

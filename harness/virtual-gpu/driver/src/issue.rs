@@ -1,4 +1,4 @@
-//! Giving work to a stream: recorded into a graph, deferred, or carried out.
+//! Submitting work to a stream: captured into a graph, deferred, or carried out.
 
 use crate::code::Code;
 use crate::deferred_queue;
@@ -7,10 +7,8 @@ use crate::graph::capture;
 use crate::operation::{Action, WaitPolicy};
 use crate::process::Process;
 
-/// Has a stream do something, or keeps it in the graph that the stream is recorded into.
-///
-/// # Errors
-/// As the work itself; and when it cannot be recorded.
+/// Carries out an action in a stream, defers it, or adds it to the graph that the stream is
+/// captured into.
 pub fn perform(
     process: &Process,
     stream: &StreamEntry,

@@ -1,7 +1,7 @@
 //! The device's part of the kernel's log: one line for each Xid, as the driver writes them.
 //!
-//! A program that uses NVML learns of an Xid by an event; whoever runs the host finds a line in the
-//! kernel's log, which also says whose fault it was. A virtual device has no kernel, so its lines
+//! A program that uses NVML receives an Xid as an event; the administrator finds a line in the
+//! kernel's log, which also names the process. A virtual device has no kernel, so its lines
 //! stand in a file of its folder. The form is that of the open kernel modules (595.45.04,
 //! `kernel_rc.c`, `krcReportXid`): address, Xid, process, name, text. The texts are our own.
 //!
@@ -24,7 +24,6 @@ pub const FILE: &str = "kernel.log";
 pub const PCI_BUS: u32 = 1;
 
 /// Where the log of a device lies.
-#[must_use]
 pub fn path(device_dir: &Path) -> PathBuf {
     device_dir.join(FILE)
 }
@@ -37,9 +36,6 @@ pub struct KernelLog {
 
 impl KernelLog {
     /// Opens the log beside a state file; it is made if need be.
-    ///
-    /// # Errors
-    /// When it cannot be.
     pub fn beside(state_file: &Path) -> io::Result<Self> {
         let path = state_file.with_file_name(FILE);
         let mut options = File::options();
@@ -50,9 +46,6 @@ impl KernelLog {
 
     /// Writes the lines of what a draft has raised since there were `before` Xids, and notes in it
     /// how long the log is then.
-    ///
-    /// # Errors
-    /// When the file cannot be written, as on a full disk.
     pub fn write_news(&self, draft: &mut State, before: u64) -> io::Result<()> {
         let text: String = draft.xids_since(before).iter().map(line).collect();
         self.file.set_len(draft.kernel_log_bytes)?;
@@ -81,7 +74,7 @@ fn line(xid: &Xid) -> String {
     )
 }
 
-/// What happened, in words: the kind of the Xid, and what the program is told.
+/// The text of an Xid: its kind, and the error that the program gets.
 fn text(xid: &Xid) -> String {
     let kind = match xid.number {
         8 => "GPU stopped processing",
@@ -151,7 +144,7 @@ mod tests {
                      name=train, fault of the memory management unit: an illegal memory access was \
                      encountered\n";
         assert_eq!(read()?, first);
-        // What somebody wrote who died before it counted is cut off.
+        // Lines of a writer that died before it published the count are cut off.
         std::fs::write(path(dir.path()), format!("{first}{}", "x".repeat(4096)))?;
         shared.transact(|state, _| {
             state.contexts.rows[0].engine = 0;
@@ -173,7 +166,7 @@ mod tests {
             fault,
             ..Xid::default()
         };
-        let said = "planted by the machine file: unspecified launch failure";
-        assert_eq!(text(&xid), said);
+        let expected = "planted by the machine file: unspecified launch failure";
+        assert_eq!(text(&xid), expected);
     }
 }

@@ -40,7 +40,6 @@ impl LastWriters {
     }
 
     /// The last operation that may have written to a part of an allocation.
-    #[must_use]
     pub fn last(&self, base: usize, part: &Range<usize>) -> Option<At> {
         let writes = self.by_base.get(&base)?;
         let overlaps = |old: &Range<usize>| old.start < part.end && part.start < old.end;

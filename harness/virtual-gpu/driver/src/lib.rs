@@ -3,6 +3,10 @@
 //! `shm` is the file in which they share it, `session` the folder around that file, `device` one
 //! process's handle on it, `backing_store` the contents of device memory, `kernel_log` the host's
 //! log. `placement` decides where the contexts of the process run.
+#![allow(
+    missing_docs,
+    reason = "an internal package: fields whose name says what they hold have no comment"
+)]
 
 pub mod addresses;
 pub mod backing_store;

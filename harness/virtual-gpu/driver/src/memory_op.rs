@@ -42,7 +42,6 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct MemOp {
-    /// Number of the operation.
     pub operation: c_int,
     /// Flags of operations that have no address.
     pub flags: c_uint,
@@ -53,9 +52,7 @@ pub struct MemOp {
 /// What an operation is to the device.
 #[derive(Debug, Clone, Copy)]
 pub enum Meaning {
-    /// Writes the word.
     Write(Word),
-    /// Waits until the word passes.
     Await(Word),
     /// Orders what the model orders anyway.
     Barrier,
@@ -72,9 +69,6 @@ impl MemOp {
     }
 
     /// What it is, if it can be done at all.
-    ///
-    /// # Errors
-    /// For unknown operations and flags, and for what the device says it cannot do.
     pub fn meaning(&self, form: Form) -> Result<Meaning, Code> {
         let [pointer, value, flags, ..] = self.words;
         let flags = flags as c_uint;
@@ -124,7 +118,6 @@ fn check_write(flags: c_uint, form: Form) -> Result<(), Code> {
 
 /// Whether a batch may take another one's place in a graph that is ready to launch: count and types
 /// cannot change (cuGraphExecBatchMemOpNodeSetParams).
-#[must_use]
 pub fn is_alike(old: &[MemOp], new: &[MemOp]) -> bool {
     let types = |ops: &[MemOp]| ops.iter().map(|op| op.operation).collect::<Vec<_>>();
     types(old) == types(new)

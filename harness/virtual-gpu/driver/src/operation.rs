@@ -1,4 +1,4 @@
-//! What a stream can be told to do, as plain data.
+//! The operations of streams, as plain data.
 //!
 //! The same value is carried out at once, kept in a graph, or deferred until it can begin.
 
@@ -27,13 +27,9 @@ pub enum WaitPolicy {
 /// A kernel with its shape and arguments.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// The kernel.
     pub function: FunctionEntry,
-    /// Its handle.
     pub handle: usize,
-    /// Its shape.
     pub shape: Shape,
-    /// The arguments, laid out.
     pub params: Vec<u8>,
 }
 
@@ -42,15 +38,12 @@ pub struct Kernel {
 pub enum Action {
     /// Nothing: a place to depend on.
     Empty,
-    /// A kernel.
     Kernel(Box<Kernel>),
-    /// A copy.
     Copy(Copy),
-    /// A fill.
     Fill(Fill),
     /// A function of the program.
     Host(HostCall),
-    /// A function that is told how the context stands.
+    /// A function that gets the status of the context.
     Callback(Callback),
     /// Recording the event with this handle.
     Record(usize),
@@ -77,7 +70,6 @@ pub enum Action {
 /// A word, with what is written to it or what it is held against.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
-    /// Its address.
     pub pointer: u64,
     /// Length, value and, for waits, the kind of comparison.
     pub test: Test,
@@ -86,9 +78,7 @@ pub struct Word {
 /// Memory for an address that a graph has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserved {
-    /// The address.
     pub address: u64,
-    /// Length.
     pub bytes: u64,
 }
 
@@ -98,22 +88,18 @@ pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// `CUstreamCallback`.
 pub type StreamCallback = unsafe extern "C" fn(Handle, c_int, *mut c_void);
 
-/// A function of the program with what it is called with. The addresses are the program's affair.
+/// A function of the program with its argument.
 #[derive(Debug, Clone, Copy)]
 pub struct HostCall {
-    /// The function.
     pub function: HostFunction,
-    /// Its argument.
     pub data: usize,
 }
 
-/// A function that is told the stream and how it stands with its context, too.
+/// A function that also gets the stream and the status of its context.
 #[derive(Debug, Clone, Copy)]
 pub struct Callback {
-    /// The function.
     pub function: StreamCallback,
     /// The stream's handle.
     pub stream: usize,
-    /// Its argument.
     pub data: usize,
 }

@@ -4,7 +4,6 @@ use crate::entries::PinnedEntry;
 use crate::process::Tables;
 
 /// The pinned memory that holds a range.
-#[must_use]
 pub fn covering(tables: &Tables, address: usize, bytes: usize) -> Option<(usize, &PinnedEntry)> {
     let (&start, entry) = tables.pinned.range(..=address).next_back()?;
     let end = address.checked_add(bytes)?;

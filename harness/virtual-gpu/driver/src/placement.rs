@@ -2,8 +2,8 @@
 //! MPS server it is a client of.
 //!
 //! The environment is read once, when the driver is initialised, as the real driver does. A daemon
-//! that cannot be reached is no error: the process then shares by taking turns, silently, which is
-//! what the vendor documents and what whoever measures MPS has to notice.
+//! that cannot be reached is no error: the process then time-slices silently, as the vendor
+//! documents. A measurement of MPS has to detect that.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::code::{self, Code};
 use crate::cost::Part;
-use crate::device::{Device, DeviceError};
+use crate::device::Device;
 use gpubench_virtual_gpu_model::cgroup;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::mig;
@@ -23,20 +23,19 @@ use gpubench_virtual_gpu_model::state::{Context, State, WHOLE};
 /// Name of the socket that a daemon listens on, in its pipe directory.
 pub const CONTROL_SOCKET: &str = "control";
 
-/// Where clients look for a daemon if nothing else is said (MPS documentation).
+/// Default pipe directory of clients (MPS documentation).
 pub const PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
 
 /// Longest wait for a daemon that must start a server first.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The server that this process is a client of, asked for once.
+/// The server that this process is a client of, requested once.
 static SERVER: OnceLock<Result<Option<u32>, Code>> = OnceLock::new();
 
-/// What the namespace in which it is allows it at most, known once it is a client.
+/// The limits of its namespace, known once it is a client.
 static BOUNDS: OnceLock<Wish> = OnceLock::new();
 
 /// The compute engine that the process's environment shows it; `None` if it shows none.
-#[must_use]
 pub fn visible(state: &State, machine: &Machine) -> Option<u32> {
     static SHOWN: OnceLock<Option<String>> = OnceLock::new();
     let shown = SHOWN.get_or_init(|| std::env::var("CUDA_VISIBLE_DEVICES").ok());
@@ -63,7 +62,6 @@ fn another(state: &State, engine: u32) -> u32 {
 }
 
 /// The compute engine that the first entry of a list of visible devices names.
-#[must_use]
 pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32> {
     let engines = || {
         let rows = state.engines.live().iter().enumerate();
@@ -79,14 +77,13 @@ pub fn find(state: &State, machine: &Machine, first: Option<&str>) -> Option<u32
         Some(name) if name.starts_with("MIG-") => {
             engines().find(|&row| row != WHOLE && mig::uuid(state, machine, row) == name)
         }
-        // A device may be named by as much of its UUID as tells it apart.
+        // A prefix of the UUID names a device.
         Some(name) if name.len() > 4 && machine.uuid().starts_with(name) => engines().next(),
         Some(_) => None,
     }
 }
 
 /// The part of the device that an engine's kernels have to themselves.
-#[must_use]
 pub fn part(state: &State, context: &Context) -> Part {
     let engine = &state.engines.rows[context.engine as usize];
     let instance = &state.instances.rows[engine.instance as usize];
@@ -101,11 +98,8 @@ pub fn part(state: &State, context: &Context) -> Part {
     }
 }
 
-/// The device as the calling process sees it before it has a context.
-///
-/// # Errors
-/// When it is shown none, or the state cannot be read.
-pub fn seen(device: &Device) -> Result<Context, Code> {
+/// The context that the calling process would get: its engine, and the limits of MPS.
+pub fn visible_context(device: &Device) -> Result<Context, Code> {
     let machine = device.machine();
     let server = server(device)?;
     let memory_group = cgroup::of_process(device.dir(), std::process::id());
@@ -118,19 +112,16 @@ pub fn seen(device: &Device) -> Result<Context, Code> {
                 ..Context::default()
             };
             if let Some(server) = server {
-                // One that is refused sees the whole device; creating a context says why.
+                // A refused client gets the whole device here; creating a context returns the
+                // reason.
                 let _ = mps::admit(state, machine, server, &wish(machine), &mut context);
             }
             Some(context)
-        })
-        .map_err(DeviceError::State)?;
+        })?;
     found.ok_or(code::NO_DEVICE)
 }
 
-/// Gives a context its place.
-///
-/// # Errors
-/// When no device is visible, or MPS refuses the client.
+/// Sets the engine of a context, and its limits as a client of MPS.
 pub fn place(
     state: &State,
     machine: &Machine,
@@ -151,9 +142,6 @@ pub fn place(
 }
 
 /// The MPS server that the process is a client of; `None` if no daemon answers.
-///
-/// # Errors
-/// When a daemon answers and has no server for it.
 pub fn server(device: &Device) -> Result<Option<u32>, Code> {
     let machine = device.machine();
     if machine.mps.is_none() || machine.defects.mps_unreachable {
@@ -175,7 +163,7 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
         let above: Vec<u64> = dir.ancestors().take(3).map(mps::folder_key).collect();
         daemons.any(|d| d.live && above.contains(&d.pipe))
     });
-    if !known.map_err(DeviceError::State)? {
+    if !known? {
         return Ok(None);
     }
     let charge = device
@@ -189,17 +177,16 @@ fn connect(device: &Device) -> Result<Option<u32>, Code> {
     Ok(Some(server))
 }
 
-/// What a daemon says to a client: the row of its server, and what its namespace allows it.
-#[must_use]
+/// The reply of a daemon to a client: the row of its server, and the limits of its namespace.
 pub fn admitted(server: u32, bounds: &Wish) -> String {
-    let told = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
-    let percentage = told(bounds.percentage.map(u64::from));
-    let priority = told(bounds.priority.map(u64::from));
-    let memory = told(bounds.memory_limit);
+    let field = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
+    let percentage = field(bounds.percentage.map(u64::from));
+    let priority = field(bounds.priority.map(u64::from));
+    let memory = field(bounds.memory_limit);
     format!("server {server} {percentage} {memory} {priority}\n")
 }
 
-/// What [`admitted`] said; nothing for a refusal.
+/// Reads the reply that [`admitted`] writes; `None` for a refusal.
 fn read_admitted(answer: &str) -> Option<(u32, Wish)> {
     let mut words = answer.trim().strip_prefix("server ")?.split(' ');
     let server = words.next()?.parse().ok()?;
@@ -226,7 +213,7 @@ fn ask(dir: &Path) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// What the process's environment asks of MPS.
+/// What the process's environment requests from MPS.
 fn wish(machine: &Machine) -> Wish {
     static READ: OnceLock<Wish> = OnceLock::new();
     let own = *READ.get_or_init(|| {
@@ -242,7 +229,8 @@ fn wish(machine: &Machine) -> Wish {
     BOUNDS.get().map_or(own, |bounds| own.within(bounds))
 }
 
-/// What these variables ask. A value that cannot be read asks for nothing, as with the real driver.
+/// What these variables request. A value that cannot be parsed counts as unset, as with the real
+/// driver.
 fn wish_of(machine: &Machine, percentage: &str, limit: &str, priority: &str, part: &str) -> Wish {
     let percentage = percentage.trim().parse::<f64>().ok();
     let partition = part
@@ -262,7 +250,6 @@ fn wish_of(machine: &Machine, percentage: &str, limit: &str, priority: &str, par
 }
 
 /// A size with a unit, as MPS writes it: `1G`, `512MB`, `512M`.
-#[must_use]
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim().trim_end_matches(['B', 'b']);
     let (digits, shift) = match text.as_bytes().last()? {

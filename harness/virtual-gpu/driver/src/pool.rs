@@ -1,8 +1,8 @@
 //! Stream-ordered allocation, and the pools that it takes memory from.
 //!
-//! A pool keeps what is freed until somebody waits, and then as much as its release threshold
-//! says. Memory is given out and freed in the order of the calls: their effects on bytes happen
-//! when they are made, so that no two uses of a page can meet.
+//! A pool keeps freed memory until a call waits, and then as much as its release threshold. Memory
+//! is allocated and freed in the order of the calls: effects on bytes happen when a call is made,
+//! so that no two uses of a page overlap.
 
 use std::ffi::c_int;
 
@@ -18,9 +18,6 @@ use crate::submit::{charge, mark};
 use gpubench_virtual_gpu_model::memory;
 
 /// The default pool of a device and its present one.
-///
-/// # Errors
-/// For another device than the only one.
 pub fn pools_of(device: c_int) -> Result<(usize, usize), Code> {
     let mut tables = process()?.ready()?;
     if device != 0 {
@@ -45,9 +42,6 @@ pub fn device_pools(tables: &mut Tables) -> Result<(usize, usize), Code> {
 }
 
 /// An address for memory that comes when a graph runs.
-///
-/// # Errors
-/// When there are no addresses left.
 pub fn reserve(process: &Process, bytes: u64) -> Result<Reserved, Code> {
     let whole = bytes
         .checked_next_multiple_of(2 << 20)
@@ -60,9 +54,6 @@ pub fn reserve(process: &Process, bytes: u64) -> Result<Reserved, Code> {
 }
 
 /// Allocates memory of a pool in a stream.
-///
-/// # Errors
-/// When memory is out, or the pool may not grow.
 pub fn from_pool(
     process: &Process,
     stream: &StreamEntry,
@@ -77,11 +68,8 @@ pub fn from_pool(
     Ok(address)
 }
 
-/// Takes memory from a pool, which grows where it keeps none that fits. Gives its place in device
+/// Takes memory from a pool, which grows if it keeps none that fits. Returns its offset in device
 /// memory.
-///
-/// # Errors
-/// When memory is out, or the pool may not grow.
 pub fn offset_from(
     process: &Process,
     stream: &StreamEntry,
@@ -124,7 +112,7 @@ pub fn offset_from(
     Ok(offset)
 }
 
-/// Takes device memory; when there is none left, what the pools keep goes first.
+/// Takes device memory; when there is none left, the pools return what they keep.
 fn grow(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
     if let Ok(made) = take(process, context, bytes) {
         return Ok(made.offset);
@@ -140,9 +128,6 @@ fn grow(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
 }
 
 /// Frees memory in the order of a stream.
-///
-/// # Errors
-/// When the address is not the start of memory that can be freed so.
 pub fn free(
     process: &Process,
     stream: &StreamEntry,
@@ -171,10 +156,7 @@ pub fn free(
     mark(process, stream).map(|_| ())
 }
 
-/// Takes memory from its user into its pool; without a pool, back to the device.
-///
-/// # Errors
-/// When nothing is there.
+/// Returns memory to its pool, or to the device if the pool is gone.
 pub fn keep(process: &Process, pool: usize, address: u64) -> Result<(), Code> {
     let mut tables = process.tables();
     let entry = tables
@@ -199,7 +181,7 @@ pub fn keep(process: &Process, pool: usize, address: u64) -> Result<(), Code> {
     }
 }
 
-/// Takes out of a pool what it keeps beyond so many bytes.
+/// Removes from a pool what it keeps beyond `keep_bytes`.
 fn surplus(pool: &mut PoolEntry, keep_bytes: u64) -> Vec<Kept> {
     let mut out = Vec::new();
     while pool.reserved.0 > keep_bytes
@@ -211,28 +193,19 @@ fn surplus(pool: &mut PoolEntry, keep_bytes: u64) -> Vec<Kept> {
     out
 }
 
-/// Gives memory that a pool kept back to the device.
-///
-/// # Errors
-/// When the device cannot be asked.
+/// Returns memory that a pool kept to the device.
 pub fn release(process: &Process, kept: &[Kept]) -> Result<(), Code> {
     kept.iter()
         .try_for_each(|kept| give_back(process, kept.offset))
 }
 
-/// Has a pool give back what it keeps beyond so many bytes.
-///
-/// # Errors
-/// When there is no such pool, or the device cannot be asked.
+/// Makes a pool return what it keeps beyond `keep_bytes`.
 pub fn trim(process: &Process, pool: usize, keep_bytes: u64) -> Result<(), Code> {
     let kept = surplus(process.ready()?.pools.get_mut(pool as Handle)?, keep_bytes);
     release(process, &kept)
 }
 
-/// Lets every pool give back what is beyond its threshold, as at every wait.
-///
-/// # Errors
-/// When the device cannot be asked.
+/// Makes every pool return what is beyond its threshold, as at every wait.
 pub fn trim_all(process: &Process) -> Result<(), Code> {
     let kept: Vec<Kept> = {
         let mut tables = process.tables();

@@ -1,4 +1,4 @@
-//! What one process holds: the device it uses and the objects behind its handles.
+//! The process: its device and the objects behind its handles.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -16,12 +16,11 @@ use crate::pinned;
 use crate::session;
 use crate::tables::Piece;
 pub use crate::tables::Tables;
+use gpubench_virtual_gpu_model::machine::HostCosts;
 
 /// One process on one device.
 pub struct Process {
-    /// The device.
     pub device: Arc<Device>,
-    /// Its memory.
     pub contents: BackingStore,
     tables: Mutex<Tables>,
     cost_cache: Mutex<CostCache>,
@@ -41,9 +40,6 @@ fn open_device() -> Result<Arc<Device>, String> {
 }
 
 /// The device that the environment names.
-///
-/// # Errors
-/// When it names none; the reason has been said.
 pub fn device() -> Result<Arc<Device>, Code> {
     static DEVICE: OnceLock<Result<Arc<Device>, String>> = OnceLock::new();
     let opened = DEVICE.get_or_init(|| {
@@ -57,9 +53,6 @@ pub fn device() -> Result<Arc<Device>, Code> {
 }
 
 /// The process on its device.
-///
-/// # Errors
-/// When there is no device.
 pub fn process() -> Result<&'static Process, Code> {
     static PROCESS: OnceLock<Result<Process, Code>> = OnceLock::new();
     PROCESS
@@ -83,6 +76,21 @@ pub fn process() -> Result<&'static Process, Code> {
 }
 
 impl Process {
+    /// What calls cost the host on this machine.
+    pub fn host(&self) -> &HostCosts {
+        &self.device.machine().host
+    }
+
+    /// Charges the calling thread for host work.
+    pub fn charge(&self, cost_ns: u64) -> Result<(), Code> {
+        Ok(self.device.charge(cost_ns)?)
+    }
+
+    /// Charges the calling thread for host work, part of it under the lock of the driver.
+    pub fn charge_locked(&self, cost_ns: u64) -> Result<(), Code> {
+        Ok(self.device.charge_locked(cost_ns)?)
+    }
+
     /// The tables. Never hold them across a wait: other participants would block behind the
     /// model's back.
     pub fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -100,9 +108,6 @@ impl Process {
     }
 
     /// The tables of an initialised process.
-    ///
-    /// # Errors
-    /// Before `cuInit`.
     pub fn ready(&self) -> Result<MutexGuard<'_, Tables>, Code> {
         let tables = self.tables();
         if tables.initialised {
@@ -113,19 +118,13 @@ impl Process {
     }
 
     /// The context current to the calling thread.
-    ///
-    /// # Errors
-    /// When there is none, or when it broke: a sticky error comes back from every call.
     pub fn current(&self) -> Result<ContextEntry, Code> {
         let context = self.current_even_if_broken()?;
         self.check_sticky(context.slot)?;
         Ok(context)
     }
 
-    /// The context current to the calling thread, whatever became of it.
-    ///
-    /// # Errors
-    /// When there is none.
+    /// The context current to the calling thread, broken or not.
     pub fn current_even_if_broken(&self) -> Result<ContextEntry, Code> {
         let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
         let tables = self.ready()?;
@@ -137,9 +136,6 @@ impl Process {
     }
 
     /// The part of the device that kernels of a context may use in a placement.
-    ///
-    /// # Errors
-    /// When there is no such context.
     pub fn part(&self, slot: u32, placement: &ContextPlacement) -> Result<Part, Code> {
         let tables = self.tables();
         let found = tables
@@ -155,15 +151,11 @@ impl Process {
     }
 
     /// The error that sticks to a context.
-    ///
-    /// # Errors
-    /// That error.
     pub fn check_sticky(&self, context: u32) -> Result<(), Code> {
         let sticky = self
             .device
             .shared()
-            .read(|state| state.contexts.rows[context as usize].sticky)
-            .map_err(|error| Code::from(crate::device::DeviceError::State(error)))?;
+            .read(|state| state.contexts.rows[context as usize].sticky)?;
         if sticky == 0 {
             Ok(())
         } else {
@@ -172,9 +164,6 @@ impl Process {
     }
 
     /// Notes that an operation, a stream and its place there, writes to pieces of device memory.
-    ///
-    /// # Errors
-    /// When they do not lie in device memory, which would be a bug in the tables.
     pub fn wrote_pieces(&self, pieces: &[Piece], by: (u32, u64)) -> Result<(), Code> {
         let mut tables = self.tables();
         for piece in pieces {
@@ -199,16 +188,12 @@ impl Process {
     }
 
     /// Host address of a place in device memory.
-    ///
-    /// # Errors
-    /// When it does not lie in device memory, which would be a bug in the tables.
     pub fn host_address(&self, offset: u64, bytes: u64) -> Result<*mut u8, Code> {
         self.contents.pointer(offset, bytes).ok_or(code::UNKNOWN)
     }
 }
 
 /// The handle of the thread's current context.
-#[must_use]
 pub fn current_handle() -> Option<Handle> {
     CURRENT
         .with_borrow(|stack| stack.last().copied())
@@ -231,7 +216,6 @@ pub fn push_current(handle: Handle) {
 }
 
 /// Takes the top off the thread's stack.
-#[must_use]
 pub fn pop_current() -> Option<Handle> {
     CURRENT.with_borrow_mut(Vec::pop)
 }

@@ -1,4 +1,5 @@
-//! A virtual device's folder: made by whoever starts it, opened by every process that uses it.
+//! A virtual device's folder: made by the process that starts it, opened by every process that uses
+//! it.
 
 use std::io;
 use std::path::Path;
@@ -60,7 +61,7 @@ pub struct Session {
     pub privileged: bool,
 }
 
-/// Devices that say nothing about it may be changed: they are the caller's own.
+/// Devices without the key belong to the caller, who may change them.
 const fn yes() -> bool {
     true
 }
@@ -71,17 +72,14 @@ pub enum SessionError {
     /// Reading or writing failed.
     #[error("virtual GPU folder {path}: {source}")]
     Io {
-        /// Which folder.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The description is not readable.
     #[error("virtual GPU folder {path}: {message}")]
     Parse {
-        /// Which folder.
         path: String,
-        /// What is wrong.
         message: String,
     },
     /// The machine is not usable.
@@ -91,7 +89,6 @@ pub enum SessionError {
 
 impl Session {
     /// A session that begins now.
-    #[must_use]
     pub fn new(time: TimeMode, seed: u64) -> Self {
         let core = std::thread::available_parallelism().ok().map(|cores| {
             // Spread concurrent devices over the cores by process id.
@@ -108,9 +105,6 @@ impl Session {
     }
 
     /// Makes a device in `dir`, which must exist and be empty.
-    ///
-    /// # Errors
-    /// When the folder cannot be written or the state does not fit.
     pub fn create(&self, dir: &Path, machine: &Machine) -> Result<(), SessionError> {
         let io = |source| SessionError::Io {
             path: dir.display().to_string(),
@@ -135,9 +129,6 @@ impl Session {
     }
 
     /// Reads what was made in `dir`.
-    ///
-    /// # Errors
-    /// When the folder is not a virtual device.
     pub fn read(dir: &Path) -> Result<(Self, Machine), SessionError> {
         let read = |file: &str| {
             std::fs::read_to_string(dir.join(file)).map_err(|source| SessionError::Io {
@@ -155,14 +146,12 @@ impl Session {
     }
 
     /// Wall time of the device.
-    #[must_use]
     pub fn wall_now_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.wall_epoch_ns)
     }
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     // `Instant` is CLOCK_MONOTONIC on Linux but does not show its value; every process must agree
     // on it, so it is read from the kernel.

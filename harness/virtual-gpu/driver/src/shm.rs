@@ -37,7 +37,7 @@ struct Layout {
     active: AtomicU32,
     /// Bumped by every change in wall time, so that waiters look again.
     change: AtomicU32,
-    /// Not 0 while somebody may wait for a word that has not been met.
+    /// Not 0 while a stream may wait for a word that does not pass yet.
     words_wanted: AtomicU32,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     states: [UnsafeCell<State>; 2],
@@ -85,9 +85,6 @@ fn check(code: libc::c_int) -> io::Result<()> {
 
 impl Shared {
     /// Creates the file and allocates all of it.
-    ///
-    /// # Errors
-    /// When the file exists, cannot be created, or does not fit on the disk.
     pub fn create(path: &Path, initial: &State) -> io::Result<Self> {
         let file = File::options()
             .read(true)
@@ -99,8 +96,8 @@ impl Shared {
         check(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) })?;
         let shared = Self::map(file, KernelLog::beside(path)?)?;
         let layout = shared.layout();
-        // SAFETY: nobody else can have the file: its magic number is not written yet, and `open`
-        // refuses files without it.
+        // SAFETY: no other process can have the file open: its magic number is not written yet, and
+        // `open` refuses files without it.
         unsafe {
             init_mutex(layout.mutex.get())?;
             *layout.states[0].get() = *initial;
@@ -112,9 +109,6 @@ impl Shared {
     }
 
     /// Maps an existing file.
-    ///
-    /// # Errors
-    /// When it cannot be opened or is not a state file of this version.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
@@ -165,16 +159,13 @@ impl Shared {
     }
 
     /// Runs `body` on a private copy of the state and publishes the copy.
-    ///
-    /// # Errors
-    /// When the lock cannot be had or the kernel's log not be written; the state is then unchanged.
     pub fn transact<R>(&self, body: impl FnOnce(&mut State, &QueueView<'_>) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
         crash::pass(Place::Locked);
         let active = layout.active.load(Ordering::Relaxed) as usize & 1;
         let shadow = 1 - active;
-        // SAFETY: the lock is held, so nobody else touches either copy; the two are distinct.
+        // SAFETY: the lock is held, so no other thread touches either copy; the two are distinct.
         let (published, draft) = unsafe {
             (
                 &*layout.states[active].get(),
@@ -194,9 +185,6 @@ impl Shared {
     }
 
     /// Reads the state without changing it.
-    ///
-    /// # Errors
-    /// When the lock cannot be had.
     pub fn read<R>(&self, body: impl FnOnce(&State) -> R) -> io::Result<R> {
         let layout = self.layout();
         let _guard = Guard::lock(layout)?;
@@ -207,13 +195,11 @@ impl Shared {
     }
 
     /// Completion time of a device event, as last written by the model.
-    #[must_use]
     pub fn event_time_ns(&self, event: u32) -> u64 {
         self.layout().event_times[event as usize].load(Ordering::Acquire)
     }
 
     /// Takes a free event for the process in `slot`.
-    #[must_use]
     pub fn claim_event(&self, slot: u32) -> Option<u32> {
         let owners = &self.layout().event_owners;
         let first = self.next_event.load(Ordering::Relaxed) as usize;
@@ -234,12 +220,12 @@ impl Shared {
         None
     }
 
-    /// Gives an event back.
+    /// Frees an event.
     pub fn free_event(&self, event: u32) {
         self.layout().event_owners[event as usize].store(0, Ordering::Release);
     }
 
-    /// Gives back every event of a process.
+    /// Frees every event of a process.
     pub fn free_events_of(&self, slot: u32) {
         for owner in &self.layout().event_owners {
             let _ = owner.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -247,7 +233,6 @@ impl Shared {
     }
 
     /// The present value of a participant's futex word: read it before committing to sleep.
-    #[must_use]
     pub fn word(&self, participant: usize) -> u32 {
         self.layout().words[participant].load(Ordering::Acquire)
     }
@@ -259,18 +244,17 @@ impl Shared {
         futex_wake(word, 1);
     }
 
-    /// Sleeps until the participant's word is no longer `seen`, or the time is over.
-    pub fn sleep(&self, participant: usize, seen: u32, limit: Duration) {
-        futex_wait(&self.layout().words[participant], seen, limit);
+    /// Sleeps until the participant's word is no longer `old`, or the time is over.
+    pub fn sleep(&self, participant: usize, old: u32, limit: Duration) {
+        futex_wait(&self.layout().words[participant], old, limit);
     }
 
-    /// Whether somebody may wait for a word in memory.
-    #[must_use]
+    /// Whether a stream may wait for a word in memory.
     pub fn words_wanted(&self) -> bool {
         self.layout().words_wanted.load(Ordering::Acquire) != 0
     }
 
-    /// Notes whether somebody may wait for a word in memory: only under the lock, where waits are
+    /// Sets whether a stream may wait for a word in memory: only under the lock, where waits are
     /// entered and ended.
     pub fn set_words_wanted(&self, wanted: bool) {
         let word = &self.layout().words_wanted;
@@ -278,12 +262,11 @@ impl Shared {
     }
 
     /// Wall time: the present change count.
-    #[must_use]
     pub fn change(&self) -> u32 {
         self.layout().change.load(Ordering::Acquire)
     }
 
-    /// Wall time: tells every waiter to look again.
+    /// Wall time: makes every waiter check again.
     pub fn notify_change(&self) {
         let word = &self.layout().change;
         word.fetch_add(1, Ordering::Release);
@@ -291,16 +274,13 @@ impl Shared {
     }
 
     /// Wall time: sleeps until something changed or the time is over.
-    pub fn sleep_on_change(&self, seen: u32, limit: Duration) {
-        futex_wait(&self.layout().change, seen, limit);
+    pub fn sleep_on_change(&self, old: u32, limit: Duration) {
+        futex_wait(&self.layout().change, old, limit);
     }
 
-    /// Takes the lock on the byte that says "process `slot` lives". The kernel drops it when the
+    /// Locks the byte that marks process `slot` as alive. The kernel drops the lock when the
     /// process ends, however it ends. Record locks belong to the process, not to the thread, and
     /// a zombie holds none.
-    ///
-    /// # Errors
-    /// When another process holds it.
     pub fn claim_life(&self, slot: u32) -> io::Result<()> {
         let lock = life_lock(slot, libc::F_WRLCK);
         // SAFETY: plain call with a fully initialised argument.
@@ -311,9 +291,6 @@ impl Shared {
     }
 
     /// Whether another process holds the life lock of `slot`.
-    ///
-    /// # Errors
-    /// When the kernel refuses to tell.
     pub fn life_held_elsewhere(&self, slot: u32) -> io::Result<bool> {
         let mut lock = life_lock(slot, libc::F_WRLCK);
         // SAFETY: plain call with a fully initialised argument that the kernel fills.
@@ -362,7 +339,6 @@ impl Queues for QueueView<'_> {
 
 impl QueueView<'_> {
     /// When the operation with this sequence number began and ended, while the ring still has it.
-    #[must_use]
     pub fn span(&self, stream: usize, seq: u64) -> Interval {
         let cell = &self.layout.spans[stream][ring_index(seq)];
         // SAFETY: a `QueueView` exists only while the lock is held.
@@ -371,7 +347,6 @@ impl QueueView<'_> {
 
     /// The last spans of a group on the compute engine, the oldest first. `count` is how many it
     /// ever had.
-    #[must_use]
     pub fn intervals(&self, group: u32, count: u64) -> Vec<Interval> {
         let ring = INTERVALS as u64;
         (count.saturating_sub(ring)..count)
@@ -456,7 +431,7 @@ fn life_lock(slot: u32, kind: libc::c_int) -> libc::flock {
     lock
 }
 
-fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
+fn futex_wait(word: &AtomicU32, old: u32, limit: Duration) {
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(limit.subsec_nanos() as i32),
@@ -468,7 +443,7 @@ fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT,
-            seen,
+            old,
             &raw const timeout,
             std::ptr::null::<u32>(),
             0,
@@ -477,7 +452,7 @@ fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
 }
 
 fn futex_wake(word: &AtomicU32, count: i32) {
-    // SAFETY: the word outlives the call; waking nobody is fine.
+    // SAFETY: the word outlives the call; waking no thread is fine.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count);
     }

@@ -1,8 +1,8 @@
-//! Noticing that virtual time stands, and saying who holds it.
+//! Detects that virtual time stands, and reports the participant that holds it.
 //!
-//! A participant that blocks on something the model does not know of holds the clock for ever. The
-//! others notice that no transaction happens, and name it: number, process, thread, what the
-//! kernel says it is doing.
+//! A participant that blocks on something that the model does not know holds the clock for ever.
+//! The others detect that no transaction happens, and report it: number, process, thread, and the
+//! thread's state in the kernel.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,7 +19,6 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch; a clock that stands for `limit` is stalled.
-    #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self {
             limit,
@@ -29,7 +28,7 @@ impl Watch {
         }
     }
 
-    /// Whether the wait has lasted so long that somebody may have died.
+    /// Whether the wait has lasted so long that a process may have died.
     pub fn is_late(&mut self) -> bool {
         self.looks += 1;
         self.since.elapsed() >= Duration::from_millis(90)
@@ -57,8 +56,7 @@ impl Watch {
     }
 }
 
-/// Who holds the clock, or that nobody does.
-#[must_use]
+/// The participants that hold the clock, as text.
 pub fn describe(state: &State) -> String {
     let mut parts = Vec::new();
     for (id, participant) in state.participants.live().iter().enumerate() {

@@ -17,7 +17,6 @@ thread_local! {
 }
 
 /// Number of the stream that the null handle means.
-#[must_use]
 pub fn null_stream() -> usize {
     NULL_STREAM.get()
 }
@@ -31,9 +30,6 @@ pub fn with_own_stream(call: impl FnOnce() -> i32) -> i32 {
 }
 
 /// The thread's own default stream in a context, made at first use.
-///
-/// # Errors
-/// When there is no room for another stream.
 pub fn default_stream_of_thread(
     process: &Process,
     context: &ContextEntry,
@@ -54,9 +50,6 @@ pub fn default_stream_of_thread(
 }
 
 /// Waits until the device has come to this place of the stream, and for the results until there.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn come_to(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let seq = mark(process, stream)?;
     process.device.wait_stream(stream.slot, seq)?;
@@ -70,9 +63,6 @@ pub const GREATEST_PRIORITY: c_int = -5;
 pub const NON_BLOCKING: c_uint = 1;
 
 /// Makes a stream of a context in the shared state.
-///
-/// # Errors
-/// When there is no room for another one.
 pub fn open(
     process: &Process,
     context: &ContextEntry,
@@ -104,9 +94,6 @@ pub fn open(
 }
 
 /// Ends a stream in which everything has run.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn close(process: &Process, slot: u32) -> Result<(), Code> {
     process
         .device
@@ -116,9 +103,6 @@ pub fn close(process: &Process, slot: u32) -> Result<(), Code> {
 
 /// Ends a stream when everything in it has run. Destruction waits for nothing, but what is queued
 /// still runs (cuStreamDestroy); the slot can go only when it has.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn finish(process: &Process, slot: u32) -> Result<(), Code> {
     let device = &process.device;
     device.wait_stream(slot, submitted(slot)?)?;
@@ -141,9 +125,6 @@ pub fn context_of(stream: Handle) -> Result<Handle, Code> {
 }
 
 /// Waits for everything in a stream, and for its results.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn wait_for_all(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     wait_until_idle(process, stream.slot)?;
     crate::launch::finish_reruns(process, stream.context)
@@ -159,7 +140,7 @@ pub fn wait_until_idle(process: &Process, slot: u32) -> Result<(), Code> {
                 |(slot, seq): (u32, u64)| (slot, seq, state.streams.rows[slot as usize].given);
             slots.into_iter().map(given).collect::<Vec<_>>()
         });
-        read.map_err(crate::device::DeviceError::State)
+        read
     };
     for (slot, _, given) in covered()? {
         process.device.wait_held(slot, given)?;
@@ -177,9 +158,6 @@ pub const PER_THREAD: usize = 2;
 
 impl Process {
     /// The stream behind a handle, the default stream for the null handle and its two names.
-    ///
-    /// # Errors
-    /// When the handle is dead or its context broke.
     pub fn stream(&self, handle: Handle) -> Result<StreamEntry, Code> {
         let context = self.current_even_if_broken();
         let number = if handle.is_null() {

@@ -1,11 +1,11 @@
 //! Single words that a stream writes, or waits for.
 //!
-//! A write changes the word when the call is made, like every effect on bytes; its time is that of
-//! a mark in the stream. A wait whose word does not pass holds back what follows in its stream
-//! (`queue`) until an operation or the host changes the word. One whose word passes already waits
-//! for the last operation that wrote there: of kernels not the words are known that they write, but
-//! from where to where. What a kernel stamps with the time is written when that is known: a wait
-//! for it looks again when the kernel is over. The stamps of other processes are not looked for.
+//! A write changes the word when the call is made, like every effect on bytes; it takes the time of
+//! a mark in the stream. A wait for a word that does not pass yet defers the later work of its
+//! stream until an operation or the host changes the word. If the word passes already, the stream
+//! waits for the last operation that wrote there; of kernels only the extents that they write are
+//! known. A kernel writes its time stamps when its start is known, so a wait for such a word tests
+//! it again when the kernel is over. Stamps of other processes are not awaited.
 
 use crate::code::{self, Code};
 use crate::device::words::{StreamWaitId, Woken, read};
@@ -19,11 +19,7 @@ use crate::submit::{self, charge, mark, wait_for};
 use crate::{ipc, launch, pinned};
 use gpubench_virtual_gpu_model::state::{NEVER, StreamWait};
 
-/// Looks whether somebody waits for a word that passes now, by the last work of a stream or by the
-/// host.
-///
-/// # Errors
-/// When the device cannot be asked.
+/// Marks the waits whose word passes now, by the last work of a stream or by the host.
 pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
     let device = &process.device;
     if !device.shared().words_wanted() {
@@ -40,7 +36,7 @@ pub fn notice(process: &Process, by: Option<u32>) -> Result<(), Code> {
     Ok(())
 }
 
-/// Where a word is.
+/// The location of a word.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     host: *mut u8,
@@ -58,7 +54,7 @@ impl Place {
     }
 }
 
-/// Where a word of the program is.
+/// The location of a word of the program.
 fn place(process: &Process, word: &Word) -> Result<Place, Code> {
     let (pointer, bytes) = (word.pointer, u64::from(word.test.bytes));
     if !pointer.is_multiple_of(bytes) {
@@ -86,17 +82,11 @@ fn place(process: &Process, word: &Word) -> Result<Place, Code> {
 }
 
 /// Whether a word lies in memory of the program, and where its length demands.
-///
-/// # Errors
-/// When it does not.
 pub fn check(process: &Process, word: &Word) -> Result<(), Code> {
     place(process, word).map(|_| ())
 }
 
 /// Writes a word.
-///
-/// # Errors
-/// When its memory is gone.
 pub fn write(
     process: &Process,
     stream: &StreamEntry,
@@ -132,18 +122,12 @@ pub fn write(
 }
 
 /// Whether a word passes now.
-///
-/// # Errors
-/// When its memory is gone.
 pub fn passes(process: &Process, word: &Word) -> Result<bool, Code> {
     let found = read(place(process, word)?.host, word.test.bytes);
     Ok(word.test.accepts(found))
 }
 
 /// Enters a wait of a stream for a word that does not pass yet.
-///
-/// # Errors
-/// When its memory is gone, or there is no room for another wait.
 pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<StreamWaitId, Code> {
     let Place { host, device, .. } = place(process, word)?;
     let mut stream_wait = StreamWait {
@@ -157,11 +141,8 @@ pub fn arm(process: &Process, stream: &StreamEntry, word: &Word) -> Result<Strea
     Ok(process.device.arm(stream_wait)?)
 }
 
-/// Waits until a word passes, or its stream or context is no more. The wait for it may have been
-/// entered before.
-///
-/// # Errors
-/// When its memory is gone, or the clock stalls.
+/// Waits until a word passes, or its stream or context is gone. `armed` is a wait that was entered
+/// before.
 pub fn wait(
     process: &Process,
     stream: &StreamEntry,
@@ -183,10 +164,7 @@ pub fn wait(
     }
 }
 
-/// Lets a stream go on behind the write that made its word pass.
-///
-/// # Errors
-/// When its memory is gone.
+/// Continues a stream after the write that made its word pass.
 pub fn follow(
     process: &Process,
     stream: &StreamEntry,
@@ -204,9 +182,6 @@ pub fn follow(
 
 /// Carries out a graph's batch, on a thread that can wait: the launch of a graph that has one is
 /// held back.
-///
-/// # Errors
-/// As the operations, and when the context broke while one of them waited.
 pub fn run_batch(process: &Process, stream: &StreamEntry, ops: &[MemOp]) -> Result<(), Code> {
     for op in ops {
         match op.meaning(Form::Second)? {

@@ -1,7 +1,6 @@
 //! Putting work on the device: charges for host work, marks, waits between streams, transfers.
 
 use crate::code::Code;
-use crate::device::DeviceError;
 use crate::entries::StreamEntry;
 use crate::operation::WaitPolicy;
 use crate::process::{Process, process};
@@ -9,9 +8,6 @@ use gpubench_virtual_gpu_model::noise;
 use gpubench_virtual_gpu_model::state::{ONE, Op, OpKind, Resource};
 
 /// Puts a mark in a stream. Gives its sequence number: what a wait for all before it needs.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
     let op = Op {
         kind: OpKind::Marker,
@@ -21,9 +17,6 @@ pub fn mark(process: &Process, stream: &StreamEntry) -> Result<u64, Code> {
 }
 
 /// Lets a stream wait until another one has come to a place.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) -> Result<(), Code> {
     let op = Op {
         kind: OpKind::Wait,
@@ -36,9 +29,6 @@ pub fn wait_for(process: &Process, stream: u32, target: u32, target_seq: u64) ->
 }
 
 /// Charges the calling thread for host work, unless a graph has been charged for it already.
-///
-/// # Errors
-/// When the clock stalls.
 pub fn charge(process: &Process, policy: WaitPolicy, cost_ns: u64) -> Result<(), Code> {
     if policy != WaitPolicy::Graph {
         process.device.charge(cost_ns)?;
@@ -47,21 +37,15 @@ pub fn charge(process: &Process, policy: WaitPolicy, cost_ns: u64) -> Result<(),
 }
 
 /// How much was ever submitted to a stream: what a wait for all of it waits for.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn submitted(slot: u32) -> Result<u64, Code> {
     let read = process()?
         .device
         .shared()
         .read(|s| s.streams.rows[slot as usize].submitted);
-    Ok(read.map_err(crate::device::DeviceError::State)?)
+    Ok(read?)
 }
 
 /// Work that moves bytes over the host link, one way at a rate.
-///
-/// # Errors
-/// When it cannot be queued.
 pub fn link_traffic(
     process: &Process,
     stream: &StreamEntry,
@@ -80,9 +64,6 @@ pub fn link_traffic(
 }
 
 /// Work that moves bytes within device memory at full bandwidth.
-///
-/// # Errors
-/// When it cannot be queued.
 pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Result<u64, Code> {
     let machine = process.device.machine();
     let alone_ns = 1_000.0 + bytes as f64 / machine.memory.dram_gb_per_s;
@@ -98,16 +79,13 @@ pub fn device_traffic(process: &Process, stream: &StreamEntry, bytes: u64) -> Re
 }
 
 /// A duration with the planted noise.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn noisy(process: &Process, stream: u32, alone_ns: f64) -> Result<u64, Code> {
     let device = &process.device;
     let at = device.present_ns()?;
     let seq = submitted(stream)?;
     let key = (u64::from(stream) << 40) ^ seq;
     let seed = device.shared().read(|state| state.seed);
-    let seed = seed.map_err(|error| Code::from(DeviceError::State(error)))?;
+    let seed = seed?;
     let factor = noise::factor(&device.machine().noise, seed, at, key);
     Ok((alone_ns * factor).round().max(1.0) as u64)
 }

@@ -19,25 +19,17 @@ use crate::last_writers::LastWriters;
 pub struct Tables {
     /// Whether `cuInit` was called.
     pub initialised: bool,
-    /// Contexts.
     pub contexts: Slab<ContextEntry>,
     /// Descriptors of SMs that green contexts are made from.
     pub descriptors: Slab<SmRange>,
-    /// Green contexts.
     pub greens: Slab<GreenEntry>,
-    /// Modules.
     pub modules: Slab<ModuleEntry>,
-    /// Kernels of modules.
     pub functions: Slab<FunctionEntry>,
-    /// Libraries.
     pub libraries: Slab<LibraryEntry>,
-    /// Kernels of libraries.
     pub kernels: Slab<KernelEntry>,
-    /// Streams.
     pub streams: Slab<StreamEntry>,
     /// Each thread's own default stream, by the handle of the context.
     pub per_thread: HashMap<(ThreadId, usize), usize>,
-    /// Events.
     pub events: Slab<EventEntry>,
     /// The primary context, how often it is retained, and its flags.
     pub primary: Option<(usize, u32)>,
@@ -55,21 +47,16 @@ pub struct Tables {
     pub launches: crate::launch::state::LaunchState,
     /// Next version of an allocation.
     pub next_version: u64,
-    /// Reserved addresses.
     pub addresses: Addresses,
-    /// Physical memory.
     pub physical: Slab<PhysicalEntry>,
-    /// Memory pools.
     pub pools: Slab<PoolEntry>,
     /// The device's default pool and its present one.
     pub device_pools: Option<(usize, usize)>,
     /// What is kept for graphs.
     pub graph_pool: Option<usize>,
-    /// Arrays.
     pub arrays: Slab<ArrayEntry>,
     /// Advice and the last prefetch of managed memory, by address.
     pub advice: BTreeMap<u64, crate::entries::Advice>,
-    /// Graphs.
     pub graphs: Slab<GraphEntry>,
     /// Nodes of graphs.
     pub nodes: Slab<NodeEntry>,
@@ -131,7 +118,6 @@ impl Default for Tables {
 /// A fill of a whole allocation that was not written when it was made.
 #[derive(Debug, Clone)]
 pub struct SkippedFill {
-    /// The fill.
     pub fill: Fill,
     /// Version of the allocation that it made: at any other, something else was written since.
     pub version: u64,
@@ -152,7 +138,6 @@ pub struct Piece {
 
 impl Tables {
     /// The allocation that covers a range, by its address.
-    #[must_use]
     pub fn covering(&self, address: u64, bytes: u64) -> Option<(u64, &AllocationEntry)> {
         let (&start, entry) = self.allocations.range(..=address).next_back()?;
         let end = address.checked_add(bytes)?;
@@ -161,7 +146,6 @@ impl Tables {
 
     /// The parts of a range that copies may touch, in order; none if any of it may not be
     /// touched. Memory mapped piece by piece at neighbouring addresses is one range.
-    #[must_use]
     pub fn pieces(&self, address: u64, bytes: u64, write: bool) -> Option<Vec<Piece>> {
         let end = address.checked_add(bytes)?;
         let mut out = Vec::new();
@@ -188,7 +172,6 @@ impl Tables {
     }
 
     /// Whether a range that is about to be entered would overlap one that is there.
-    #[must_use]
     pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
         let end = address.saturating_add(bytes);
         let below = self.allocations.range(..end).next_back();

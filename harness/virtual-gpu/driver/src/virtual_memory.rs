@@ -15,9 +15,6 @@ pub fn is_whole(bytes: u64) -> bool {
 }
 
 /// The physical memory behind a handle that the program still holds.
-///
-/// # Errors
-/// When it does not hold it.
 pub fn held(tables: &mut Tables, handle: u64) -> Result<&mut PhysicalEntry, Code> {
     let found = tables.physical.get_mut(handle as Handle).ok();
     found

@@ -1,23 +1,17 @@
 //! Contexts: creation, the thread's stack of them, limits, waiting for all work.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint};
 
-use crate::entries;
-use crate::put;
+use crate::arguments::{put, put_optional};
 use gpubench_virtual_gpu_driver::calls::context::{
-    ALL_FLAGS, MAP_HOST, check_flags, create, destroy, invalid_context, no_limit, release, retain,
+    self, ALL_FLAGS, check_flags, create, destroy, invalid_context, release, retain,
 };
-use gpubench_virtual_gpu_driver::device_attributes::limit_of;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{
     current_handle, pop_current, process, push_current, set_current,
 };
 use gpubench_virtual_gpu_driver::stream::GREATEST_PRIORITY;
-use gpubench_virtual_gpu_driver::{code, pool};
+use gpubench_virtual_gpu_driver::code;
 
 entries! {
     fn cuCtxCreate_v2(context: *mut Handle, flags: c_uint, device: c_int) {
@@ -27,8 +21,7 @@ entries! {
         check_flags(flags, ALL_FLAGS)?;
         let handle = create(process()?, flags)?;
         push_current(handle);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, handle) }
+        put(context, handle)
     }
 
     fn cuCtxDestroy_v2(context: Handle) {
@@ -42,8 +35,7 @@ entries! {
 
     fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) {
         let handle = retain(process()?, device)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, handle) }
+        put(context, handle)
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
@@ -58,9 +50,7 @@ entries! {
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        check_flags(flags, ALL_FLAGS & !MAP_HOST)?;
-        process()?.ready()?.primary_flags = flags;
-        Ok(())
+        context::set_primary_flags(flags)
     }
 
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
@@ -68,16 +58,13 @@ entries! {
             return Err(code::INVALID_DEVICE);
         }
         let tables = process()?.ready()?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(flags, tables.primary_flags)?;
-            put(active, c_int::from(tables.primary.is_some()))
-        }
+        put(flags, tables.primary_flags)?;
+        put(active, c_int::from(tables.primary.is_some()))
     }
 
     fn cuCtxSetCurrent(context: Handle) {
         if !context.is_null() {
-            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+            context::check(context)?;
         }
         set_current(context);
         Ok(())
@@ -85,12 +72,11 @@ entries! {
 
     fn cuCtxGetCurrent(context: *mut Handle) {
         drop(process()?.ready()?);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, current_handle().unwrap_or(std::ptr::null_mut())) }
+        put(context, current_handle().unwrap_or(std::ptr::null_mut()))
     }
 
     fn cuCtxPushCurrent_v2(context: Handle) {
-        process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+        context::check(context)?;
         push_current(context);
         Ok(())
     }
@@ -100,71 +86,42 @@ entries! {
         if context.is_null() {
             return Ok(());
         }
-        // SAFETY: not null, the caller's place.
-        unsafe { put(context, popped) }
+        put(context, popped)
     }
 
     fn cuCtxGetDevice(device: *mut c_int) {
         process()?.current_even_if_broken()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(device, 0) }
+        put(device, 0)
     }
 
     fn cuCtxGetFlags(flags: *mut c_uint) {
         let context = process()?.current()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, context.flags) }
+        put(flags, context.flags)
     }
 
     fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) {
         if !context.is_null() {
-            process()?.ready()?.contexts.get(context).map_err(invalid_context)?;
+            context::check(context)?;
         }
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(version, 3020) }
+        put(version, 3020)
     }
 
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
         process()?.current()?;
-        // SAFETY: the caller's places; null means not wanted (cuda.h).
-        unsafe {
-            if !least.is_null() {
-                put(least, 0)?;
-            }
-            if !greatest.is_null() {
-                put(greatest, GREATEST_PRIORITY)?;
-            }
-        }
+        put_optional(least, 0);
+        put_optional(greatest, GREATEST_PRIORITY);
         Ok(())
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
-        let process = process()?;
-        let context = process.current()?;
-        let found = match context.limits.get(&limit) {
-            Some(set) => *set,
-            None => limit_of(process.device.machine(), limit).map_err(no_limit)?,
-        };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(value, found) }
+        put(value, context::limit(limit)?)
     }
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {
-        let process = process()?;
-        process.current()?;
-        limit_of(process.device.machine(), limit).map_err(no_limit)?;
-        let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
-        process.tables().contexts.get_mut(handle)?.limits.insert(limit, value);
-        Ok(())
+        context::set_limit(limit, value)
     }
 
     fn cuCtxSynchronize() {
-        let process = process()?;
-        let context = process.current()?;
-        process.device.wait_context(context.slot)?;
-        process.device.charge(process.device.machine().host.sync_ns)?;
-        gpubench_virtual_gpu_driver::launch::finish_reruns(process, context.slot)?;
-        pool::trim_all(process)?;
-        process.check_sticky(context.slot)
+        context::synchronize()
     }
 }

@@ -1,15 +1,9 @@
 //! Later forms of the calls on contexts: with parameters, and for a context that is not current.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
+use crate::arguments::{put, read};
 use super::context::{cuCtxCreate_v2, cuCtxGetDevice, cuCtxSynchronize};
-use crate::arguments::read;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{pop_current, process, push_current};
@@ -25,43 +19,31 @@ pub struct CreateParams {
 
 entries! {
     fn cuCtxCreate_v3(
-        context: *mut Handle,
-        affinities: *const c_void,
-        count: c_int,
-        flags: c_uint,
-        device: c_int,
+        context: *mut Handle, affinities: *const c_void, count: c_int, flags: c_uint, device: c_int,
     ) {
         check_affinities(affinities, count)?;
-        // SAFETY: the same contract.
-        as_result(unsafe { cuCtxCreate_v2(context, flags, device) })
+        as_result(cuCtxCreate_v2(context, flags, device))
     }
 
     fn cuCtxCreate_v4(
-        context: *mut Handle,
-        params: *const CreateParams,
-        flags: c_uint,
-        device: c_int,
+        context: *mut Handle, params: *const CreateParams, flags: c_uint, device: c_int,
     ) {
         if !params.is_null() {
-            // SAFETY: the caller's structure.
-            let params = unsafe { read(params) }?;
+            let params = read(params)?;
             check_affinities(params.affinities, params.affinity_count)?;
             if !params.graphics.is_null() {
                 return Err(code::NOT_SUPPORTED);
             }
         }
-        // SAFETY: the same contract.
-        as_result(unsafe { cuCtxCreate_v2(context, flags, device) })
+        as_result(cuCtxCreate_v2(context, flags, device))
     }
 
     fn cuCtxSynchronize_v2(context: Handle) {
-        // SAFETY: no arguments.
-        within(context, || unsafe { cuCtxSynchronize() })
+        within(context, || cuCtxSynchronize())
     }
 
     fn cuCtxGetDevice_v2(device: *mut c_int, context: Handle) {
-        // SAFETY: the caller's place.
-        within(context, || unsafe { cuCtxGetDevice(device) })
+        within(context, || cuCtxGetDevice(device))
     }
 
     fn cuCtxGetId(context: Handle, id: *mut c_ulonglong) {
@@ -72,8 +54,7 @@ entries! {
             let tables = process.ready()?;
             tables.contexts.get(context).map_err(|_| code::INVALID_CONTEXT)?.slot
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, slot.into()) }
+        put(id, slot.into())
     }
 }
 

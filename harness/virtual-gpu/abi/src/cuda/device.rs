@@ -1,13 +1,8 @@
 //! The device and its attributes.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_char, c_int};
 
-use crate::entries;
-use crate::{put, put_text};
+use crate::arguments::{put, put_text};
 use gpubench_virtual_gpu_driver::calls::device::{
     COMPUTE_MODE, DEVICE, L2_CACHE_SIZE, MULTIPROCESSOR_COUNT, compute_mode, known, shown,
     uuid_bytes,
@@ -21,40 +16,29 @@ entries! {
     fn cuDeviceGetCount(count: *mut c_int) {
         let process = process()?;
         drop(process.ready()?);
-        let seen = placement::seen(&process.device);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, c_int::from(seen.is_ok())) }
+        let context = placement::visible_context(&process.device);
+        put(count, c_int::from(context.is_ok()))
     }
 
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
         known(ordinal)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(device, DEVICE) }
+        put(device, DEVICE)
     }
 
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
         let product = shown(known(device)?)?.name;
         let length = usize::try_from(length).map_err(|_| code::INVALID_VALUE)?;
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(name, length, &product) }
+        put_text(name, length, &product)
     }
 
-    fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
+    fn cuDeviceGetUuid, cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
         let bytes = uuid_bytes(&shown(known(device)?)?.uuid);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(uuid, bytes) }
-    }
-
-    fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
-        let bytes = uuid_bytes(&shown(known(device)?)?.uuid);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(uuid, bytes) }
+        put(uuid, bytes)
     }
 
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
         let usable = shown(known(device)?)?.bytes;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(bytes, usable as usize) }
+        put(bytes, usable as usize)
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
@@ -67,30 +51,24 @@ entries! {
             _ => attribute_of(machine, attribute),
         };
         let found = found.ok_or(code::INVALID_VALUE)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(value, found) }
+        put(value, found)
     }
 
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: c_int) {
         let (x, y) = known(device)?.device.machine().compute_capability();
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(major, x as c_int)?;
-            put(minor, y as c_int)
-        }
+        put(major, x as c_int)?;
+        put(minor, y as c_int)
     }
 
     fn cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: c_int) {
         known(device)?;
         let length = usize::try_from(length).map_err(|_| code::INVALID_VALUE)?;
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(id, length, &format!("0000:{PCI_BUS:02x}:00.0")) }
+        put_text(id, length, &format!("0000:{PCI_BUS:02x}:00.0"))
     }
 
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
         known(device)?;
         known(peer)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(can, 0) }
+        put(can, 0)
     }
 }

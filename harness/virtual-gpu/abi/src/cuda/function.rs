@@ -1,15 +1,9 @@
 //! Kernels: their attributes, names and parameters, and how many blocks of them fit.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use crate::arguments::c_text;
-use crate::entries;
-use crate::put;
+use crate::arguments::{c_text, put, put_optional};
 use ::gpubench_virtual_gpu_ptx as ptx;
 use gpubench_virtual_gpu_driver::calls::function::{
     CARVE_OUT, CARVE_OUTS, OCCUPANCY_FLAGS, OF_LOADED, attribute_of, fitting, kernel_of,
@@ -32,8 +26,7 @@ entries! {
             return Err(code::FUNCTION_NOT_LOADED);
         }
         let found = attribute_of(process, &entry, attribute)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(value, found) }
+        put(value, found)
     }
 
     fn cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
@@ -46,52 +39,37 @@ entries! {
         set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)
     }
 
-    fn cuFuncSetCacheConfig(function: Handle, config: c_int) {
-        let _ = config;
-        process()?.ready()?.functions.get(function).map(|_| ())
-    }
-
-    fn cuFuncSetSharedMemConfig(function: Handle, config: c_int) {
+    fn cuFuncSetCacheConfig, cuFuncSetSharedMemConfig(function: Handle, config: c_int) {
         let _ = config;
         process()?.ready()?.functions.get(function).map(|_| ())
     }
 
     fn cuFuncGetModule(module: *mut Handle, function: Handle) {
         let found = process()?.ready()?.functions.get(function)?.module;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(module, found as Handle) }
+        put(module, found as Handle)
     }
 
     fn cuFuncGetName(name: *mut *const c_char, function: Handle) {
         let tables = process()?.ready()?;
         let text = c_text(&tables.functions.get(function)?.name);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(name, text) }
+        put(name, text)
     }
 
-    fn cuFuncGetParamInfo(
-        function: Handle,
-        index: usize,
-        offset: *mut usize,
-        size: *mut usize,
-    ) {
+    fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, size: *mut usize) {
         let entry = process()?.ready()?.functions.get(function)?.clone();
-        // SAFETY: the caller's places.
-        unsafe { param_info(kernel_of(&entry)?, index, offset, size) }
+        param_info(kernel_of(&entry)?, index, offset, size)
     }
 
     fn cuFuncGetParamCount(function: Handle, count: *mut usize) {
         let entry = process()?.ready()?.functions.get(function)?.clone();
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, kernel_of(&entry)?.params.len()) }
+        put(count, kernel_of(&entry)?.params.len())
     }
 
     // CU_FUNCTION_LOADING_STATE_LOADED is 1 (cuda.h).
     fn cuFuncIsLoaded(state: *mut c_int, function: Handle) {
         let tables = process()?.ready()?;
         let loaded = tables.functions.get(function)?.loaded.load(Ordering::Relaxed);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(state, c_int::from(loaded)) }
+        put(state, c_int::from(loaded))
     }
 
     fn cuFuncLoad(function: Handle) {
@@ -101,52 +79,33 @@ entries! {
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: *mut c_int,
-        function: Handle,
-        threads: c_int,
-        shared_bytes: usize,
+        blocks: *mut c_int, function: Handle, threads: c_int, shared_bytes: usize,
     ) {
         occupancy(blocks, function, threads, shared_bytes, 0)
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: *mut c_int,
-        function: Handle,
-        threads: c_int,
-        shared_bytes: usize,
-        flags: c_uint,
+        blocks: *mut c_int, function: Handle, threads: c_int, shared_bytes: usize, flags: c_uint,
     ) {
         occupancy(blocks, function, threads, shared_bytes, flags)
     }
 
     fn cuOccupancyMaxPotentialBlockSize(
-        grid: *mut c_int,
-        block: *mut c_int,
-        function: Handle,
-        shared_for_block: Option<SharedForBlock>,
-        shared_bytes: usize,
-        limit: c_int,
+        grid: *mut c_int, block: *mut c_int, function: Handle,
+        shared_for_block: Option<SharedForBlock>, shared_bytes: usize, limit: c_int,
     ) {
         best_block(grid, block, function, (shared_for_block, shared_bytes), limit, 0)
     }
 
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-        grid: *mut c_int,
-        block: *mut c_int,
-        function: Handle,
-        shared_for_block: Option<SharedForBlock>,
-        shared_bytes: usize,
-        limit: c_int,
-        flags: c_uint,
+        grid: *mut c_int, block: *mut c_int, function: Handle,
+        shared_for_block: Option<SharedForBlock>, shared_bytes: usize, limit: c_int, flags: c_uint,
     ) {
         best_block(grid, block, function, (shared_for_block, shared_bytes), limit, flags)
     }
 
     fn cuOccupancyAvailableDynamicSMemPerBlock(
-        shared_bytes: *mut usize,
-        function: Handle,
-        blocks: c_int,
-        threads: c_int,
+        shared_bytes: *mut usize, function: Handle, blocks: c_int, threads: c_int,
     ) {
         let process = process()?;
         let entry = library::function(process, function)?;
@@ -162,18 +121,11 @@ entries! {
         let each = (machine.gpu.shared_per_sm_kib << 10) / blocks;
         let taken = kernel.static_shared_bytes + machine.shared_reserved_bytes();
         let found = each.saturating_sub(taken);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(shared_bytes, found as usize) }
+        put(shared_bytes, found as usize)
     }
 }
 
 /// Where a parameter lies in the argument buffer.
-///
-/// # Errors
-/// When the kernel has no such parameter.
-///
-/// # Safety
-/// The places are null or valid.
 pub unsafe fn param_info(
     kernel: &ptx::Kernel,
     index: usize,
@@ -181,17 +133,12 @@ pub unsafe fn param_info(
     size: *mut usize,
 ) -> Result<(), Code> {
     let param = kernel.params.get(index).ok_or(code::INVALID_VALUE)?;
-    // SAFETY: the caller's places; the size may be left out (cuda.h).
-    unsafe {
-        put(offset, param.offset as usize)?;
-        if !size.is_null() {
-            put(size, param.bytes as usize)?;
-        }
-    }
+    put(offset, param.offset as usize)?;
+    put_optional(size, param.bytes as usize);
     Ok(())
 }
 
-fn occupancy(
+unsafe fn occupancy(
     blocks: *mut c_int,
     function: Handle,
     threads: c_int,
@@ -206,12 +153,11 @@ fn occupancy(
         .filter(|&t| t > 0 && flags <= OCCUPANCY_FLAGS);
     let threads = threads.ok_or(code::INVALID_VALUE)?;
     let fit = fitting(process, kernel, threads, shared_bytes);
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(blocks, fit as c_int) }
+    put(blocks, fit as c_int)
 }
 
 /// The block size at which most threads fit on an SM; of several, the largest.
-fn best_block(
+unsafe fn best_block(
     grid: *mut c_int,
     block: *mut c_int,
     function: Handle,
@@ -232,8 +178,7 @@ fn best_block(
     let whole_warps = (1..=most / 32).rev().map(|warps| warps * 32);
     for threads in whole_warps.chain((most < 32).then_some(most)) {
         let shared = match shared_for_block {
-            // SAFETY: the program's own function, called as it asked for.
-            Some(call) => unsafe { call(threads) },
+            Some(call) => call(threads),
             None => shared_bytes,
         };
         let fit = fitting(process, kernel, threads.unsigned_abs(), shared) as c_int;
@@ -242,9 +187,6 @@ fn best_block(
         }
     }
     let sms = c_int::try_from(gpu.sm_count).map_err(|_| code::INVALID_VALUE)?;
-    // SAFETY: the caller's places, checked for null.
-    unsafe {
-        put(grid, best.1 * sms)?;
-        put(block, best.2)
-    }
+    put(grid, best.1 * sms)?;
+    put(block, best.2)
 }

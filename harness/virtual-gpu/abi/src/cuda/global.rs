@@ -1,15 +1,9 @@
 //! Initialisation, versions, error texts, and the look-up of entry points by name.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-use crate::arguments::c_text;
+use crate::arguments::{c_text, put, put_optional};
 use crate::cuda::versions;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code, describe};
 use gpubench_virtual_gpu_driver::process::process;
 
@@ -25,14 +19,12 @@ entries! {
 
     fn cuDriverGetVersion(version: *mut c_int) {
         let value = process()?.device.machine().cuda_version();
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(version, value) }
+        put(version, value)
     }
 
     fn cuGetErrorName(error: c_int, text: *mut *const c_char) {
         let found = describe(error);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(text, found.map_or(std::ptr::null(), |(name, _)| c_text(name))) }?;
+        put(text, found.map_or(std::ptr::null(), |(name, _)| c_text(name)))?;
         found.map(|_| ()).ok_or(code::INVALID_VALUE)
     }
 
@@ -47,35 +39,23 @@ entries! {
 
     fn cuGetErrorString(error: c_int, text: *mut *const c_char) {
         let found = describe(error);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(text, found.map_or(std::ptr::null(), |(_, text)| c_text(text))) }?;
+        put(text, found.map_or(std::ptr::null(), |(_, text)| c_text(text)))?;
         found.map(|_| ()).ok_or(code::INVALID_VALUE)
     }
 
     fn cuGetProcAddress_v2(
-        symbol: *const c_char,
-        pointer: *mut *mut c_void,
-        version: c_int,
-        flags: u64,
+        symbol: *const c_char, pointer: *mut *mut c_void, version: c_int, flags: u64,
         status: *mut c_int,
     ) {
-        // SAFETY: the caller's string.
-        let found = unsafe { find(symbol, version, flags) }?;
-        if !status.is_null() {
-            // SAFETY: not null, the caller's place.
-            unsafe { put(status, found.status()) }?;
-        }
+        let found = find(symbol, version, flags)?;
+        put_optional(status, found.status());
         found.hand_out(pointer)
     }
 
-    fn cuGetProcAddress(
-        symbol: *const c_char,
-        pointer: *mut *mut c_void,
-        version: c_int,
-        flags: u64,
+    fn cuGetProcAddress, cuGetProcAddress_ptsz(
+        symbol: *const c_char, pointer: *mut *mut c_void, version: c_int, flags: u64,
     ) {
-        // SAFETY: the caller's string.
-        unsafe { find(symbol, version, flags) }?.hand_out(pointer)
+        find(symbol, version, flags)?.hand_out(pointer)
     }
 }
 
@@ -97,13 +77,12 @@ impl Found {
         }
     }
 
-    fn hand_out(&self, pointer: *mut *mut c_void) -> Result<(), Code> {
+    unsafe fn hand_out(&self, pointer: *mut *mut c_void) -> Result<(), Code> {
         let found = match self {
             Self::Entry(found) => *found,
             Self::TooOld | Self::Unknown => std::ptr::null_mut(),
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pointer, found) }?;
+        put(pointer, found)?;
         if found.is_null() {
             Err(code::NOT_FOUND)
         } else {
@@ -118,15 +97,11 @@ const OWN_STREAM: u64 = 2;
 const FLAGS: u64 = 3;
 
 /// The entry point that a program of a CUDA version means by a name, in this very library.
-///
-/// # Safety
-/// `symbol` is null or a C string.
 unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Found, Code> {
     if symbol.is_null() || flags & !FLAGS != 0 {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: a C string by the caller's contract.
-    let base = unsafe { CStr::from_ptr(symbol) };
+    let base = CStr::from_ptr(symbol);
     let base = base.to_str().map_err(|_| code::INVALID_VALUE)?;
     let Some(name) = versions::exported(base, version) else {
         return Ok(Found::TooOld);
@@ -138,8 +113,7 @@ unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Foun
     };
     for suffix in own.iter().chain(&[""]) {
         let name = CString::new(format!("{name}{suffix}")).map_err(|_| code::INVALID_VALUE)?;
-        // SAFETY: `name` is a C string; the handle is the library that holds this function.
-        let found = unsafe { libc::dlsym(own_library(), name.as_ptr()) };
+        let found = libc::dlsym(own_library(), name.as_ptr());
         if !found.is_null() {
             return Ok(Found::Entry(found));
         }
@@ -148,18 +122,14 @@ unsafe fn find(symbol: *const c_char, version: c_int, flags: u64) -> Result<Foun
 }
 
 /// A handle on the library or program in which this code was loaded.
-fn own_library() -> *mut c_void {
-    // SAFETY: `Dl_info` is plain data that `dladdr` fills; the address is one of this library;
-    // the name it yields is a C string, and the library is loaded already, so that nothing is run.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        let here = own_library as fn() -> *mut c_void as *const c_void;
-        if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
-            let handle = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if !handle.is_null() {
-                return handle;
-            }
+unsafe fn own_library() -> *mut c_void {
+    let mut info: libc::Dl_info = std::mem::zeroed();
+    let here = own_library as unsafe fn() -> *mut c_void as *const c_void;
+    if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
+        let handle = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if !handle.is_null() {
+            return handle;
         }
-        libc::RTLD_DEFAULT
     }
+    libc::RTLD_DEFAULT
 }

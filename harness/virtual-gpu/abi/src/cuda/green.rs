@@ -3,23 +3,15 @@
 //! A green context lives in the primary context's address space and its kernels run beside those of
 //! the process's other green contexts, each on its own SMs. Nothing else is divided: memory,
 //! bandwidth and the end by a fault are the whole process's.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint};
 
-use crate::entries;
-use crate::put;
-use gpubench_virtual_gpu_driver::calls::context::release;
-use gpubench_virtual_gpu_driver::calls::green::{Steps, all_sms, create, granularity, split};
+use crate::arguments::{put, put_new};
+use gpubench_virtual_gpu_driver::calls::green::{self, Steps, all_sms, granularity, split};
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::entries::SmRange;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::{Process, process};
-use gpubench_virtual_gpu_driver::stream::open;
-use gpubench_virtual_gpu_model::lifecycle;
 
 /// `CU_DEV_RESOURCE_TYPE_SM` (cuda.h).
 const TYPE_SM: c_uint = 1;
@@ -84,8 +76,7 @@ entries! {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
         let range = all_sms(process)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuCtxGetDevResource(context: Handle, resource: *mut Resource, kind: c_uint) {
@@ -98,8 +89,7 @@ entries! {
             false => process.ready()?.contexts.get(context)?.placement,
         };
         let range = SmRange { first: placement.sm_first, count: placement.sm_count };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuGreenCtxGetDevResource(green: Handle, resource: *mut Resource, kind: c_uint) {
@@ -109,45 +99,40 @@ entries! {
         let process = process()?;
         let placement = process.ready()?.greens.get(green)?.placement;
         let range = SmRange { first: placement.sm_first, count: placement.sm_count };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(resource, Resource::new(process, range)) }
+        put(resource, Resource::new(process, range))
     }
 
     fn cuDevSmResourceSplitByCount(
         result: *mut Resource, groups: *mut c_uint, input: *const Resource,
-        remainder: *mut Resource, flags: c_uint, least: c_uint,
+        remainder: *mut Resource, flags: c_uint, min_count: c_uint,
     ) {
         let process = process()?;
         drop(process.ready()?);
         if groups.is_null() || input.is_null() || flags > 3 {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: not null, the caller's resource and number.
-        let (all, wanted) = unsafe { (*input, *groups) };
+        let (all, wanted) = (*input, *groups);
         if all.kind != TYPE_SM {
             return Err(code::INVALID_RESOURCE_CONFIGURATION);
         }
         let (major, _) = process.device.machine().compute_capability();
         let ignore = flags & IGNORE_COSCHEDULING != 0;
-        // Without a place for results the question is how many groups there could be.
-        let asked = if result.is_null() { u32::MAX } else { wanted };
-        let most = process.device.machine().gpu.smallest_groups;
-        let split = split(all.range(), asked, least, &Steps::of(major, ignore, most))?;
-        let made = split.fit.min(asked);
+        // Without an array for results the call returns the possible number of groups.
+        let wanted = if result.is_null() { u32::MAX } else { wanted };
+        let max_groups = process.device.machine().gpu.smallest_groups;
+        let split = split(all.range(), wanted, min_count, &Steps::of(major, ignore, max_groups))?;
+        let made = split.fit.min(wanted);
         if !result.is_null() {
             for group in 0..made {
                 let first = all.first + group * split.size;
                 let range = SmRange { first, count: split.size };
-                // SAFETY: the caller's array has room for as many as it asked for.
-                unsafe { *result.add(group as usize) = Resource::new(process, range) };
+                *result.add(group as usize) = Resource::new(process, range);
             }
         }
         if !remainder.is_null() {
-            // SAFETY: not null, the caller's place.
-            unsafe { *remainder = Resource::new(process, split.rest) };
+            *remainder = Resource::new(process, split.rest);
         }
-        // SAFETY: not null, the caller's place.
-        unsafe { put(groups, made) }
+        put(groups, made)
     }
 
     fn cuDevResourceGenerateDesc(
@@ -158,8 +143,7 @@ entries! {
         if descriptor.is_null() || resources.is_null() || count == 0 || count > 1024 {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: not null, the caller's array of that many.
-        let parts = unsafe { std::slice::from_raw_parts(resources, count as usize) };
+        let parts = std::slice::from_raw_parts(resources, count as usize);
         if parts.iter().any(|part| part.kind != TYPE_SM || part.sm_count == 0) {
             return Err(code::INVALID_RESOURCE_TYPE);
         }
@@ -172,69 +156,41 @@ entries! {
             count: parts.iter().map(|part| part.sm_count).sum(),
         };
         let handle = process.tables().descriptors.insert(range)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(descriptor, handle) }
+        put(descriptor, handle)
     }
 
     fn cuGreenCtxCreate(green: *mut Handle, descriptor: Handle, device: c_int, flags: c_uint) {
-        let process = process()?;
-        if green.is_null() || flags != DEFAULT_STREAM {
+        if flags != DEFAULT_STREAM {
             return Err(code::INVALID_VALUE);
         }
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        let range = *process.ready()?.descriptors.get(descriptor)?;
-        let handle = create(process, range)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(green, handle) }
+        put_new(green, || {
+            let process = process()?;
+            let range = *process.ready()?.descriptors.get(descriptor)?;
+            green::create(process, range)
+        })
     }
 
     fn cuGreenCtxDestroy(green: Handle) {
-        let process = process()?;
-        let entry = *process.ready()?.greens.get(green)?;
-        let device = &process.device;
-        let slot = entry.placement.context;
-        device.transact(|state, _| lifecycle::close_context(state, device.rules(), slot))?;
-        {
-            let mut tables = process.tables();
-            tables.greens.remove(green)?;
-            tables.contexts.remove(entry.context as Handle)?;
-            tables.streams.remove_where(|stream| stream.placement.context == slot);
-        }
-        release(0, false)
+        green::destroy(green)
     }
 
     fn cuCtxFromGreenCtx(context: *mut Handle, green: Handle) {
         let entry = *process()?.ready()?.greens.get(green)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(context, entry.context as Handle) }
+        put(context, entry.context as Handle)
     }
 
     fn cuGreenCtxStreamCreate(stream: *mut Handle, green: Handle, flags: c_uint, priority: c_int) {
-        let process = process()?;
-        if stream.is_null() || flags != NON_BLOCKING {
+        if flags != NON_BLOCKING {
             return Err(code::INVALID_VALUE);
         }
-        let context = {
-            let tables = process.ready()?;
-            let entry = tables.greens.get(green)?;
-            tables.contexts.get(entry.context as Handle)?.clone()
-        };
-        process.check_sticky(context.slot)?;
-        let entry = open(process, &context, flags, priority)?;
-        let handle = process.tables().streams.insert(entry)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(stream, handle) }
+        put_new(stream, || green::create_stream(green, flags, priority))
     }
 
     fn cuStreamGetGreenCtx(stream: Handle, green: *mut Handle) {
-        let process = process()?;
-        let entry = process.stream(stream)?;
-        let context = entry.placement.context;
-        let found = process.ready()?.greens.find(|green| green.placement.context == context);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(green, found.unwrap_or(std::ptr::null_mut())) }
+        put(green, green::of_stream(stream)?)
     }
 }
 

@@ -1,12 +1,10 @@
-//! Functions of the program that wait for their turn in a stream.
+//! Functions of the program that a stream calls.
 //!
-//! The call returns at once; a thread of the driver's own waits until the stream gets there and
-//! calls the function, while what follows in the stream is held back (`backlog`). A graph's host
-//! nodes are called by the thread that launches the graph's steps, which is one of those, too.
+//! A thread of the driver calls the function when the stream gets there; later work of the stream
+//! is deferred meanwhile. Host nodes of a graph are called by the thread that launches its steps.
 
 use std::ffi::{c_uint, c_void};
 
-use crate::entries;
 use gpubench_virtual_gpu_driver::calls::host::queue;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::capture;
@@ -18,27 +16,23 @@ use gpubench_virtual_gpu_driver::operation::{
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
-    fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
+    fn cuLaunchHostFunc, cuLaunchHostFunc_ptsz(
+        stream: Handle, function: Option<HostFunction>, data: *mut c_void,
+    ) {
         let function = function.ok_or(code::INVALID_VALUE)?;
         queue(stream, HostCall { function, data: data as usize })
     }
 
     // CUhostTaskSyncMode (cuda.h) tells the driver how to wait: blocking or spinning.
-    fn cuLaunchHostFunc_v2(
-        stream: Handle,
-        function: Option<HostFunction>,
-        data: *mut c_void,
-        mode: c_uint,
+    fn cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz(
+        stream: Handle, function: Option<HostFunction>, data: *mut c_void, mode: c_uint,
     ) {
         let function = function.filter(|_| mode <= 1).ok_or(code::INVALID_VALUE)?;
         queue(stream, HostCall { function, data: data as usize })
     }
 
-    fn cuStreamAddCallback(
-        stream: Handle,
-        callback: Option<StreamCallback>,
-        data: *mut c_void,
-        flags: c_uint,
+    fn cuStreamAddCallback, cuStreamAddCallback_ptsz(
+        stream: Handle, callback: Option<StreamCallback>, data: *mut c_void, flags: c_uint,
     ) {
         let callback = callback.filter(|_| flags == 0).ok_or(code::INVALID_VALUE)?;
         let process = process()?;

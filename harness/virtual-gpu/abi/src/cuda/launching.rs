@@ -1,42 +1,25 @@
 //! Launching kernels: arguments, attributes, cooperative launches.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::layout::LaunchConfig;
-use crate::entries;
-use crate::put;
-use gpubench_virtual_gpu_driver::calls::launches::{
-    Meaning, apply, meaning, of_node, placement_of,
-};
+use gpubench_virtual_gpu_driver::calls::launches::{self, apply};
 use gpubench_virtual_gpu_driver::calls::library;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::FunctionEntry;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::issue::perform;
 use gpubench_virtual_gpu_driver::launch;
 use gpubench_virtual_gpu_driver::launch::shape::Shape;
-use gpubench_virtual_gpu_driver::operation::{Action, Kernel, WaitPolicy};
+use gpubench_virtual_gpu_driver::operation::Kernel;
 use gpubench_virtual_gpu_driver::process::{Process, process};
 
 entries! {
-    fn cuLaunchKernel(
-        function: Handle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: Handle,
-        params: *mut *mut c_void,
-        extra: *mut *mut c_void,
+    fn cuLaunchKernel, cuLaunchKernel_ptsz(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Handle,
+        params: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         let shape = Shape {
             grid: [grid_x, grid_y, grid_z],
@@ -44,20 +27,12 @@ entries! {
             shared_bytes,
             cooperative: false,
         };
-        // SAFETY: the caller's arrays.
-        unsafe { queue(function, &shape, stream, params, extra) }
+        queue(function, &shape, stream, params, extra)
     }
 
-    fn cuLaunchCooperativeKernel(
-        function: Handle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: Handle,
+    fn cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Handle,
         params: *mut *mut c_void,
     ) {
         let shape = Shape {
@@ -66,18 +41,14 @@ entries! {
             shared_bytes,
             cooperative: true,
         };
-        // SAFETY: the caller's array.
-        unsafe { queue(function, &shape, stream, params, std::ptr::null_mut()) }
+        queue(function, &shape, stream, params, std::ptr::null_mut())
     }
 
-    fn cuLaunchKernelEx(
-        config: *const LaunchConfig,
-        function: Handle,
-        params: *mut *mut c_void,
+    fn cuLaunchKernelEx, cuLaunchKernelEx_ptsz(
+        config: *const LaunchConfig, function: Handle, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let config = unsafe { read(config) }?;
+        let config = read(config)?;
         let mut shape = Shape {
             grid: config.grid,
             block: config.block,
@@ -85,51 +56,21 @@ entries! {
             cooperative: false,
         };
         for index in 0..config.attribute_count as usize {
-            // SAFETY: an array of that many attributes, checked for null.
-            let attribute = unsafe { read(config.attributes.wrapping_add(index)) }?;
+            let attribute = read(config.attributes.wrapping_add(index))?;
             apply(&mut shape, attribute.id, &attribute.value)?;
         }
-        // SAFETY: the caller's arrays.
-        unsafe { queue(function, &shape, config.stream, params, extra) }
+        queue(function, &shape, config.stream, params, extra)
     }
 
-    fn cuGraphKernelNodeSetAttribute(
-        node: Handle,
-        attribute: c_int,
-        value: *const [c_uint; 16],
-    ) {
-        // SAFETY: the caller's union, checked for null.
-        let value = unsafe { read(value) }?;
-        let process = process()?;
-        let mut kernel = of_node(&*process.ready()?, node)?;
-        apply(&mut kernel.shape, attribute, &value)?;
-        let placement = placement_of(&*process.ready()?, kernel.function.context)?;
-        launch::check_residence(process, &kernel.function, &kernel.shape, &placement)?;
-        process.ready()?.nodes.get_mut(node)?.action = Action::Kernel(Box::new(kernel));
-        Ok(())
+    fn cuGraphKernelNodeSetAttribute(node: Handle, attribute: c_int, value: *const [c_uint; 16]) {
+        launches::set_node_attribute(node, attribute, &read(value)?)
     }
 
-    fn cuGraphKernelNodeGetAttribute(
-        node: Handle,
-        attribute: c_int,
-        value: *mut [c_uint; 16],
-    ) {
-        let kernel = of_node(&*process()?.ready()?, node)?;
-        match meaning(attribute) {
-            Meaning::Cooperative => {
-                let mut found = [0; 16];
-                found[0] = kernel.shape.cooperative.into();
-                // SAFETY: the caller's place, checked for null.
-                unsafe { put(value, found) }
-            }
-            Meaning::Unknown => Err(code::INVALID_VALUE),
-            _ => Err(code::NOT_SUPPORTED),
-        }
+    fn cuGraphKernelNodeGetAttribute(node: Handle, attribute: c_int, value: *mut [c_uint; 16]) {
+        put(value, launches::node_attribute(node, attribute)?)
     }
 }
 
-/// # Safety
-/// As `kernel`.
 unsafe fn queue(
     function: Handle,
     shape: &Shape,
@@ -138,22 +79,11 @@ unsafe fn queue(
     extra: *mut *mut c_void,
 ) -> Result<(), Code> {
     let process = process()?;
-    // SAFETY: the caller's contract.
-    let kernel = unsafe { kernel(process, function, shape, params, extra) }?;
-    let stream = process.stream(stream)?;
-    launch::check_residence(process, &kernel.function, shape, &stream.placement)?;
-    perform(
-        process,
-        &stream,
-        Action::Kernel(Box::new(kernel)),
-        WaitPolicy::Later,
-    )
+    let kernel = kernel(process, function, shape, params, extra)?;
+    launches::queue(process, stream, kernel)
 }
 
 /// A kernel with its arguments, as a launch or a node wants it.
-///
-/// # Errors
-/// When there is no such kernel, it cannot have that shape, or arguments are missing.
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter, pointing at a value of its size; else
@@ -166,8 +96,7 @@ pub unsafe fn kernel(
     extra: *mut *mut c_void,
 ) -> Result<Kernel, Code> {
     let function = library::function(process, handle)?;
-    // SAFETY: the caller's contract.
-    let params = unsafe { gather(&function, params, extra) }?;
+    let params = gather(&function, params, extra)?;
     launch::check(process.device.machine(), &function, shape)?;
     function.loaded.store(true, Ordering::Relaxed);
     Ok(Kernel {
@@ -196,17 +125,13 @@ unsafe fn gather(
     let mut out = vec![0; kernel.param_bytes as usize];
     if !params.is_null() {
         for (index, param) in kernel.params.iter().enumerate() {
-            // SAFETY: one entry for each parameter.
-            let value = unsafe { *params.add(index) };
+            let value = *params.add(index);
             if value.is_null() {
                 return Err(code::INVALID_VALUE);
             }
             let at = param.offset as usize;
             let target = &mut out[at..at + param.bytes as usize];
-            // SAFETY: each entry points at a value of the parameter's size.
-            unsafe {
-                std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
-            }
+            std::ptr::copy_nonoverlapping(value.cast(), target.as_mut_ptr(), target.len());
         }
         return Ok(out);
     }
@@ -221,14 +146,11 @@ unsafe fn gather(
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0);
     let mut at = 0;
     loop {
-        // SAFETY: the list ends with the END key.
-        let key = unsafe { *extra.add(at) } as usize;
+        let key = *extra.add(at) as usize;
         match key {
             0 => break,
-            // SAFETY: a key is followed by its value.
-            1 => buffer = unsafe { *extra.add(at + 1) }.cast(),
-            // SAFETY: as above; this value is a pointer to the size.
-            2 => size = unsafe { *(*extra.add(at + 1)).cast::<usize>() },
+            1 => buffer = (*extra.add(at + 1)).cast(),
+            2 => size = *(*extra.add(at + 1)).cast::<usize>(),
             _ => return Err(code::INVALID_VALUE),
         }
         at += 2;
@@ -236,7 +158,6 @@ unsafe fn gather(
     if buffer.is_null() || size < out.len() {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the caller's buffer of `size` bytes, at least as many as wanted.
-    unsafe { std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len()) };
+    std::ptr::copy_nonoverlapping(buffer, out.as_mut_ptr(), out.len());
     Ok(out)
 }

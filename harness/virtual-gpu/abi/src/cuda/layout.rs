@@ -8,55 +8,49 @@ use gpubench_virtual_gpu_driver::copy_shape::{Copy, Place, Side};
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::Process;
 
-/// One side of `CUDA_MEMCPY2D_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Side2d {
-    pub x_bytes: usize,
-    pub y: usize,
-    pub kind: c_int,
-    pub host: *mut c_void,
-    pub device: u64,
-    pub array: Handle,
-    pub pitch: usize,
-}
+c_structs! {
+    /// One side of `CUDA_MEMCPY2D_v2`.
+    pub struct Side2d {
+        pub x_bytes: usize,
+        pub y: usize,
+        pub kind: c_int,
+        pub host: *mut c_void,
+        pub device: u64,
+        pub array: Handle,
+        pub pitch: usize,
+    }
 
-/// `CUDA_MEMCPY2D_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Copy2d {
-    pub from: Side2d,
-    pub to: Side2d,
-    pub width_bytes: usize,
-    pub height: usize,
-}
+    /// `CUDA_MEMCPY2D_v2`.
+    pub struct Copy2d {
+        pub from: Side2d,
+        pub to: Side2d,
+        pub width_bytes: usize,
+        pub height: usize,
+    }
 
-/// One side of `CUDA_MEMCPY3D_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Side3d {
-    pub x_bytes: usize,
-    pub y: usize,
-    pub z: usize,
-    pub level: usize,
-    pub kind: c_int,
-    pub host: *mut c_void,
-    pub device: u64,
-    pub array: Handle,
-    pub reserved: Handle,
-    pub pitch: usize,
-    pub height: usize,
-}
+    /// One side of `CUDA_MEMCPY3D_v2`.
+    pub struct Side3d {
+        pub x_bytes: usize,
+        pub y: usize,
+        pub z: usize,
+        pub level: usize,
+        pub kind: c_int,
+        pub host: *mut c_void,
+        pub device: u64,
+        pub array: Handle,
+        pub reserved: Handle,
+        pub pitch: usize,
+        pub height: usize,
+    }
 
-/// `CUDA_MEMCPY3D_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Copy3d {
-    pub from: Side3d,
-    pub to: Side3d,
-    pub width_bytes: usize,
-    pub height: usize,
-    pub depth: usize,
+    /// `CUDA_MEMCPY3D_v2`.
+    pub struct Copy3d {
+        pub from: Side3d,
+        pub to: Side3d,
+        pub width_bytes: usize,
+        pub height: usize,
+        pub depth: usize,
+    }
 }
 
 impl From<Side2d> for Side3d {
@@ -91,9 +85,6 @@ impl From<Copy2d> for Copy3d {
 
 impl Copy3d {
     /// The copy that the fields describe.
-    ///
-    /// # Errors
-    /// For sides that do not hold it.
     pub fn resolve(&self, process: &Process) -> Result<Copy, Code> {
         Ok(Copy {
             to: self.side(process, &self.to)?,
@@ -167,34 +158,31 @@ impl Copy3d {
     }
 }
 
-/// `CUDA_ARRAY_DESCRIPTOR_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct ArrayDescriptor {
-    pub width: usize,
-    pub height: usize,
-    pub format: c_int,
-    pub channels: c_uint,
-}
+c_structs! {
+    /// `CUDA_ARRAY_DESCRIPTOR_v2`.
+    pub struct ArrayDescriptor {
+        pub width: usize,
+        pub height: usize,
+        pub format: c_int,
+        pub channels: c_uint,
+    }
 
-/// `CUDA_ARRAY3D_DESCRIPTOR_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Array3dDescriptor {
-    pub width: usize,
-    pub height: usize,
-    pub depth: usize,
-    pub format: c_int,
-    pub channels: c_uint,
-    pub flags: c_uint,
-}
+    /// `CUDA_ARRAY3D_DESCRIPTOR_v2`.
+    pub struct Array3dDescriptor {
+        pub width: usize,
+        pub height: usize,
+        pub depth: usize,
+        pub format: c_int,
+        pub channels: c_uint,
+        pub flags: c_uint,
+    }
 
-/// `CUmemLocation_v1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Location {
-    pub kind: c_int,
-    pub id: c_int,
+    /// `CUmemLocation_v1`.
+    #[derive(PartialEq, Eq)]
+    pub struct Location {
+        pub kind: c_int,
+        pub id: c_int,
+    }
 }
 
 impl Location {
@@ -202,35 +190,31 @@ impl Location {
     pub const DEVICE: Self = Self { kind: 1, id: 0 };
 }
 
-/// `CUmemAllocationProp_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct AllocationProperties {
-    pub kind: c_int,
-    pub handle_types: c_int,
-    pub location: Location,
-    pub win32_metadata: *mut c_void,
-    pub flags: [u8; 8],
-}
+c_structs! {
+    /// `CUmemAllocationProp_v1`.
+    pub struct AllocationProperties {
+        pub kind: c_int,
+        pub handle_types: c_int,
+        pub location: Location,
+        pub win32_metadata: *mut c_void,
+        pub flags: [u8; 8],
+    }
 
-/// `CUmemAccessDesc_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct AccessDescriptor {
-    pub location: Location,
-    pub flags: c_int,
-}
+    /// `CUmemAccessDesc_v1`.
+    pub struct AccessDescriptor {
+        pub location: Location,
+        pub flags: c_int,
+    }
 
-/// `CUmemPoolProps_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct PoolProperties {
-    pub kind: c_int,
-    pub handle_types: c_int,
-    pub location: Location,
-    pub win32_attributes: *mut c_void,
-    pub max_bytes: usize,
-    pub reserved: [u8; 56],
+    /// `CUmemPoolProps_v1`.
+    pub struct PoolProperties {
+        pub kind: c_int,
+        pub handle_types: c_int,
+        pub location: Location,
+        pub win32_attributes: *mut c_void,
+        pub max_bytes: usize,
+        pub reserved: [u8; 56],
+    }
 }
 
 /// `CUipcMemHandle_v1` and `CUipcEventHandle_v1`.
@@ -238,87 +222,73 @@ pub struct PoolProperties {
 #[repr(C)]
 pub struct IpcHandle(pub [u8; 64]);
 
-/// `CUDA_KERNEL_NODE_PARAMS_v1`: the common beginning of all versions.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct KernelNode {
-    pub function: Handle,
-    pub grid: [c_uint; 3],
-    pub block: [c_uint; 3],
-    pub shared_bytes: c_uint,
-    pub params: *mut *mut c_void,
-    pub extra: *mut *mut c_void,
-}
+c_structs! {
+    /// `CUDA_KERNEL_NODE_PARAMS_v1`: the common beginning of all versions.
+    pub struct KernelNode {
+        pub function: Handle,
+        pub grid: [c_uint; 3],
+        pub block: [c_uint; 3],
+        pub shared_bytes: c_uint,
+        pub params: *mut *mut c_void,
+        pub extra: *mut *mut c_void,
+    }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct KernelNode2 {
-    pub first: KernelNode,
-    pub kernel: Handle,
-    pub context: Handle,
-}
+    /// `CUDA_KERNEL_NODE_PARAMS_v2`.
+    pub struct KernelNode2 {
+        pub first: KernelNode,
+        pub kernel: Handle,
+        pub context: Handle,
+    }
 
-/// `CUDA_MEMSET_NODE_PARAMS_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct MemsetNode {
-    pub to: u64,
-    pub pitch: usize,
-    pub value: c_uint,
-    pub element_bytes: c_uint,
-    pub width: usize,
-    pub height: usize,
-}
+    /// `CUDA_MEMSET_NODE_PARAMS_v1`.
+    pub struct MemsetNode {
+        pub to: u64,
+        pub pitch: usize,
+        pub value: c_uint,
+        pub element_bytes: c_uint,
+        pub width: usize,
+        pub height: usize,
+    }
 
-/// `CUDA_HOST_NODE_PARAMS_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct HostNode {
-    pub function: Option<unsafe extern "C" fn(*mut c_void)>,
-    pub data: *mut c_void,
-}
+    /// `CUDA_HOST_NODE_PARAMS_v1`.
+    pub struct HostNode {
+        pub function: Option<unsafe extern "C" fn(*mut c_void)>,
+        pub data: *mut c_void,
+    }
 
-/// `CUDA_MEM_ALLOC_NODE_PARAMS_v1`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct AllocNode {
-    pub pool: PoolProperties,
-    pub access: *const AccessDescriptor,
-    pub access_count: usize,
-    pub bytes: usize,
-    pub pointer: u64,
-}
+    /// `CUDA_MEM_ALLOC_NODE_PARAMS_v1`.
+    pub struct AllocNode {
+        pub pool: PoolProperties,
+        pub access: *const AccessDescriptor,
+        pub access_count: usize,
+        pub bytes: usize,
+        pub pointer: u64,
+    }
 
-/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct InstantiateParams {
-    pub flags: u64,
-    pub upload_stream: Handle,
-    pub error_node: Handle,
-    pub result: c_int,
-}
+    /// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+    pub struct InstantiateParams {
+        pub flags: u64,
+        pub upload_stream: Handle,
+        pub error_node: Handle,
+        pub result: c_int,
+    }
 
-/// `CUlaunchAttribute`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct LaunchAttribute {
-    pub id: c_int,
-    pub pad: [u8; 4],
-    pub value: [u32; 16],
-}
+    /// `CUlaunchAttribute`.
+    pub struct LaunchAttribute {
+        pub id: c_int,
+        pub pad: [u8; 4],
+        pub value: [u32; 16],
+    }
 
-/// `CUlaunchConfig`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct LaunchConfig {
-    pub grid: [c_uint; 3],
-    pub block: [c_uint; 3],
-    pub shared_bytes: c_uint,
-    pub stream: Handle,
-    pub attributes: *const LaunchAttribute,
-    pub attribute_count: c_uint,
+    /// `CUlaunchConfig`.
+    pub struct LaunchConfig {
+        pub grid: [c_uint; 3],
+        pub block: [c_uint; 3],
+        pub shared_bytes: c_uint,
+        pub stream: Handle,
+        pub attributes: *const LaunchAttribute,
+        pub attribute_count: c_uint,
+    }
 }
 
 #[cfg(test)]

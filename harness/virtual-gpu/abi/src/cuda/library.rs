@@ -1,94 +1,56 @@
-//! Libraries: texts that belong to no context, and are loaded into each when first used there.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! Libraries: PTX that belongs to no context and is loaded into each context at first use.
 
-use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::arguments::{c_text, text_of};
+use crate::arguments::{c_text, put, text_of};
 use crate::cuda::function::param_info;
 use crate::cuda::module::{Options, file_of, global, ptx_of};
-use crate::entries;
-use crate::put;
-use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of, set_attribute};
+use gpubench_virtual_gpu_driver::calls::function::{attribute_of, kernel_of};
 use gpubench_virtual_gpu_driver::calls::library::{
-    function_handle, kernel_in, module_in, on_device,
+    self, function_handle, kernel_in, module_in, on_device,
 };
-use gpubench_virtual_gpu_driver::calls::module::{self, parse};
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::LibraryEntry;
+use gpubench_virtual_gpu_driver::calls::module::{Refusal, plain};
+use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::process::{Process, process};
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuLibraryLoadData(
-        library: *mut Handle,
-        image: *const c_void,
-        options: *mut c_int,
-        values: *mut *mut c_void,
-        count: c_uint,
-        library_options: *mut c_int,
-        library_values: *mut *mut c_void,
+        library: *mut Handle, image: *const c_void, options: *mut c_int, values: *mut *mut c_void,
+        count: c_uint, library_options: *mut c_int, library_values: *mut *mut c_void,
         library_count: c_uint,
     ) {
         let _ = (library_options, library_values, library_count);
         let options = Options { count, options, values };
-        // SAFETY: the caller's image and arrays.
-        unsafe { options.report(ptx_of(image).and_then(|text| create(library, text))) }
+        options.report(ptx_of(image).and_then(|text| create(library, text)))
     }
 
     fn cuLibraryLoadFromFile(
-        library: *mut Handle,
-        path: *const c_char,
-        options: *mut c_int,
-        values: *mut *mut c_void,
-        count: c_uint,
-        library_options: *mut c_int,
-        library_values: *mut *mut c_void,
+        library: *mut Handle, path: *const c_char, options: *mut c_int, values: *mut *mut c_void,
+        count: c_uint, library_options: *mut c_int, library_values: *mut *mut c_void,
         library_count: c_uint,
     ) {
         let _ = (library_options, library_values, library_count);
         let options = Options { count, options, values };
-        // SAFETY: the caller's string and arrays.
-        unsafe {
-            let text = file_of(path);
-            options.report(text.and_then(|text| create(library, text)))
-        }
+        let text = file_of(path);
+        options.report(text.and_then(|text| create(library, text)))
     }
 
     fn cuLibraryUnload(library: Handle) {
-        let process = process()?;
-        let modules = {
-            let mut tables = process.ready()?;
-            let gone = tables.libraries.remove(library)?;
-            tables.kernels.remove_where(|kernel| kernel.library == library as usize);
-            gone.modules
-        };
-        for module in modules.into_values() {
-            // The context may have taken its modules with it.
-            if process.tables().modules.get(module as Handle).is_ok() {
-                module::unload(process, module as Handle)?;
-            }
-        }
-        Ok(())
+        library::unload(library)
     }
 
     fn cuLibraryGetKernel(kernel: *mut Handle, library: Handle, name: *const c_char) {
-        // SAFETY: the caller's string.
-        let name = unsafe { text_of(name) }?;
+        let name = text_of(name)?;
         let mut tables = process()?.ready()?;
         let found = kernel_in(&mut tables, library, &name)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(kernel, found) }
+        put(kernel, found)
     }
 
     fn cuLibraryGetKernelCount(count: *mut c_uint, library: Handle) {
         let tables = process()?.ready()?;
         let found = tables.libraries.get(library)?.kernels.len();
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, found as c_uint) }
+        put(count, found as c_uint)
     }
 
     fn cuLibraryEnumerateKernels(kernels: *mut Handle, count: c_uint, library: Handle) {
@@ -96,74 +58,55 @@ entries! {
         let names = tables.libraries.get(library)?.kernels.clone();
         for (index, name) in names.iter().take(count as usize).enumerate() {
             let found = kernel_in(&mut tables, library, name)?;
-            // SAFETY: the caller's array of `count` places, checked for null.
-            unsafe { put(kernels.wrapping_add(index), found) }?;
+            put(kernels.wrapping_add(index), found)?;
         }
         Ok(())
     }
 
     fn cuLibraryGetModule(module: *mut Handle, library: Handle) {
         let found = module_in(process()?, library)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(module, found) }
+        put(module, found)
     }
 
     fn cuLibraryGetGlobal(
-        pointer: *mut u64,
-        bytes: *mut usize,
-        library: Handle,
-        name: *const c_char,
+        pointer: *mut u64, bytes: *mut usize, library: Handle, name: *const c_char,
     ) {
         let process = process()?;
         let module = module_in(process, library)?;
-        // SAFETY: the caller's string and places.
-        unsafe { global(process, pointer, bytes, module, name) }
+        global(process, pointer, bytes, module, name)
     }
 
     fn cuKernelGetFunction(function: *mut Handle, kernel: Handle) {
         let process = process()?;
         process.ready()?.kernels.get(kernel)?;
         let found = function_handle(process, kernel)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(function, found) }
+        put(function, found)
     }
 
     fn cuKernelGetLibrary(library: *mut Handle, kernel: Handle) {
         let found = process()?.ready()?.kernels.get(kernel)?.library;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(library, found as Handle) }
+        put(library, found as Handle)
     }
 
     fn cuKernelGetName(name: *mut *const c_char, kernel: Handle) {
         let tables = process()?.ready()?;
         let text = c_text(&tables.kernels.get(kernel)?.name);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(name, text) }
+        put(name, text)
     }
 
     fn cuKernelGetAttribute(value: *mut c_int, attribute: c_int, kernel: Handle, device: c_int) {
         let process = process()?;
         let entry = on_device(process, kernel, device)?;
         let found = attribute_of(process, &entry, attribute)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(value, found) }
+        put(value, found)
     }
 
     fn cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: Handle, device: c_int) {
-        let process = process()?;
-        let mut tables = process.ready()?;
-        let entry = tables.kernels.get_mut(kernel)?;
+        process()?.ready()?.kernels.get(kernel)?;
         if device != 0 {
             return Err(code::INVALID_DEVICE);
         }
-        set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)?;
-        let (allowed, functions) = (entry.max_dynamic_shared, entry.functions.clone());
-        for function in functions.into_values() {
-            if let Ok(entry) = tables.functions.get_mut(function as Handle) {
-                entry.max_dynamic_shared = allowed;
-            }
-        }
-        Ok(())
+        library::set_kernel_attribute(kernel, attribute, value)
     }
 
     fn cuKernelSetCacheConfig(kernel: Handle, config: c_int, device: c_int) {
@@ -174,35 +117,18 @@ entries! {
 
     fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: *mut usize, size: *mut usize) {
         let entry = on_device(process()?, kernel, 0)?;
-        // SAFETY: the caller's places.
-        unsafe { param_info(kernel_of(&entry)?, index, offset, size) }
+        param_info(kernel_of(&entry)?, index, offset, size)
     }
 
     fn cuKernelGetParamCount(kernel: Handle, count: *mut usize) {
         let entry = on_device(process()?, kernel, 0)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, kernel_of(&entry)?.params.len()) }
+        put(count, kernel_of(&entry)?.params.len())
     }
 }
 
-fn create(library: *mut Handle, text: String) -> Result<(), (Code, String)> {
-    let plain = |code: Code| (code, String::new());
-    if library.is_null() {
+unsafe fn create(to: *mut Handle, text: String) -> Result<(), Refusal> {
+    if to.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    let mut tables = process().and_then(Process::ready).map_err(plain)?;
-    let parsed = parse(&text)?;
-    let kernels = parsed
-        .kernels
-        .iter()
-        .map(|kernel| kernel.name.clone())
-        .collect();
-    let entry = LibraryEntry {
-        text,
-        kernels,
-        modules: BTreeMap::new(),
-    };
-    let handle = tables.libraries.insert(entry).map_err(plain)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(library, handle) }.map_err(plain)
+    put(to, library::create(text)?).map_err(plain)
 }

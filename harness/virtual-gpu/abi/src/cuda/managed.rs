@@ -1,58 +1,22 @@
 //! Managed memory: one address for host and device.
-//!
-//! The host sees the very pages of device memory that kernels use, at the address that kernels
-//! use. All of it lies on the device from the start, so that there is no more of it than device
-//! memory; migration shows only in what a prefetch costs.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::Arc;
 
+use crate::arguments::{put, put_new};
 use crate::cuda::layout::Location;
-use crate::entries;
-use crate::put;
-use gpubench_virtual_gpu_driver::calls::managed::{CPU, PAGE, advise, prefetch, within};
+use gpubench_virtual_gpu_driver::calls::managed::{self, CPU, advise, prefetch, within};
 use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::device_memory;
-use gpubench_virtual_gpu_driver::entries::{Advice, NOWHERE, Origin};
+use gpubench_virtual_gpu_driver::entries::NOWHERE;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) {
         // CU_MEM_ATTACH_GLOBAL and CU_MEM_ATTACH_HOST are 1 and 2 (cuda.h).
-        if pointer.is_null() || bytes == 0 || !(1..=2).contains(&flags) {
+        if bytes == 0 || !(1..=2).contains(&flags) {
             return Err(code::INVALID_VALUE);
         }
-        let process = process()?;
-        let context = process.current()?;
-        process.device.charge_locked(process.device.machine().host.alloc_ns)?;
-        let whole = (bytes as u64).checked_next_multiple_of(PAGE).ok_or(code::OUT_OF_MEMORY)?;
-        let made = device_memory::take(process, context.slot, whole)?;
-        let viewed = device_memory::clear(process, &made).and_then(|()| {
-            let view = process.contents.view(made.offset, made.taken);
-            Ok(view.map_err(gpubench_virtual_gpu_driver::device::DeviceError::State)?)
-        });
-        let view = match viewed {
-            Ok(view) => view,
-            Err(code) => {
-                device_memory::give_back(process, made.offset)?;
-                return Err(code);
-            }
-        };
-        let address = view.address();
-        let mut tables = process.tables();
-        tables.enter(address, bytes as u64, context.slot, made.offset, Origin::Managed);
-        if let Some(entry) = tables.allocations.get_mut(&address) {
-            entry.open = true;
-            entry.view = Some(Arc::new(view));
-        }
-        tables.advice.insert(address, Advice::default());
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pointer, address) }
+        put_new(pointer, || managed::allocate(bytes))
     }
 
     fn cuMemAdvise(pointer: u64, bytes: usize, advice: c_int, device: c_int) {
@@ -63,16 +27,14 @@ entries! {
         advise(pointer, bytes, advice, ordinal(location)?)
     }
 
-    fn cuMemPrefetchAsync(pointer: u64, bytes: usize, device: c_int, stream: Handle) {
+    fn cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz(
+        pointer: u64, bytes: usize, device: c_int, stream: Handle,
+    ) {
         prefetch(pointer, bytes, device, stream)
     }
 
-    fn cuMemPrefetchAsync_v2(
-        pointer: u64,
-        bytes: usize,
-        location: Location,
-        flags: c_uint,
-        stream: Handle,
+    fn cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz(
+        pointer: u64, bytes: usize, location: Location, flags: c_uint, stream: Handle,
     ) {
         if flags != 0 {
             return Err(code::INVALID_VALUE);
@@ -81,38 +43,28 @@ entries! {
     }
 
     fn cuMemRangeGetAttribute(
-        data: *mut c_void,
-        size: usize,
-        attribute: c_int,
-        pointer: u64,
-        bytes: usize,
+        data: *mut c_void, size: usize, attribute: c_int, pointer: u64, bytes: usize,
     ) {
-        // SAFETY: the caller's place of `size` bytes, checked for null.
-        unsafe { range_attribute(data, size, attribute, pointer, bytes) }
+        range_attribute(data, size, attribute, pointer, bytes)
     }
 
     fn cuMemRangeGetAttributes(
-        data: *mut *mut c_void,
-        sizes: *mut usize,
-        attributes: *mut c_int,
-        count: usize,
-        pointer: u64,
-        bytes: usize,
+        data: *mut *mut c_void, sizes: *mut usize, attributes: *mut c_int, count: usize,
+        pointer: u64, bytes: usize,
     ) {
         if data.is_null() || sizes.is_null() || attributes.is_null() || count == 0 {
             return Err(code::INVALID_VALUE);
         }
         for index in 0..count {
-            // SAFETY: `count` entries each; each place has the size that goes with it.
-            unsafe {
-                let (place, size) = (*data.add(index), *sizes.add(index));
-                range_attribute(place, size, *attributes.add(index), pointer, bytes)?;
-            }
+            let (place, size) = (*data.add(index), *sizes.add(index));
+            range_attribute(place, size, *attributes.add(index), pointer, bytes)?;
         }
         Ok(())
     }
 
-    fn cuStreamAttachMemAsync(stream: Handle, pointer: u64, bytes: usize, flags: c_uint) {
+    fn cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz(
+        stream: Handle, pointer: u64, bytes: usize, flags: c_uint,
+    ) {
         let process = process()?;
         process.stream(stream)?;
         if ![1, 2, 4].contains(&flags) {
@@ -133,8 +85,6 @@ fn ordinal(location: Location) -> Result<c_int, Code> {
     }
 }
 
-/// # Safety
-/// `data` is null or valid for `size` bytes.
 unsafe fn range_attribute(
     data: *mut c_void,
     size: usize,
@@ -161,8 +111,7 @@ unsafe fn range_attribute(
                 .take(size / 4)
                 .enumerate()
             {
-                // SAFETY: within the caller's `size` bytes.
-                unsafe { put(place.wrapping_add(index), who) }?;
+                put(place.wrapping_add(index), who)?;
             }
             return Ok(());
         }
@@ -183,6 +132,5 @@ unsafe fn range_attribute(
         8 => known.fetched_to.max(0),
         _ => return Err(code::INVALID_VALUE),
     };
-    // SAFETY: the caller's place of at least four bytes.
-    unsafe { put(place, value) }
+    put(place, value)
 }

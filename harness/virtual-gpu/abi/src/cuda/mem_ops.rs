@@ -1,18 +1,12 @@
 //! Words in memory that streams write and wait for: one at a time, in batches, and as nodes.
 //!
-//! What comes in as single calls is a batch of one. A stream takes the operations of a batch one
-//! after the other; a recording keeps the batch as one node. `values` carries them out.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! A single call is a batch of one. A stream carries out the operations of a batch one after the
+//! other; a captured batch is one node.
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::graph::nodes;
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::calls::memory_ops::{check_all, queue, queue_one};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::graph::{edit, update};
@@ -35,62 +29,75 @@ pub struct BatchNode {
 }
 
 entries! {
-    fn cuStreamWriteValue32(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
+    fn cuStreamWriteValue32, cuStreamWriteValue32_ptsz(
+        stream: Handle, pointer: u64, value: c_uint, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WRITE_32, pointer, value.into(), flags), Form::First)
     }
 
-    fn cuStreamWriteValue32_v2(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
+    fn cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz(
+        stream: Handle, pointer: u64, value: c_uint, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WRITE_32, pointer, value.into(), flags), Form::Second)
     }
 
-    fn cuStreamWriteValue64(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
+    fn cuStreamWriteValue64, cuStreamWriteValue64_ptsz(
+        stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WRITE_64, pointer, value, flags), Form::First)
     }
 
-    fn cuStreamWriteValue64_v2(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
+    fn cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz(
+        stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WRITE_64, pointer, value, flags), Form::Second)
     }
 
-    fn cuStreamWaitValue32(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
+    fn cuStreamWaitValue32, cuStreamWaitValue32_ptsz(
+        stream: Handle, pointer: u64, value: c_uint, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WAIT_32, pointer, value.into(), flags), Form::First)
     }
 
-    fn cuStreamWaitValue32_v2(stream: Handle, pointer: u64, value: c_uint, flags: c_uint) {
+    fn cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz(
+        stream: Handle, pointer: u64, value: c_uint, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WAIT_32, pointer, value.into(), flags), Form::Second)
     }
 
-    fn cuStreamWaitValue64(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
+    fn cuStreamWaitValue64, cuStreamWaitValue64_ptsz(
+        stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WAIT_64, pointer, value, flags), Form::First)
     }
 
-    fn cuStreamWaitValue64_v2(stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint) {
+    fn cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz(
+        stream: Handle, pointer: u64, value: c_ulonglong, flags: c_uint,
+    ) {
         queue_one(stream, MemOp::on(WAIT_64, pointer, value, flags), Form::Second)
     }
 
-    fn cuStreamBatchMemOp(stream: Handle, count: c_uint, ops: *const MemOp, flags: c_uint) {
-        // SAFETY: the caller's array of `count` operations.
-        queue(stream, unsafe { gather(count, ops, flags, Form::First) }?, Form::First)
+    fn cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz(
+        stream: Handle, count: c_uint, ops: *const MemOp, flags: c_uint,
+    ) {
+        queue(stream, gather(count, ops, flags, Form::First)?, Form::First)
     }
 
-    fn cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *const MemOp, flags: c_uint) {
-        // SAFETY: the caller's array of `count` operations.
-        queue(stream, unsafe { gather(count, ops, flags, Form::Second) }?, Form::Second)
+    fn cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz(
+        stream: Handle, count: c_uint, ops: *const MemOp, flags: c_uint,
+    ) {
+        queue(stream, gather(count, ops, flags, Form::Second)?, Form::Second)
     }
 
     fn cuGraphAddBatchMemOpNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *const BatchNode,
     ) {
-        // SAFETY: the caller's arrays, structure and place.
-        unsafe { nodes::enter(node, graph, (after, count), node_action(params)) }
+        nodes::enter(node, graph, (after, count), node_action(params))
     }
 
     fn cuGraphBatchMemOpNodeSetParams(node: Handle, params: *const BatchNode) {
-        // SAFETY: the caller's structure.
-        edit::replace_node(node, unsafe { node_action(params) })
+        edit::replace_node(node, node_action(params))
     }
 
     fn cuGraphBatchMemOpNodeGetParams(node: Handle, params: *mut BatchNode) {
@@ -106,17 +113,11 @@ entries! {
             ops: ops.as_ptr(),
             flags: 0,
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(params, found) }
+        put(params, found)
     }
 
-    fn cuGraphExecBatchMemOpNodeSetParams(
-        exec: Handle,
-        node: Handle,
-        params: *const BatchNode,
-    ) {
-        // SAFETY: the caller's structure.
-        update::replace_step(exec, node, unsafe { node_action(params) })
+    fn cuGraphExecBatchMemOpNodeSetParams(exec: Handle, node: Handle, params: *const BatchNode) {
+        update::replace_step(exec, node, node_action(params))
     }
 }
 
@@ -135,19 +136,15 @@ unsafe fn gather(
     }
     let mut out = Vec::new();
     for index in 0..count as usize {
-        // SAFETY: an array of that many structures, checked for null.
-        let op = unsafe { read(ops.wrapping_add(index)) }?;
+        let op = read(ops.wrapping_add(index))?;
         op.meaning(form)?;
         out.push(op);
     }
     Ok(out)
 }
 
-/// # Safety
-/// `params` is null or valid, with the array that it names.
 unsafe fn node_action(params: *const BatchNode) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    let ops = unsafe {
+    let ops = {
         let params = read(params)?;
         edit::known_context(params.context)?;
         gather(params.count, params.ops, params.flags, Form::Second)?

@@ -1,5 +1,15 @@
 //! The driver interface: entry points, one file for each kind of object.
 
+/// Defines exported functions whose bodies end in a `Result`. Names in one row share a signature
+/// and a body; of those, `_ptsz` and `_ptds` take the null stream as the thread's own.
+macro_rules! entries {
+    ($( fn $($name:ident),+ ( $($arguments:tt)* ) $body:block )*) => {
+        $( entry! {
+            gpubench_virtual_gpu_driver::code::Code, [ $($name),+ ] ( $($arguments)* ) $body
+        } )*
+    };
+}
+
 mod array;
 mod context;
 mod context_forms;
@@ -20,7 +30,6 @@ pub mod managed;
 pub mod mem_ops;
 mod memory;
 mod module;
-mod per_thread;
 mod pinned;
 mod pointer;
 mod pool;
@@ -49,7 +58,6 @@ pub mod calls {
     pub use super::mem_ops::*;
     pub use super::memory::*;
     pub use super::module::*;
-    pub use super::per_thread::*;
     pub use super::pinned::*;
     pub use super::pointer::*;
     pub use super::pool::*;

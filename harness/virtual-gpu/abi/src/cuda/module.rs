@@ -1,16 +1,10 @@
 //! Modules: loading PTX, with the compiler's messages, and finding what is in it.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::arguments::text_of;
-use crate::entries;
-use crate::{put, put_text};
+use crate::arguments::{put, put_optional, put_text, text_of};
 use gpubench_virtual_gpu_driver::calls::module::{
     Refusal, compiled, function_of, is_compiled, is_eager, load_text, plain, unload,
 };
@@ -32,31 +26,20 @@ const ERROR_LOG_BYTES: c_int = 6;
 // Which PTX versions a driver takes is not modelled: the parser refuses what it does not know,
 // which is stricter.
 entries! {
-    fn cuModuleLoadData(module: *mut Handle, image: *const c_void) {
-        // SAFETY: the caller's image.
-        unsafe { Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text))) }
+    fn cuModuleLoadData, cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
+        Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text)))
     }
 
     fn cuModuleLoadDataEx(
-        module: *mut Handle,
-        image: *const c_void,
-        count: c_uint,
-        options: *mut c_int,
+        module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int,
         values: *mut *mut c_void,
     ) {
         let options = Options { count, options, values };
-        // SAFETY: the caller's image and arrays.
-        unsafe { options.report(ptx_of(image).and_then(|text| create(module, &text))) }
-    }
-
-    fn cuModuleLoadFatBinary(module: *mut Handle, image: *const c_void) {
-        // SAFETY: the caller's image, of which only PTX can be loaded.
-        unsafe { Options::NONE.report(ptx_of(image).and_then(|text| create(module, &text))) }
+        options.report(ptx_of(image).and_then(|text| create(module, &text)))
     }
 
     fn cuModuleLoad(module: *mut Handle, path: *const c_char) {
-        // SAFETY: the caller's string.
-        unsafe { Options::NONE.report(file_of(path).and_then(|text| create(module, &text))) }
+        Options::NONE.report(file_of(path).and_then(|text| create(module, &text)))
     }
 
     fn cuModuleUnload(module: Handle) {
@@ -69,21 +52,18 @@ entries! {
 
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
         let process = process()?;
-        // SAFETY: the caller's string.
-        let name = unsafe { text_of(name) }?;
+        let name = text_of(name)?;
         let mut tables = process.ready()?;
         let made = function_of(&tables, module, &name)?;
         made.loaded.store(true, Ordering::Relaxed);
         let handle = tables.functions.insert(made)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(function, handle) }
+        put(function, handle)
     }
 
     fn cuModuleGetFunctionCount(count: *mut c_uint, module: Handle) {
         let tables = process()?.ready()?;
         let found = tables.modules.get(module)?.program.module().kernels.len();
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, found as c_uint) }
+        put(count, found as c_uint)
     }
 
     fn cuModuleEnumerateFunctions(functions: *mut Handle, count: c_uint, module: Handle) {
@@ -92,26 +72,20 @@ entries! {
         for (index, kernel) in program.module().kernels.iter().take(count as usize).enumerate() {
             let made = function_of(&tables, module, &kernel.name)?;
             let handle = tables.functions.insert(made)?;
-            // SAFETY: the caller's array of `count` places, checked for null.
-            unsafe { put(functions.wrapping_add(index), handle) }?;
+            put(functions.wrapping_add(index), handle)?;
         }
         Ok(())
     }
 
     // CU_MODULE_EAGER_LOADING is 1, CU_MODULE_LAZY_LOADING 2 (cuda.h).
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(mode, if is_eager() { 1 } else { 2 }) }
+        put(mode, if is_eager() { 1 } else { 2 })
     }
 
     fn cuModuleGetGlobal_v2(
-        pointer: *mut u64,
-        bytes: *mut usize,
-        module: Handle,
-        name: *const c_char,
+        pointer: *mut u64, bytes: *mut usize, module: Handle, name: *const c_char,
     ) {
-        // SAFETY: the caller's string and places.
-        unsafe { global(process()?, pointer, bytes, module, name) }
+        global(process()?, pointer, bytes, module, name)
     }
 }
 
@@ -134,13 +108,7 @@ impl Options {
         values: std::ptr::null_mut(),
     };
 
-    /// Puts the compiler's message where the program asked for it, and gives the code.
-    ///
-    /// # Errors
-    /// The code that loading came to.
-    ///
-    /// # Safety
-    /// Both arrays are null or have `count` entries; a log buffer is as large as its option says.
+    /// Stores the compiler's messages at the addresses among the options, and returns the code.
     pub(super) unsafe fn report(&self, loaded: Result<(), Refusal>) -> Result<(), Code> {
         if self.count > 0 && (self.options.is_null() || self.values.is_null()) {
             return Err(code::INVALID_VALUE);
@@ -150,59 +118,43 @@ impl Options {
             Err((code, text)) => (Some(code), text),
         };
         let host = &process()?.device.machine().host;
-        // SAFETY: the caller's contract.
-        unsafe {
-            let wrote = self.log(ERROR_LOG, ERROR_LOG_BYTES, &text);
-            self.log(
-                INFO_LOG,
-                INFO_LOG_BYTES,
-                if code.is_none() { "loaded\n" } else { "" },
-            );
-            if let Some(place) = self.place_of(WALL_TIME) {
-                put(place.cast::<f32>(), host.module_ns as f32 / 1e6)?;
-            }
-            if !wrote && !text.is_empty() {
-                gpubench_virtual_gpu_driver::diagnostics::say(&format!("module refused: {text}"));
-            }
+        let wrote = self.log(ERROR_LOG, ERROR_LOG_BYTES, &text);
+        self.log(
+            INFO_LOG,
+            INFO_LOG_BYTES,
+            if code.is_none() { "loaded\n" } else { "" },
+        );
+        if let Some(place) = self.place_of(WALL_TIME) {
+            put(place.cast::<f32>(), host.module_ns as f32 / 1e6)?;
+        }
+        if !wrote && !text.is_empty() {
+            gpubench_virtual_gpu_driver::diagnostics::say(&format!("module refused: {text}"));
         }
         code.map_or(Ok(()), Err)
     }
 
-    /// # Safety
-    /// As `report`.
     unsafe fn place_of(&self, option: c_int) -> Option<*mut *mut c_void> {
         (0..self.count as usize)
-            // SAFETY: `count` entries.
-            .find(|&index| unsafe { self.options.add(index).read() } == option)
-            // SAFETY: as above.
-            .map(|index| unsafe { self.values.add(index) })
+            .find(|&index| self.options.add(index).read() == option)
+            .map(|index| self.values.add(index))
     }
 
     /// Writes one of the logs, and its length in place of the buffer's. Says whether there was a
     /// place for it. A log that does not fit is cut.
-    ///
-    /// # Safety
-    /// As `report`.
     unsafe fn log(&self, option: c_int, size: c_int, text: &str) -> bool {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let (Some(buffer), Some(size)) = (self.place_of(option), self.place_of(size)) else {
-                return false;
-            };
-            let room = size.read() as usize;
-            if put_text(buffer.read().cast(), room, text).is_err() {
-                return false;
-            }
-            size.write((text.len() + 1).min(room) as *mut c_void);
-            true
+        let (Some(buffer), Some(size)) = (self.place_of(option), self.place_of(size)) else {
+            return false;
+        };
+        let room = size.read() as usize;
+        if put_text(buffer.read().cast(), room, text).is_err() {
+            return false;
         }
+        size.write((text.len() + 1).min(room) as *mut c_void);
+        true
     }
 }
 
 /// The PTX that an image is.
-///
-/// # Errors
-/// When it is something else.
 ///
 /// # Safety
 /// `image` is null or a C string (PTX) or another image, which is refused by its first bytes.
@@ -210,27 +162,18 @@ pub unsafe fn ptx_of(image: *const c_void) -> Result<String, Refusal> {
     if image.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
-    // SAFETY: text ends with a null byte, and no byte after the first that differs is looked at.
-    let is_magic = |magic: &[u8; 4]| unsafe {
+    let is_magic = |magic: &[u8; 4]| {
         (0..4).all(|index| image.cast::<u8>().add(index).read() == magic[index])
     };
     if is_magic(b"\x7fELF") || is_magic(&[0x50, 0xed, 0x55, 0xba]) {
         return Err(compiled());
     }
-    // SAFETY: PTX is a C string.
-    unsafe { text_of(image.cast()) }.map_err(|_| plain(code::INVALID_IMAGE))
+    text_of(image.cast()).map_err(|_| plain(code::INVALID_IMAGE))
 }
 
 /// The PTX in a file.
-///
-/// # Errors
-/// When there is no such file or it holds something else.
-///
-/// # Safety
-/// `path` is null or a C string.
 pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
-    // SAFETY: the caller's contract.
-    let path = unsafe { text_of(path) }.map_err(plain)?;
+    let path = text_of(path).map_err(plain)?;
     let bytes =
         std::fs::read(&path).map_err(|error| (code::FILE_NOT_FOUND, format!("{path}: {error}")))?;
     if is_compiled(&bytes) {
@@ -241,23 +184,16 @@ pub unsafe fn file_of(path: *const c_char) -> Result<String, Refusal> {
     Ok(text.split('\0').next().unwrap_or_default().to_owned())
 }
 
-fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
+unsafe fn create(module: *mut Handle, text: &str) -> Result<(), Refusal> {
     if module.is_null() {
         return Err(plain(code::INVALID_VALUE));
     }
     let process = process().map_err(plain)?;
     let handle = load_text(process, text, false)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(module, handle) }.map_err(plain)
+    put(module, handle).map_err(plain)
 }
 
 /// Where a variable of a module lies.
-///
-/// # Errors
-/// When there is none of that name.
-///
-/// # Safety
-/// `name` is null or a C string; the places are null or valid.
 pub unsafe fn global(
     process: &Process,
     pointer: *mut u64,
@@ -265,19 +201,11 @@ pub unsafe fn global(
     module: Handle,
     name: *const c_char,
 ) -> Result<(), Code> {
-    // SAFETY: the caller's contract.
-    let name = unsafe { text_of(name) }?;
+    let name = text_of(name)?;
     let tables = process.ready()?;
     let found = tables.modules.get(module)?.symbols.get(&name).copied();
     let (address, size) = found.ok_or(code::NOT_FOUND)?;
-    // SAFETY: the caller's places; null means not wanted (cuda.h).
-    unsafe {
-        if !pointer.is_null() {
-            put(pointer, address)?;
-        }
-        if !bytes.is_null() {
-            put(bytes, size as usize)?;
-        }
-    }
+    put_optional(pointer, address);
+    put_optional(bytes, size as usize);
     Ok(())
 }

@@ -1,13 +1,8 @@
 //! What is known about an address.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::entries;
-use crate::put;
+use crate::arguments::put;
 use gpubench_virtual_gpu_driver::calls::pointer::{Known, known, size_of_attribute};
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::entries::Origin;
@@ -18,15 +13,11 @@ entries! {
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
         let tables = process()?.ready()?;
         let known = known(&tables, pointer).ok_or(code::INVALID_VALUE)?;
-        // SAFETY: the caller's place for a value of the attribute's type, checked for null.
-        unsafe { answer(&tables, data, attribute, pointer, &known) }
+        answer(&tables, data, attribute, pointer, &known)
     }
 
     fn cuPointerGetAttributes(
-        count: c_uint,
-        attributes: *mut c_int,
-        data: *mut *mut c_void,
-        pointer: u64,
+        count: c_uint, attributes: *mut c_int, data: *mut *mut c_void, pointer: u64,
     ) {
         if attributes.is_null() || data.is_null() || count == 0 {
             return Err(code::INVALID_VALUE);
@@ -34,17 +25,14 @@ entries! {
         let tables = process()?.ready()?;
         let known = known(&tables, pointer);
         for index in 0..count as usize {
-            // SAFETY: `count` entries each; places are of the attribute's type or null.
-            unsafe {
-                let (attribute, place) = (*attributes.add(index), *data.add(index));
-                match &known {
-                    Some(known) => match answer(&tables, place, attribute, pointer, known) {
-                        // What does not hold for this address is answered with zeros.
-                        Err(code::NOT_SUPPORTED) => zero(place, attribute)?,
-                        other => other?,
-                    },
-                    None => zero(place, attribute)?,
-                }
+            let (attribute, place) = (*attributes.add(index), *data.add(index));
+            match &known {
+                Some(known) => match answer(&tables, place, attribute, pointer, known) {
+                    // What does not hold for this address is answered with zeros.
+                    Err(code::NOT_SUPPORTED) => zero(place, attribute)?,
+                    other => other?,
+                },
+                None => zero(place, attribute)?,
             }
         }
         Ok(())
@@ -61,22 +49,15 @@ entries! {
     }
 }
 
-/// # Safety
-/// `place` is null or valid for a value of the attribute's type.
 unsafe fn zero(place: *mut c_void, attribute: c_int) -> Result<(), Code> {
     match (size_of_attribute(attribute)?, attribute) {
         // CU_DEVICE_INVALID is -2 (cuda.h).
-        // SAFETY: the caller's contract.
-        (_, 9) => unsafe { put(place.cast::<c_int>(), -2) },
-        // SAFETY: the caller's contract.
-        (8, _) => unsafe { put(place.cast::<u64>(), 0) },
-        // SAFETY: the caller's contract.
-        _ => unsafe { put(place.cast::<c_int>(), 0) },
+        (_, 9) => put(place.cast::<c_int>(), -2),
+        (8, _) => put(place.cast::<u64>(), 0),
+        _ => put(place.cast::<c_int>(), 0),
     }
 }
 
-/// # Safety
-/// `place` is null or valid for a value of the attribute's type.
 unsafe fn answer(
     tables: &Tables,
     place: *mut c_void,
@@ -129,9 +110,7 @@ unsafe fn answer(
         _ => return Err(code::INVALID_VALUE),
     };
     match size_of_attribute(attribute)? {
-        // SAFETY: the caller's contract.
-        8 => unsafe { put(place.cast::<u64>(), value) },
-        // SAFETY: the caller's contract.
-        _ => unsafe { put(place.cast::<c_int>(), value as c_int) },
+        8 => put(place.cast::<u64>(), value),
+        _ => put(place.cast::<c_int>(), value as c_int),
     }
 }

@@ -1,89 +1,44 @@
-//! Stream-ordered allocation, and the pools that it takes memory from.
-//!
-//! A pool keeps what is freed until somebody waits, and then as much as its release threshold
-//! says. Memory is given out and freed in the order of the calls: their effects on bytes happen
-//! when they are made, so that no two uses of a page can meet.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! Memory pools and stream-ordered allocation.
 
 use std::ffi::{c_int, c_void};
 
+use crate::arguments::{put, put_new, read};
 use crate::cuda::layout::{AccessDescriptor, Location, PoolProperties};
-use crate::entries;
-use crate::{arguments, put};
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::entries::PoolEntry;
+use gpubench_virtual_gpu_driver::calls::pool;
+use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::issue::perform;
-use gpubench_virtual_gpu_driver::operation::{Action, WaitPolicy};
-use gpubench_virtual_gpu_driver::pool::{
-    device_pools, from_pool, pools_of, release, reserve, trim,
-};
-use gpubench_virtual_gpu_driver::process::{Process, process};
-use gpubench_virtual_gpu_driver::submit::mark;
+use gpubench_virtual_gpu_driver::pool::{pools_of, trim};
+use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
-    fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Handle) {
-        let process = process()?;
-        let pool = device_pools(&mut *process.ready()?)?.1;
-        allocate(process, pointer, bytes, pool, stream)
+    fn cuMemAllocAsync, cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: Handle) {
+        put_new(pointer, || pool::allocate(None, bytes, stream))
     }
 
-    fn cuMemAllocFromPoolAsync(pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle) {
-        let process = process()?;
-        process.ready()?.pools.get(pool)?;
-        allocate(process, pointer, bytes, pool as usize, stream)
+    fn cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz(
+        pointer: *mut u64, bytes: usize, pool: Handle, stream: Handle,
+    ) {
+        put_new(pointer, || pool::allocate(Some(pool), bytes, stream))
     }
 
-    fn cuMemFreeAsync(pointer: u64, stream: Handle) {
-        let process = process()?;
-        let stream = process.stream(stream)?;
-        if pointer == 0 {
-            return Ok(());
-        }
-        perform(process, &stream, Action::Free(pointer), WaitPolicy::Later)
+    fn cuMemFreeAsync, cuMemFreeAsync_ptsz(pointer: u64, stream: Handle) {
+        pool::free(pointer, stream)
     }
 
     fn cuMemPoolCreate(pool: *mut Handle, properties: *const PoolProperties) {
-        // SAFETY: the caller's structure.
-        let properties = unsafe { arguments::read(properties) }?;
-        // CU_MEM_ALLOCATION_TYPE_PINNED is 1 (cuda.h); pools for export are not there.
-        if pool.is_null() || properties.kind != 1 || properties.location != Location::DEVICE {
+        let properties = read(properties)?;
+        // CU_MEM_ALLOCATION_TYPE_PINNED is 1 (cuda.h). Pools cannot be exported.
+        if properties.kind != 1 || properties.location != Location::DEVICE {
             return Err(code::INVALID_VALUE);
         }
         if properties.handle_types != 0 {
             return Err(code::NOT_SUPPORTED);
         }
-        let process = process()?;
-        process.device.charge(process.device.machine().host.other_ns)?;
-        let made = PoolEntry {
-            max_bytes: properties.max_bytes as u64,
-            reuse: [1; 3],
-            ..PoolEntry::default()
-        };
-        let handle = process.ready()?.pools.insert(made)?;
-        // SAFETY: the caller's place, checked for null above.
-        unsafe { put(pool, handle) }
+        put_new(pool, || pool::create(properties.max_bytes as u64))
     }
 
     fn cuMemPoolDestroy(pool: Handle) {
-        let process = process()?;
-        if process.ready()?.pools.get(pool)?.is_default {
-            return Err(code::INVALID_VALUE);
-        }
-        let kept = {
-            let mut tables = process.tables();
-            let entry = tables.pools.remove(pool)?;
-            if let Some((default, present)) = &mut tables.device_pools
-                && *present == pool as usize
-            {
-                *present = *default;
-            }
-            entry.kept
-        };
-        release(process, &kept)
+        pool::destroy(pool)
     }
 
     fn cuMemPoolTrimTo(pool: Handle, keep_bytes: usize) {
@@ -91,14 +46,13 @@ entries! {
     }
 
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
-        if value.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        let process = process()?;
-        let mut tables = process.ready()?;
-        let entry = tables.pools.get_mut(pool)?;
-        // SAFETY: the attribute's type is the one that cuda.h gives it.
-        unsafe { set_attribute(entry, attribute, value) }
+        // The first three attributes are of type int, the others are 64-bit numbers (cuda.h).
+        let value = match attribute {
+            1..=3 => read(value.cast::<c_int>())? as u64,
+            4 | 6 | 8 => read(value.cast::<u64>())?,
+            _ => return Err(code::INVALID_VALUE),
+        };
+        pool::set_attribute(process()?.ready()?.pools.get_mut(pool)?, attribute, value)
     }
 
     fn cuMemPoolGetAttribute(pool: Handle, attribute: c_int, value: *mut c_void) {
@@ -109,8 +63,10 @@ entries! {
         if attribute > 8 && !process.device.machine().is_after_cuda_13_0() {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: the attribute's type is the one that cuda.h gives it; checked for null.
-        unsafe { get_attribute(entry, attribute, value) }
+        match pool::attribute_of(entry, attribute)? {
+            (found, true) => put(value.cast(), found),
+            (found, false) => put(value.cast(), found as c_int),
+        }
     }
 
     fn cuMemPoolSetAccess(pool: Handle, access: *const AccessDescriptor, count: usize) {
@@ -118,8 +74,7 @@ entries! {
         process.ready()?.pools.get(pool)?;
         // The device that owns the pool cannot be locked out of it, and there is no other.
         for index in 0..count.min(64) {
-            // SAFETY: an array of `count` structures, checked for null.
-            let access = unsafe { arguments::read(access.wrapping_add(index)) }?;
+            let access = read(access.wrapping_add(index))?;
             if access.location != Location::DEVICE || access.flags != 3 {
                 return Err(code::INVALID_VALUE);
             }
@@ -130,121 +85,19 @@ entries! {
     fn cuMemPoolGetAccess(flags: *mut c_int, pool: Handle, location: *const Location) {
         let process = process()?;
         process.ready()?.pools.get(pool)?;
-        // SAFETY: the caller's structure and place, checked for null.
-        unsafe {
-            let known = arguments::read(location)? == Location::DEVICE;
-            put(flags, if known { 3 } else { 0 })
-        }
+        let known = read(location)? == Location::DEVICE;
+        put(flags, if known { 3 } else { 0 })
     }
 
     fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: c_int) {
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pool, pools_of(device)?.0 as Handle) }
+        put(pool, pools_of(device)?.0 as Handle)
     }
 
     fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) {
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pool, pools_of(device)?.1 as Handle) }
+        put(pool, pools_of(device)?.1 as Handle)
     }
 
     fn cuDeviceSetMemPool(device: c_int, pool: Handle) {
-        let pools = pools_of(device)?;
-        let mut tables = process()?.ready()?;
-        tables.pools.get(pool)?;
-        tables.device_pools = Some((pools.0, pool as usize));
-        Ok(())
+        pool::set_present(device, pool)
     }
-}
-
-/// # Safety
-/// `value` points at a value of the attribute's type.
-unsafe fn set_attribute(
-    pool: &mut PoolEntry,
-    attribute: c_int,
-    value: *mut c_void,
-) -> Result<(), Code> {
-    match attribute {
-        // SAFETY: an int by the caller's contract.
-        1..=3 => pool.reuse[attribute as usize - 1] = unsafe { value.cast::<c_int>().read() },
-        // SAFETY: a 64-bit number by the caller's contract.
-        4 => pool.release_threshold = unsafe { value.cast::<u64>().read() },
-        6 | 8 => {
-            // High watermarks can be set back to the present only, by a 0.
-            // SAFETY: a 64-bit number by the caller's contract.
-            if unsafe { value.cast::<u64>().read() } != 0 {
-                return Err(code::INVALID_VALUE);
-            }
-            let mark = if attribute == 6 {
-                &mut pool.reserved
-            } else {
-                &mut pool.used
-            };
-            mark.1 = mark.0;
-        }
-        _ => return Err(code::INVALID_VALUE),
-    }
-    Ok(())
-}
-
-/// # Safety
-/// `value` is null or valid for a value of the attribute's type.
-unsafe fn get_attribute(
-    pool: &PoolEntry,
-    attribute: c_int,
-    value: *mut c_void,
-) -> Result<(), Code> {
-    let wide = match attribute {
-        4 => Some(pool.release_threshold),
-        5 => Some(pool.reserved.0),
-        6 => Some(pool.reserved.1),
-        7 => Some(pool.used.0),
-        8 => Some(pool.used.1),
-        13 => Some(pool.max_bytes),
-        _ => None,
-    };
-    if let Some(wide) = wide {
-        // SAFETY: the caller's place for a 64-bit number.
-        return unsafe { put(value.cast(), wide) };
-    }
-    let narrow: c_int = match attribute {
-        1..=3 => pool.reuse[attribute as usize - 1],
-        // Allocation type, export handle types, location id, location type, decompression.
-        9 => 1,
-        10 | 11 | 14 => 0,
-        12 => 1,
-        _ => return Err(code::INVALID_VALUE),
-    };
-    // SAFETY: the caller's place for an int.
-    unsafe { put(value.cast(), narrow) }
-}
-
-fn allocate(
-    process: &Process,
-    pointer: *mut u64,
-    bytes: usize,
-    pool: usize,
-    stream: Handle,
-) -> Result<(), Code> {
-    let stream = process.stream(stream)?;
-    if pointer.is_null() || bytes == 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    let bytes = bytes as u64;
-    let address = if process.tables().captures.contains_key(&stream.slot) {
-        let reserved = reserve(process, bytes)?;
-        perform(
-            process,
-            &stream,
-            Action::Allocate(reserved),
-            WaitPolicy::Later,
-        )?;
-        reserved.address
-    } else {
-        let address = from_pool(process, &stream, pool, bytes)?;
-        // The place at which the memory changes hands.
-        mark(process, &stream)?;
-        address
-    };
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(pointer, address) }
 }

@@ -1,7 +1,7 @@
 //! Which entry point a program of a CUDA version means by a name.
 //!
-//! A call whose form has changed is there in all its forms: the first under its plain name, the
-//! next ones with `_v2`, `_v3` and so on.
+//! A call that has changed is exported in all its forms: the first under its plain name, the next
+//! ones with `_v2`, `_v3` and so on.
 
 /// Names with several forms, and the CUDA version in which each form came, as `cudaTypedefs.h` of
 /// CUDA 13.5 has them.
@@ -100,7 +100,6 @@ const FORMS: &[(&str, &[i32])] = &[
 ];
 
 /// The name under which a form is exported; none when the version is older than all of them.
-#[must_use]
 pub fn exported(base: &str, version: i32) -> Option<String> {
     // The name of one form became that of another call in CUDA 12 (cuda.h: cuGraphInstantiate is
     // a macro for cuGraphInstantiateWithFlags).

@@ -1,16 +1,14 @@
 //! Accounting: what each process used over its life, also after its end.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::library::catch_up_with_the_living;
 use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::AccountingStats;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, put_list};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{ACCOUNTS, Account, FRACTION_BITS, State};
 
@@ -42,7 +40,7 @@ entries! {
     fn nvmlDeviceClearAccountingPids(handle: DeviceHandle) {
         let device = device(handle)?;
         privileged(&device)?;
-        // The accounts of those that run go on (nvml.h).
+        // The accounts of running processes are kept (nvml.h).
         Ok(device.transact(|state, _| {
             state.accounts.used = 0;
             state.accounts.touch();
@@ -50,45 +48,26 @@ entries! {
         })?)
     }
 
-    fn nvmlDeviceGetAccountingPids(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        pids: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetAccountingPids(handle: DeviceHandle, count: *mut c_uint, pids: *mut c_uint) {
         let device = device(handle)?;
-        // SAFETY: the caller's place, checked for null.
-        let room = unsafe { take(count)? } as usize;
+        check_not_null(count)?;
         let mut found: Vec<u32> = accounts(&device)?.iter().map(|account| account.pid).collect();
         found.sort_unstable();
         found.dedup();
-        // SAFETY: as above.
-        unsafe { put(count, found.len() as c_uint)? };
-        if room < found.len() {
-            return Err(returns::INSUFFICIENT_SIZE);
-        }
-        for (index, pid) in found.iter().enumerate() {
-            // SAFETY: the caller's array has room for `room` elements, and `index < room`.
-            unsafe { put(pids.add(index), *pid)? };
-        }
-        Ok(())
+        put_list(&found, count, pids)
     }
 
-    fn nvmlDeviceGetAccountingStats(
-        handle: DeviceHandle,
-        pid: c_uint,
-        to: *mut AccountingStats,
-    ) {
+    fn nvmlDeviceGetAccountingStats(handle: DeviceHandle, pid: c_uint, to: *mut AccountingStats) {
         let device = device(handle)?;
-        check_place(to)?;
-        // Of processes that had the same number, the last one counts: those that run come last.
+        check_not_null(to)?;
+        // Of processes with the same pid, the last one counts; running ones come last.
         let all = match accounts(&device) {
             Err(returns::NOT_SUPPORTED) if !divided(&device)? => Vec::new(),
             all => all?,
         };
         let found = all.into_iter().rfind(|account| account.pid == pid);
         let stats = stats(&device, &found.ok_or(returns::NOT_FOUND)?);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, stats) }
+        put(to, stats)
     }
 }
 
@@ -103,7 +82,7 @@ fn is_on(device: &Device) -> Result<bool, Return> {
         .read(|state| state.accounting && !state.mig.current)?)
 }
 
-/// The accounts of those that have ended, the oldest first, then of those that run.
+/// The accounts of ended processes, the oldest first, then of running ones.
 fn accounts(device: &Device) -> Result<Vec<Account>, Return> {
     if !is_on(device)? {
         return Err(returns::NOT_SUPPORTED);
@@ -119,7 +98,7 @@ fn accounts(device: &Device) -> Result<Vec<Account>, Return> {
     })?)
 }
 
-/// What is left of the ring of accounts, in the order in which they were left.
+/// The ring of accounts of ended processes, the oldest first.
 fn ended(state: &State) -> Vec<Account> {
     let first = state.accounts_left.saturating_sub(ACCOUNTS as u64);
     (first..state.accounts_left)

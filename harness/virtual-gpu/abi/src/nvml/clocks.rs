@@ -1,19 +1,17 @@
 //! Clocks, performance state, and why clocks are held back.
 //!
-//! The model's clocks stand where the machine file puts them: nobody can set them, so that the
-//! supported ones are the highest and, if application clocks were set before, that one.
-//! The power cap alone slows the SMs down; there is no heat that would, and no brake.
-#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
+//! The machine file sets the clocks and no call changes them, so the supported ones are the highest
+//! and the application clock, if that is lower. Only the power cap slows the SMs down; the model
+//! has no thermal slowdown and no power brake.
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::library::catch_up;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::ViolationTime;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, put_list};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{GpuInstance, NONE, ONE};
@@ -25,12 +23,12 @@ const MEMORY: u32 = 2;
 const VIDEO: u32 = 3;
 /// `nvmlClocksEventReasonGpuIdle`: nothing runs.
 const REASON_IDLE: u64 = 1;
-/// `nvmlClocksEventReasonApplicationsClocksSetting`: somebody has set the clocks lower.
+/// `nvmlClocksEventReasonApplicationsClocksSetting`: the application clocks are set lower.
 const REASON_SET: u64 = 2;
 /// `nvmlClocksEventReasonSwPowerCap`: the power cap holds the clock down.
 const REASON_SW_POWER_CAP: u64 = 4;
-/// Every reason that an H100 80GB HBM3 can tell (driver 580.159.04, 2026-11-22). Here the others
-/// never hold: nothing is linked to boost together, gets hot or has a brake.
+/// Every reason that an H100 80GB HBM3 supports (driver 580.159.04, 2026-11-22). Here the others
+/// never hold: there is no sync boost, no thermal slowdown and no power brake.
 const ALL_REASONS: u64 = 0x1ff;
 
 entries! {
@@ -39,26 +37,18 @@ entries! {
     }
 
     fn nvmlDeviceGetMaxClockInfo(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
-        put_clock(handle, kind, Which::Greatest, mhz)
+        put_clock(handle, kind, Which::Max, mhz)
     }
 
     fn nvmlDeviceGetApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
         put_clock(handle, kind, Which::Application, mhz)
     }
 
-    fn nvmlDeviceGetDefaultApplicationsClock(
-        handle: DeviceHandle,
-        kind: c_uint,
-        mhz: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetDefaultApplicationsClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
         put_clock(handle, kind, Which::Default, mhz)
     }
 
-    fn nvmlDeviceGetMaxCustomerBoostClock(
-        handle: DeviceHandle,
-        kind: c_uint,
-        mhz: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetMaxCustomerBoostClock(handle: DeviceHandle, kind: c_uint, mhz: *mut c_uint) {
         put_clock(handle, kind, Which::CustomerBoost, mhz)
     }
 
@@ -73,33 +63,22 @@ entries! {
         }
     }
 
-    fn nvmlDeviceGetViolationStatus(
-        handle: DeviceHandle,
-        policy: c_uint,
-        to: *mut ViolationTime,
-    ) {
+    fn nvmlDeviceGetViolationStatus(handle: DeviceHandle, policy: c_uint, to: *mut ViolationTime) {
         let device = device(handle)?;
-        check_place(to)?;
+        check_not_null(to)?;
         let violation_ns = held_ns(&device, policy)?;
         let at_ns = device.shared().read(|state| state.now_ns)?;
-        let found = ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, found) }
+        put(to, ViolationTime { reference_us: stamp_us(&device, at_ns), violation_ns })
     }
 
     fn nvmlDeviceGetSupportedMemoryClocks(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        mhz: *mut c_uint,
+        handle: DeviceHandle, count: *mut c_uint, mhz: *mut c_uint,
     ) {
         put_list(&[device(handle)?.machine().gpu.memory_clock_mhz], count, mhz)
     }
 
     fn nvmlDeviceGetSupportedGraphicsClocks(
-        handle: DeviceHandle,
-        memory_mhz: c_uint,
-        count: *mut c_uint,
-        mhz: *mut c_uint,
+        handle: DeviceHandle, memory_mhz: c_uint, count: *mut c_uint, mhz: *mut c_uint,
     ) {
         let device = device(handle)?;
         let machine = device.machine();
@@ -122,19 +101,13 @@ figures! {
         Ok(0)
     }
 
-    fn nvmlDeviceGetCurrentClocksEventReasons(device) -> u64 {
+    fn nvmlDeviceGetCurrentClocksEventReasons,
+        nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
         reasons(device)
     }
 
-    fn nvmlDeviceGetCurrentClocksThrottleReasons(device) -> u64 {
-        reasons(device)
-    }
-
-    fn nvmlDeviceGetSupportedClocksEventReasons(_) -> u64 {
-        Ok(ALL_REASONS)
-    }
-
-    fn nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
+    fn nvmlDeviceGetSupportedClocksEventReasons,
+        nvmlDeviceGetSupportedClocksThrottleReasons(_) -> u64 {
         Ok(ALL_REASONS)
     }
 }
@@ -142,15 +115,15 @@ figures! {
 /// Which clock of a kind is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// That of this instant.
+    /// The current clock.
     Now,
-    /// The one set for applications.
+    /// The application clock.
     Application,
     /// The highest.
-    Greatest,
-    /// The highest, which is what applications have where nobody says otherwise.
+    Max,
+    /// The highest, which is the default application clock.
     Default,
-    /// The highest that whoever sells the board lets it boost to.
+    /// The highest to which the vendor of the board lets it boost.
     CustomerBoost,
 }
 
@@ -160,10 +133,10 @@ fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> 
             Ok(machine.sm_clock_mhz())
         }
         GRAPHICS | SM => Ok(machine.gpu.sm_clock_mhz),
-        // Nobody boosts the memory, and nobody sets the clock of video for applications.
+        // The memory has no boost clock, and video has no application clock.
         MEMORY if which == Which::CustomerBoost => Err(returns::NOT_SUPPORTED),
         MEMORY => Ok(machine.gpu.memory_clock_mhz),
-        VIDEO if matches!(which, Which::Now | Which::Greatest) => {
+        VIDEO if matches!(which, Which::Now | Which::Max) => {
             machine.gpu.video_clock_mhz.ok_or(returns::NOT_SUPPORTED)
         }
         VIDEO => Err(returns::NOT_SUPPORTED),
@@ -172,22 +145,21 @@ fn clock_mhz(machine: &Machine, kind: u32, which: Which) -> Result<u32, Return> 
 }
 
 /// Stores a clock.
-fn put_clock(
+unsafe fn put_clock(
     handle: DeviceHandle,
     kind: u32,
     which: Which,
     mhz: *mut c_uint,
 ) -> Result<(), Return> {
     let device = device(handle)?;
-    check_place(mhz)?;
+    check_not_null(mhz)?;
     let mut found = clock_mhz(device.machine(), kind, which)?;
     if which == Which::Now && matches!(kind, GRAPHICS | SM) {
         catch_up(&device)?;
         let clock = device.shared().read(|state| state.clock)?;
         found = (u64::from(found) * clock / ONE) as u32;
     }
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(mhz, found) }
+    put(mhz, found)
 }
 
 /// Time during which the power cap held the clock down.
@@ -196,11 +168,10 @@ pub(super) fn capped_ns(device: &Device) -> Result<u64, Return> {
     Ok(device.shared().read(|state| state.capped_ns)?)
 }
 
-/// How long a policy has held the clock down (`nvmlPerfPolicyType_t`), as far as there is such a
-/// policy.
+/// How long a policy (`nvmlPerfPolicyType_t`) has held the clock down.
 fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
     match policy {
-        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks by whatever it was.
+        // POWER, and TOTAL_APP_CLOCKS: held below the application clocks for any reason.
         0 | 10 => capped_ns(device),
         // THERMAL: no heat slows this device.
         1 => Ok(0),
@@ -208,23 +179,6 @@ fn held_ns(device: &Device, policy: u32) -> Result<u64, Return> {
         2..=5 | 11 => Err(returns::NOT_SUPPORTED),
         _ => Err(returns::INVALID_ARGUMENT),
     }
-}
-
-/// Fills a list, or says how long it is.
-fn put_list(all: &[u32], count: *mut c_uint, to: *mut c_uint) -> Result<(), Return> {
-    // SAFETY: the caller's place, checked for null.
-    let room = unsafe { take(count)? } as usize;
-    // SAFETY: as above.
-    unsafe { put(count, all.len() as c_uint)? };
-    if room < all.len() {
-        return Err(returns::INSUFFICIENT_SIZE);
-    }
-    check_place(to)?;
-    for (at, value) in all.iter().enumerate() {
-        // SAFETY: the caller's array has room for so many.
-        unsafe { put(to.add(at), *value)? };
-    }
-    Ok(())
 }
 
 fn reasons(device: &Device) -> Result<u64, Return> {

@@ -1,8 +1,7 @@
 //! Confidential computing: what the system can do, what is on, and how memory is divided by it.
 //!
-//! The machine file says whether it is on. The model encrypts nothing, so that all of the memory is
-//! protected while it is on and none of it otherwise, and work is taken in either case.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
+//! The machine file says whether it is on. The model encrypts nothing: all of the memory counts as
+//! protected while it is on and none of it otherwise, and work is accepted in either case.
 
 use std::ffi::c_uint;
 use std::sync::Arc;
@@ -10,51 +9,44 @@ use std::sync::Arc;
 use super::library::only_device;
 use super::memory::figures_of;
 use super::returns::{self, Return};
-use super::target::{Target, device};
+use super::target::Target;
 use super::types::{
     ConfComputeMemSizeInfo, ConfComputeSettings, ConfComputeSystemCaps, ConfComputeSystemState,
-    Memory, version_of,
+    Memory, MemoryV2,
 };
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{check_not_null, check_version, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-/// First major compute capabilities whose drivers answer at all, and that tell the settings; the
-/// latter are also the first that can do it (nvml.h; Hopper architecture whitepaper).
+/// First major compute capability whose drivers answer at all, and the first that can do it, which
+/// also reports the settings (nvml.h; Hopper architecture whitepaper).
 const ANSWERED_SINCE: u32 = 8;
 const CAPABLE_SINCE: u32 = 9;
-/// `NVML_CC_SYSTEM_CPU_CAPS_AMD_SEV_SNP`: whose machine has it on has such a CPU.
+/// `NVML_CC_SYSTEM_CPU_CAPS_AMD_SEV_SNP`, reported where confidential computing is on.
 const CPU_SEV_SNP: u32 = 3;
 
 entries! {
     fn nvmlSystemGetConfComputeCapabilities(capabilities: *mut ConfComputeSystemCaps) {
         let device = answering()?;
-        check_place(capabilities)?;
+        check_not_null(capabilities)?;
         let machine = device.machine();
         let is_capable = is_on(machine) || machine.compute_capability().0 >= CAPABLE_SINCE;
         let found = ConfComputeSystemCaps {
             cpu: if is_on(machine) { CPU_SEV_SNP } else { 0 },
             gpus: c_uint::from(is_capable),
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(capabilities, found) }
+        put(capabilities, found)
     }
 
     fn nvmlSystemGetConfComputeState(state: *mut ConfComputeSystemState) {
         let device = answering()?;
         let (environment, feature) = modes(device.machine());
-        let found = ConfComputeSystemState { environment, feature, devtools: 0 };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(state, found) }
+        put(state, ConfComputeSystemState { environment, feature, devtools: 0 })
     }
 
     fn nvmlSystemGetConfComputeSettings(settings: *mut ConfComputeSettings) {
         let device = answering()?;
-        // SAFETY: the caller's structure, checked for null.
-        let version = unsafe { take(settings.cast::<u32>())? };
-        if version != version_of::<ConfComputeSettings>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        let version = check_version(settings, 1)?;
         let machine = device.machine();
         if !is_on(machine) && machine.compute_capability().0 < CAPABLE_SINCE {
             return Err(returns::NOT_SUPPORTED);
@@ -63,41 +55,32 @@ entries! {
         // NVML_CC_SYSTEM_MULTIGPU_NONE: there is one device.
         let found =
             ConfComputeSettings { version, environment, feature, devtools: 0, multi_gpu: 0 };
-        // SAFETY: as above.
-        unsafe { put(settings, found) }
+        put(settings, found)
     }
 
     fn nvmlSystemGetConfComputeGpusReadyState(is_accepting: *mut c_uint) {
         answering()?;
-        // NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE: the model refuses nobody for it.
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(is_accepting, 1) }
+        // NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE: the model refuses no client for it.
+        put(is_accepting, 1)
     }
 
-    fn nvmlDeviceGetConfComputeMemSizeInfo(
-        handle: DeviceHandle,
-        sizes: *mut ConfComputeMemSizeInfo,
-    ) {
-        let device = answered_by(handle)?;
-        check_place(sizes)?;
-        let total_kib = figures_of(&device, Target::Whole)?.total >> 10;
+}
+
+figures! {
+    fn nvmlDeviceGetConfComputeMemSizeInfo(device) -> ConfComputeMemSizeInfo {
+        check_answers(device)?;
+        let total_kib = figures_of(device, Target::Whole)?.total >> 10;
         let protected_kib = if is_on(device.machine()) { total_kib } else { 0 };
-        let unprotected_kib = total_kib - protected_kib;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(sizes, ConfComputeMemSizeInfo { protected_kib, unprotected_kib }) }
+        Ok(ConfComputeMemSizeInfo { protected_kib, unprotected_kib: total_kib - protected_kib })
     }
 
-    fn nvmlDeviceGetConfComputeProtectedMemoryUsage(handle: DeviceHandle, memory: *mut Memory) {
-        let device = answered_by(handle)?;
-        check_place(memory)?;
-        let found = if is_on(device.machine()) {
-            let now = figures_of(&device, Target::Whole)?;
-            Memory { total: now.total, free: now.free, used: now.total - now.free }
-        } else {
-            Memory::default()
-        };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(memory, found) }
+    fn nvmlDeviceGetConfComputeProtectedMemoryUsage(device) -> Memory {
+        check_answers(device)?;
+        if !is_on(device.machine()) {
+            return Ok(Memory::default());
+        }
+        let MemoryV2 { total, free, .. } = figures_of(device, Target::Whole)?;
+        Ok(Memory { total, free, used: total - free })
     }
 }
 
@@ -112,23 +95,19 @@ fn modes(machine: &Machine) -> (u32, u32) {
     (2 * on, on)
 }
 
-/// The device, on a machine whose driver answers such questions: of Ampere or newer (nvml.h), or
-/// whose file has it on.
+/// The device, if its driver answers.
 fn answering() -> Result<Arc<Device>, Return> {
     let device = only_device()?;
-    answers(&device)
-        .then_some(device)
-        .ok_or(returns::NOT_SUPPORTED)
+    check_answers(&device)?;
+    Ok(device)
 }
 
-fn answered_by(handle: DeviceHandle) -> Result<Arc<Device>, Return> {
-    let device = device(handle)?;
-    answers(&device)
-        .then_some(device)
-        .ok_or(returns::NOT_SUPPORTED)
-}
-
-fn answers(device: &Device) -> bool {
+/// Refuses on a machine before Ampere (nvml.h), unless its file has confidential computing on.
+fn check_answers(device: &Device) -> Result<(), Return> {
     let machine = device.machine();
-    is_on(machine) || machine.compute_capability().0 >= ANSWERED_SINCE
+    if is_on(machine) || machine.compute_capability().0 >= ANSWERED_SINCE {
+        Ok(())
+    } else {
+        Err(returns::NOT_SUPPORTED)
+    }
 }

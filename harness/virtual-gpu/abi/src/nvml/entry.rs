@@ -1,90 +1,107 @@
-//! What every entry point is made with: the macro that exports it, and places of the caller.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! The macros that define entry points of NVML, and access to the caller's arguments.
 
-use std::ffi::{c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{c_char, c_uint};
 
 use super::returns::{self, Return};
+use super::target::device;
+use super::types::{DeviceHandle, version_of};
+use crate::arguments;
+use gpubench_virtual_gpu_driver::device::Device;
 
-/// `nvmlDevice_t`.
-pub type DeviceHandle = *mut c_void;
-
-/// Defines exported entry points whose bodies end in a `Result`.
+/// Defines exported functions whose bodies end in a `Result`. Names in one row share a signature
+/// and a body.
 macro_rules! entries {
-    ($( fn $name:ident( $($arg:ident: $ty:ty),* $(,)? ) $body:block )*) => {
-        $(
-            #[unsafe(no_mangle)]
-            #[allow(
-                non_snake_case,
-                clippy::missing_safety_doc,
-                reason = "names and contracts are the vendor's"
-            )]
-            pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
-                $crate::nvml::entry::guard(stringify!($name), || $body)
-            }
-        )*
+    ($( fn $($name:ident),+ ( $($arguments:tt)* ) $body:block )*) => {
+        $( entry! {
+            $crate::nvml::returns::Return, [ $($name),+ ] ( $($arguments)* ) $body
+        } )*
     };
 }
-pub(super) use entries;
 
-/// Runs the body of an entry point and turns what comes of it into a number.
-pub(super) fn guard(name: &'static str, body: impl FnOnce() -> Result<(), Return>) -> i32 {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(code)) => code.0,
-        Err(_) => {
-            gpubench_virtual_gpu_driver::diagnostics::say(&format!("internal error in {name}"));
-            returns::UNKNOWN.0
-        }
-    }
+/// Defines exported functions of the commonest form: a device, and an address for one figure.
+macro_rules! figures {
+    ($( fn $($name:ident),+ ( $device:pat_param ) -> $of:ty $body:block )*) => {
+        $( entry! {
+            $crate::nvml::returns::Return,
+            [ $($name),+ ] (device: $crate::nvml::DeviceHandle, figure: *mut $of) {
+                $crate::nvml::entry::answer(device, figure, |$device| $body)
+            }
+        } )*
+    };
 }
 
-/// Refuses a missing place before anything is measured for it.
-pub(super) fn check_place<T>(to: *const T) -> Result<(), Return> {
-    if to.is_null() {
+/// Stores a figure of the whole device.
+pub(super) unsafe fn answer<T>(
+    handle: DeviceHandle,
+    figure: *mut T,
+    body: impl FnOnce(&Device) -> Result<T, Return>,
+) -> Result<(), Return> {
+    let device = device(handle)?;
+    check_not_null(figure)?;
+    put(figure, body(&device)?)
+}
+
+/// Refuses null before anything is measured.
+pub(super) fn check_not_null<T>(pointer: *const T) -> Result<(), Return> {
+    if pointer.is_null() {
         Err(returns::INVALID_ARGUMENT)
     } else {
         Ok(())
     }
 }
 
-/// Stores a result where the caller wants it.
-///
-/// # Safety
-/// `to` is null or valid for a write of `T`, as the C interface demands.
+/// Stores a result; null is refused.
 pub(super) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Return> {
-    // SAFETY: passed on to the caller.
-    unsafe { crate::put(to, value) }.map_err(|_| returns::INVALID_ARGUMENT)
+    arguments::put(to, value).map_err(|_| returns::INVALID_ARGUMENT)
 }
 
-/// Reads what the caller has put at a place.
-///
-/// # Safety
-/// `from` is null or valid for a read of `T`.
-pub(super) unsafe fn take<T: Copy>(from: *const T) -> Result<T, Return> {
-    check_place(from)?;
-    // SAFETY: not null, and valid by the caller's contract. Callers may pass unaligned places.
-    Ok(unsafe { from.read_unaligned() })
+/// Reads a structure or a number of the caller; null is refused.
+pub(super) unsafe fn read<T: Copy>(from: *const T) -> Result<T, Return> {
+    arguments::read(from).map_err(|_| returns::INVALID_ARGUMENT)
+}
+
+/// Reads the first field of a structure, which must be the number of this version of `T`.
+pub(super) unsafe fn check_version<T>(structure: *const T, version: u32) -> Result<u32, Return> {
+    let number = read(structure.cast::<u32>())?;
+    if number == version_of::<T>(version) {
+        Ok(number)
+    } else {
+        Err(returns::ARGUMENT_VERSION_MISMATCH)
+    }
+}
+
+/// Stores the length of a list, and the list itself if the caller's array has room for all of it.
+pub(super) unsafe fn put_list<T: Copy, U: From<T>>(
+    found: &[T],
+    count: *mut c_uint,
+    to: *mut U,
+) -> Result<(), Return> {
+    let room = read(count)? as usize;
+    put(count, found.len() as c_uint)?;
+    if room < found.len() {
+        return Err(returns::INSUFFICIENT_SIZE);
+    }
+    put_each(found, to)
+}
+
+/// Stores every element of a list in an array that has room for all of them.
+pub(super) unsafe fn put_each<T: Copy, U: From<T>>(found: &[T], to: *mut U) -> Result<(), Return> {
+    for (index, one) in found.iter().enumerate() {
+        put(to.wrapping_add(index), U::from(*one))?;
+    }
+    Ok(())
 }
 
 /// Copies a text into a caller's buffer, which must be large enough for all of it.
-///
-/// # Safety
-/// `to` is null or valid for `length` bytes.
 pub(super) unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> Result<(), Return> {
-    check_place(to)?;
-    let length = length as usize;
-    if length <= text.len() {
+    check_not_null(to)?;
+    if length as usize <= text.len() {
         return Err(returns::INSUFFICIENT_SIZE);
     }
-    // SAFETY: passed on to the caller.
-    unsafe { crate::put_text(to, length, text) }.map_err(|_| returns::INVALID_ARGUMENT)
+    arguments::put_text(to, length as usize, text).map_err(|_| returns::INVALID_ARGUMENT)
 }
 
-/// A text in a field of that many characters, cut to fit and ended by zeroes.
+/// A text as a field of `N` characters, cut to fit and padded with zeros.
 pub(super) fn filled<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes()).take(N - 1) {

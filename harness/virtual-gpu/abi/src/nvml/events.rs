@@ -1,17 +1,17 @@
 //! Event sets: Xids as they happen, from registration on.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
+use std::mem::offset_of;
 use std::time::Duration;
 
-use super::figures::figures;
 use super::library::{catch_up_with_the_living, device_handle, library, only_device};
 use super::objects::EventSet;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{EventData, NO_INSTANCE};
 use super::wait_policy::WaitPolicy;
-use super::{DeviceHandle, check_place, entries, put};
+use super::{DeviceHandle, check_not_null, put};
+use crate::arguments::put_prefix;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_model::simulation::next_event_ns;
@@ -21,10 +21,10 @@ use gpubench_virtual_gpu_model::state::XIDS;
 const XID: u64 = 8;
 /// `nvmlEventTypeAll` of nvml.h 13.4; other bits are no event types.
 const KNOWN: u64 = 0xfe9f;
-/// How often a waiter on the clock looks. An event is therefore seen at most this much late.
+/// Polling interval on the virtual clock: an event is delivered at most this much late.
 const STEP_NS: u64 = 1_000_000;
-/// How long a waiter in real time sleeps at most before it looks for processes that died.
-const LOOK: Duration = Duration::from_millis(50);
+/// Longest sleep in wall time before a waiter looks for dead processes.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 figures! {
     fn nvmlDeviceGetSupportedEventTypes(_) -> u64 {
@@ -35,10 +35,9 @@ figures! {
 entries! {
     fn nvmlEventSetCreate(set: *mut Handle) {
         let mut library = library()?;
-        check_place(set)?;
+        check_not_null(set)?;
         let handle = library.sets.insert(EventSet::default())?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(set, handle) }
+        put(set, handle)
     }
 
     fn nvmlEventSetFree(set: Handle) {
@@ -47,7 +46,7 @@ entries! {
 
     fn nvmlDeviceRegisterEvents(handle: DeviceHandle, types: u64, set: Handle) {
         let device = device(handle)?;
-        // The set is looked at first: an unknown one is not worth waiting for.
+        // An unknown set is refused before the call takes time.
         library()?.sets.get_mut(set)?;
         if types & !KNOWN != 0 {
             return Err(returns::INVALID_ARGUMENT);
@@ -67,27 +66,20 @@ entries! {
     }
 
     fn nvmlEventSetWait(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
-        check_place(data)?;
+        check_not_null(data)?;
         let event = wait(set, timeout_ms)?;
         // This form's structure ends before the instance ids.
-        let bytes = std::mem::offset_of!(EventData, gpu_instance_id);
-        // SAFETY: the caller's structure has that many bytes, and so has ours.
-        unsafe {
-            let from = (&raw const event).cast::<u8>();
-            std::ptr::copy_nonoverlapping(from, data.cast::<u8>(), bytes);
-        }
+        put_prefix(data.cast(), offset_of!(EventData, gpu_instance_id), &event);
         Ok(())
     }
 
     fn nvmlEventSetWait_v2(set: Handle, data: *mut EventData, timeout_ms: c_uint) {
-        check_place(data)?;
-        let event = wait(set, timeout_ms)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(data, event) }
+        check_not_null(data)?;
+        put(data, wait(set, timeout_ms)?)
     }
 }
 
-/// The set's next event, if it has happened.
+/// The set's next event, if it has been raised.
 fn due(device: &Device, set: Handle) -> Result<Option<EventData>, Return> {
     let mut library = library()?;
     let entry = library.sets.get_mut(set)?;
@@ -122,8 +114,8 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
     let policy = WaitPolicy::of(&device)?;
     let deadline_ns = policy.now_ns(&device) + u64::from(timeout_ms) * 1_000_000;
     loop {
-        // Read before looking, so that a change in between is not slept through.
-        let seen = device.shared().change();
+        // Read before the check, so that a change in between ends the sleep.
+        let change = device.shared().change();
         catch_up_with_the_living(&device)?;
         if let Some(event) = due(&device, set)? {
             return Ok(event);
@@ -140,7 +132,7 @@ fn wait(set: Handle, timeout_ms: u32) -> Result<EventData, Return> {
                     Duration::from_nanos(next_ns.saturating_sub(device.session().wall_now_ns()));
                 device
                     .shared()
-                    .sleep_on_change(seen, left.min(next).min(LOOK));
+                    .sleep_on_change(change, left.min(next).min(LOOK_INTERVAL));
             }
             WaitPolicy::OnClock | WaitPolicy::Beside => {
                 policy.sleep_until(&device, deadline_ns.min(now_ns + STEP_NS))?;

@@ -1,5 +1,4 @@
 //! Field values: figures by number, each with its own result.
-#![expect(unsafe_code, reason = "the caller's array is a raw pointer")]
 
 use std::ffi::c_int;
 
@@ -11,7 +10,7 @@ use super::returns::{self, Return};
 use super::target::device;
 use super::types::FieldValue;
 use super::utilization::stamp_us;
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Mig;
 use gpubench_virtual_gpu_model::simulation::fault::was_fatal;
@@ -23,7 +22,7 @@ const FIELDS_BEFORE: u32 = 274;
 /// `nvmlValueType_t`.
 pub(super) const UNSIGNED_INT: u32 = 1;
 const UNSIGNED_LONG_LONG: u32 = 3;
-/// `NVML_POWER_SCOPE_GPU`: the other scopes are modules and memories with meters of their own.
+/// `NVML_POWER_SCOPE_GPU`: the other scopes are modules and memories.
 const SCOPE_GPU: u32 = 0;
 
 /// A figure of one of the types that occur.
@@ -36,28 +35,23 @@ enum Figure {
 entries! {
     fn nvmlDeviceGetFieldValues(handle: DeviceHandle, count: c_int, values: *mut FieldValue) {
         let device = device(handle)?;
-        check_place(values)?;
+        check_not_null(values)?;
         let count = usize::try_from(count).ok().filter(|count| *count > 0);
         for index in 0..count.ok_or(returns::INVALID_ARGUMENT)? {
-            // SAFETY: the caller's array has `count` elements.
-            let place = unsafe { values.add(index) };
-            // SAFETY: as above.
-            let asked = unsafe { take(place)? };
-            let answer = answered(&device, asked)?;
-            // SAFETY: as above.
-            unsafe { put(place, answer)? };
+            let field = values.add(index);
+            put(field, evaluate(&device, read(field)?)?)?;
         }
         Ok(())
     }
 }
 
-fn answered(device: &Device, asked: FieldValue) -> Result<FieldValue, Return> {
-    let figure = figure_of(device, asked.field_id, asked.scope_id);
+fn evaluate(device: &Device, request: FieldValue) -> Result<FieldValue, Return> {
+    let figure = figure_of(device, request.field_id, request.scope_id);
     let at_ns = device.shared().read(|state| state.now_ns)?;
     let (value_type, value, result) = match figure {
         Ok(Figure::Int(value)) => (UNSIGNED_INT, u64::from(value), 0),
         Ok(Figure::Long(value)) => (UNSIGNED_LONG_LONG, value, 0),
-        Err(error) => (asked.value_type, asked.value, error.0),
+        Err(error) => (request.value_type, request.value, error.0),
     };
     Ok(FieldValue {
         timestamp_us: stamp_us(device, at_ns) as i64,
@@ -65,11 +59,11 @@ fn answered(device: &Device, asked: FieldValue) -> Result<FieldValue, Return> {
         value_type,
         result,
         value,
-        ..asked
+        ..request
     })
 }
 
-/// What must be done to the device: what the machine plants, once there was a fatal fault.
+/// The recovery action that the machine plants, after a fatal fault.
 fn recovery_action(device: &Device) -> Result<u32, Return> {
     let planted = device.machine().defects.fault_recovery_action;
     if planted == 0 {
@@ -96,7 +90,7 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         FIELDS_BEFORE
     };
     match field {
-        // ECC_CURRENT and ECC_PENDING: nobody changes it.
+        // ECC_CURRENT and ECC_PENDING, which no call changes.
         1 | 2 => has_ecc(device).map(|()| Figure::Long(1)),
         // ECC_SBE_VOL_TOTAL, ECC_DBE_VOL_TOTAL, ECC_SBE_AGG_TOTAL, ECC_DBE_AGG_TOTAL: errors of a
         // single bit are corrected.
@@ -135,7 +129,7 @@ fn figure_of(device: &Device, field: u32, scope: u32) -> Result<Figure, Return> 
         189 => Ok(Figure::Int(limits.default_mw)),
         // POWER_CURRENT_LIMIT and POWER_REQUESTED_LIMIT.
         190 | 192 => Ok(Figure::Int(limits.current_mw)),
-        // IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE: profiles are told while the mode is off.
+        // IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE: profiles can be queried while the mode is off.
         199 => Ok(Figure::Int(u32::from(device.machine().mig.is_some()))),
         // PCIE_COUNT_TX_BYTES and PCIE_COUNT_RX_BYTES, as the device sends and receives: counters
         // of 32 bits, which begin again.

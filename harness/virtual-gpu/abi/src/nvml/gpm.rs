@@ -1,10 +1,9 @@
 //! GPM, the performance monitor of Hopper and newer: counters between two samples.
 //!
 //! Figures are relative to what the sample was taken of: the device, a GPU instance, or the compute
-//! instance behind a MIG device. What the chip has and the interpreter cannot use stands at 0: a
-//! module whose PTX uses it is refused when it is loaded. What the model does not know at all is
-//! not supported, metric by metric.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
+//! instance behind a MIG device. Units of the chip that the interpreter cannot use read 0: a module
+//! whose PTX uses them is refused when it is loaded. Metrics that the model does not have are not
+//! supported.
 
 use std::ffi::{CStr, c_char, c_uint};
 use std::mem::offset_of;
@@ -15,7 +14,7 @@ use super::link::moved_by;
 use super::objects::Sample;
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::handles::Handle;
 use gpubench_virtual_gpu_driver::shm::QueueView;
@@ -28,7 +27,7 @@ const SINCE: u32 = 9;
 const VERSION: u32 = 1;
 /// `NVML_GPM_METRIC_MAX` of nvml.h 13.4.
 pub const METRICS: usize = 477;
-/// The counters are renewed that often (nvml.h); over a shorter time they say nothing.
+/// Refresh interval of the counters (nvml.h); over a shorter time they carry no information.
 const REFRESH_NS: u64 = 100_000_000;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -66,22 +65,19 @@ pub struct GpmMetricsGet {
 entries! {
     fn nvmlGpmQueryDeviceSupport(handle: DeviceHandle, support: *mut GpmSupport) {
         let (device, _) = target(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(support)? };
-        if asked.version != VERSION {
+        let request = read(support)?;
+        if request.version != VERSION {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
         let is_supported = u32::from(is_supported(&device));
-        // SAFETY: as above.
-        unsafe { put(support, GpmSupport { is_supported, ..asked }) }
+        put(support, GpmSupport { is_supported, ..request })
     }
 
     fn nvmlGpmSampleAlloc(sample: *mut Handle) {
         let mut library = library()?;
-        check_place(sample)?;
+        check_not_null(sample)?;
         let handle = library.samples.insert(None)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(sample, handle) }
+        put(sample, handle)
     }
 
     fn nvmlGpmSampleFree(sample: Handle) {
@@ -105,14 +101,11 @@ entries! {
     }
 
     fn nvmlGpmMetricsGet(get: *mut GpmMetricsGet) {
-        check_place(get)?;
-        // Only so much of the structure is read as its beginning says that there is.
-        // SAFETY: fields of the caller's structure, which is not null.
-        let (version, count, handles) = unsafe {
-            let (first, second) = (&raw const (*get).first, &raw const (*get).second);
-            let count = take(&raw const (*get).count)?;
-            (take(get.cast::<u32>())?, count, [take(first)?, take(second)?])
-        };
+        check_not_null(get)?;
+        // Only as many metrics are read as the count says that there are.
+        let version = read(get.cast::<u32>())?;
+        let count = read(&raw const (*get).count)?;
+        let handles = [read(&raw const (*get).first)?, read(&raw const (*get).second)?];
         if version != VERSION {
             return Err(returns::ARGUMENT_VERSION_MISMATCH);
         }
@@ -122,12 +115,8 @@ entries! {
         let [first, second] = both(handles)?;
         for index in 0..count as usize {
             let offset = offset_of!(GpmMetricsGet, metrics) + index * size_of::<GpmMetric>();
-            // SAFETY: an element of the caller's array, which has METRICS of them.
-            unsafe {
-                let place = get.cast::<u8>().add(offset).cast::<GpmMetric>();
-                let asked = take(place)?;
-                put(place, answered(asked, &first, &second))?;
-            }
+            let metric = get.cast::<u8>().add(offset).cast::<GpmMetric>();
+            put(metric, evaluate(read(metric)?, &first, &second))?;
         }
         Ok(())
     }
@@ -201,7 +190,7 @@ fn of_an_instance(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
         bandwidth: instance.bandwidth,
     };
     for (_, engine) in mig::engines(state, row) {
-        // That of the busiest: no sum tells how much of their times coincided.
+        // That of the busiest instance: a sum would count overlapping times twice.
         sample.busy_ns = sample.busy_ns.max(engine.busy_ns);
         sample.used.add(&engine.used, 1);
         sample.sm_share += engine.sm_share;
@@ -209,7 +198,7 @@ fn of_an_instance(state: &State, side: &QueueView<'_>, row: u32) -> Sample {
     sample
 }
 
-/// Two samples of the same thing.
+/// Two samples of the same target.
 fn both(handles: [Handle; 2]) -> Result<[Sample; 2], Return> {
     let mut library = library()?;
     let [first, second] = handles.map(|handle| {
@@ -223,18 +212,17 @@ fn both(handles: [Handle; 2]) -> Result<[Sample; 2], Return> {
     Ok([first, second])
 }
 
-fn answered(asked: GpmMetric, first: &Sample, second: &Sample) -> GpmMetric {
-    let known = NAMES.iter().find(|(id, ..)| *id == asked.metric_id);
-    let text = |text: &'static CStr| text.as_ptr();
+fn evaluate(request: GpmMetric, first: &Sample, second: &Sample) -> GpmMetric {
+    let known = NAMES.iter().find(|(id, ..)| *id == request.metric_id);
     let (short_name, long_name, unit) = known.map_or((null(), null(), null()), |known| {
-        (text(known.1), text(known.2), text(known.3))
+        (known.1.as_ptr(), known.2.as_ptr(), known.3.as_ptr())
     });
-    let (result, value) = match metric(asked.metric_id, first, second) {
+    let (result, value) = match metric(request.metric_id, first, second) {
         Ok(value) => (0, value),
         Err(error) => (error.0, 0.0),
     };
     GpmMetric {
-        metric_id: asked.metric_id,
+        metric_id: request.metric_id,
         result,
         value,
         short_name,

@@ -1,4 +1,4 @@
-//! Handles of what programs make: the slots of `abi::handles`, with NVML's answer to a wild one.
+//! Handles of objects that programs make, with NVML's result for an invalid one.
 
 use super::returns::{self, Return};
 use gpubench_virtual_gpu_driver::handles::{Handle, Slab};
@@ -7,7 +7,7 @@ use gpubench_virtual_gpu_driver::handles::{Handle, Slab};
 pub struct Objects<T>(Slab<T>);
 
 impl<T> Objects<T> {
-    /// An empty table, whose handles are told apart from all others by `kind`.
+    /// An empty table. `kind` distinguishes its handles from those of other tables.
     pub const fn new(kind: u8) -> Self {
         Self(Slab::new(kind))
     }
@@ -26,7 +26,7 @@ impl<T> Objects<T> {
             .map_err(|_| returns::INVALID_ARGUMENT)
     }
 
-    /// Takes the object out; its handle is dead from then on.
+    /// Removes the object, which invalidates its handle.
     pub fn remove(&mut self, handle: Handle) -> Result<T, Return> {
         self.0.remove(handle).map_err(|_| returns::INVALID_ARGUMENT)
     }

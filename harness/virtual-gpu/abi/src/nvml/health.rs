@@ -1,15 +1,13 @@
-//! The health of the memory. The model's never fails by itself: error correction has found nothing
-//! but what the machine plants after fatal faults.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
+//! Memory errors. The model's memory never fails by itself: error counts are those that the machine
+//! file plants after fatal faults.
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::{Target, device, target};
-use super::types::{EccErrorCounts, EccSramErrorStatus, RowRemapperHistogram, version_of};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::types::{EccErrorCounts, EccSramErrorStatus, RowRemapperHistogram};
+use super::{DeviceHandle, check_not_null, check_version, put};
 use gpubench_virtual_gpu_driver::device::Device;
 
 /// First major compute capability that remaps rows; older ones retire pages (nvml.h).
@@ -25,8 +23,7 @@ pub(super) const CORRECTED: u32 = 0;
 pub(super) const UNCORRECTED: u32 = 1;
 /// `NVML_VOLATILE_ECC`: counts since the driver was loaded.
 const VOLATILE: u32 = 0;
-/// Places that can fail (`NVML_MEMORY_LOCATION_COUNT`), and the one where errors are planted
-/// (`NVML_MEMORY_LOCATION_DRAM`).
+/// `NVML_MEMORY_LOCATION_COUNT`, and the location of planted errors (`NVML_MEMORY_LOCATION_DRAM`).
 const LOCATIONS: u32 = 8;
 const DRAM: u32 = 2;
 
@@ -48,90 +45,65 @@ figures! {
 entries! {
     fn nvmlDeviceGetEccMode(handle: DeviceHandle, current: *mut c_uint, pending: *mut c_uint) {
         let device = device(handle)?;
-        check_place(current)?;
-        check_place(pending)?;
+        check_not_null(current)?;
+        check_not_null(pending)?;
         has_ecc(&device)?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(current, 1)?;
-            put(pending, 1)
-        }
+        put(current, 1)?;
+        put(pending, 1)
     }
 
     fn nvmlDeviceGetTotalEccErrors(
-        handle: DeviceHandle,
-        error: c_uint,
-        counter: c_uint,
-        count: *mut u64,
+        handle: DeviceHandle, error: c_uint, counter: c_uint, count: *mut u64,
     ) {
-        check_place(count)?;
+        check_not_null(count)?;
         let found = errors(handle, error, counter)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, found) }
+        put(count, found)
     }
 
     fn nvmlDeviceGetDetailedEccErrors(
-        handle: DeviceHandle,
-        error: c_uint,
-        counter: c_uint,
-        counts: *mut EccErrorCounts,
+        handle: DeviceHandle, error: c_uint, counter: c_uint, counts: *mut EccErrorCounts,
     ) {
-        check_place(counts)?;
+        check_not_null(counts)?;
         let found = EccErrorCounts {
             device_memory: errors(handle, error, counter)?,
             ..EccErrorCounts::default()
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(counts, found) }
+        put(counts, found)
     }
 
     fn nvmlDeviceGetMemoryErrorCounter(
-        handle: DeviceHandle,
-        error: c_uint,
-        counter: c_uint,
-        location: c_uint,
-        count: *mut u64,
+        handle: DeviceHandle, error: c_uint, counter: c_uint, location: c_uint, count: *mut u64,
     ) {
-        check_place(count)?;
+        check_not_null(count)?;
         let found = errors(handle, error, counter)?;
         if location >= LOCATIONS {
             return Err(returns::INVALID_ARGUMENT);
         }
         let there = if location == DRAM { found } else { 0 };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, there) }
+        put(count, there)
     }
 
     fn nvmlDeviceGetSramEccErrorStatus(handle: DeviceHandle, status: *mut EccSramErrorStatus) {
         let device = device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let version = unsafe { take(status.cast::<u32>())? };
-        if version != version_of::<EccSramErrorStatus>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        let version = check_version(status, 1)?;
         remaps_rows(&device)?;
         privileged(&device)?;
         // What the machine plants, it plants in DRAM.
-        // SAFETY: as above.
-        unsafe { put(status, EccSramErrorStatus { version, ..EccSramErrorStatus::default() }) }
+        put(status, EccSramErrorStatus { version, ..EccSramErrorStatus::default() })
     }
 
     fn nvmlDeviceGetRemappedRows(
-        handle: DeviceHandle,
-        corrected: *mut c_uint,
-        uncorrected: *mut c_uint,
-        pending: *mut c_uint,
-        failed: *mut c_uint,
+        handle: DeviceHandle, corrected: *mut c_uint, uncorrected: *mut c_uint,
+        pending: *mut c_uint, failed: *mut c_uint,
     ) {
         let device = device(handle)?;
         let places = [corrected, uncorrected, pending, failed];
         for place in places {
-            check_place(place)?;
+            check_not_null(place)?;
         }
         let rows = remapped(&device)?;
         for (place, found) in places.into_iter().zip(rows) {
-            // SAFETY: the caller's places, checked for null.
-            unsafe { put(place, found)? };
+            put(place, found)?;
         }
         Ok(())
     }

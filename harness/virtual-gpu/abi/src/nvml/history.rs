@@ -1,7 +1,7 @@
 //! What this program has read so far: the other end of every figure that covers a window.
 //!
-//! A driver keeps such samples for everybody. Here each program keeps its own from `nvmlInit` on:
-//! a window never reaches back beyond that, and a figure over no time at all is not given.
+//! A driver keeps such samples for all programs. Here each program keeps its own from `nvmlInit`
+//! on: a window never reaches back beyond that, and a figure over no time at all is not given.
 
 use std::collections::VecDeque;
 

@@ -1,16 +1,15 @@
-//! What the device is: names, numbers, place on the bus, shape of the chip.
-#![expect(unsafe_code, reason = "the caller's buffers are raw pointers")]
+//! Identity: names, numbers, PCI address, shape of the chip.
 
 use gpubench_virtual_gpu_model::mig as divided;
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::entry::filled;
-use super::figures::figures;
 use super::mig::{device_name, index as mig_index};
-use super::returns::{self, Return};
+use super::returns::Return;
 use super::target::{Target, device, target};
-use super::types::{PciInfo, PciInfoExt, version_of};
-use super::{DeviceHandle, check_place, entries, put, put_text, take};
+use super::types::{PciInfo, PciInfoExt};
+use super::{DeviceHandle, check_not_null, check_version, put, put_text};
+use crate::arguments::put_prefix;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
 
 /// Vendor 10de below a device id that no product has: no table of names can take it for silicon.
@@ -24,8 +23,7 @@ entries! {
             (device, Target::Whole) => device.machine().gpu.product.clone(),
             (device, Target::Engine(row)) => device_name(&device, row)?,
         };
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(name, length, &text) }
+        put_text(name, length, &text)
     }
 
     fn nvmlDeviceGetUUID(handle: DeviceHandle, uuid: *mut c_char, length: c_uint) {
@@ -36,8 +34,7 @@ entries! {
                 device.shared().read(|state| divided::uuid(state, machine, row))?
             }
         };
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(uuid, length, &text) }
+        put_text(uuid, length, &text)
     }
 
     fn nvmlDeviceGetIndex(handle: DeviceHandle, index: *mut c_uint) {
@@ -47,36 +44,28 @@ entries! {
                 device.shared().read(|state| mig_index(state, row))?
             }
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(index, found) }
+        put(index, found)
     }
 
     fn nvmlDeviceGetVbiosVersion(handle: DeviceHandle, version: *mut c_char, length: c_uint) {
         device(handle)?;
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(version, length, "00.00.virtual") }
+        put_text(version, length, "00.00.virtual")
     }
 
     fn nvmlDeviceGetBoardPartNumber(handle: DeviceHandle, part: *mut c_char, length: c_uint) {
         let device = device(handle)?;
         let text = format!("virtual-{}", device.machine().name);
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(part, length, &text) }
+        put_text(part, length, &text)
     }
 
     fn nvmlDeviceGetCudaComputeCapability(
-        handle: DeviceHandle,
-        major: *mut c_int,
-        minor: *mut c_int,
+        handle: DeviceHandle, major: *mut c_int, minor: *mut c_int,
     ) {
         let (x, y) = device(handle)?.machine().compute_capability();
-        check_place(major)?;
-        check_place(minor)?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(major, x as c_int)?;
-            put(minor, y as c_int)
-        }
+        check_not_null(major)?;
+        check_not_null(minor)?;
+        put(major, x as c_int)?;
+        put(minor, y as c_int)
     }
 
     fn nvmlDeviceGetPciInfo(handle: DeviceHandle, info: *mut u8) {
@@ -95,11 +84,7 @@ entries! {
 
     fn nvmlDeviceGetPciInfoExt(handle: DeviceHandle, info: *mut PciInfoExt) {
         device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let version = unsafe { take(info.cast::<u32>())? };
-        if version != version_of::<PciInfoExt>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        let version = check_version(info, 1)?;
         let found = PciInfoExt {
             version,
             domain: 0,
@@ -111,13 +96,12 @@ entries! {
             sub_class: PCI_CLASS.1,
             bus_id: bus_id(),
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(info, found) }
+        put(info, found)
     }
 }
 
 figures! {
-    fn nvmlDeviceGetMinorNumber(_) -> u32 {
+    fn nvmlDeviceGetMinorNumber, nvmlDeviceGetMultiGpuBoard(_) -> u32 {
         Ok(0)
     }
 
@@ -125,12 +109,8 @@ figures! {
         Ok(BUS << 8)
     }
 
-    fn nvmlDeviceGetMultiGpuBoard(_) -> u32 {
-        Ok(0)
-    }
-
     fn nvmlDeviceGetBrand(_) -> u32 {
-        // NVML_BRAND_UNKNOWN: it is nobody's product.
+        // NVML_BRAND_UNKNOWN: no vendor sells it.
         Ok(0)
     }
 
@@ -157,10 +137,10 @@ fn bus_id() -> [c_char; 32] {
     filled(&format!("{:08X}:{BUS:02X}:{:02X}.0", 0, 0))
 }
 
-/// Writes the beginning of the structure: as much of it as the caller's form has.
-fn put_pci_info(handle: DeviceHandle, info: *mut u8, bytes: usize) -> Result<(), Return> {
+/// Stores the first bytes of the structure: as many as the caller's form has.
+unsafe fn put_pci_info(handle: DeviceHandle, info: *mut u8, bytes: usize) -> Result<(), Return> {
     device(handle)?;
-    check_place(info)?;
+    check_not_null(info)?;
     let found = PciInfo {
         bus_id_legacy: filled(&format!("{:04X}:{BUS:02X}:{:02X}.0", 0, 0)),
         domain: 0,
@@ -170,9 +150,7 @@ fn put_pci_info(handle: DeviceHandle, info: *mut u8, bytes: usize) -> Result<(),
         pci_subsystem_id: PCI_ID,
         bus_id: bus_id(),
     };
-    let bytes = bytes.min(size_of::<PciInfo>());
-    // SAFETY: the caller's structure has that many bytes, and so has ours, which has no padding.
-    unsafe { std::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), info, bytes) };
+    put_prefix(info, bytes, &found);
     Ok(())
 }
 

@@ -1,5 +1,4 @@
-//! The library itself: initialisation counted by reference, and how entry points get at the device.
-#![expect(unsafe_code, reason = "an exported name needs an unsafe attribute")]
+//! The library: initialisation counted by reference, and access to the device.
 
 use std::ffi::{c_char, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +7,7 @@ use super::handles::Objects;
 use super::history::{History, Record};
 use super::objects::{EventSet, Sample};
 use super::returns::{self, Return};
-use super::{DeviceHandle, entries};
+use super::DeviceHandle;
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::process;
 
@@ -19,14 +18,14 @@ pub(super) const DEVICE: usize = 0x6e76_6d6c_0010;
 const SETS: u8 = 32;
 const SAMPLES: u8 = 33;
 
-/// What an initialised library holds.
+/// State of an initialised library.
 pub(super) struct Library {
     references: u64,
     /// Event sets that the program made.
     pub sets: Objects<EventSet>,
-    /// Samples of the performance monitor that the program made room for.
+    /// Samples of the performance monitor that the program allocated.
     pub samples: Objects<Option<Sample>>,
-    /// What this program has read so far, for figures over a window.
+    /// Earlier readings of this program, for figures over a window.
     pub history: History,
 }
 
@@ -64,14 +63,14 @@ pub(super) fn device_handle() -> DeviceHandle {
     DEVICE as DeviceHandle
 }
 
-/// Brings the model to the present, so that what is read next is true now. On the clock the call
-/// costs its caller time: a loop that polls must not hold the clock.
+/// Advances the model to the present. On the clock the call costs its caller time, so that a loop
+/// that polls cannot hold the clock.
 pub(super) fn catch_up(device: &Device) -> Result<(), Return> {
     device.charge(device.machine().host.other_ns)?;
     Ok(device.catch_up()?)
 }
 
-/// As [`catch_up`]; what dead processes held is taken back first.
+/// As [`catch_up`], and reaps dead processes.
 pub(super) fn catch_up_with_the_living(device: &Device) -> Result<(), Return> {
     catch_up(device)?;
     Ok(device.reap_dead_processes()?)
@@ -93,11 +92,7 @@ fn initialise() -> Result<(), Return> {
 }
 
 entries! {
-    fn nvmlInit() {
-        initialise()
-    }
-
-    fn nvmlInit_v2() {
+    fn nvmlInit, nvmlInit_v2() {
         initialise()
     }
 

@@ -1,14 +1,12 @@
 //! The host link: generation, width, and what goes over it.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::library::catch_up;
 use super::returns::{self, Return};
 use super::target::device;
 use super::wait_policy::WaitPolicy;
-use super::{DeviceHandle, check_place, entries, put};
+use super::{DeviceHandle, check_not_null, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::shm::QueueView;
 use gpubench_virtual_gpu_model::simulation::Queues;
@@ -20,23 +18,12 @@ const WINDOW_NS: u64 = 20_000_000;
 const LANE_MBPS: [u32; 6] = [2_500, 5_000, 8_000, 16_000, 32_000, 64_000];
 
 figures! {
-    fn nvmlDeviceGetMaxPcieLinkGeneration(device) -> u32 {
+    fn nvmlDeviceGetMaxPcieLinkGeneration, nvmlDeviceGetGpuMaxPcieLinkGeneration,
+        nvmlDeviceGetCurrPcieLinkGeneration(device) -> u32 {
         Ok(device.machine().pcie.generation)
     }
 
-    fn nvmlDeviceGetGpuMaxPcieLinkGeneration(device) -> u32 {
-        Ok(device.machine().pcie.generation)
-    }
-
-    fn nvmlDeviceGetCurrPcieLinkGeneration(device) -> u32 {
-        Ok(device.machine().pcie.generation)
-    }
-
-    fn nvmlDeviceGetMaxPcieLinkWidth(device) -> u32 {
-        Ok(device.machine().pcie.width)
-    }
-
-    fn nvmlDeviceGetCurrPcieLinkWidth(device) -> u32 {
+    fn nvmlDeviceGetMaxPcieLinkWidth, nvmlDeviceGetCurrPcieLinkWidth(device) -> u32 {
         Ok(device.machine().pcie.width)
     }
 
@@ -60,13 +47,9 @@ figures! {
 }
 
 entries! {
-    fn nvmlDeviceGetPcieThroughput(
-        handle: DeviceHandle,
-        counter: c_uint,
-        kib_per_s: *mut c_uint,
-    ) {
+    fn nvmlDeviceGetPcieThroughput(handle: DeviceHandle, counter: c_uint, kib_per_s: *mut c_uint) {
         let device = device(handle)?;
-        check_place(kib_per_s)?;
+        check_not_null(kib_per_s)?;
         // NVML_PCIE_UTIL_TX_BYTES is what the device sends, so what the host receives.
         let direction = match counter {
             0 => 1,
@@ -74,8 +57,7 @@ entries! {
             _ => return Err(returns::INVALID_ARGUMENT),
         };
         let found = throughput(&device, direction)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(kib_per_s, found) }
+        put(kib_per_s, found)
     }
 }
 
@@ -102,7 +84,7 @@ pub(super) fn moved_by(state: &State, side: &QueueView<'_>, instance: &GpuInstan
     })
 }
 
-/// Bytes of a copy that are through, by the work that is left of it in fixed-point nanoseconds.
+/// Bytes of a copy that have been moved, from the work left in fixed-point nanoseconds.
 fn progress(bytes: u64, alone_ns: u64, work_left: u64) -> u64 {
     let whole = u128::from(alone_ns.max(1)) << FRACTION_BITS;
     let done = whole.saturating_sub(u128::from(work_left));
@@ -119,7 +101,7 @@ fn throughput(device: &Device, direction: usize) -> Result<u32, Return> {
         // Beside a clock that stands, nothing can be measured.
         return Err(returns::NO_DATA);
     }
-    // A copy that was abandoned half-way takes its progress back.
+    // An abandoned copy no longer counts its progress.
     let bytes = u128::from(after.saturating_sub(before));
     let per_s = bytes * 1_000_000_000 / u128::from(to_ns - from_ns);
     Ok(u32::try_from(per_s / 1024).unwrap_or(u32::MAX))

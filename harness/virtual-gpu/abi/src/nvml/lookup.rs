@@ -1,12 +1,11 @@
-//! Which devices there are, and how a program finds one: by index, UUID or place on the bus.
-#![expect(unsafe_code, reason = "the caller's texts are raw pointers")]
+//! The devices, and how a program finds one: by index, UUID or PCI address.
 
 use std::ffi::{CStr, c_char, c_uint};
 
 use super::library::{device_handle, only_device};
 use super::returns::{self, Return};
-use super::types::{Uuid, version_of};
-use super::{DeviceHandle, check_place, entries, mig, put, take};
+use super::types::{Uuid};
+use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::kernel_log::PCI_BUS as BUS;
 use gpubench_virtual_gpu_driver::placement;
@@ -16,47 +15,33 @@ const UUID_ASCII: u32 = 1;
 const UUID_BINARY: u32 = 2;
 
 entries! {
-    fn nvmlDeviceGetCount(count: *mut c_uint) {
+    fn nvmlDeviceGetCount, nvmlDeviceGetCount_v2(count: *mut c_uint) {
         only_device()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, 1) }
+        put(count, 1)
     }
 
-    fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
-        only_device()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, 1) }
-    }
-
-    fn nvmlDeviceGetHandleByIndex(index: c_uint, handle: *mut DeviceHandle) {
-        by_index(index, handle)
-    }
-
-    fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, handle: *mut DeviceHandle) {
+    fn nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2(
+        index: c_uint, handle: *mut DeviceHandle,
+    ) {
         by_index(index, handle)
     }
 
     fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: *mut DeviceHandle) {
         let device = only_device()?;
-        // SAFETY: the caller's text, checked for null.
-        let asked = unsafe { text(uuid)? };
-        give(handle, by_uuid(&device, &asked)?)
+        give(handle, by_uuid(&device, &text(uuid)?)?)
     }
 
     fn nvmlDeviceGetHandleByUUIDV(uuid: *const Uuid, handle: *mut DeviceHandle) {
         let device = only_device()?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(uuid)? };
-        if asked.version != version_of::<Uuid>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
-        let found = match asked.kind {
+        check_version(uuid, 1)?;
+        let Uuid { kind, value, .. } = read(uuid)?;
+        let found = match kind {
             UUID_ASCII => {
-                let text = asked.value.split(|byte| *byte == 0).next().unwrap_or_default();
+                let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
                 by_uuid(&device, &String::from_utf8_lossy(text))?
             }
             UUID_BINARY => {
-                let digits: String = asked.value[..16].iter().map(|b| format!("{b:02x}")).collect();
+                let digits: String = value[..16].iter().map(|b| format!("{b:02x}")).collect();
                 let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|at| &digits[at]);
                 // The bytes do not say which kind of device they name.
                 let text = format!("{a}-{b}-{c}-{d}-{e}");
@@ -70,36 +55,31 @@ entries! {
         give(handle, found)
     }
 
-    fn nvmlDeviceGetHandleByPciBusId(id: *const c_char, handle: *mut DeviceHandle) {
-        by_bus_id(id, handle)
-    }
-
-    fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, handle: *mut DeviceHandle) {
+    fn nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2(
+        id: *const c_char, handle: *mut DeviceHandle,
+    ) {
         by_bus_id(id, handle)
     }
 }
 
-fn by_index(index: u32, handle: *mut DeviceHandle) -> Result<(), Return> {
+unsafe fn by_index(index: u32, handle: *mut DeviceHandle) -> Result<(), Return> {
     only_device()?;
-    check_place(handle)?;
+    check_not_null(handle)?;
     if index != 0 {
         return Err(returns::INVALID_ARGUMENT);
     }
     give(handle, Some(device_handle()))
 }
 
-fn give(handle: *mut DeviceHandle, found: Option<DeviceHandle>) -> Result<(), Return> {
-    check_place(handle)?;
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(handle, found.ok_or(returns::NOT_FOUND)?) }
+unsafe fn give(handle: *mut DeviceHandle, found: Option<DeviceHandle>) -> Result<(), Return> {
+    check_not_null(handle)?;
+    put(handle, found.ok_or(returns::NOT_FOUND)?)
 }
 
-fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return> {
+unsafe fn by_bus_id(id: *const c_char, handle: *mut DeviceHandle) -> Result<(), Return> {
     only_device()?;
-    // SAFETY: the caller's text, checked for null.
-    let asked = unsafe { text(id)? };
-    let place = parse_bus_id(&asked).ok_or(returns::INVALID_ARGUMENT)?;
-    give(handle, (place == (0, BUS, 0, 0)).then(device_handle))
+    let address = parse_bus_id(&text(id)?).ok_or(returns::INVALID_ARGUMENT)?;
+    give(handle, (address == (0, BUS, 0, 0)).then(device_handle))
 }
 
 /// Domain, bus, device and function of a PCI address in any of the forms that nvml.h lists:
@@ -118,29 +98,25 @@ fn parse_bus_id(text: &str) -> Option<(u32, u32, u32, u32)> {
     }
 }
 
-/// The device or MIG device of that name.
-fn by_uuid(device: &Device, asked: &str) -> Result<Option<DeviceHandle>, Return> {
+/// The device or MIG device with this UUID.
+fn by_uuid(device: &Device, uuid: &str) -> Result<Option<DeviceHandle>, Return> {
     let machine = device.machine();
-    if asked.starts_with("MIG-") {
+    if uuid.starts_with("MIG-") {
         return Ok(device.shared().read(|state| {
-            let row = placement::find(state, machine, Some(asked))?;
+            let row = placement::find(state, machine, Some(uuid))?;
             Some(mig::handle(state, mig::Kind::Device, row))
         })?);
     }
-    if !asked.starts_with("GPU-") {
+    if !uuid.starts_with("GPU-") {
         return Err(returns::INVALID_ARGUMENT);
     }
-    Ok((asked == machine.uuid()).then(device_handle))
+    Ok((uuid == machine.uuid()).then(device_handle))
 }
 
 /// A caller's text.
-///
-/// # Safety
-/// `from` is null or a C string.
 pub(super) unsafe fn text(from: *const c_char) -> Result<String, Return> {
-    check_place(from)?;
-    // SAFETY: not null, and a C string by the caller's contract.
-    Ok(unsafe { CStr::from_ptr(from) }
+    check_not_null(from)?;
+    Ok(CStr::from_ptr(from)
         .to_string_lossy()
         .into_owned())
 }

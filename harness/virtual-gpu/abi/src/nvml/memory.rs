@@ -1,11 +1,10 @@
 //! How much device memory there is, and how much of it is free.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use super::library::catch_up_with_the_living;
-use super::returns::{self, Return};
+use super::returns::Return;
 use super::target::{Target, target};
-use super::types::{Bar1Memory, Memory, MemoryV2, version_of};
-use super::{DeviceHandle, check_place, entries, mig, put, take};
+use super::types::{Bar1Memory, Memory, MemoryV2};
+use super::{DeviceHandle, check_not_null, check_version, mig, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::state::{GpuInstance, State};
@@ -13,29 +12,23 @@ use gpubench_virtual_gpu_model::state::{GpuInstance, State};
 entries! {
     fn nvmlDeviceGetMemoryInfo(handle: DeviceHandle, memory: *mut Memory) {
         let (device, target) = target(handle)?;
-        check_place(memory)?;
+        check_not_null(memory)?;
         let now = figures_of(&device, target)?;
-        // In this form, what the driver holds back counts as used.
+        // In this form, memory that the driver reserves counts as used.
         let found = Memory { total: now.total, free: now.free, used: now.total - now.free };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(memory, found) }
+        put(memory, found)
     }
 
     fn nvmlDeviceGetMemoryInfo_v2(handle: DeviceHandle, memory: *mut MemoryV2) {
         let (device, target) = target(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let version = unsafe { take(memory.cast::<u32>())? };
-        if version != version_of::<MemoryV2>(2) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        let version = check_version(memory, 2)?;
         let found = MemoryV2 { version, ..figures_of(&device, target)? };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(memory, found) }
+        put(memory, found)
     }
 
     fn nvmlDeviceGetBAR1MemoryInfo(handle: DeviceHandle, memory: *mut Bar1Memory) {
         let (device, target) = target(handle)?;
-        check_place(memory)?;
+        check_not_null(memory)?;
         let whole = device.machine().pcie.bar1_mib << 20;
         let total = match (target, &device.machine().mig) {
             (Target::Engine(row), Some(mig)) => {
@@ -45,8 +38,7 @@ entries! {
             _ => whole,
         };
         // Copies go through the engines and host memory is never mapped through the window.
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(memory, Bar1Memory { total, free: total, used: 0 }) }
+        put(memory, Bar1Memory { total, free: total, used: 0 })
     }
 }
 
@@ -74,7 +66,7 @@ pub(super) fn figures_of(device: &Device, target: Target) -> Result<MemoryV2, Re
 }
 
 fn of_the_device(device: &Device) -> Result<MemoryV2, Return> {
-    // While the device is divided, its sums are for those who may see every part (nvml.h).
+    // While the device is divided, only privileged callers may read its totals (nvml.h).
     if device.shared().read(|state| state.mig.current)? {
         mig::privileged(device)?;
     }

@@ -1,6 +1,5 @@
 //! How much of the device's memory the processes of a control group may have together, as
 //! `nvidia-smi memory-limits` sets it (nvml.h 13.4 and later).
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::c_char;
 
@@ -9,22 +8,21 @@ use super::mig::privileged;
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{GetMemoryLimits, SetMemoryLimits};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::cgroup;
 use gpubench_virtual_gpu_model::memory;
 use gpubench_virtual_gpu_model::mps::folder_key;
 use gpubench_virtual_gpu_model::state::Context;
 
-/// `NVML_DEVICE_MEMORY_LIMIT_MAX`: the hard limit of who has none.
+/// `NVML_DEVICE_MEMORY_LIMIT_MAX`: no hard limit.
 const UNLIMITED: u64 = u64::MAX;
 
 entries! {
     fn nvmlDeviceGetMemoryLimits_v1(handle: DeviceHandle, limits: *mut GetMemoryLimits) {
         let device = limiting(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(limits)? };
-        let key = group(&device, asked.namespace)?;
+        let request = read(limits)?;
+        let key = group(&device, request.namespace)?;
         device.reap_dead_processes()?;
         let (set, used) = device.transact(|state, _| {
             cgroup::forget_gone(state, device.dir());
@@ -36,26 +34,24 @@ entries! {
             soft_bytes: set.soft_bytes,
             hard_bytes: if set.hard_bytes == 0 { UNLIMITED } else { set.hard_bytes },
             used_bytes: used,
-            ..asked
+            ..request
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(limits, found) }
+        put(limits, found)
     }
 
     fn nvmlDeviceSetMemoryLimits_v1(handle: DeviceHandle, limits: *mut SetMemoryLimits) {
         let device = limiting(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(limits)? };
-        check_place(asked.namespace.cast_mut())?;
+        let request = read(limits)?;
+        check_not_null(request.namespace)?;
         privileged(&device)?;
-        let most = device.machine().memory.total_mib << 20;
-        let (soft, hard) = (asked.soft_bytes, asked.hard_bytes);
-        // A hard limit of nothing is none that the model has: there 0 stands for all there is.
-        if soft > hard.min(most) || hard == 0 || (hard > most && hard != UNLIMITED) {
+        let total = device.machine().memory.total_mib << 20;
+        let (soft, hard) = (request.soft_bytes, request.hard_bytes);
+        // The model stores "no limit" as 0, so a hard limit of 0 bytes is refused.
+        if soft > hard.min(total) || hard == 0 || (hard > total && hard != UNLIMITED) {
             return Err(returns::INVALID_ARGUMENT);
         }
         let hard = if hard == UNLIMITED { 0 } else { hard };
-        let key = group(&device, asked.namespace)?;
+        let key = group(&device, request.namespace)?;
         let has_room = device.transact(|state, _| {
             cgroup::forget_gone(state, device.dir());
             cgroup::limit(state, device.machine(), key, (soft, hard))
@@ -76,9 +72,8 @@ fn limiting(handle: DeviceHandle) -> Result<std::sync::Arc<Device>, Return> {
 }
 
 /// The group that a caller names by its folder.
-fn group(device: &Device, named: *const c_char) -> Result<u64, Return> {
-    // SAFETY: null or a C string, by the contract of the structures.
-    let named = unsafe { text(named)? };
+unsafe fn group(device: &Device, named: *const c_char) -> Result<u64, Return> {
+    let named = text(named)?;
     let folder = cgroup::folder(device.dir(), &named).ok_or(returns::OPERATING_SYSTEM)?;
     Ok(folder_key(&folder))
 }

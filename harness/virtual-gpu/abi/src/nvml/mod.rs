@@ -1,17 +1,18 @@
-//! libnvidia-ml: what monitoring programs see, one file for each kind of question.
+//! libnvidia-ml, one file for each group of queries.
 //!
-//! Identity and limits come from the machine file; whatever changes with time is read from the
-//! model after it has come up to the present. What the model does not know is not answered: those
-//! names stay stubs that say NOT_SUPPORTED. Deliberately absent: everything that changes a setting,
-//! but for MIG and accounting.
+//! Identity and limits come from the machine file. Values that change with time are read from the
+//! model after it has advanced to the present. Queries that the model cannot answer stay stubs that
+//! return NOT_SUPPORTED. Deliberately absent: calls that change a setting, except MIG mode,
+//! accounting, compute mode and memory limits.
+
+#[macro_use]
+mod entry;
 
 mod accounting;
 mod clocks;
 mod confidential;
-mod entry;
 mod events;
 mod fields;
-mod figures;
 pub mod gpm;
 mod handles;
 mod health;
@@ -59,5 +60,5 @@ pub mod calls {
     pub use super::utilization::*;
 }
 
-pub use entry::DeviceHandle;
-use entry::{check_place, entries, put, put_text, take};
+use entry::{check_not_null, check_version, put, put_each, put_list, put_text, read};
+pub use types::DeviceHandle;

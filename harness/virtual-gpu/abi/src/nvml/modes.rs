@@ -1,13 +1,11 @@
 //! Modes that a device can be in.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::mig::privileged;
 use super::returns;
 use super::target::target;
-use super::{DeviceHandle, entries, put};
+use super::{DeviceHandle, put};
 use gpubench_virtual_gpu_model::compute_mode::ComputeMode;
 
 figures! {
@@ -16,11 +14,7 @@ figures! {
         Ok(1)
     }
 
-    fn nvmlDeviceGetDisplayMode(_) -> u32 {
-        Ok(0)
-    }
-
-    fn nvmlDeviceGetDisplayActive(_) -> u32 {
+    fn nvmlDeviceGetDisplayMode, nvmlDeviceGetDisplayActive(_) -> u32 {
         Ok(0)
     }
 
@@ -33,8 +27,7 @@ entries! {
     fn nvmlDeviceGetComputeMode(handle: DeviceHandle, mode: *mut c_uint) {
         let (device, _) = target(handle)?;
         let found = device.shared().read(|state| state.compute_mode)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(mode, found as c_uint) }
+        put(mode, found as c_uint)
     }
 
     fn nvmlDeviceSetComputeMode(handle: DeviceHandle, mode: c_uint) {

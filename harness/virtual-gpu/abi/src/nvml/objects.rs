@@ -1,8 +1,8 @@
-//! What a program holds of the library by handle.
+//! The objects behind the handles of a program.
 
 use gpubench_virtual_gpu_model::state::Usage;
 
-/// What one set listens to.
+/// An event set.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EventSet {
     pub(super) types: u64,
@@ -20,7 +20,7 @@ pub(super) struct Sample {
     pub(super) used: Usage,
     /// Bytes over the link: to the device, to the host.
     pub(super) moved: [u64; 2],
-    /// What of the device is there to be used: SMs, and shares of SMs and of DRAM.
+    /// SMs, and shares of SMs and of DRAM, of the target.
     pub(super) sm_count: u32,
     pub(super) sm_share: u64,
     pub(super) bandwidth: u64,

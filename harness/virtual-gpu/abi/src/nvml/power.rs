@@ -1,23 +1,22 @@
 //! Power, energy, the power limit, and the temperature that follows from them.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
 
 use std::ffi::c_uint;
 
-use super::figures::figures;
 use super::history::Record;
 use super::library::{catch_up, library};
 use super::returns::{self, Return};
 use super::target::device;
-use super::types::{Temperature, version_of};
-use super::{DeviceHandle, check_place, entries, mig, put, take};
+use super::types::{Temperature};
+use super::{DeviceHandle, check_not_null, check_version, mig, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Machine;
 
-/// Length of the average that newer chips give as their power (nvml.h, `nvmlDeviceGetPowerUsage`).
+/// Length of the average that newer chips report as their power (nvml.h,
+/// `nvmlDeviceGetPowerUsage`).
 const AVERAGE_NS: u64 = 1_000_000_000;
 /// Temperature with no power drawn.
 const AMBIENT_C: f64 = 30.0;
-/// What full power adds: a plant of the right order, as no document says what a heat sink does.
+/// Rise at full power: a planted value of the right order; no document states one.
 const RISE_AT_MAX_C: f64 = 50.0;
 /// Picojoules in a millijoule.
 const PJ_PER_MJ: u64 = 1_000_000_000;
@@ -38,11 +37,7 @@ figures! {
         Ok(1)
     }
 
-    fn nvmlDeviceGetPowerManagementLimit(device) -> u32 {
-        Ok(Limits::of(device.machine()).current_mw)
-    }
-
-    fn nvmlDeviceGetEnforcedPowerLimit(device) -> u32 {
+    fn nvmlDeviceGetPowerManagementLimit, nvmlDeviceGetEnforcedPowerLimit(device) -> u32 {
         Ok(Limits::of(device.machine()).current_mw)
     }
 
@@ -51,7 +46,7 @@ figures! {
     }
 
     fn nvmlDeviceGetNumFans(_) -> u32 {
-        // As on the boards of servers, which the case cools.
+        // As on server boards, which have no fans of their own.
         Ok(0)
     }
 
@@ -63,18 +58,13 @@ figures! {
 
 entries! {
     fn nvmlDeviceGetPowerManagementLimitConstraints(
-        handle: DeviceHandle,
-        least_mw: *mut c_uint,
-        most_mw: *mut c_uint,
+        handle: DeviceHandle, least_mw: *mut c_uint, most_mw: *mut c_uint,
     ) {
         let limits = Limits::of(device(handle)?.machine());
-        check_place(least_mw)?;
-        check_place(most_mw)?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(least_mw, limits.least_mw)?;
-            put(most_mw, limits.most_mw)
-        }
+        check_not_null(least_mw)?;
+        check_not_null(most_mw)?;
+        put(least_mw, limits.least_mw)?;
+        put(most_mw, limits.most_mw)
     }
 
     fn nvmlDeviceSetPowerManagementLimit(handle: DeviceHandle, _limit_mw: c_uint) {
@@ -86,28 +76,23 @@ entries! {
 
     fn nvmlDeviceGetTemperature(handle: DeviceHandle, sensor: c_uint, celsius: *mut c_uint) {
         let device = device(handle)?;
-        check_place(celsius)?;
+        check_not_null(celsius)?;
         let found = temperature_c(&device, sensor)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(celsius, found) }
+        put(celsius, found)
     }
 
     fn nvmlDeviceGetTemperatureV(handle: DeviceHandle, temperature: *mut Temperature) {
         let device = device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(temperature)? };
-        if asked.version != version_of::<Temperature>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
-        let found = temperature_c(&device, asked.sensor)?;
-        let answer = Temperature { temperature: i32::try_from(found).unwrap_or(0), ..asked };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(temperature, answer) }
+        check_version(temperature, 1)?;
+        let request = read(temperature)?;
+        let found = temperature_c(&device, request.sensor)?;
+        let answer = Temperature { temperature: i32::try_from(found).unwrap_or(0), ..request };
+        put(temperature, answer)
     }
 }
 
-/// What the power may be. Nobody can change it here, so that where the machine file has no lowest
-/// limit it lies at its own lower end.
+/// The limits of the power. They cannot be changed here: without a lowest limit in the machine
+/// file, the current one is the lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub least_mw: u32,
@@ -139,7 +124,7 @@ pub(super) fn instant_mw(device: &Device) -> Result<u32, Return> {
 }
 
 /// The power averaged over a second, on chips that give it: Ampere and newer, but not GA100. The
-/// average reaches back no further than this program's first look.
+/// average reaches back no further than this program's first reading.
 pub(super) fn average_mw(device: &Device) -> Result<Option<u32>, Return> {
     let capability = device.machine().compute_capability();
     if capability.0 < 8 || capability == (8, 0) {

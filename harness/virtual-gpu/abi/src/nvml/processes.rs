@@ -1,5 +1,4 @@
 //! Which processes have a context on the device, and how much memory each has.
-#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
 
 use std::ffi::c_uint;
 use std::time::Duration;
@@ -7,8 +6,8 @@ use std::time::Duration;
 use super::library::catch_up_with_the_living;
 use super::returns::{self, Return};
 use super::target::{Target, target};
-use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1, version_of};
-use super::{DeviceHandle, entries, mig, put, take};
+use super::types::{ProcessDetail, ProcessDetailList, ProcessInfo, ProcessInfoV1};
+use super::{DeviceHandle, check_version, mig, put_list, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_driver::session::NVML_HANGS;
 use gpubench_virtual_gpu_model::memory;
@@ -41,109 +40,71 @@ impl From<ProcessInfo> for ProcessDetail {
 
 entries! {
     fn nvmlDeviceGetComputeRunningProcesses(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfoV1,
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
     ) {
-        list(&running(handle, any)?, count, infos)
+        put_list(&running(handle, any)?, count, infos)
     }
 
-    fn nvmlDeviceGetComputeRunningProcesses_v2(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
+    fn nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3(
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
-        list(&running(handle, any)?, count, infos)
-    }
-
-    fn nvmlDeviceGetComputeRunningProcesses_v3(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
-    ) {
-        list(&running(handle, any)?, count, infos)
+        put_list(&running(handle, any)?, count, infos)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfoV1,
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
     ) {
-        none_of_that_kind(handle, count, infos)
+        target(handle)?;
+        put_list(&NO_PROCESS, count, infos)
     }
 
-    fn nvmlDeviceGetGraphicsRunningProcesses_v2(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
+    fn nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3(
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
-        none_of_that_kind(handle, count, infos)
-    }
-
-    fn nvmlDeviceGetGraphicsRunningProcesses_v3(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
-    ) {
-        none_of_that_kind(handle, count, infos)
+        target(handle)?;
+        put_list(&NO_PROCESS, count, infos)
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfoV1,
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfoV1,
     ) {
-        list(&running(handle, is_client)?, count, infos)
+        put_list(&running(handle, is_client)?, count, infos)
     }
 
-    fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
+    fn nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetMPSComputeRunningProcesses_v3(
+        handle: DeviceHandle, count: *mut c_uint, infos: *mut ProcessInfo,
     ) {
-        list(&running(handle, is_client)?, count, infos)
-    }
-
-    fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
-        handle: DeviceHandle,
-        count: *mut c_uint,
-        infos: *mut ProcessInfo,
-    ) {
-        list(&running(handle, is_client)?, count, infos)
+        put_list(&running(handle, is_client)?, count, infos)
     }
 
     fn nvmlDeviceGetRunningProcessDetailList(
-        handle: DeviceHandle,
-        details: *mut ProcessDetailList,
+        handle: DeviceHandle, details: *mut ProcessDetailList,
     ) {
         let (device, _) = target(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(details)? };
-        if asked.version != version_of::<ProcessDetailList>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
+        check_version(details, 1)?;
+        let request = read(details)?;
         if device.machine().compute_capability().0 < DETAILS_SINCE {
             return Err(returns::NOT_SUPPORTED);
         }
-        let found = match asked.mode {
+        let found = match request.mode {
             0 => running(handle, any)?,
             1 => Vec::new(),
             2 => running(handle, is_client)?,
             _ => return Err(returns::INVALID_ARGUMENT),
         };
-        let count = std::mem::offset_of!(ProcessDetailList, entries);
-        // SAFETY: a field of the caller's structure.
-        let count = unsafe { details.cast::<u8>().add(count) }.cast::<c_uint>();
-        list(&found, count, asked.processes)
+        put_list(&found, &raw mut (*details).entries, request.processes)
     }
 }
 
-/// Every context.
+/// The graphics processes, which this device never has.
+const NO_PROCESS: [ProcessInfo; 0] = [];
+
+/// Selects every context.
 const fn any(_: &Context) -> bool {
     true
 }
 
-/// Waits as a call into a driver that hangs, while a test has planted that.
+/// Blocks while a test has planted a driver that hangs.
 fn wait_while_planted(device: &Device) {
     let planted = device.dir().join(NVML_HANGS);
     while planted.exists() {
@@ -153,16 +114,16 @@ fn wait_while_planted(device: &Device) {
     }
 }
 
-/// Processes with such a context on what the handle stands for, in the order of their slots; in
-/// MIG mode once for each compute instance that they use. Clients of MPS have a context like
-/// everybody, so they are listed among all processes too, as is their server.
+/// Processes with such a context on the target of a handle, in the order of their slots; in MIG
+/// mode once for each compute instance that they use. Clients of MPS have a context, so they and
+/// their server are listed among all processes too.
 fn running(handle: DeviceHandle, wanted: fn(&Context) -> bool) -> Result<Vec<ProcessInfo>, Return> {
     let (device, target) = target(handle)?;
     wait_while_planted(&device);
     catch_up_with_the_living(&device)?;
     let divided = device.shared().read(|state| state.mig.current)?;
     if divided && target == Target::Whole {
-        // What others do in their parts is for those who may see every part (nvml.h).
+        // Only privileged callers may list the processes of all instances (nvml.h).
         mig::privileged(&device)?;
     }
     Ok(device.shared().read(|state| {
@@ -189,43 +150,13 @@ fn engines_of(
     target: Target,
     wanted: fn(&Context) -> bool,
 ) -> Vec<u32> {
-    let asked = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
+    let on_target = |engine: u32| target == Target::Whole || target == Target::Engine(engine);
     let contexts = state.contexts.live().iter();
     let mut rows: Vec<u32> = contexts
-        .filter(|c| c.live && c.process == process && asked(c.engine) && wanted(c))
+        .filter(|c| c.live && c.process == process && on_target(c.engine) && wanted(c))
         .map(|c| c.engine)
         .collect();
     rows.sort_unstable();
     rows.dedup();
     rows
-}
-
-/// Answers for a kind of process that this device never has.
-fn none_of_that_kind<T: From<ProcessInfo>>(
-    handle: DeviceHandle,
-    count: *mut c_uint,
-    infos: *mut T,
-) -> Result<(), Return> {
-    target(handle)?;
-    list(&[], count, infos)
-}
-
-/// Fills the caller's array, or says how long it would have to be.
-fn list<T: From<ProcessInfo>>(
-    found: &[ProcessInfo],
-    count: *mut c_uint,
-    infos: *mut T,
-) -> Result<(), Return> {
-    // SAFETY: the caller's place, checked for null.
-    let room = unsafe { take(count)? } as usize;
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(count, found.len() as c_uint)? };
-    if room < found.len() {
-        return Err(returns::INSUFFICIENT_SIZE);
-    }
-    for (index, info) in found.iter().enumerate() {
-        // SAFETY: the caller's array has room for `room` elements, and `index < room`.
-        unsafe { put(infos.add(index), T::from(*info))? };
-    }
-    Ok(())
 }

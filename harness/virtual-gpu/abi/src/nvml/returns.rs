@@ -54,15 +54,20 @@ returns! {
 }
 
 /// The text of a result, known or not.
-#[must_use]
 pub fn text_of(number: i32) -> &'static CStr {
     ALL.iter()
         .find(|(known, _)| *known == number)
         .map_or(c"Unknown Error", |(_, text)| text)
 }
 
+impl From<Return> for i32 {
+    fn from(result: Return) -> Self {
+        result.0
+    }
+}
+
 impl From<DeviceError> for Return {
-    /// The program gets a number; whoever runs it gets the reason.
+    /// The program gets a number; standard error gets the reason.
     fn from(error: DeviceError) -> Self {
         gpubench_virtual_gpu_driver::diagnostics::say(&error.to_string());
         UNKNOWN
@@ -76,7 +81,7 @@ impl From<std::io::Error> for Return {
 }
 
 impl From<Code> for Return {
-    /// Opening the device failed; the reason has been said.
+    /// Opening the device failed; the reason is on standard error.
     fn from(_: Code) -> Self {
         DRIVER_NOT_LOADED
     }

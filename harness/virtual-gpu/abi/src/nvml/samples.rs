@@ -1,10 +1,9 @@
-//! Samples of the recent past that the driver keeps for those who ask seldom.
+//! Samples of the recent past, which the driver keeps for programs that poll seldom.
 //!
 //! Utilisation is that of windows which follow one another, as `nvmlDeviceGetUtilizationRates` has
 //! the last of them; power and clocks are read from their meters fifty times a second, power
 //! without the average of `nvmlDeviceGetPowerUsage`. The machine has no video engines, and no power
 //! meter of a module around it.
-#![expect(unsafe_code, reason = "the caller's array is a raw pointer")]
 
 use std::ffi::c_uint;
 
@@ -14,7 +13,7 @@ use super::returns::{self, Return};
 use super::target::device;
 use super::types::Sample;
 use super::utilization::{stamp_us, undivided};
-use super::{DeviceHandle, check_place, entries, put, take};
+use super::{DeviceHandle, check_not_null, put, put_each, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{ONE, Reading};
 
@@ -29,36 +28,24 @@ const TYPES: u32 = 10;
 
 entries! {
     fn nvmlDeviceGetSamples(
-        handle: DeviceHandle,
-        kind: c_uint,
-        last_seen_us: u64,
-        value_type: *mut c_uint,
-        count: *mut c_uint,
-        samples: *mut Sample,
+        handle: DeviceHandle, kind: c_uint, last_seen_us: u64, value_type: *mut c_uint,
+        count: *mut c_uint, samples: *mut Sample,
     ) {
         let device = device(handle)?;
-        check_place(value_type)?;
-        // SAFETY: the caller's place, checked for null.
-        let room = unsafe { take(count)? } as usize;
+        check_not_null(value_type)?;
+        let room = read(count)? as usize;
         if !samples.is_null() && room == 0 {
             return Err(returns::INVALID_ARGUMENT);
         }
         let found = since(&device, kind, last_seen_us)?;
-        let told = if samples.is_null() { found.len() } else { found.len().min(room) };
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(value_type, UNSIGNED_INT)?;
-            put(count, told as c_uint)?;
-        }
+        let filled = if samples.is_null() { found.len() } else { found.len().min(room) };
+        put(value_type, UNSIGNED_INT)?;
+        put(count, filled as c_uint)?;
         if samples.is_null() {
             return Ok(());
         }
-        // The oldest first: who asks again from the last stamp misses none.
-        for (index, sample) in found[..told].iter().enumerate() {
-            // SAFETY: the caller's array has room for `room` elements, and `told` are no more.
-            unsafe { put(samples.add(index), *sample)? };
-        }
-        Ok(())
+        // The oldest come first, so a caller that goes on from the last stamp misses none.
+        put_each(&found[..filled], samples)
     }
 }
 

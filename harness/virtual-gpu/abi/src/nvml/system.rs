@@ -1,17 +1,16 @@
-//! Questions about the machine as a whole: versions and process names.
-#![expect(unsafe_code, reason = "the caller's buffers are raw pointers")]
+//! Versions and process names.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::library::{library, only_device};
 use super::returns;
-use super::{check_place, entries, put, put_text};
+use super::{check_not_null, put, put_text};
+use crate::arguments;
 
 entries! {
     fn nvmlSystemGetDriverVersion(version: *mut c_char, length: c_uint) {
         let device = only_device()?;
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(version, length, &device.machine().gpu.driver) }
+        put_text(version, length, &device.machine().gpu.driver)
     }
 
     fn nvmlSystemGetNVMLVersion(version: *mut c_char, length: c_uint) {
@@ -19,36 +18,26 @@ entries! {
         let machine = device.machine();
         // As the vendor numbers it: the interface's version, then the driver's.
         let text = format!("{}.{}", machine.cuda_version() / 1000, machine.gpu.driver);
-        // SAFETY: the caller's buffer of that length.
-        unsafe { put_text(version, length, &text) }
+        put_text(version, length, &text)
     }
 
-    fn nvmlSystemGetCudaDriverVersion(version: *mut c_int) {
+    fn nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
         let device = only_device()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(version, device.machine().cuda_version()) }
-    }
-
-    fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
-        let device = only_device()?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(version, device.machine().cuda_version()) }
+        put(version, device.machine().cuda_version())
     }
 
     fn nvmlSystemGetProcessName(pid: c_uint, name: *mut c_char, length: c_uint) {
         drop(library()?);
-        check_place(name)?;
+        check_not_null(name)?;
         if length == 0 {
             return Err(returns::INVALID_ARGUMENT);
         }
         let found = process_name(pid).ok_or(returns::NOT_FOUND)?;
-        // SAFETY: the caller's buffer of that length, and here the text is cut to fit.
-        unsafe { crate::put_text(name, length as usize, &found) }
-            .map_err(|_| returns::INVALID_ARGUMENT)
+        arguments::put_text(name, length as usize, &found).map_err(|_| returns::INVALID_ARGUMENT)
     }
 }
 
-/// The command that a process runs; its bare name where the kernel does not tell the command.
+/// The command that a process runs; its bare name if the kernel does not show the command.
 fn process_name(pid: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a device handle stands for: the device, or a MIG device of it.
+//! The target of a device handle: the device, or a MIG device of it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::mig::{Kind, row_of};
 use super::returns::{self, Return};
 use gpubench_virtual_gpu_driver::device::Device;
 
-/// What a device handle stands for.
+/// The target of a device handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// The device.
@@ -17,7 +17,7 @@ pub(super) enum Target {
     Engine(u32),
 }
 
-/// The device, and what of it a handle stands for.
+/// The device and the target of a handle.
 pub(super) fn target(handle: DeviceHandle) -> Result<(Arc<Device>, Target), Return> {
     let device = only_device()?;
     if handle as usize == DEVICE {

@@ -1,23 +1,19 @@
 //! How busy the device is, as a whole and by process.
 //!
 //! The device's figures are those of the model's last full window. A process's figures cover the
-//! time since the program last asked, at least one window of it.
-#![expect(unsafe_code, reason = "the caller's arrays are raw pointers")]
+//! time since the last call of the program, at least one window.
 
 use std::ffi::c_uint;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::figures::figures;
 use super::history::Record;
 use super::library::{catch_up_with_the_living, library};
 use super::returns::{self, Return};
 use super::target::device;
 use super::types::{
-    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization,
-    version_of,
-};
-use super::{DeviceHandle, check_place, entries, put, take};
+    ProcessUtilizationInfo, ProcessUtilizationSample, ProcessesUtilizationInfo, Utilization};
+use super::{DeviceHandle, check_not_null, check_version, put, put_list, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::state::{FRACTION_BITS, PROCESSES};
 
@@ -33,96 +29,43 @@ figures! {
 }
 
 entries! {
-    fn nvmlDeviceGetEncoderUtilization(
-        handle: DeviceHandle,
-        percent: *mut c_uint,
-        period_us: *mut c_uint,
+    fn nvmlDeviceGetEncoderUtilization, nvmlDeviceGetDecoderUtilization(
+        handle: DeviceHandle, percent: *mut c_uint, period_us: *mut c_uint,
     ) {
-        no_video(handle, percent, period_us)
-    }
-
-    fn nvmlDeviceGetDecoderUtilization(
-        handle: DeviceHandle,
-        percent: *mut c_uint,
-        period_us: *mut c_uint,
-    ) {
-        no_video(handle, percent, period_us)
+        undivided(&*device(handle)?)?;
+        check_not_null(percent)?;
+        check_not_null(period_us)?;
+        // No video engine has work here. An H100 80GB HBM3 measures over this period (driver
+        // 580.159.04, 2026-11-22).
+        put(percent, 0)?;
+        put(period_us, 100_000)
     }
 
     fn nvmlDeviceGetProcessUtilization(
-        handle: DeviceHandle,
-        samples: *mut ProcessUtilizationSample,
-        count: *mut c_uint,
+        handle: DeviceHandle, samples: *mut ProcessUtilizationSample, count: *mut c_uint,
         last_seen_us: u64,
     ) {
         let device = device(handle)?;
-        // SAFETY: the caller's place, checked for null.
-        let room = unsafe { take(count)? };
+        check_not_null(count)?;
         if samples.is_null() {
-            // SAFETY: as above.
-            unsafe { put(count, PROCESSES as c_uint)? };
+            put(count, PROCESSES as c_uint)?;
             return Err(returns::INSUFFICIENT_SIZE);
         }
-        let found = since(&device, last_seen_us)?;
-        // SAFETY: as above.
-        unsafe { put(count, found.len() as c_uint)? };
-        if (room as usize) < found.len() {
-            return Err(returns::INSUFFICIENT_SIZE);
-        }
-        for (index, sample) in found.iter().enumerate() {
-            // SAFETY: the caller's array has room for `room` elements, and `index < room`.
-            unsafe { put(samples.add(index), *sample)? };
-        }
-        Ok(())
+        put_list(&since(&device, last_seen_us)?, count, samples)
     }
 
     fn nvmlDeviceGetProcessesUtilizationInfo(
-        handle: DeviceHandle,
-        info: *mut ProcessesUtilizationInfo,
+        handle: DeviceHandle, info: *mut ProcessesUtilizationInfo,
     ) {
         let device = device(handle)?;
-        // SAFETY: the caller's structure, checked for null.
-        let asked = unsafe { take(info)? };
-        if asked.version != version_of::<ProcessesUtilizationInfo>(1) {
-            return Err(returns::ARGUMENT_VERSION_MISMATCH);
-        }
-        let put_count = |count: usize| {
-            let answer = ProcessesUtilizationInfo { samples: count as u32, ..asked };
-            // SAFETY: the caller's structure, checked for null.
-            unsafe { put(info, answer) }
-        };
-        if asked.processes.is_null() {
-            put_count(PROCESSES)?;
+        check_version(info, 1)?;
+        let request = read(info)?;
+        let count = &raw mut (*info).samples;
+        if request.processes.is_null() {
+            put(count, PROCESSES as c_uint)?;
             return Err(returns::INSUFFICIENT_SIZE);
         }
-        let found = since(&device, asked.last_seen_us)?;
-        put_count(found.len())?;
-        if (asked.samples as usize) < found.len() {
-            return Err(returns::INSUFFICIENT_SIZE);
-        }
-        check_place(asked.processes)?;
-        for (index, sample) in found.iter().enumerate() {
-            // SAFETY: the caller's array has room for `samples` elements.
-            unsafe { put(asked.processes.add(index), (*sample).into())? };
-        }
-        Ok(())
-    }
-}
-
-/// How busy the engines for video are, on which nothing runs here, and over what time an H100 80GB
-/// HBM3 measures it (driver 580.159.04, 2026-11-22).
-fn no_video(
-    handle: DeviceHandle,
-    percent: *mut c_uint,
-    period_us: *mut c_uint,
-) -> Result<(), Return> {
-    undivided(&*device(handle)?)?;
-    check_place(percent)?;
-    check_place(period_us)?;
-    // SAFETY: the caller's places, checked for null.
-    unsafe {
-        put(percent, 0)?;
-        put(period_us, 100_000)
+        put_list(&since(&device, request.last_seen_us)?, count, request.processes)
     }
 }
 
@@ -155,7 +98,7 @@ fn instant_ns(device: &Device, stamp_us: u64) -> u64 {
     last_ns.saturating_sub(unix_origin_ns(device))
 }
 
-/// When, since 1970, the device's wall time began. Found once, so that a stamp means the same
+/// Unix time at which the device's wall time began. Computed once, so that a stamp means the same
 /// instant in every call, also after the host's clock was set.
 fn unix_origin_ns(device: &Device) -> u64 {
     static ORIGIN_NS: OnceLock<u64> = OnceLock::new();
@@ -167,7 +110,8 @@ fn unix_origin_ns(device: &Device) -> u64 {
     })
 }
 
-/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole.
+/// Refuses while the device is divided: nvml.h has no utilisation then, not even of the whole
+/// device.
 pub(super) fn undivided(device: &Device) -> Result<(), Return> {
     if device.shared().read(|state| state.mig.current)? {
         Err(returns::NOT_SUPPORTED)

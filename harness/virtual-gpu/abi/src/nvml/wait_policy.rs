@@ -6,14 +6,14 @@ use super::returns::Return;
 use gpubench_virtual_gpu_driver::device::{Device, DeviceError};
 use gpubench_virtual_gpu_driver::session::monotonic_ns;
 
-/// What the calling thread's waits are made of.
+/// How the calling thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitPolicy {
     /// The thread takes part in virtual time.
     OnClock,
     /// Time is real.
     Wall,
-    /// Time is virtual, and the thread takes no part in it: it can only look now and then.
+    /// Time is virtual, and the thread has not joined the clock: it polls.
     Beside,
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 
+use super::after_wait;
 use crate::code::{self, Code};
 use crate::cost::Part;
-use crate::device::DeviceError;
-use crate::device_attributes::NoLimit;
+use crate::device_attributes::{NoLimit, limit_of};
 use crate::entries::ContextPlacement;
 use crate::handles::Handle;
 use crate::placement;
-use crate::process::{ContextEntry, Process, process};
+use crate::process::{ContextEntry, Process, current_handle, process};
 use gpubench_virtual_gpu_model::compute_mode::{self, ComputeMode};
 use gpubench_virtual_gpu_model::machine::Machine;
 use gpubench_virtual_gpu_model::state::{Context, Order, State, Stream};
@@ -23,8 +23,8 @@ pub fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
     let owner = device.process()?;
     let server = placement::server(&process.device)?;
     let mode = device.shared().read(|state| state.compute_mode);
-    if mode.map_err(DeviceError::State)? != ComputeMode::Default {
-        // A process that is no more keeps nobody out.
+    if mode? != ComputeMode::Default {
+        // A dead process does not exclude others.
         device.reap_dead_processes()?;
     }
     let group = cgroup::of_process(device.dir(), std::process::id());
@@ -32,8 +32,8 @@ pub fn create(process: &Process, flags: u32) -> Result<Handle, Code> {
         cgroup::forget_gone(state, device.dir());
         enter(state, device.machine(), owner, server, group)
     })??;
-    // Whoever is refused is refused at once; making a context is what takes long.
-    device.charge_locked(device.machine().host.context_ns)?;
+    // A refusal is immediate; only making a context takes long.
+    process.charge_locked(process.host().context_ns)?;
     let (slot, default_stream, part) = made;
     let entry = ContextEntry {
         slot,
@@ -95,11 +95,53 @@ fn enter(
     Ok((slot as u32, stream as u32, placement::part(state, &context)))
 }
 
+/// Flags that the primary context gets when it is made.
+pub fn set_primary_flags(flags: c_uint) -> Result<(), Code> {
+    check_flags(flags, ALL_FLAGS & !MAP_HOST)?;
+    process()?.ready()?.primary_flags = flags;
+    Ok(())
+}
+
+/// Refuses a handle that is no context.
+pub fn check(context: Handle) -> Result<(), Code> {
+    let tables = process()?.ready()?;
+    let known = tables.contexts.get(context).map(|_| ());
+    known.map_err(invalid_context)
+}
+
+/// A limit of the current context (`CUlimit`, cuda.h).
+pub fn limit(limit: c_int) -> Result<usize, Code> {
+    let process = process()?;
+    match process.current()?.limits.get(&limit) {
+        Some(set) => Ok(*set),
+        None => limit_of(process.device.machine(), limit).map_err(no_limit),
+    }
+}
+
+/// Sets a limit of the current context.
+pub fn set_limit(limit: c_int, value: usize) -> Result<(), Code> {
+    let process = process()?;
+    process.current()?;
+    limit_of(process.device.machine(), limit).map_err(no_limit)?;
+    let handle = current_handle().ok_or(code::INVALID_CONTEXT)?;
+    let mut tables = process.tables();
+    tables.contexts.get_mut(handle)?.limits.insert(limit, value);
+    Ok(())
+}
+
+/// Waits for all work of the current context.
+pub fn synchronize() -> Result<(), Code> {
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.device.wait_context(context)?;
+    after_wait(process, context)
+}
+
 /// Ends a context and all that belongs to it.
 pub fn destroy(process: &Process, handle: Handle) -> Result<(), Code> {
     let device = &process.device;
     let entry = process.ready()?.contexts.get(handle)?.clone();
-    device.charge(device.machine().host.other_ns)?;
+    process.charge(process.host().other_ns)?;
     // Work that is under way is abandoned, as the driver documents for cuCtxDestroy.
     device.transact(|state, _| lifecycle::close_context(state, device.rules(), entry.slot))?;
     let events = {
@@ -117,16 +159,16 @@ pub fn destroy(process: &Process, handle: Handle) -> Result<(), Code> {
 pub const ALL_FLAGS: c_uint = 0xff;
 
 /// `CU_CTX_MAP_HOST` (cuda.h), which contexts always have, and primary ones may not ask for.
-pub const MAP_HOST: c_uint = 0x8;
+const MAP_HOST: c_uint = 0x8;
 
-/// `CU_CTX_SCHED_MASK` (cuda.h): at most one way to wait.
-const WAYS_TO_WAIT: c_uint = 0x7;
+/// `CU_CTX_SCHED_MASK` (cuda.h): at most one wait policy.
+const WAIT_POLICIES: c_uint = 0x7;
 
 /// Refuses flags that a context cannot have. Measured on an H100 80GB HBM3, driver 580.159.04,
 /// 2026-11-22.
 pub fn check_flags(flags: c_uint, allowed: c_uint) -> Result<(), Code> {
-    let one_way = matches!(flags & WAYS_TO_WAIT, 0 | 1 | 2 | 4);
-    if one_way && flags & !allowed == 0 {
+    let one_policy = matches!(flags & WAIT_POLICIES, 0 | 1 | 2 | 4);
+    if one_policy && flags & !allowed == 0 {
         Ok(())
     } else {
         Err(code::INVALID_VALUE)
@@ -134,7 +176,7 @@ pub fn check_flags(flags: c_uint, allowed: c_uint) -> Result<(), Code> {
 }
 
 /// The result for a limit without a value.
-pub fn no_limit(why: NoLimit) -> Code {
+fn no_limit(why: NoLimit) -> Code {
     match why {
         NoLimit::Unsupported => code::UNSUPPORTED_LIMIT,
         NoLimit::Unknown => code::INVALID_VALUE,
@@ -151,9 +193,6 @@ pub fn invalid_context(code: Code) -> Code {
 }
 
 /// Holds the primary context, which is made if it is not there.
-///
-/// # Errors
-/// When there is no such device, or no room.
 pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);
@@ -169,9 +208,6 @@ pub fn retain(process: &Process, device: c_int) -> Result<Handle, Code> {
 }
 
 /// Lets go of the primary context, or ends it.
-///
-/// # Errors
-/// When there is none.
 pub fn release(device: c_int, reset: bool) -> Result<(), Code> {
     if device != 0 {
         return Err(code::INVALID_DEVICE);

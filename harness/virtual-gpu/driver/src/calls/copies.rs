@@ -9,9 +9,6 @@ use crate::process::{Process, process};
 use crate::{addresses, pinned};
 
 /// Copies bytes that lie in one row: in a stream, or in the default stream with a wait.
-///
-/// # Errors
-/// As the sides and the copy.
 pub fn plain(
     to: Result<Place, Code>,
     from: Result<Place, Code>,
@@ -36,10 +33,7 @@ pub fn queue(
     perform(process, &stream, Action::Copy(copy), policy)
 }
 
-/// Host memory at a pointer. The form is that of the other sides, which can fail.
-///
-/// # Errors
-/// None.
+/// Host memory at a pointer; a `Result` like the other sides, which can fail.
 pub fn host<T>(pointer: *const T) -> Result<Place, Code> {
     Ok(Place::Host(pointer as u64))
 }
@@ -55,8 +49,8 @@ pub fn device(address: u64) -> Result<Place, Code> {
     })
 }
 
-/// An address of either kind, told apart by where it lies. What neither allocation table knows is
-/// the program's own memory, unless it cannot be.
+/// A device or host address, distinguished by its range. An address outside of both allocation
+/// tables is memory of the program, unless no program can map it.
 pub fn anywhere(address: u64) -> Result<Place, Code> {
     let process = process()?;
     let tables = process.ready()?;
@@ -91,9 +85,6 @@ pub fn in_array(array: Handle, offset: usize, bytes: usize) -> Result<Place, Cod
 }
 
 /// Refuses contexts that do not exist.
-///
-/// # Errors
-/// When one does not.
 pub fn known_contexts(contexts: &[Handle]) -> Result<(), Code> {
     let tables = process()?.ready()?;
     let unknown = contexts

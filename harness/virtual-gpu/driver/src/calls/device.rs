@@ -1,4 +1,4 @@
-//! What the process sees of the device.
+//! The device as the process sees it.
 
 use std::ffi::c_int;
 
@@ -13,11 +13,11 @@ use gpubench_virtual_gpu_model::{memory, mig};
 /// The only device, as a `CUdevice`.
 pub const DEVICE: c_int = 0;
 
-/// Answers only for the device there is.
+/// Refuses every ordinal but that of the visible device.
 pub fn known(device: c_int) -> Result<&'static Process, Code> {
     let process = process()?;
     drop(process.ready()?);
-    if device == DEVICE && placement::seen(&process.device).is_ok() {
+    if device == DEVICE && placement::visible_context(&process.device).is_ok() {
         Ok(process)
     } else {
         Err(code::INVALID_DEVICE)
@@ -27,7 +27,7 @@ pub fn known(device: c_int) -> Result<&'static Process, Code> {
 /// The device as the process sees it: the part that it may use, its memory, and its UUID.
 pub fn shown(process: &Process) -> Result<Shown, Code> {
     let machine = process.device.machine();
-    let context = placement::seen(&process.device)?;
+    let context = placement::visible_context(&process.device)?;
     let shown = process.device.shared().read(|state| {
         let engine = &state.engines.rows[context.engine as usize];
         let instance = &state.instances.rows[engine.instance as usize];
@@ -49,25 +49,22 @@ pub fn shown(process: &Process) -> Result<Shown, Code> {
             },
         }
     });
-    Ok(shown.map_err(crate::device::DeviceError::State)?)
+    Ok(shown?)
 }
 
-/// See [`shown`].
+/// The device as the process sees it.
 pub struct Shown {
     /// The SMs and caches that the process may use.
     pub part: Part,
-    /// Its memory.
     pub bytes: u64,
-    /// Its UUID.
     pub uuid: String,
-    /// Its product name.
     pub name: String,
 }
 
 /// Who may have a context.
 pub fn compute_mode(process: &Process) -> Result<ComputeMode, Code> {
     let mode = process.device.shared().read(|state| state.compute_mode);
-    Ok(mode.map_err(crate::device::DeviceError::State)?)
+    Ok(mode?)
 }
 
 /// `CUdevice_attribute` (cuda.h) of what depends on settings or on the part that the process sees.

@@ -9,15 +9,7 @@ use crate::process::process;
 
 /// A fill of one row of elements.
 pub fn row(pointer: u64, value: u32, element: u64, count: usize) -> Fill {
-    let width = count as u64;
-    Fill {
-        pointer,
-        pitch: 0,
-        value,
-        element,
-        width,
-        height: 1,
-    }
+    rows((pointer, 0), (value, element), (count, 1))
 }
 
 /// A fill of several rows: pointer and pitch, value and bytes of an element, width and height.
@@ -38,9 +30,6 @@ pub fn rows(
 }
 
 /// Fills in a stream, or in the default stream with a wait.
-///
-/// # Errors
-/// As the fill.
 pub fn queue(fill: Fill, stream: Option<Handle>) -> Result<(), Code> {
     let process = process()?;
     let policy = if stream.is_some() {

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint};
 use crate::code::{self, Code};
 use crate::entries::FunctionEntry;
 use crate::launch;
+pub use crate::launch::kernel_of;
 use crate::process::Process;
 use ::gpubench_virtual_gpu_ptx as ptx;
 
@@ -19,19 +20,7 @@ pub const CARVE_OUT: c_int = 9;
 /// What it can be: -1 for the default, else a percentage.
 pub const CARVE_OUTS: std::ops::RangeInclusive<c_int> = -1..=100;
 
-/// The kernel behind a function.
-///
-/// # Errors
-/// When its module has none of that name, which would be a bug.
-pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
-    let module = function.program.module();
-    module.kernel(&function.name).ok_or(code::NOT_FOUND)
-}
-
 /// An attribute of a kernel, by its number in `CUfunction_attribute` (cuda.h).
-///
-/// # Errors
-/// When there is no such attribute.
 pub fn attribute_of(
     process: &Process,
     function: &FunctionEntry,
@@ -70,9 +59,6 @@ pub fn attribute_of(
 }
 
 /// Sets an attribute, of which only dynamic shared memory has an effect.
-///
-/// # Errors
-/// When there is no such attribute, or it cannot have that value.
 pub fn set_attribute(
     process: &Process,
     max_dynamic_shared: &mut u32,

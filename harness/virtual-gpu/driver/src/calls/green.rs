@@ -5,13 +5,16 @@
 //! bandwidth and the end by a fault are the whole process's.
 
 use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint};
 
-use crate::calls::context::retain;
+use crate::calls::context::{release, retain};
 use crate::code::{self, Code};
 use crate::entries::{ContextEntry, ContextPlacement, GreenEntry, SmRange};
 use crate::handles::Handle;
 use crate::placement;
-use crate::process::Process;
+use crate::process::{Process, process};
+use crate::stream::open;
+use gpubench_virtual_gpu_model::lifecycle;
 use gpubench_virtual_gpu_model::state::{Context, ONE, Order, State, Stream};
 
 /// What SMs can be divided into: the least partition, and the multiple that partitions have
@@ -27,9 +30,6 @@ pub const fn granularity(major: u32, ignore_coscheduling: bool) -> (u32, u32) {
 }
 
 /// Sizes of the groups and what is left, when SMs are divided into groups of at least `least`.
-///
-/// # Errors
-/// When not even one group fits.
 pub fn split(all: SmRange, groups: u32, least: u32, steps: &Steps) -> Result<Split, Code> {
     if least > all.count {
         return Err(code::INVALID_RESOURCE_CONFIGURATION);
@@ -96,12 +96,11 @@ pub struct Split {
 
 /// The SMs that a whole context of the process may use.
 pub fn all_sms(process: &Process) -> Result<SmRange, Code> {
-    let seen = placement::seen(&process.device)?;
+    let context = placement::visible_context(&process.device)?;
     let part = process
         .device
         .shared()
-        .read(|state| placement::part(state, &seen))
-        .map_err(crate::device::DeviceError::State)?;
+        .read(|state| placement::part(state, &context))?;
     Ok(SmRange {
         first: part.sm_first,
         count: part.sm_count,
@@ -128,16 +127,13 @@ fn enter(state: &mut State, primary: u32, sms: u32, range: SmRange) -> Option<(u
 }
 
 /// Makes a green context on these SMs.
-///
-/// # Errors
-/// When there is no room for another context.
 pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     let planted = process.device.machine().defects.green_contexts_whole;
     let range = if planted { all_sms(process)? } else { range };
     let primary = retain(process, 0)?;
     let entry = process.ready()?.contexts.get(primary)?.clone();
     let device = &process.device;
-    device.charge(device.machine().host.other_ns)?;
+    process.charge(process.host().other_ns)?;
     let sms = device.machine().gpu.sm_count;
     let made = device.transact(|state, _| enter(state, entry.slot, sms, range))?;
     let (slot, default_stream) = made.ok_or(code::OUT_OF_MEMORY)?;
@@ -155,6 +151,44 @@ pub fn create(process: &Process, range: SmRange) -> Result<Handle, Code> {
     })?;
     let context = context as usize;
     tables.greens.insert(GreenEntry { placement, context })
+}
+
+/// Destroys a green context and its streams.
+pub fn destroy(green: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let entry = *process.ready()?.greens.get(green)?;
+    let device = &process.device;
+    let slot = entry.placement.context;
+    device.transact(|state, _| lifecycle::close_context(state, device.rules(), slot))?;
+    {
+        let mut tables = process.tables();
+        tables.greens.remove(green)?;
+        tables.contexts.remove(entry.context as Handle)?;
+        tables.streams.remove_where(|stream| stream.placement.context == slot);
+    }
+    release(0, false)
+}
+
+/// Makes a stream of a green context.
+pub fn create_stream(green: Handle, flags: c_uint, priority: c_int) -> Result<Handle, Code> {
+    let process = process()?;
+    let context = {
+        let tables = process.ready()?;
+        let entry = tables.greens.get(green)?;
+        tables.contexts.get(entry.context as Handle)?.clone()
+    };
+    process.check_sticky(context.slot)?;
+    let entry = open(process, &context, flags, priority)?;
+    process.tables().streams.insert(entry)
+}
+
+/// The green context of a stream; null if it has none.
+pub fn of_stream(stream: Handle) -> Result<Handle, Code> {
+    let process = process()?;
+    let context = process.stream(stream)?.placement.context;
+    let tables = process.ready()?;
+    let found = tables.greens.find(|green| green.placement.context == context);
+    Ok(found.unwrap_or(std::ptr::null_mut()))
 }
 
 #[cfg(test)]

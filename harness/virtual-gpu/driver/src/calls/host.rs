@@ -7,9 +7,6 @@ use crate::operation::{Action, HostCall, WaitPolicy};
 use crate::process::process;
 
 /// Has a stream call a function.
-///
-/// # Errors
-/// When the stream is dead or its context broke.
 pub fn queue(stream: Handle, call: HostCall) -> Result<(), Code> {
     let process = process()?;
     let stream = process.stream(stream)?;

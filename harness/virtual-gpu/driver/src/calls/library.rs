@@ -1,13 +1,61 @@
-//! Libraries: texts that belong to no context, and are loaded into each when first used there.
+//! Libraries: PTX that belongs to no context and is loaded into each context at first use.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-use crate::calls::module::{function_of, load_text};
+use crate::calls::function::set_attribute;
+use crate::calls::module::{self, Refusal, function_of, load_text, parse, plain};
 use crate::code::{self, Code};
-use crate::entries::{FunctionEntry, KernelEntry};
+use crate::entries::{FunctionEntry, KernelEntry, LibraryEntry};
 use crate::handles::Handle;
-use crate::process::{Process, current_handle};
+use crate::process::{Process, current_handle, process};
+
+/// Makes a library of a text.
+pub fn create(text: String) -> Result<Handle, Refusal> {
+    let mut tables = process().and_then(Process::ready).map_err(plain)?;
+    let parsed = parse(&text)?;
+    let names = parsed.kernels.iter().map(|kernel| kernel.name.clone());
+    let entry = LibraryEntry {
+        kernels: names.collect(),
+        text,
+        modules: BTreeMap::new(),
+    };
+    tables.libraries.insert(entry).map_err(plain)
+}
+
+/// Unloads a library from every context.
+pub fn unload(library: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let modules = {
+        let mut tables = process.ready()?;
+        let gone = tables.libraries.remove(library)?;
+        let of_library = |kernel: &KernelEntry| kernel.library == library as usize;
+        tables.kernels.remove_where(of_library);
+        gone.modules
+    };
+    for module in modules.into_values() {
+        // A destroyed context has taken its modules with it.
+        if process.tables().modules.get(module as Handle).is_ok() {
+            module::unload(process, module as Handle)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets an attribute of a kernel, in every context that has loaded it.
+pub fn set_kernel_attribute(kernel: Handle, attribute: c_int, value: c_int) -> Result<(), Code> {
+    let process = process()?;
+    let mut tables = process.ready()?;
+    let entry = tables.kernels.get_mut(kernel)?;
+    set_attribute(process, &mut entry.max_dynamic_shared, attribute, value)?;
+    let (allowed, functions) = (entry.max_dynamic_shared, entry.functions.clone());
+    for function in functions.into_values() {
+        if let Ok(entry) = tables.functions.get_mut(function as Handle) {
+            entry.max_dynamic_shared = allowed;
+        }
+    }
+    Ok(())
+}
 
 /// The kernel of that name; the same handle every time.
 pub fn kernel_in(
@@ -87,9 +135,6 @@ pub fn function_handle(process: &Process, kernel: Handle) -> Result<Handle, Code
 }
 
 /// The function of a kernel on a device.
-///
-/// # Errors
-/// For another device than the only one, and a dead kernel.
 pub fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<FunctionEntry, Code> {
     process.ready()?.kernels.get(kernel)?;
     if device != 0 {
@@ -99,9 +144,6 @@ pub fn on_device(process: &Process, kernel: Handle, device: c_int) -> Result<Fun
 }
 
 /// What a launch may be given as a function: one, or a library's kernel.
-///
-/// # Errors
-/// When it is neither.
 pub fn function(process: &Process, handle: Handle) -> Result<FunctionEntry, Code> {
     let is_kernel = process.ready()?.kernels.get(handle).is_ok();
     let handle = if is_kernel {

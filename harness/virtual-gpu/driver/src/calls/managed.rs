@@ -5,17 +5,19 @@
 //! memory; migration shows only in what a prefetch costs.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::code::{self, Code};
-use crate::entries::{NOWHERE, Origin};
+use crate::device_memory;
+use crate::entries::{Advice, NOWHERE, Origin};
 use crate::graph::capture;
 use crate::handles::Handle;
 use crate::process::{Tables, process};
 use crate::submit;
 use gpubench_virtual_gpu_model::state::OpKind;
 
-/// What managed memory comes in.
-pub const PAGE: u64 = 2 << 20;
+/// Granularity of managed memory.
+const PAGE: u64 = 2 << 20;
 
 /// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID` (cuda.h).
 pub const CPU: c_int = -1;
@@ -30,10 +32,36 @@ pub fn within(tables: &Tables, pointer: u64, bytes: usize) -> Result<u64, Code> 
     managed.map(|(start, _)| start).ok_or(code::INVALID_VALUE)
 }
 
-/// Notes what the program says about managed memory (`CUmem_advise`).
-///
-/// # Errors
-/// For memory that is not managed, and unknown advice.
+/// Allocates managed memory, and maps it for the host.
+pub fn allocate(bytes: usize) -> Result<u64, Code> {
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.charge_locked(process.host().alloc_ns)?;
+    let whole = (bytes as u64).checked_next_multiple_of(PAGE);
+    let made = device_memory::take(process, context, whole.ok_or(code::OUT_OF_MEMORY)?)?;
+    let viewed = device_memory::clear(process, &made).and_then(|()| {
+        let view = process.contents.view(made.offset, made.taken);
+        Ok(view?)
+    });
+    let view = match viewed {
+        Ok(view) => view,
+        Err(code) => {
+            device_memory::give_back(process, made.offset)?;
+            return Err(code);
+        }
+    };
+    let address = view.address();
+    let mut tables = process.tables();
+    tables.enter(address, bytes as u64, context, made.offset, Origin::Managed);
+    if let Some(entry) = tables.allocations.get_mut(&address) {
+        entry.open = true;
+        entry.view = Some(Arc::new(view));
+    }
+    tables.advice.insert(address, Advice::default());
+    Ok(address)
+}
+
+/// Stores the program's advice for managed memory (`CUmem_advise`).
 pub fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     let start = within(&tables, pointer, bytes)?;
@@ -54,9 +82,6 @@ pub fn advise(pointer: u64, bytes: usize, advice: c_int, device: c_int) -> Resul
 }
 
 /// Moves managed memory to a device or to the host.
-///
-/// # Errors
-/// For memory that is not managed, and unknown devices.
 pub fn prefetch(pointer: u64, bytes: usize, device: c_int, stream: Handle) -> Result<(), Code> {
     let process = process()?;
     let entry = process.stream(stream)?;
@@ -70,9 +95,7 @@ pub fn prefetch(pointer: u64, bytes: usize, device: c_int, stream: Handle) -> Re
         let known = tables.advice.entry(start).or_default();
         std::mem::replace(&mut known.fetched_to, device) != device
     };
-    process
-        .device
-        .charge(process.device.machine().host.copy_ns)?;
+    process.charge(process.host().copy_ns)?;
     if moved {
         let pcie = &process.device.machine().pcie;
         let way = match device {

@@ -10,9 +10,6 @@ use crate::process::process;
 use crate::stream_memory_ops::check;
 
 /// Has a stream do one operation.
-///
-/// # Errors
-/// As the operation.
 pub fn queue_one(stream: Handle, op: MemOp, form: Form) -> Result<(), Code> {
     op.meaning(form)?;
     queue(stream, vec![op], form)

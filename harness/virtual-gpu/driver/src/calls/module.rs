@@ -16,7 +16,7 @@ use crate::handles::Handle;
 use crate::process::{Process, Tables};
 use ::gpubench_virtual_gpu_ptx as ptx;
 
-/// A code and what the compiler has to say about it.
+/// A code with the message of the compiler.
 pub type Refusal = (Code, String);
 
 /// A refusal without a message.
@@ -24,7 +24,7 @@ pub fn plain(code: Code) -> Refusal {
     (code, String::new())
 }
 
-/// Whether kernels are loaded with their modules, and not when they are first asked for or run
+/// Whether kernels are loaded with their modules, and not when they are first looked up or run
 /// (CUDA C++ Programming Guide, "Lazy Loading").
 pub fn is_eager() -> bool {
     std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER")
@@ -42,12 +42,9 @@ pub fn compiled() -> Refusal {
 }
 
 /// Parses PTX.
-///
-/// # Errors
-/// With the parser's message.
 pub fn parse(text: &str) -> Result<ptx::Module, Refusal> {
     ptx::parse(text).map_err(|error| {
-        // As an H100 80GB HBM3 told such texts apart (driver 580.159.04, 2026-11-22).
+        // As an H100 80GB HBM3 distinguished such texts (driver 580.159.04, 2026-11-22).
         let code = match error.kind {
             ptx::Refused::Wrong => code::INVALID_PTX,
             ptx::Refused::NoPtx => code::INVALID_IMAGE,
@@ -58,9 +55,6 @@ pub fn parse(text: &str) -> Result<ptx::Module, Refusal> {
 }
 
 /// Loads PTX into the current context.
-///
-/// # Errors
-/// With the parser's message, if it was that.
 pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Handle, Refusal> {
     let context = process.current().map_err(plain)?;
     let parsed = Arc::new(parse(text)?);
@@ -106,12 +100,12 @@ pub fn load_text(process: &Process, text: &str, of_library: bool) -> Result<Hand
     process.tables().modules.insert(entry).map_err(plain)
 }
 
-/// Puts a variable's first value in place; what it does not say is zero already.
+/// Writes the initial value of a variable; bytes after its last non-zero one are zero already.
 fn write_first_value(target: *mut u8, size: usize, bytes: &[u8]) {
     let last = bytes.iter().rposition(|byte| *byte != 0);
-    let said = last.map_or(0, |last| last + 1).min(size);
+    let length = last.map_or(0, |last| last + 1).min(size);
     // SAFETY: the variable's own allocation, as large as its size.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, said) };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, length) };
 }
 
 /// Device memory for a module's variable.
@@ -125,9 +119,6 @@ pub fn place(process: &Process, context: u32, bytes: u64) -> Result<u64, Code> {
 }
 
 /// Unloads a module once the work of its context is done.
-///
-/// # Errors
-/// When it is not there.
 pub fn unload(process: &Process, module: Handle) -> Result<(), Code> {
     let context = process.ready()?.modules.get(module)?.context;
     process.device.wait_context(context)?;
@@ -141,9 +132,6 @@ pub fn unload(process: &Process, module: Handle) -> Result<(), Code> {
 }
 
 /// The kernel of that name in a module.
-///
-/// # Errors
-/// When there is none.
 pub fn function_of(tables: &Tables, module: Handle, name: &str) -> Result<FunctionEntry, Code> {
     let entry = tables.modules.get(module)?;
     let loaded = entry.loaded.get(name).ok_or(code::NOT_FOUND)?;

@@ -14,7 +14,6 @@ pub struct Known {
     pub start: u64,
     /// Length of the allocation.
     pub bytes: u64,
-    /// Context slot.
     pub context: u32,
     /// How it came to be; `None` for pinned host memory.
     pub origin: Option<Origin>,

@@ -34,9 +34,6 @@ thread_local! {
 
 impl Device {
     /// Announces a participant: the clock stands until it has joined or was abandoned.
-    ///
-    /// # Errors
-    /// When the number is out of range or in use.
     pub fn expect(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         self.shared.transact(|state, _| {
@@ -61,9 +58,6 @@ impl Device {
 
     /// Announces a thread of the driver's own, which will join at the caller's time. Gives its
     /// number: the first that is free, which is the same in every run, since callers take turns.
-    ///
-    /// # Errors
-    /// When there are too many, or the lock cannot be had.
     pub fn expect_own(&self) -> Result<u32, DeviceError> {
         let at = ME.get().map_or(0, |me| me.local_ns);
         self.shared.transact(|state, _| {
@@ -87,15 +81,11 @@ impl Device {
     }
 
     /// Whether the calling thread can wait: it has joined the clock, or time passes by itself.
-    #[must_use]
     pub fn can_wait(&self) -> bool {
         !self.is_virtual_time() || ME.get().is_some()
     }
 
     /// Takes an announcement back, because the thread will never come.
-    ///
-    /// # Errors
-    /// When the number is out of range.
     pub fn abandon(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let granted = self.shared.transact(|state, side| {
@@ -109,9 +99,6 @@ impl Device {
     }
 
     /// Makes the calling thread the announced participant `id`, and waits for its turn.
-    ///
-    /// # Errors
-    /// When the participant was not announced, or the clock stalls.
     pub fn join(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let process = self.process()?;
@@ -137,9 +124,6 @@ impl Device {
     }
 
     /// Leaves the clock at the thread's local time.
-    ///
-    /// # Errors
-    /// When the clock stalls.
     pub fn leave(&self) -> Result<(), DeviceError> {
         let Some(me) = ME.get() else { return Ok(()) };
         self.notice_stores()?;
@@ -170,9 +154,6 @@ impl Device {
 
     /// The time of the calling thread, or else of the device, without asking for it as a program
     /// does.
-    ///
-    /// # Errors
-    /// When the state cannot be read.
     pub fn present_ns(&self) -> Result<u64, DeviceError> {
         match ME.get() {
             _ if !self.is_virtual_time() => Ok(self.session.wall_now_ns()),
@@ -182,9 +163,6 @@ impl Device {
     }
 
     /// Charges the calling thread for host work; no thread may run too far ahead of the others.
-    ///
-    /// # Errors
-    /// When the clock stalls.
     pub fn charge(&self, cost_ns: u64) -> Result<(), DeviceError> {
         if ME.get().is_none() {
             return Ok(());
@@ -223,9 +201,6 @@ impl Device {
     /// Charges the calling thread for a call of the driver of which a part, as the machine file has
     /// it, is spent where the driver lets in one caller at a time. Others have their turn between
     /// the pieces of a long one. In wall time that part passes for real.
-    ///
-    /// # Errors
-    /// When the clock stalls or the lock of the state cannot be had.
     pub fn charge_locked(&self, cost_ns: u64) -> Result<(), DeviceError> {
         if self.is_virtual_time() && ME.get().is_none() {
             return Ok(());
@@ -256,9 +231,6 @@ impl Device {
 
     /// Waits until the model has come up to the thread's local time, so that what it reads next
     /// has been changed by everything that came before.
-    ///
-    /// # Errors
-    /// When the clock stalls.
     pub fn catch_up(&self) -> Result<(), DeviceError> {
         match ME.get() {
             Some(me) if me.local_ns > me.granted_ns => {
@@ -277,27 +249,18 @@ impl Device {
     }
 
     /// Sleeps until an instant on the clock.
-    ///
-    /// # Errors
-    /// When the thread has not joined, or the clock stalls.
     pub fn sleep_until(&self, t_ns: u64) -> Result<(), DeviceError> {
         let me = ME.get().ok_or_else(not_joined)?;
         self.wait(Condition::Time, 0, 0, t_ns.max(me.local_ns))
     }
 
     /// Waits for another participant's [`Device::unpark`]; returns at once if one came before.
-    ///
-    /// # Errors
-    /// When the thread has not joined, or the clock stalls.
     pub fn park(&self) -> Result<(), DeviceError> {
         let me = ME.get().ok_or_else(not_joined)?;
         self.wait(Condition::Unpark, 0, 0, me.local_ns)
     }
 
     /// Lets participant `id` go on from its park, not before the caller's local time.
-    ///
-    /// # Errors
-    /// When the number is out of range.
     pub fn unpark(&self, id: u32) -> Result<(), DeviceError> {
         let index = slot_of(id)?;
         let at = ME.get().map_or(0, |me| me.local_ns);

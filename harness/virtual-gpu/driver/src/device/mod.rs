@@ -25,7 +25,7 @@ use gpubench_virtual_gpu_model::pump::{self, Held};
 use gpubench_virtual_gpu_model::simulation::{self, Queues, Rules};
 use gpubench_virtual_gpu_model::state::{Condition, Op, OpKind, Process, RING, State, order};
 
-/// What can go wrong between a thread and the shared device.
+/// Errors of a thread on the shared device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The state file or its lock cannot be used.
@@ -34,13 +34,13 @@ pub enum DeviceError {
     /// The folder is no virtual GPU.
     #[error(transparent)]
     Session(#[from] session::SessionError),
-    /// A thread that has not joined the clock asked to wait on it.
+    /// A thread that has not joined the clock tried to wait on it.
     #[error("thread {0:?} waits in virtual time without having joined the clock")]
     NotJoined(String),
     /// A participant number that is out of range, taken, or was never announced.
     #[error("participant {0} is not expected on this clock")]
     NotExpected(u32),
-    /// Nothing that anybody waits for can still happen, or somebody blocks the clock.
+    /// No awaited event can still happen, or a thread blocks the clock.
     #[error("{0}")]
     Stalled(String),
     /// A table of the state file is full.
@@ -48,8 +48,15 @@ pub enum DeviceError {
     Full(&'static str),
 }
 
+impl From<io::Error> for Code {
+    /// The result of a call that cannot read the shared state.
+    fn from(error: io::Error) -> Self {
+        Self::from(DeviceError::State(error))
+    }
+}
+
 impl From<DeviceError> for Code {
-    /// The program gets a number; whoever runs it gets the reason.
+    /// The program gets a number; standard error gets the reason.
     fn from(error: DeviceError) -> Self {
         crate::diagnostics::say(&error.to_string());
         match error {
@@ -72,10 +79,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens the device whose folder this is.
-    ///
-    /// # Errors
-    /// When the folder is no virtual GPU of this version.
+    /// Opens the device in a folder.
     pub fn open(dir: &Path) -> Result<Self, DeviceError> {
         let (session, machine) = Session::read(dir)?;
         let shared = Shared::open(&dir.join(session::STATE_FILE))?;
@@ -92,45 +96,36 @@ impl Device {
     }
 
     /// The folder.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// What the device is like.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// The constants that its model works with.
-    #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
     /// How its time passes and what its noise is seeded with.
-    #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
     /// Whether time is virtual.
-    #[must_use]
     pub fn is_virtual_time(&self) -> bool {
         self.session.time == TimeMode::Virtual
     }
 
     /// The shared parts that need no transaction.
-    #[must_use]
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
     /// This process's slot, taken at first use.
-    ///
-    /// # Errors
-    /// When no slot is free.
     pub fn process(&self) -> Result<u32, DeviceError> {
         if let Some(&slot) = self.process.get() {
             return Ok(slot);
@@ -159,9 +154,6 @@ impl Device {
     }
 
     /// Runs a transaction at the present time: the model first comes up to it.
-    ///
-    /// # Errors
-    /// When the lock cannot be had or the clock stalls.
     pub fn transact<R>(
         &self,
         body: impl FnOnce(&mut State, &QueueView<'_>) -> R,
@@ -172,9 +164,6 @@ impl Device {
 
     /// Queues an operation; blocks while the stream's ring is full, as a driver does. Returns its
     /// sequence number plus one: what a wait for it needs.
-    ///
-    /// # Errors
-    /// When the clock stalls or the lock cannot be had.
     pub fn submit(&self, stream: u32, mut op: Op) -> Result<u64, DeviceError> {
         let index = stream as usize;
         loop {
@@ -234,9 +223,6 @@ impl Device {
     }
 
     /// Takes back the memory that only descriptors held which have been closed meanwhile.
-    ///
-    /// # Errors
-    /// When the lock cannot be had, or the kernel does not say who has a descriptor.
     pub fn drop_closed_exports(&self) -> Result<(), DeviceError> {
         for export in self
             .shared
@@ -250,9 +236,6 @@ impl Device {
     }
 
     /// Takes back what processes held that are no more, at the standing instant.
-    ///
-    /// # Errors
-    /// When the lock cannot be had.
     pub fn reap_dead_processes(&self) -> Result<(), DeviceError> {
         self.drop_closed_exports()?;
         let own = std::process::id();

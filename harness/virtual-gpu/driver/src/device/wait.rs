@@ -1,4 +1,4 @@
-//! Waiting: for a turn on the clock, for a stream, a context, or room in a queue.
+//! Waiting: for the clock, a stream, a context, or room in a queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,33 +10,24 @@ use gpubench_virtual_gpu_model::pump;
 use gpubench_virtual_gpu_model::simulation;
 use gpubench_virtual_gpu_model::state::{Condition, Participant, Standing};
 
-/// How often a waiter looks whether the others still live.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a waiter checks whether the other processes still live.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often a word is looked at that the host may store to, in wall time.
+/// Polling interval, in wall time, of a word that the host may store to.
 const STORES: Duration = Duration::from_micros(100);
 
 impl Device {
     /// Waits until a stream has completed everything up to `seq`.
-    ///
-    /// # Errors
-    /// When the thread has not joined, or the clock stalls.
     pub fn wait_stream(&self, stream: u32, seq: u64) -> Result<(), DeviceError> {
         self.wait_for(Condition::Stream, stream, seq)
     }
 
     /// Waits until every stream of a context is idle.
-    ///
-    /// # Errors
-    /// When the thread has not joined, or the clock stalls.
     pub fn wait_context(&self, context: u32) -> Result<(), DeviceError> {
         self.wait_for(Condition::Context, context, 0)
     }
 
     /// Waits until so much of what a stream held back has been carried out.
-    ///
-    /// # Errors
-    /// When the thread has not joined, or the clock stalls.
     pub fn wait_held(&self, stream: u32, taken: u64) -> Result<(), DeviceError> {
         self.wait_for(Condition::Held, stream, taken)
     }
@@ -84,7 +75,7 @@ impl Device {
     ) -> Result<(), DeviceError> {
         let mut me = ME.get().ok_or_else(not_joined)?;
         self.notice_stores()?;
-        let seen = self.shared.word(me.participant);
+        let word = self.shared.word(me.participant);
         let granted = self.shared.transact(|state, side| {
             let participant = &mut state.participants.rows[me.participant];
             participant.standing = Standing::Waiting;
@@ -103,7 +94,7 @@ impl Device {
             (Ok(index), now_ns) if index == me.participant => now_ns,
             (other, _) => {
                 self.pass_on(other);
-                self.sleep_for_turn(&me, seen)?
+                self.sleep_for_turn(&me, word)?
             }
         };
         me.granted_ns = at;
@@ -112,12 +103,12 @@ impl Device {
         Ok(())
     }
 
-    fn sleep_for_turn(&self, me: &Me, mut seen: u32) -> Result<u64, DeviceError> {
+    fn sleep_for_turn(&self, me: &Me, mut word: u32) -> Result<u64, DeviceError> {
         let participant = me.participant;
         let mut watch = stall::Watch::new(self.session.stall);
         loop {
-            self.shared.sleep(participant, seen, LOOK);
-            seen = self.shared.word(participant);
+            self.shared.sleep(participant, word, CHECK_INTERVAL);
+            word = self.shared.word(participant);
             let (own, transactions) = self
                 .shared
                 .read(|state| (state.participants.rows[participant], state.transactions))?;
@@ -155,7 +146,7 @@ impl Device {
             ..Participant::default()
         };
         loop {
-            let seen = self.shared.change();
+            let change = self.shared.change();
             self.notice_stores()?;
             let now = self.session.wall_now_ns();
             let (met, next) = self.shared.transact(|state, side| {
@@ -169,28 +160,28 @@ impl Device {
                 return Ok(());
             }
             let until = Duration::from_nanos(next.saturating_sub(self.session.wall_now_ns()));
-            // The stores of the host tell nobody.
+            // A store of the host wakes no waiter.
             let most = if condition == Condition::Word {
                 STORES
             } else {
-                LOOK
+                CHECK_INTERVAL
             };
-            self.shared.sleep_on_change(seen, until.min(most));
+            self.shared.sleep_on_change(change, until.min(most));
             self.look_for_the_dead_now_and_then()?;
         }
     }
 
-    /// However busy the device is: the work of the dead must not go on.
+    /// Work of dead processes must end, however busy the device is.
     fn look_for_the_dead_now_and_then(&self) -> Result<(), DeviceError> {
-        static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
+        static CHECK_INTERVALED_NS: AtomicU64 = AtomicU64::new(0);
         let (now, last) = (
             self.session.wall_now_ns(),
-            LOOKED_NS.load(Ordering::Relaxed),
+            CHECK_INTERVALED_NS.load(Ordering::Relaxed),
         );
-        if u128::from(now.saturating_sub(last)) < LOOK.as_nanos() {
+        if u128::from(now.saturating_sub(last)) < CHECK_INTERVAL.as_nanos() {
             return Ok(());
         }
-        LOOKED_NS.store(now, Ordering::Relaxed);
+        CHECK_INTERVALED_NS.store(now, Ordering::Relaxed);
         self.reap_dead_processes()
     }
 }

@@ -1,9 +1,8 @@
-//! Streams that wait for words in memory: entering such a wait, and noticing that a word says what
-//! somebody waits for.
+//! Streams that wait for words in memory: entering such a wait, and detecting that the word passes.
 //!
-//! Words change by operations of the device and by plain stores of the host. Whoever carries out an
-//! operation looks afterwards, and names it. Stores are noticed by the process whose memory it is,
-//! at its next call: nobody else can have seen time pass in between.
+//! Words change by operations of the device and by plain stores of the host. The thread that
+//! carries out an operation tests the words afterwards. Stores are detected by the process that
+//! owns the memory, at its next call: no time passes for other threads in between.
 #![expect(unsafe_code, reason = "words are read through raw mappings")]
 
 use super::clock::ME;
@@ -17,17 +16,14 @@ pub type StreamWaitId = (u32, u64);
 /// Why a wait for a word has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// The word was met, or nobody waits for it any more.
+    /// The word has passed, or the wait was dropped.
     Over,
-    /// Something is done that may have stored to it: look again.
+    /// An operation that may have stored to it is done: test it again.
     Look,
 }
 
 impl Device {
     /// Enters a wait for a word. The word at `hold.host` has to stay readable until it is over.
-    ///
-    /// # Errors
-    /// When there is no room, or the lock cannot be had.
     pub fn arm(&self, stream_wait: StreamWait) -> Result<StreamWaitId, DeviceError> {
         let process = self.process()?;
         self.shared.transact(|state, _| {
@@ -48,9 +44,6 @@ impl Device {
     }
 
     /// Waits until the wait for a word is over, and takes it off the table.
-    ///
-    /// # Errors
-    /// When the clock stalls or the lock cannot be had.
     pub fn wait_for_word(&self, (row, number): StreamWaitId) -> Result<Woken, DeviceError> {
         let waited = self.wait_for(Condition::Word, row, number);
         let woken = self.shared.transact(|state, _| {
@@ -65,11 +58,8 @@ impl Device {
     }
 
     /// Marks the waits that are met now: by the operation at that place of a stream, or by the
-    /// host. Those that are not, and whose word `owed` tells of, look again when that is done.
+    /// host. Waits for words in `owed` are tested again when those operations are done.
     /// `elsewhere` gives the address of a place in device memory, for waits of other processes.
-    ///
-    /// # Errors
-    /// When the lock cannot be had.
     pub fn notice(
         &self,
         by: Option<(u32, u64)>,
@@ -131,11 +121,10 @@ impl Device {
     }
 }
 
-/// A word of 4 or 8 bytes as it stands now.
-#[must_use]
+/// The current value of a word of 4 or 8 bytes.
 pub fn read(place: *const u8, bytes: u32) -> u64 {
     // SAFETY: the caller vouches for an aligned word that stays mapped: device memory is for the
-    // life of the process, and pinned memory is not freed while somebody waits for it.
+    // life of the process, and pinned memory is not freed while a stream waits for it.
     unsafe {
         match bytes {
             4 => u64::from(place.cast::<u32>().read_volatile()),

@@ -31,16 +31,13 @@ thread_local! {
 }
 
 /// Begins a recording, into a new graph or behind nodes of one that exists.
-///
-/// # Errors
-/// For the legacy stream, a stream that is recorded already, and unknown nodes.
 pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> Result<(), Code> {
     if !(GLOBAL..=RELAXED).contains(&mode) {
         return Err(code::INVALID_VALUE);
     }
     let process = process()?;
     let entry = process.stream(stream)?;
-    // The legacy stream waits for everybody, so it cannot be recorded.
+    // The legacy stream waits for all others, so it cannot be captured.
     let legacy = stream as usize == LEGACY || (stream.is_null() && null_stream() == LEGACY);
     if legacy {
         return Err(code::STREAM_CAPTURE_UNSUPPORTED);
@@ -77,9 +74,6 @@ pub fn begin(stream: Handle, mode: c_int, into: Option<(usize, Vec<usize>)>) -> 
 }
 
 /// Refuses nodes that are not in a graph.
-///
-/// # Errors
-/// When one is not.
 pub fn check_tips(tables: &Tables, graph: usize, tips: &[usize]) -> Result<(), Code> {
     for node in tips {
         if tables.nodes.get(*node as Handle)?.graph != graph {
@@ -129,14 +123,14 @@ pub fn end(tables: &mut Tables, stream: &StreamEntry) -> Result<usize, Code> {
 
 /// Whether a node is among others, or before one of them.
 fn comes_before(tables: &Tables, node: usize, others: &[usize]) -> bool {
-    let mut seen: Vec<usize> = Vec::new();
+    let mut visited: Vec<usize> = Vec::new();
     let mut open = others.to_vec();
     while let Some(at) = open.pop() {
         if at == node {
             return true;
         }
-        if !seen.contains(&at) {
-            seen.push(at);
+        if !visited.contains(&at) {
+            visited.push(at);
             open.extend(
                 tables
                     .nodes
@@ -168,9 +162,6 @@ pub fn add_missing(to: &mut Vec<usize>, more: &[usize]) {
 }
 
 /// Keeps the action as a node if the stream is being recorded; gives it back if it is not.
-///
-/// # Errors
-/// When the recording broke, or this cannot be recorded.
 pub fn recorded(
     process: &Process,
     stream: &StreamEntry,
@@ -198,9 +189,6 @@ pub fn recorded(
 }
 
 /// Refuses what cannot be done to a stream that is being recorded, and breaks the recording.
-///
-/// # Errors
-/// When the stream is being recorded.
 pub fn forbid(process: &Process, stream: &StreamEntry) -> Result<(), Code> {
     let mut tables = process.ready()?;
     refuse_implicit(&mut tables, stream)?;
@@ -244,9 +232,6 @@ fn refuse_implicit(tables: &mut Tables, stream: &StreamEntry) -> Result<(), Code
 }
 
 /// Lets an event stand for the present place of a recording. Says whether there is one.
-///
-/// # Errors
-/// When the recording broke.
 pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
     let mut tables = process.ready()?;
     let Some(capture) = tables.captures.get(&stream.slot) else {
@@ -262,9 +247,6 @@ pub fn mark(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bo
 
 /// Lets a stream wait for an event that stands for a place in a recording, and be recorded with
 /// it. Says whether the event does.
-///
-/// # Errors
-/// When the stream belongs to another recording, or waits for work outside of its own.
 pub fn join(process: &Process, stream: &StreamEntry, event: Handle) -> Result<bool, Code> {
     let mut tables = process.ready()?;
     let marked = tables.captured_events.get(&(event as usize)).cloned();

@@ -9,9 +9,6 @@ use crate::operation::Action;
 use crate::process::{Tables, process};
 
 /// Gives a node something else to do, of the same kind.
-///
-/// # Errors
-/// When the action is none or of another kind, or the node is not there.
 pub fn replace_node(node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     let mut tables = process()?.ready()?;
     let same = std::mem::discriminant(&tables.nodes.get(node)?.action);
@@ -25,9 +22,6 @@ pub fn replace_node(node: Handle, action: Result<Action, Code>) -> Result<(), Co
 }
 
 /// Whether a context is there; null means the present one.
-///
-/// # Errors
-/// When it is not.
 pub fn known_context(context: Handle) -> Result<(), Code> {
     // Newer callers leave the context to the driver.
     if context.is_null() {
@@ -42,9 +36,6 @@ pub fn known_context(context: Handle) -> Result<(), Code> {
 }
 
 /// An action on an event that exists.
-///
-/// # Errors
-/// When it does not.
 pub fn event_action(event: Handle, action: impl FnOnce(usize) -> Action) -> Result<Action, Code> {
     process()?.ready()?.events.get(event)?;
     Ok(action(event as usize))
@@ -97,9 +88,6 @@ pub fn kind_of(action: &Action) -> c_int {
 }
 
 /// The nodes that come after a node.
-///
-/// # Errors
-/// When the node does not exist.
 pub fn dependents(node: Handle) -> Result<Vec<usize>, Code> {
     let tables = process()?.ready()?;
     let graph = tables.nodes.get(node)?.graph;
@@ -114,9 +102,6 @@ pub fn dependents(node: Handle) -> Result<Vec<usize>, Code> {
 }
 
 /// Puts a node into a graph.
-///
-/// # Errors
-/// When the graph or a node before it is not there.
 pub fn add(
     tables: &mut Tables,
     graph: usize,
@@ -140,9 +125,6 @@ pub fn add(
 }
 
 /// An empty graph.
-///
-/// # Errors
-/// When there is no room for another one.
 pub fn new_graph(tables: &mut Tables, inner: bool) -> Result<usize, Code> {
     let number = tables.fresh_number();
     let made = tables.graphs.insert(GraphEntry {
@@ -154,9 +136,6 @@ pub fn new_graph(tables: &mut Tables, inner: bool) -> Result<usize, Code> {
 }
 
 /// Removes a graph with its nodes and the graphs within.
-///
-/// # Errors
-/// When it is not there.
 pub fn remove_graph(tables: &mut Tables, graph: usize) -> Result<(), Code> {
     let gone = tables.graphs.remove(graph as Handle)?;
     for node in gone.nodes {
@@ -169,9 +148,6 @@ pub fn remove_graph(tables: &mut Tables, graph: usize) -> Result<(), Code> {
 }
 
 /// A copy of a graph with nodes of its own.
-///
-/// # Errors
-/// When it is not there.
 pub fn copy_graph(tables: &mut Tables, graph: usize, inner: bool) -> Result<usize, Code> {
     let nodes = tables.graphs.get(graph as Handle)?.nodes.clone();
     let target = new_graph(tables, inner)?;
@@ -192,9 +168,6 @@ pub fn copy_graph(tables: &mut Tables, graph: usize, inner: bool) -> Result<usiz
 }
 
 /// The nodes of a graph in an order that respects all dependencies.
-///
-/// # Errors
-/// When they go round in a circle.
 pub fn in_order(tables: &Tables, graph: usize) -> Result<Vec<usize>, Code> {
     let nodes = &tables.graphs.get(graph as Handle)?.nodes;
     let mut out: Vec<usize> = Vec::new();

@@ -9,7 +9,6 @@ use crate::operation::Action;
 pub struct GraphEntry {
     /// Handles of its nodes, in the order in which they came.
     pub nodes: Vec<usize>,
-    /// Its number.
     pub number: u64,
     /// It is part of another graph's node, with which it goes.
     pub inner: bool,
@@ -44,9 +43,7 @@ pub struct Step {
 /// A graph made ready to launch.
 #[derive(Debug, Clone)]
 pub struct ExecEntry {
-    /// Context slot.
     pub context: u32,
-    /// Its number.
     pub number: u64,
     /// Flags it was made with.
     pub flags: u64,

@@ -25,9 +25,6 @@ const RESERVED: c_int = 2;
 pub const RESERVED_HIGH: c_int = 3;
 
 /// A figure of a pool by its number in `CUgraphMem_attribute`.
-///
-/// # Errors
-/// For unknown numbers.
 pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
     match attribute {
         USED => Ok(&pool.used.0),
@@ -39,9 +36,6 @@ pub fn figure(pool: &mut PoolEntry, attribute: c_int) -> Result<&u64, Code> {
 }
 
 /// The pool of graphs on a device.
-///
-/// # Errors
-/// For another device than the only one.
 pub fn pool_on(process: &Process, device: c_int) -> Result<usize, Code> {
     let mut tables = process.ready()?;
     if device != 0 {
@@ -66,9 +60,6 @@ fn pool_of(tables: &mut Tables) -> Result<usize, Code> {
 }
 
 /// Puts memory behind a reserved address.
-///
-/// # Errors
-/// When it has some already, or memory is out.
 pub fn place_reserved(
     process: &Process,
     stream: &StreamEntry,

@@ -9,18 +9,12 @@ use crate::operation::Action;
 use crate::process::process;
 
 /// The step that was made from a node.
-///
-/// # Errors
-/// When none was.
 pub fn step_of(steps: &mut [Step], node: Handle) -> Result<&mut Step, Code> {
     let found = steps.iter_mut().find(|step| step.node == node as usize);
     found.ok_or(code::INVALID_VALUE)
 }
 
 /// Gives a step something else to do, of the same kind.
-///
-/// # Errors
-/// When the action is none or of another kind, or the step is not there.
 pub fn replace_step(exec: Handle, node: Handle, action: Result<Action, Code>) -> Result<(), Code> {
     let action = action?;
     let mut tables = process()?.ready()?;

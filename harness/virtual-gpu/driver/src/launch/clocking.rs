@@ -20,9 +20,6 @@ pub enum Clocking {
 }
 
 /// When a launch ran, once the model knows.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn when(
     process: &Process,
     context: u32,

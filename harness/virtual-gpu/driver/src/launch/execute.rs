@@ -17,9 +17,6 @@ use gpubench_virtual_gpu_ptx::Execution;
 
 /// Executes a launch under a clock and computes its cost. `pointees` are the allocations that its
 /// arguments point to, in their order.
-///
-/// # Errors
-/// When the launch is impossible, or reads memory that was never written.
 pub fn execute(
     process: &Process,
     function: &FunctionEntry,

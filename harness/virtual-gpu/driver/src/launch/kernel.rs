@@ -4,7 +4,7 @@ use crate::code::{self, Code};
 use crate::entries::FunctionEntry;
 use gpubench_virtual_gpu_ptx as ptx;
 
-pub(crate) fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
+pub fn kernel_of(function: &FunctionEntry) -> Result<&ptx::Kernel, Code> {
     function
         .program
         .module()

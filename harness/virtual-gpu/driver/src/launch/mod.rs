@@ -23,6 +23,7 @@ pub(crate) mod state;
 mod write_guard;
 
 pub use clocking::Clocking;
+pub use kernel::kernel_of;
 pub use request::{Key, Request};
 pub use rerun::{
     finish_reruns, finish_reruns_into, has_reruns, rerun_copy, rerun_store, rerun_targets,

@@ -37,7 +37,6 @@ pub struct Outcome {
     pub uses_atomics: bool,
     /// It accessed memory that others than this process read and write.
     pub open: bool,
-    /// It printed.
     pub printed: bool,
     /// The fault that ended it.
     pub fault: Option<Fault>,

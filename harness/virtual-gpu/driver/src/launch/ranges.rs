@@ -20,7 +20,7 @@ pub struct Ranges<'a> {
     pub at: Vec<u64>,
     /// Length of each range.
     pub bytes: Vec<u64>,
-    /// Whether others than this process may read and write it.
+    /// Whether other processes or the host may read and write it.
     pub open: Vec<bool>,
 }
 
@@ -87,9 +87,6 @@ fn cache_base(pointees: &[u64], address: u64) -> u64 {
 
 /// All memory that kernels of a context may access; `pointees` are the allocations that the
 /// arguments of the launch point to, in their order.
-///
-/// # Errors
-/// When the tables contradict each other, which is a bug.
 pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Ranges<'static>, Code> {
     let mut out = Ranges {
         memory: DeviceMemory::new(),
@@ -131,8 +128,8 @@ pub fn ranges(process: &Process, context: u32, pointees: &[u64]) -> Result<Range
     Ok(out)
 }
 
-/// Addresses of what was opened here and whose owner has freed it or is gone: nothing is mapped
-/// there any more.
+/// Addresses of opened memory that its owner has freed, or of an owner that has ended: nothing is
+/// mapped there any more.
 fn gone(process: &Process, context: u32) -> Result<Vec<u64>, Code> {
     let owned: Vec<_> = {
         let tables = process.tables();

@@ -1,18 +1,14 @@
-//! A launch as the program asked for it, and the key that identifies it.
+//! A requested launch, and the key that identifies it.
 
 use super::shape::Shape;
 use crate::entries::{ContextPlacement, FunctionEntry, StreamEntry};
 
-/// One launch as the program asked for it.
+/// One requested launch.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The kernel.
     pub function: &'a FunctionEntry,
-    /// The stream.
     pub stream: StreamEntry,
-    /// Its shape.
     pub shape: Shape,
-    /// The arguments, laid out.
     pub params: Vec<u8>,
 }
 

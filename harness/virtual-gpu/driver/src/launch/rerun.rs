@@ -32,7 +32,6 @@ pub fn rerun_store(process: &Process, stream: &StreamEntry, seq: u64, start: u64
 }
 
 /// Whether a rerun will write to an allocation.
-#[must_use]
 pub fn rerun_writes(process: &Process, start: u64) -> bool {
     let tables = process.tables();
     tables
@@ -43,7 +42,6 @@ pub fn rerun_writes(process: &Process, start: u64) -> bool {
 }
 
 /// Host memory that reruns will write.
-#[must_use]
 pub fn rerun_targets(process: &Process) -> Vec<Owed> {
     let tables = process.tables();
     let mut out = Vec::new();
@@ -62,7 +60,6 @@ pub fn rerun_targets(process: &Process) -> Vec<Owed> {
 }
 
 /// Whether a context has reruns.
-#[must_use]
 pub fn has_reruns(process: &Process, context: u32) -> bool {
     let tables = process.tables();
     tables
@@ -99,9 +96,6 @@ pub fn rerun_copy(
 }
 
 /// Carries out the reruns of a context whose start time is known, so that their stamps are true.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
     if process.tables().launches.reruns.is_empty() {
         return Ok(());
@@ -141,9 +135,6 @@ pub fn finish_reruns(process: &Process, context: u32) -> Result<(), Code> {
 
 /// Before an allocation is overwritten: drops reruns that would write to it, since the newer
 /// contents win.
-///
-/// # Errors
-/// When the device cannot be asked.
 pub fn finish_reruns_into(process: &Process, start: u64) -> Result<(), Code> {
     let contexts: Vec<u32> = {
         let tables = process.tables();

@@ -16,7 +16,6 @@ fn product(dims: [u32; 3]) -> u64 {
 }
 
 /// Blocks of a kernel that fit on one SM at the same time; 0 if none fits.
-#[must_use]
 pub fn blocks_per_sm(
     machine: &Machine,
     kernel: &ptx::Kernel,
@@ -40,9 +39,6 @@ pub fn blocks_per_sm(
 
 /// Whether a kernel can be launched in a shape: checked when it is made or recorded, and when
 /// it becomes a node.
-///
-/// # Errors
-/// As cuLaunchKernel.
 pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Result<(), Code> {
     let kernel = kernel_of(function)?;
     for (dims, widest) in [shape.block, shape.grid].iter().zip(WIDEST) {
@@ -76,9 +72,6 @@ pub fn check(machine: &Machine, function: &FunctionEntry, shape: &Shape) -> Resu
 
 /// Whether a placement has room for all blocks of a cooperative launch at the same time. For other
 /// launches it always has.
-///
-/// # Errors
-/// As cuLaunchCooperativeKernel, when it has not.
 pub fn check_residence(
     process: &Process,
     function: &FunctionEntry,

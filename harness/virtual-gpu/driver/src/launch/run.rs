@@ -112,12 +112,12 @@ impl Run<'_> {
 
     /// Whether the first block takes less active time when the clock runs faster.
     pub(super) fn ends_by_the_clock(&mut self) -> Result<bool, Code> {
-        let took = |done: Result<Execution, Box<KernelFault>>| match done {
+        let cycles = |done: Result<Execution, Box<KernelFault>>| match done {
             Ok(execution) => Ok(execution.counts.longest_warp_cycles),
             Err(fault) => classify(*fault).map(|(_, counts)| counts.longest_warp_cycles),
         };
-        let slow = took(self.blocks([0], &mut Clocking::Ideal))?;
-        let fast = took(self.blocks([0], &mut Fast))?;
+        let slow = cycles(self.blocks([0], &mut Clocking::Ideal))?;
+        let fast = cycles(self.blocks([0], &mut Fast))?;
         Ok((fast as f64) < 0.7 * slow as f64)
     }
 
@@ -255,11 +255,11 @@ impl Run<'_> {
             .iter()
             .map(|block| block.counts.lanes() as f64)
             .collect();
-        let (least, most) = (
+        let (min, max) = (
             lanes.iter().copied().fold(f64::MAX, f64::min),
             lanes.iter().copied().fold(0.0, f64::max),
         );
-        if most > least * (1.0 + HOMOGENEOUS) {
+        if max > min * (1.0 + HOMOGENEOUS) {
             return Ok(None);
         }
         let mut counts: Counts = first.counts.clone();
@@ -274,8 +274,8 @@ impl Run<'_> {
     /// Bytes that the whole grid touches: those of the executed blocks, scaled to the grid, bounded
     /// by the size of the allocations.
     pub(super) fn footprint(&self, execution: &Execution, blocks: u64) -> u64 {
-        let seen = execution.blocks.len().max(1) as u64;
-        let scaled = execution.footprint.bytes().saturating_mul(blocks) / seen.min(blocks);
+        let executed = execution.blocks.len().max(1) as u64;
+        let scaled = execution.footprint.bytes().saturating_mul(blocks) / executed.min(blocks);
         let mut touched = execution.footprint.read_ranges();
         touched.extend(execution.footprint.written_ranges());
         touched.sort_unstable();
@@ -291,11 +291,11 @@ pub(crate) fn tlb_pages(machine: &Machine) -> u32 {
 }
 
 /// Whether launches may be sampled: in virtual time, where programs are load generators, and in
-/// wall time if the process asks for it.
+/// wall time if the process requests it.
 pub(crate) fn may_sample(process: &Process) -> bool {
-    static ASKED: OnceLock<bool> = OnceLock::new();
+    static REQUESTED: OnceLock<bool> = OnceLock::new();
     process.device.is_virtual_time()
-        || *ASKED.get_or_init(|| {
+        || *REQUESTED.get_or_init(|| {
             std::env::var_os(crate::session::SAMPLE_ENV).is_some_and(|value| value == "1")
         })
 }

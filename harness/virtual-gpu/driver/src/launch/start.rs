@@ -13,9 +13,6 @@ use crate::submit::{charge, noisy};
 use gpubench_virtual_gpu_model::state::{Op, OpKind};
 
 /// Executes and queues a launch.
-///
-/// # Errors
-/// For impossible shapes at once; faults of the kernel come back from the next call that waits.
 pub fn launch(process: &Process, request: &Request<'_>, policy: WaitPolicy) -> Result<(), Code> {
     let device = &process.device;
     if request.function.context != request.stream.context {

@@ -7,7 +7,6 @@ pub struct WriteGuard<'a>(&'a Process);
 
 impl<'a> WriteGuard<'a> {
     /// Begins a write. The caller must not hold the tables, here or when the guard is dropped.
-    #[must_use]
     pub fn begin(process: &'a Process) -> Self {
         let mut tables = process.tables();
         let writing = &mut tables.launches.writing;

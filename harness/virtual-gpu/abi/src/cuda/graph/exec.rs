@@ -1,162 +1,58 @@
-//! Making graphs ready, and launching them.
-//!
-//! Steps that do not depend on each other run in streams of the graph's own, so that the device
-//! may overlap them. A step waits for the steps before it in other streams as a stream waits for
-//! an event.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
+//! Graphs that are ready to launch.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
-use crate::arguments::read;
+use crate::arguments::{put, put_new, put_optional, read};
 use crate::cuda::layout::InstantiateParams;
-use crate::entries;
-use crate::put;
-use gpubench_virtual_gpu_driver::calls::graphs::free_leftovers;
-use gpubench_virtual_gpu_driver::code::{self, Code};
-use gpubench_virtual_gpu_driver::deferred_queue;
-use gpubench_virtual_gpu_driver::graph::capture;
-use gpubench_virtual_gpu_driver::graph::entries::ExecEntry;
-use gpubench_virtual_gpu_driver::graph::instantiate::{
-    AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context,
+use gpubench_virtual_gpu_driver::calls::graph::{
+    destroy_exec, instantiate, launch, upload,
 };
 use gpubench_virtual_gpu_driver::handles::Handle;
-use gpubench_virtual_gpu_driver::operation::{Action, WaitPolicy};
 use gpubench_virtual_gpu_driver::process::process;
-use gpubench_virtual_gpu_driver::stream::{NON_BLOCKING, close, open};
-use gpubench_virtual_gpu_driver::submit::submitted;
 
 entries! {
-    fn cuGraphInstantiate(
-        exec: *mut Handle,
-        graph: Handle,
-        error_node: *mut Handle,
-        log: *mut c_char,
+    fn cuGraphInstantiate, cuGraphInstantiate_v2(
+        exec: *mut Handle, graph: Handle, error_node: *mut Handle, log: *mut c_char,
         log_bytes: usize,
     ) {
         let _ = (log, log_bytes);
-        // SAFETY: the caller's places.
-        unsafe { older(exec, graph, error_node) }
-    }
-
-    fn cuGraphInstantiate_v2(
-        exec: *mut Handle,
-        graph: Handle,
-        error_node: *mut Handle,
-        log: *mut c_char,
-        log_bytes: usize,
-    ) {
-        let _ = (log, log_bytes);
-        // SAFETY: the caller's places.
-        unsafe { older(exec, graph, error_node) }
+        put_optional(error_node, std::ptr::null_mut());
+        put_new(exec, || instantiate(graph, 0))
     }
 
     fn cuGraphInstantiateWithFlags(exec: *mut Handle, graph: Handle, flags: c_ulonglong) {
-        instantiate(exec, graph, flags)
+        put_new(exec, || instantiate(graph, flags))
     }
 
-    fn cuGraphInstantiateWithParams(
-        exec: *mut Handle,
-        graph: Handle,
-        params: *mut InstantiateParams,
+    fn cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz(
+        exec: *mut Handle, graph: Handle, params: *mut InstantiateParams,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let mut params_now = unsafe { read(params) }?;
-        let made = instantiate(exec, graph, params_now.flags);
-        params_now.error_node = std::ptr::null_mut();
+        let mut updated = read(params)?;
+        let made = put_new(exec, || instantiate(graph, updated.flags));
+        updated.error_node = std::ptr::null_mut();
         // CUDA_GRAPH_INSTANTIATE_SUCCESS and _ERROR are 0 and 1 (cuda.h).
-        params_now.result = c_int::from(made.is_err());
-        // SAFETY: the caller's structure, checked for null above.
-        unsafe { put(params, params_now) }?;
+        updated.result = c_int::from(made.is_err());
+        put(params, updated)?;
         made
     }
 
     fn cuGraphExecDestroy(exec: Handle) {
-        let process = process()?;
-        let lanes = process.ready()?.execs.get(exec)?.lanes.clone();
-        // What is queued still runs; the streams can go only when it has.
-        deferred_queue::drain(process)?;
-        for lane in &lanes {
-            process.device.wait_stream(*lane, submitted(*lane)?)?;
-        }
-        process.tables().execs.remove(exec)?;
-        lanes.into_iter().try_for_each(|lane| close(process, lane))
+        destroy_exec(exec)
     }
 
     fn cuGraphExecGetFlags(exec: Handle, flags: *mut c_ulonglong) {
-        let found = process()?.ready()?.execs.get(exec)?.flags;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(flags, found) }
+        put(flags, process()?.ready()?.execs.get(exec)?.flags)
     }
 
     fn cuGraphExecGetId(exec: Handle, id: *mut c_uint) {
-        let found = process()?.ready()?.execs.get(exec)?.number;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, found as c_uint) }
+        put(id, process()?.ready()?.execs.get(exec)?.number as c_uint)
     }
 
-    fn cuGraphUpload(exec: Handle, stream: Handle) {
-        let process = process()?;
-        let stream = process.stream(stream)?;
-        same_context(process, exec, &stream)?;
-        process.device.charge(process.device.machine().host.other_ns)?;
-        Ok(())
+    fn cuGraphUpload, cuGraphUpload_ptsz(exec: Handle, stream: Handle) {
+        upload(exec, stream)
     }
 
-    fn cuGraphLaunch(exec: Handle, stream: Handle) {
-        let process = process()?;
-        let stream = process.stream(stream)?;
-        capture::forbid(process, &stream)?;
-        let entry = same_context(process, exec, &stream)?;
-        process.device.charge(process.device.machine().host.launch_ns)?;
-        if entry.flags & AUTO_FREE != 0 {
-            free_leftovers(process, &entry, &stream)?;
-        }
-        deferred_queue::pass(process, &stream, Action::Launch(Box::new(entry)), WaitPolicy::Graph)
+    fn cuGraphLaunch, cuGraphLaunch_ptsz(exec: Handle, stream: Handle) {
+        launch(exec, stream)
     }
-}
-
-/// # Safety
-/// `error_node` is null or valid.
-unsafe fn older(exec: *mut Handle, graph: Handle, error_node: *mut Handle) -> Result<(), Code> {
-    if !error_node.is_null() {
-        // SAFETY: not null, the caller's place.
-        unsafe { put(error_node, std::ptr::null_mut()) }?;
-    }
-    instantiate(exec, graph, 0)
-}
-
-fn instantiate(exec: *mut Handle, graph: Handle, flags: u64) -> Result<(), Code> {
-    if exec.is_null() || flags & !FLAGS != 0 {
-        return Err(code::INVALID_VALUE);
-    }
-    if flags & DEVICE_LAUNCH != 0 {
-        return Err(code::NOT_SUPPORTED);
-    }
-    let process = process()?;
-    let context = process.current()?;
-    process
-        .device
-        .charge(process.device.machine().host.other_ns)?;
-    let mut steps = Vec::new();
-    flatten(&*process.ready()?, graph as usize, &[], &mut steps)?;
-    let wanted = lay_out(&mut steps);
-    let mut lanes = Vec::new();
-    for _ in 0..wanted {
-        lanes.push(open(process, &context, NON_BLOCKING, 0)?.slot);
-    }
-    let mut tables = process.tables();
-    let number = tables.fresh_number();
-    let made = ExecEntry {
-        context: context.slot,
-        number,
-        flags,
-        steps,
-        lanes,
-    };
-    let handle = tables.execs.insert(made)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(exec, handle) }
 }

@@ -3,18 +3,12 @@
 //! A node has its address from the start and memory behind it while the graph that allocated it
 //! runs, until something frees it. What is freed stays with the process for the next graph, and so
 //! in its account, until `cuDeviceGraphMemTrim`: a pool that gives nothing back by itself.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_void};
 
-use crate::arguments::read;
+use crate::arguments::{put, read};
 use crate::cuda::graph::nodes::enter;
 use crate::cuda::layout::{AllocNode, Location, PoolProperties};
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::memory::{RESERVED_HIGH, USED_HIGH, figure, pool_on};
 use gpubench_virtual_gpu_driver::handles::Handle;
@@ -24,14 +18,10 @@ use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
     fn cuGraphAddMemAllocNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *mut AllocNode,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let mut wanted = unsafe { read(params) }?;
+        let mut wanted = read(params)?;
         let pool = &wanted.pool;
         let plain = pool.kind == 1 && pool.handle_types == 0 && pool.location == Location::DEVICE;
         if wanted.bytes == 0 || !plain {
@@ -41,11 +31,8 @@ entries! {
         process.ready()?.graphs.get(graph)?;
         let reserved = pool::reserve(process, wanted.bytes as u64)?;
         wanted.pointer = reserved.address;
-        // SAFETY: the caller's array, places and structure.
-        unsafe {
-            enter(node, graph, (after, count), Ok(Action::Allocate(reserved)))?;
-            put(params, wanted)
-        }
+        enter(node, graph, (after, count), Ok(Action::Allocate(reserved)))?;
+        put(params, wanted)
     }
 
     fn cuGraphMemAllocNodeGetParams(node: Handle, params: *mut AllocNode) {
@@ -66,30 +53,23 @@ entries! {
             bytes: reserved.bytes as usize,
             pointer: reserved.address,
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(params, found) }
+        put(params, found)
     }
 
     fn cuGraphAddMemFreeNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        pointer: u64,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize, pointer: u64,
     ) {
         if pointer == 0 {
             return Err(code::INVALID_VALUE);
         }
-        // SAFETY: the caller's array and place.
-        unsafe { enter(node, graph, (after, count), Ok(Action::Free(pointer))) }
+        enter(node, graph, (after, count), Ok(Action::Free(pointer)))
     }
 
     fn cuGraphMemFreeNodeGetParams(node: Handle, pointer: *mut u64) {
         let Action::Free(found) = process()?.ready()?.nodes.get(node)?.action else {
             return Err(code::INVALID_VALUE);
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(pointer, found) }
+        put(pointer, found)
     }
 
     fn cuDeviceGraphMemTrim(device: c_int) {
@@ -106,15 +86,13 @@ entries! {
             let entry = tables.pools.get_mut(pool as Handle)?;
             *figure(entry, attribute)?
         };
-        // SAFETY: the caller's place for a 64-bit number, checked for null.
-        unsafe { put(value.cast::<u64>(), found) }
+        put(value.cast::<u64>(), found)
     }
 
     fn cuDeviceSetGraphMemAttribute(device: c_int, attribute: c_int, value: *mut c_void) {
         let process = process()?;
         let pool = pool_on(process, device)?;
-        // SAFETY: the caller's 64-bit number, checked for null.
-        let wanted = unsafe { read(value.cast::<u64>()) }?;
+        let wanted = read(value.cast::<u64>())?;
         let mut tables = process.ready()?;
         let entry = tables.pools.get_mut(pool as Handle)?;
         // High watermarks alone can be set, and to the present only, by a 0.

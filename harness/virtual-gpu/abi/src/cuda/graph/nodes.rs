@@ -1,16 +1,10 @@
 //! Adding nodes, one entry point for each kind, and changing what they do.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::c_uint;
 
-use crate::arguments::{self, handles, read};
+use crate::arguments::{handles, put, put_new, read, text_of};
 use crate::cuda::launching::kernel;
 use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code::{self, Code};
 use gpubench_virtual_gpu_driver::fill_shape::Fill;
 use gpubench_virtual_gpu_driver::graph::edit::{
@@ -22,109 +16,63 @@ use gpubench_virtual_gpu_driver::operation::{Action, HostCall, Kernel};
 use gpubench_virtual_gpu_driver::process::process;
 
 entries! {
-    fn cuGraphAddEmptyNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-    ) {
-        // SAFETY: the caller's array and place.
-        unsafe { enter(node, graph, (after, count), Ok(Action::Empty)) }
+    fn cuGraphAddEmptyNode(node: *mut Handle, graph: Handle, after: *const Handle, count: usize) {
+        enter(node, graph, (after, count), Ok(Action::Empty))
     }
 
     fn cuGraphAddKernelNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *const KernelNode,
     ) {
-        // SAFETY: the caller's arrays, structure and place.
-        unsafe { enter(node, graph, (after, count), kernel_action(params)) }
+        enter(node, graph, (after, count), kernel_action(params))
     }
 
     fn cuGraphAddKernelNode_v2(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *const KernelNode2,
     ) {
-        // SAFETY: the caller's arrays, structure and place.
-        unsafe { enter(node, graph, (after, count), kernel_action2(params)) }
+        enter(node, graph, (after, count), kernel_action2(params))
     }
 
     fn cuGraphAddMemcpyNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        params: *const Copy3d,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize, params: *const Copy3d,
         context: Handle,
     ) {
-        // SAFETY: the caller's array, structure and place.
-        unsafe {
-            let action = known_context(context).and_then(|()| copy_action(params));
-            enter(node, graph, (after, count), action)
-        }
+        let action = known_context(context).and_then(|()| copy_action(params));
+        enter(node, graph, (after, count), action)
     }
 
     fn cuGraphAddMemsetNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        params: *const MemsetNode,
-        context: Handle,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
+        params: *const MemsetNode, context: Handle,
     ) {
-        // SAFETY: the caller's array, structure and place.
-        unsafe {
-            let action = known_context(context).and_then(|()| fill_action(params));
-            enter(node, graph, (after, count), action)
-        }
+        let action = known_context(context).and_then(|()| fill_action(params));
+        enter(node, graph, (after, count), action)
     }
 
     fn cuGraphAddHostNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
         params: *const HostNode,
     ) {
-        // SAFETY: the caller's array, structure and place.
-        unsafe { enter(node, graph, (after, count), host_action(params)) }
+        enter(node, graph, (after, count), host_action(params))
     }
 
     fn cuGraphAddEventRecordNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        event: Handle,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize, event: Handle,
     ) {
         let action = event_action(event, Action::Record);
-        // SAFETY: the caller's array and place.
-        unsafe { enter(node, graph, (after, count), action) }
+        enter(node, graph, (after, count), action)
     }
 
     fn cuGraphAddEventWaitNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        event: Handle,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize, event: Handle,
     ) {
         let action = event_action(event, Action::Wait);
-        // SAFETY: the caller's array and place.
-        unsafe { enter(node, graph, (after, count), action) }
+        enter(node, graph, (after, count), action)
     }
 
     fn cuGraphAddChildGraphNode(
-        node: *mut Handle,
-        graph: Handle,
-        after: *const Handle,
-        count: usize,
-        child: Handle,
+        node: *mut Handle, graph: Handle, after: *const Handle, count: usize, child: Handle,
     ) {
         if child == graph {
             return Err(code::INVALID_VALUE);
@@ -132,8 +80,7 @@ entries! {
         let process = process()?;
         process.ready()?.graphs.get(graph)?;
         let copied = copy_graph(&mut *process.ready()?, child as usize, true)?;
-        // SAFETY: the caller's array and place.
-        let entered = unsafe { enter(node, graph, (after, count), Ok(Action::Graph(copied))) };
+        let entered = enter(node, graph, (after, count), Ok(Action::Graph(copied)));
         if entered.is_err() {
             edit::remove_graph(&mut *process.ready()?, copied)?;
         }
@@ -144,33 +91,27 @@ entries! {
         let Action::Graph(inner) = process()?.ready()?.nodes.get(node)?.action else {
             return Err(code::INVALID_VALUE);
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(graph, inner as Handle) }
+        put(graph, inner as Handle)
     }
 
     fn cuGraphKernelNodeSetParams(node: Handle, params: *const KernelNode) {
-        // SAFETY: the caller's structure.
-        replace_node(node, unsafe { kernel_action(params) })
+        replace_node(node, kernel_action(params))
     }
 
     fn cuGraphKernelNodeSetParams_v2(node: Handle, params: *const KernelNode2) {
-        // SAFETY: the caller's structure.
-        replace_node(node, unsafe { kernel_action2(params) })
+        replace_node(node, kernel_action2(params))
     }
 
     fn cuGraphMemcpyNodeSetParams(node: Handle, params: *const Copy3d) {
-        // SAFETY: the caller's structure.
-        replace_node(node, unsafe { copy_action(params) })
+        replace_node(node, copy_action(params))
     }
 
     fn cuGraphMemsetNodeSetParams(node: Handle, params: *const MemsetNode) {
-        // SAFETY: the caller's structure.
-        replace_node(node, unsafe { fill_action(params) })
+        replace_node(node, fill_action(params))
     }
 
     fn cuGraphHostNodeSetParams(node: Handle, params: *const HostNode) {
-        // SAFETY: the caller's structure.
-        replace_node(node, unsafe { host_action(params) })
+        replace_node(node, host_action(params))
     }
 
     fn cuGraphEventRecordNodeSetEvent(node: Handle, event: Handle) {
@@ -183,17 +124,13 @@ entries! {
 
     fn cuGraphDebugDotPrint(graph: Handle, path: *const std::ffi::c_char, flags: c_uint) {
         let _ = flags;
-        // SAFETY: the caller's string.
-        let path = unsafe { arguments::text_of(path) }?;
+        let path = text_of(path)?;
         let text = dot(graph)?;
         std::fs::write(path, text).map_err(|_| code::OPERATING_SYSTEM)
     }
 }
 
 /// Puts a node into a graph and its handle where the caller wants it.
-///
-/// # Errors
-/// When the action is none, or graph and nodes are not there.
 ///
 /// # Safety
 /// The array is null or has as many entries as given; `node` is null or valid.
@@ -203,44 +140,29 @@ pub unsafe fn enter(
     (after, count): (*const Handle, usize),
     action: Result<Action, Code>,
 ) -> Result<(), Code> {
-    if node.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: the caller's contract.
-    let after = unsafe { handles(after, count) }?;
-    let action = action?;
-    let made = add(&mut *process()?.ready()?, graph as usize, after, action)?;
-    // SAFETY: the caller's place, checked for null above.
-    unsafe { put(node, made as Handle) }
+    put_new(node, || {
+        let after = handles(after, count)?;
+        Ok(add(&mut *process()?.ready()?, graph as usize, after, action?)? as Handle)
+    })
 }
 
-/// # Safety
-/// `params` is null or valid, with the arrays that a launch wants.
 pub unsafe fn kernel_action(params: *const KernelNode) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    unsafe { read(params).and_then(|params| kernel_of(params, params.function)) }
+    read(params).and_then(|params| kernel_of(params, params.function))
 }
 
-/// # Safety
-/// As `kernel_action`.
 pub unsafe fn kernel_action2(params: *const KernelNode2) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let params = read(params)?;
-        let function = params.first.function;
-        kernel_of(
-            params.first,
-            if function.is_null() {
-                params.kernel
-            } else {
-                function
-            },
-        )
-    }
+    let params = read(params)?;
+    let function = params.first.function;
+    kernel_of(
+        params.first,
+        if function.is_null() {
+            params.kernel
+        } else {
+            function
+        },
+    )
 }
 
-/// # Safety
-/// As `kernel_action`.
 unsafe fn kernel_of(params: KernelNode, function: Handle) -> Result<Action, Code> {
     let process = process()?;
     let shape = Shape {
@@ -249,24 +171,17 @@ unsafe fn kernel_of(params: KernelNode, function: Handle) -> Result<Action, Code
         shared_bytes: params.shared_bytes,
         cooperative: false,
     };
-    // SAFETY: the caller's contract.
-    let kernel: Kernel = unsafe { kernel(process, function, &shape, params.params, params.extra) }?;
+    let kernel: Kernel = kernel(process, function, &shape, params.params, params.extra)?;
     Ok(Action::Kernel(Box::new(kernel)))
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn copy_action(params: *const Copy3d) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    let params = unsafe { read(params) }?;
+    let params = read(params)?;
     params.resolve(process()?).map(Action::Copy)
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    let params = unsafe { read(params) }?;
+    let params = read(params)?;
     if ![1, 2, 4].contains(&params.element_bytes) {
         return Err(code::INVALID_VALUE);
     }
@@ -280,11 +195,8 @@ pub unsafe fn fill_action(params: *const MemsetNode) -> Result<Action, Code> {
     }))
 }
 
-/// # Safety
-/// `params` is null or valid.
 pub unsafe fn host_action(params: *const HostNode) -> Result<Action, Code> {
-    // SAFETY: the caller's contract.
-    let params = unsafe { read(params) }?;
+    let params = read(params)?;
     let function = params.function.ok_or(code::INVALID_VALUE)?;
     Ok(Action::Host(HostCall {
         function,

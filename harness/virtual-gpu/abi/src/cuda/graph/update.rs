@@ -1,17 +1,12 @@
 //! Changing what a graph does that is ready to launch.
-#![expect(
-    unsafe_code,
-    reason = "a C interface is made of raw pointers and exported names"
-)]
 
 use std::ffi::{c_int, c_uint};
 
+use crate::arguments::{put, put_optional};
 use crate::cuda::graph::nodes::{
     copy_action, fill_action, host_action, kernel_action, kernel_action2,
 };
 use crate::cuda::layout::{Copy3d, HostNode, KernelNode, KernelNode2, MemsetNode};
-use crate::entries;
-use crate::put;
 use gpubench_virtual_gpu_driver::code;
 use gpubench_virtual_gpu_driver::graph::edit::event_action;
 use gpubench_virtual_gpu_driver::graph::update::{replace_step, step_of, update};
@@ -33,40 +28,29 @@ const TOPOLOGY_CHANGED: c_int = 2;
 
 entries! {
     fn cuGraphExecKernelNodeSetParams(exec: Handle, node: Handle, params: *const KernelNode) {
-        // SAFETY: the caller's structure.
-        replace_step(exec, node, unsafe { kernel_action(params) })
+        replace_step(exec, node, kernel_action(params))
     }
 
     fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: *const KernelNode2) {
-        // SAFETY: the caller's structure.
-        replace_step(exec, node, unsafe { kernel_action2(params) })
+        replace_step(exec, node, kernel_action2(params))
     }
 
     fn cuGraphExecMemcpyNodeSetParams(
-        exec: Handle,
-        node: Handle,
-        params: *const Copy3d,
-        context: Handle,
+        exec: Handle, node: Handle, params: *const Copy3d, context: Handle,
     ) {
         let _ = context;
-        // SAFETY: the caller's structure.
-        replace_step(exec, node, unsafe { copy_action(params) })
+        replace_step(exec, node, copy_action(params))
     }
 
     fn cuGraphExecMemsetNodeSetParams(
-        exec: Handle,
-        node: Handle,
-        params: *const MemsetNode,
-        context: Handle,
+        exec: Handle, node: Handle, params: *const MemsetNode, context: Handle,
     ) {
         let _ = context;
-        // SAFETY: the caller's structure.
-        replace_step(exec, node, unsafe { fill_action(params) })
+        replace_step(exec, node, fill_action(params))
     }
 
     fn cuGraphExecHostNodeSetParams(exec: Handle, node: Handle, params: *const HostNode) {
-        // SAFETY: the caller's structure.
-        replace_step(exec, node, unsafe { host_action(params) })
+        replace_step(exec, node, host_action(params))
     }
 
     fn cuGraphExecEventRecordNodeSetEvent(exec: Handle, node: Handle, event: Handle) {
@@ -91,28 +75,15 @@ entries! {
     fn cuGraphNodeGetEnabled(exec: Handle, node: Handle, enabled: *mut c_uint) {
         let mut tables = process()?.ready()?;
         let found = step_of(&mut tables.execs.get_mut(exec)?.steps, node)?.enabled;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(enabled, found.into()) }
+        put(enabled, found.into())
     }
 
-    fn cuGraphExecUpdate(
-        exec: Handle,
-        graph: Handle,
-        error_node: *mut Handle,
-        result: *mut c_int,
-    ) {
+    fn cuGraphExecUpdate(exec: Handle, graph: Handle, error_node: *mut Handle, result: *mut c_int) {
         let updated = update(exec, graph);
         let failed = updated == Err(code::GRAPH_EXEC_UPDATE_FAILURE);
         let number = if failed { TOPOLOGY_CHANGED } else { 0 };
-        // SAFETY: the caller's places; null means not wanted.
-        unsafe {
-            if !error_node.is_null() {
-                put(error_node, std::ptr::null_mut())?;
-            }
-            if !result.is_null() {
-                put(result, number)?;
-            }
-        }
+        put_optional(error_node, std::ptr::null_mut());
+        put_optional(result, number);
         updated
     }
 
@@ -124,8 +95,7 @@ entries! {
             error_node: std::ptr::null_mut(),
             error_from: std::ptr::null_mut(),
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(info, found) }?;
+        put(info, found)?;
         updated
     }
 }

@@ -1,5 +1,4 @@
 //! Compute instances: making, finding, describing and ending them.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 use std::mem::offset_of;
@@ -8,28 +7,24 @@ use super::profile::put_all;
 use super::slice::{id_of, sizes};
 use super::types::{ComputeInstanceInfo, Placement};
 use super::{InstanceHandle, Kind, handle, instance, privileged, supported, take_time};
+use crate::arguments::put_prefix;
 use crate::nvml::library::catch_up_with_the_living;
 use crate::nvml::returns::{self, Return};
-use crate::nvml::{check_place, entries, put, take};
+use crate::nvml::{check_not_null, put, read};
 use gpubench_virtual_gpu_model::mig;
 
 entries! {
     fn nvmlGpuInstanceCreateComputeInstance(
-        gpu: InstanceHandle,
-        profile_id: c_uint,
-        to: *mut InstanceHandle,
+        gpu: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle,
     ) {
         create(gpu, profile_id, None, to)
     }
 
     fn nvmlGpuInstanceCreateComputeInstanceWithPlacement(
-        gpu: InstanceHandle,
-        profile_id: c_uint,
-        placement: *const Placement,
+        gpu: InstanceHandle, profile_id: c_uint, placement: *const Placement,
         to: *mut InstanceHandle,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let placement = unsafe { take(placement)? };
+        let placement = read(placement)?;
         create(gpu, profile_id, Some(placement), to)
     }
 
@@ -42,64 +37,54 @@ entries! {
     }
 
     fn nvmlGpuInstanceGetComputeInstances(
-        gpu: InstanceHandle,
-        profile_id: c_uint,
-        to: *mut InstanceHandle,
-        count: *mut c_uint,
+        gpu: InstanceHandle, profile_id: c_uint, to: *mut InstanceHandle, count: *mut c_uint,
     ) {
         let (device, row) = instance(gpu, Kind::GpuInstance)?;
-        check_place(to)?;
-        check_place(count)?;
+        check_not_null(to)?;
+        check_not_null(count)?;
         privileged(&device)?;
         let (slices, _) = sizes(&device, row, profile_id)?;
         let found: Vec<InstanceHandle> = device.shared().read(|state| {
             let engines = mig::engines(state, row).filter(|(_, engine)| engine.profile == slices);
             engines.map(|(row, _)| handle(state, Kind::ComputeInstance, row)).collect()
         })?;
-        // SAFETY: the caller's places; the array has room for the profile's instances, by nvml.h.
-        unsafe { put_all(&found, to, count) }
+        put_all(&found, to, count)
     }
 
     fn nvmlGpuInstanceGetComputeInstanceById(
-        gpu: InstanceHandle,
-        id: c_uint,
-        to: *mut InstanceHandle,
+        gpu: InstanceHandle, id: c_uint, to: *mut InstanceHandle,
     ) {
         let (device, row) = instance(gpu, Kind::GpuInstance)?;
-        check_place(to)?;
+        check_not_null(to)?;
         privileged(&device)?;
         let found = device.shared().read(|state| {
             let engine = mig::engines(state, row).find(|(_, engine)| engine.id == id);
             engine.map(|(row, _)| handle(state, Kind::ComputeInstance, row))
         })?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, found.ok_or(returns::NOT_FOUND)?) }
+        put(to, found.ok_or(returns::NOT_FOUND)?)
     }
 
     fn nvmlComputeInstanceGetInfo(compute: InstanceHandle, to: *mut u8) {
-        check_place(to)?;
+        check_not_null(to)?;
         let info = describe(compute)?;
-        let bytes = offset_of!(ComputeInstanceInfo, placement);
-        // SAFETY: the caller's structure has that many bytes in its first form, and so has ours.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const info).cast::<u8>(), to, bytes) };
+        put_prefix(to, offset_of!(ComputeInstanceInfo, placement), &info);
         Ok(())
     }
 
     fn nvmlComputeInstanceGetInfo_v2(compute: InstanceHandle, to: *mut ComputeInstanceInfo) {
-        check_place(to)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, describe(compute)?) }
+        check_not_null(to)?;
+        put(to, describe(compute)?)
     }
 }
 
-fn create(
+unsafe fn create(
     gpu: InstanceHandle,
     profile_id: u32,
     placement: Option<Placement>,
     to: *mut InstanceHandle,
 ) -> Result<(), Return> {
     let (device, row) = instance(gpu, Kind::GpuInstance)?;
-    check_place(to)?;
+    check_not_null(to)?;
     privileged(&device)?;
     let (slices, _) = sizes(&device, row, profile_id)?;
     if placement.is_some_and(|place| place.size != slices) {
@@ -111,8 +96,7 @@ fn create(
         Ok::<_, mig::MigError>(handle(state, Kind::ComputeInstance, engine))
     })??;
     take_time(&device, supported(&device)?)?;
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(to, made) }
+    put(to, made)
 }
 
 fn describe(compute: InstanceHandle) -> Result<ComputeInstanceInfo, Return> {

@@ -1,5 +1,4 @@
 //! MIG devices: compute instances under handles that stand in for the device's own.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 use std::mem::offset_of;
@@ -8,10 +7,11 @@ use super::profile::described;
 use super::slice::{name_of, profile_of};
 use super::types::DeviceAttributes;
 use super::{Kind, handle, supported};
+use crate::arguments::put_prefix;
 use crate::nvml::library::device_handle;
 use crate::nvml::returns::{self, Return};
 use crate::nvml::target::{Target, device, target};
-use crate::nvml::{DeviceHandle, check_place, entries, put};
+use crate::nvml::{DeviceHandle, check_not_null, put};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::mig;
 use gpubench_virtual_gpu_model::state::{State, WHOLE};
@@ -19,18 +19,15 @@ use gpubench_virtual_gpu_model::state::{State, WHOLE};
 entries! {
     fn nvmlDeviceIsMigDeviceHandle(handle: DeviceHandle, answer: *mut c_uint) {
         let (_, target) = target(handle)?;
-        check_place(answer)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(answer, c_uint::from(target != Target::Whole)) }
+        check_not_null(answer)?;
+        put(answer, c_uint::from(target != Target::Whole))
     }
 
     fn nvmlDeviceGetMigDeviceHandleByIndex(
-        parent: DeviceHandle,
-        index: c_uint,
-        to: *mut DeviceHandle,
+        parent: DeviceHandle, index: c_uint, to: *mut DeviceHandle,
     ) {
         let device = device(parent)?;
-        check_place(to)?;
+        check_not_null(to)?;
         let mig = supported(&device)?;
         if index >= mig.slices {
             return Err(returns::INVALID_ARGUMENT);
@@ -39,49 +36,39 @@ entries! {
             let row = in_order(state).get(index as usize).copied();
             row.map(|row| handle(state, Kind::Device, row))
         })?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, found.ok_or(returns::NOT_FOUND)?) }
+        put(to, found.ok_or(returns::NOT_FOUND)?)
     }
 
-    fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(
-        handle: DeviceHandle,
-        to: *mut DeviceHandle,
-    ) {
+    fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle: DeviceHandle, to: *mut DeviceHandle) {
         engine(handle)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, device_handle()) }
+        put(to, device_handle())
     }
 
     fn nvmlDeviceGetGpuInstanceId(handle: DeviceHandle, id: *mut c_uint) {
         let (device, row) = engine(handle)?;
-        check_place(id)?;
+        check_not_null(id)?;
         let found = device.shared().read(|state| ids(state, row))?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, found.0) }
+        put(id, found.0)
     }
 
     fn nvmlDeviceGetComputeInstanceId(handle: DeviceHandle, id: *mut c_uint) {
         let (device, row) = engine(handle)?;
-        check_place(id)?;
+        check_not_null(id)?;
         let found = device.shared().read(|state| ids(state, row))?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(id, found.1) }
+        put(id, found.1)
     }
 
     fn nvmlDeviceGetAttributes(handle: DeviceHandle, to: *mut u8) {
-        check_place(to)?;
+        check_not_null(to)?;
         let found = attributes(handle)?;
         // The first form ends before the memory.
-        let bytes = offset_of!(DeviceAttributes, memory_size_mib);
-        // SAFETY: the caller's structure has that many bytes, and so has ours.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), to, bytes) };
+        put_prefix(to, offset_of!(DeviceAttributes, memory_size_mib), &found);
         Ok(())
     }
 
     fn nvmlDeviceGetAttributes_v2(handle: DeviceHandle, to: *mut DeviceAttributes) {
-        check_place(to)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, attributes(handle)?) }
+        check_not_null(to)?;
+        put(to, attributes(handle)?)
     }
 }
 

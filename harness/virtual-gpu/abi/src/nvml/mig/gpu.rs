@@ -1,5 +1,4 @@
 //! GPU instances: making, finding, describing and ending them.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 
@@ -9,26 +8,21 @@ use super::{InstanceHandle, Kind, enabled, handle, instance, privileged, support
 use crate::nvml::library::{catch_up_with_the_living, device_handle};
 use crate::nvml::returns::{self, Return};
 use crate::nvml::target::device;
-use crate::nvml::{DeviceHandle, check_place, entries, put, take};
+use crate::nvml::{DeviceHandle, check_not_null, put, read};
 use gpubench_virtual_gpu_model::mig;
 
 entries! {
     fn nvmlDeviceCreateGpuInstance(
-        device: DeviceHandle,
-        profile_id: c_uint,
-        to: *mut InstanceHandle,
+        device: DeviceHandle, profile_id: c_uint, to: *mut InstanceHandle,
     ) {
         create(device, profile_id, None, to)
     }
 
     fn nvmlDeviceCreateGpuInstanceWithPlacement(
-        device: DeviceHandle,
-        profile_id: c_uint,
-        placement: *const Placement,
+        device: DeviceHandle, profile_id: c_uint, placement: *const Placement,
         to: *mut InstanceHandle,
     ) {
-        // SAFETY: the caller's structure, checked for null.
-        let placement = unsafe { take(placement)? };
+        let placement = read(placement)?;
         create(device, profile_id, Some(placement), to)
     }
 
@@ -41,14 +35,11 @@ entries! {
     }
 
     fn nvmlDeviceGetGpuInstances(
-        handle_of: DeviceHandle,
-        profile_id: c_uint,
-        to: *mut InstanceHandle,
-        count: *mut c_uint,
+        handle_of: DeviceHandle, profile_id: c_uint, to: *mut InstanceHandle, count: *mut c_uint,
     ) {
         let device = device(handle_of)?;
-        check_place(to)?;
-        check_place(count)?;
+        check_not_null(to)?;
+        check_not_null(count)?;
         let mig = enabled(&device)?;
         privileged(&device)?;
         let (index, _) = by_id(mig, profile_id)?;
@@ -56,30 +47,24 @@ entries! {
             let rows = mig::instances(state).filter(|(_, row)| row.profile == index);
             rows.map(|(row, _)| handle(state, Kind::GpuInstance, row)).collect()
         })?;
-        // SAFETY: the caller's places; the array has room for the profile's instances, by nvml.h.
-        unsafe { put_all(&found, to, count) }
+        put_all(&found, to, count)
     }
 
-    fn nvmlDeviceGetGpuInstanceById(
-        handle_of: DeviceHandle,
-        id: c_uint,
-        to: *mut InstanceHandle,
-    ) {
+    fn nvmlDeviceGetGpuInstanceById(handle_of: DeviceHandle, id: c_uint, to: *mut InstanceHandle) {
         let device = device(handle_of)?;
-        check_place(to)?;
+        check_not_null(to)?;
         enabled(&device)?;
         privileged(&device)?;
         let found = device.shared().read(|state| {
             let row = mig::instances(state).find(|(_, row)| row.id == id);
             row.map(|(row, _)| handle(state, Kind::GpuInstance, row))
         })?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(to, found.ok_or(returns::NOT_FOUND)?) }
+        put(to, found.ok_or(returns::NOT_FOUND)?)
     }
 
     fn nvmlGpuInstanceGetInfo(gpu: InstanceHandle, info: *mut GpuInstanceInfo) {
         let (device, row) = instance(gpu, Kind::GpuInstance)?;
-        check_place(info)?;
+        check_not_null(info)?;
         let mig = supported(&device)?;
         let found = device.shared().read(|state| {
             let row = &state.instances.rows[row as usize];
@@ -90,19 +75,18 @@ entries! {
                 placement: Placement { start: row.slot_start, size: row.slots },
             }
         })?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(info, found) }
+        put(info, found)
     }
 }
 
-fn create(
+unsafe fn create(
     handle_of: DeviceHandle,
     profile_id: u32,
     placement: Option<Placement>,
     to: *mut InstanceHandle,
 ) -> Result<(), Return> {
     let device = device(handle_of)?;
-    check_place(to)?;
+    check_not_null(to)?;
     let mig = enabled(&device)?;
     privileged(&device)?;
     // An unknown id is a wrong argument here, and something not supported elsewhere (nvml.h).
@@ -117,6 +101,5 @@ fn create(
         Ok::<_, mig::MigError>(handle(state, Kind::GpuInstance, row))
     })??;
     take_time(&device, mig)?;
-    // SAFETY: the caller's place, checked for null.
-    unsafe { put(to, made) }
+    put(to, made)
 }

@@ -38,39 +38,26 @@ pub(in crate::nvml) fn handle(state: &State, kind: Kind, row: u32) -> InstanceHa
     value as InstanceHandle
 }
 
-/// The row of a handle of that kind, if what it stands for is still there.
+/// The row of a handle of that kind, if its object still exists.
 pub(in crate::nvml) fn row_of(state: &State, kind: Kind, handle: InstanceHandle) -> Option<u32> {
     let value = handle as u64;
     let row = (value >> ROW_SHIFT) as u32 & 0xff;
-    let given = (value >> GENERATION_SHIFT) & ((1 << (KIND_SHIFT - GENERATION_SHIFT)) - 1);
+    let wanted = (value >> GENERATION_SHIFT) & ((1 << (KIND_SHIFT - GENERATION_SHIFT)) - 1);
     let known = value >> KIND_SHIFT == kind as u64 && value & 0xf == 0;
-    (known && generation(state, kind, row) == Some(given)).then_some(row)
+    (known && generation(state, kind, row) == Some(wanted)).then_some(row)
 }
 
-/// Which of the instances that have had this row it holds now.
+/// Generation of the instance that the row holds.
 fn generation(state: &State, kind: Kind, row: u32) -> Option<u64> {
     let at = row as usize;
     if row == WHOLE {
         return None;
     }
-    Some(match kind {
-        Kind::GpuInstance => {
-            state
-                .instances
-                .live()
-                .get(at)
-                .filter(|row| row.live)?
-                .generation
-        }
-        Kind::ComputeInstance | Kind::Device => {
-            state
-                .engines
-                .live()
-                .get(at)
-                .filter(|row| row.live)?
-                .generation
-        }
-    })
+    let (instances, engines) = (state.instances.live(), state.engines.live());
+    match kind {
+        Kind::GpuInstance => instances.get(at).filter(|row| row.live).map(|row| row.generation),
+        _ => engines.get(at).filter(|row| row.live).map(|row| row.generation),
+    }
 }
 
 /// The device, and the row behind an instance's handle.
@@ -107,8 +94,8 @@ pub(in crate::nvml) fn privileged(device: &Device) -> Result<(), Return> {
     }
 }
 
-/// Lets the caller wait as long as the machine needs to make or end an instance. Who takes no part
-/// in virtual time has none that could pass.
+/// Makes the caller wait as long as the machine needs to create or destroy an instance, unless the
+/// caller is a thread outside of virtual time.
 pub(in crate::nvml) fn take_time(device: &Device, mig: &Mig) -> Result<(), Return> {
     let policy = WaitPolicy::of(device)?;
     if policy == WaitPolicy::Beside {

@@ -1,9 +1,9 @@
-//! MIG: the mode, the sizes that instances can have, the instances, and the devices that they are
-//! to programs.
+//! MIG: the mode, profiles, instances, and MIG devices.
 //!
-//! A GPU instance is memory of its own, a compute instance is SMs of its own within one, and a MIG
-//! device is a compute instance as programs see it. Handles carry the row of the shared state and
-//! the instance's generation, so that one that is destroyed is noticed by every process.
+//! A GPU instance has memory of its own, a compute instance has SMs of its own within one, and a
+//! MIG device is a compute instance as programs see it. A handle carries the row in the shared
+//! state and the instance's generation, so every process refuses the handle of a destroyed
+//! instance.
 
 mod compute;
 mod device;

@@ -1,5 +1,4 @@
 //! MIG mode: on, off, or pending.
-#![expect(unsafe_code, reason = "the caller's places are raw pointers")]
 
 use std::ffi::c_uint;
 
@@ -7,26 +6,23 @@ use super::{privileged, supported};
 use crate::nvml::library::catch_up_with_the_living;
 use crate::nvml::returns;
 use crate::nvml::target::device;
-use crate::nvml::{DeviceHandle, check_place, entries, put};
+use crate::nvml::{DeviceHandle, check_not_null, put};
 use gpubench_virtual_gpu_model::mig;
 
 entries! {
     fn nvmlDeviceGetMigMode(handle: DeviceHandle, current: *mut c_uint, pending: *mut c_uint) {
         let device = device(handle)?;
-        check_place(current)?;
-        check_place(pending)?;
+        check_not_null(current)?;
+        check_not_null(pending)?;
         supported(&device)?;
         let mode = device.shared().read(|state| state.mig)?;
-        // SAFETY: the caller's places, checked for null.
-        unsafe {
-            put(current, c_uint::from(mode.current))?;
-            put(pending, c_uint::from(mode.pending))
-        }
+        put(current, c_uint::from(mode.current))?;
+        put(pending, c_uint::from(mode.pending))
     }
 
     fn nvmlDeviceSetMigMode(handle: DeviceHandle, mode: c_uint, status: *mut i32) {
         let device = device(handle)?;
-        check_place(status)?;
+        check_not_null(status)?;
         let on = match mode {
             0 => false,
             1 => true,
@@ -35,22 +31,20 @@ entries! {
         supported(&device)?;
         privileged(&device)?;
         catch_up_with_the_living(&device)?;
-        let asked = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
-        let found = match asked {
+        let activation = device.transact(|state, _| mig::ask(state, device.machine(), on))?;
+        let found = match activation {
             mig::Activation::Done => 0,
             mig::Activation::InUse => returns::IN_USE.0,
             mig::Activation::ResetRequired => returns::RESET_REQUIRED.0,
         };
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(status, found) }
+        put(status, found)
     }
+}
 
-    fn nvmlDeviceGetMaxMigDeviceCount(handle: DeviceHandle, count: *mut c_uint) {
-        let device = device(handle)?;
-        check_place(count)?;
+figures! {
+    fn nvmlDeviceGetMaxMigDeviceCount(device) -> u32 {
         let on = device.shared().read(|state| state.mig.current)?;
         let slices = device.machine().mig.as_ref().map_or(0, |mig| mig.slices);
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, if on { slices } else { 0 }) }
+        Ok(if on { slices } else { 0 })
     }
 }

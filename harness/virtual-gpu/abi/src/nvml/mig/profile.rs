@@ -1,5 +1,4 @@
-//! The sizes that GPU instances can have, and where.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
+//! The profiles of GPU instances and their placements.
 
 use std::ffi::c_uint;
 
@@ -12,82 +11,60 @@ use crate::nvml::entry::filled;
 use crate::nvml::returns::{self, Return};
 use crate::nvml::target::device;
 use crate::nvml::types::version_of;
-use crate::nvml::{DeviceHandle, check_place, entries, put, take};
+use crate::nvml::{DeviceHandle, check_not_null, put, put_each, read};
 use gpubench_virtual_gpu_model::machine::{Machine, Mig, Profile};
 use gpubench_virtual_gpu_model::mig;
 
 /// One more than the largest profile number (`NVML_GPU_INSTANCE_PROFILE_COUNT`) of nvml.h 13.4 and
-/// of 13.0, whose driver knows no other.
+/// of 13.0, whose driver has no further ones.
 const PROFILES: u32 = 0x12;
 const PROFILES_BEFORE: u32 = 0x11;
 
 entries! {
     fn nvmlDeviceGetGpuInstanceProfileInfo(
-        handle: DeviceHandle,
-        number: c_uint,
-        info: *mut GpuInstanceProfileInfo,
+        handle: DeviceHandle, number: c_uint, info: *mut GpuInstanceProfileInfo,
     ) {
         let device = device(handle)?;
-        check_place(info)?;
+        check_not_null(info)?;
         let (mig, profile) = numbered(device.machine(), number)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(info, described(device.machine(), mig, profile)) }
+        put(info, described(device.machine(), mig, profile))
     }
 
     fn nvmlDeviceGetGpuInstanceProfileInfoV(
-        handle: DeviceHandle,
-        number: c_uint,
-        info: *mut GpuInstanceProfileInfoV2,
+        handle: DeviceHandle, number: c_uint, info: *mut GpuInstanceProfileInfoV2,
     ) {
         let device = device(handle)?;
-        check_place(info)?;
+        check_not_null(info)?;
         let (mig, profile) = numbered(device.machine(), number)?;
         put_versioned(device.machine(), mig, profile, info)
     }
 
     fn nvmlDeviceGetGpuInstanceProfileInfoByIdV(
-        handle: DeviceHandle,
-        profile_id: c_uint,
-        info: *mut GpuInstanceProfileInfoV2,
+        handle: DeviceHandle, profile_id: c_uint, info: *mut GpuInstanceProfileInfoV2,
     ) {
         let device = device(handle)?;
-        check_place(info)?;
+        check_not_null(info)?;
         let mig = enabled(&device)?;
         let (_, profile) = by_id(mig, profile_id)?;
         put_versioned(device.machine(), mig, profile, info)
     }
 
-    fn nvmlDeviceGetGpuInstancePossiblePlacements(
-        handle: DeviceHandle,
-        profile_id: c_uint,
-        placements: *mut Placement,
-        count: *mut c_uint,
-    ) {
-        put_placements(handle, profile_id, placements, count)
-    }
-
-    fn nvmlDeviceGetGpuInstancePossiblePlacements_v2(
-        handle: DeviceHandle,
-        profile_id: c_uint,
-        placements: *mut Placement,
-        count: *mut c_uint,
+    fn nvmlDeviceGetGpuInstancePossiblePlacements, nvmlDeviceGetGpuInstancePossiblePlacements_v2(
+        handle: DeviceHandle, profile_id: c_uint, placements: *mut Placement, count: *mut c_uint,
     ) {
         put_placements(handle, profile_id, placements, count)
     }
 
     fn nvmlDeviceGetGpuInstanceRemainingCapacity(
-        handle: DeviceHandle,
-        profile_id: c_uint,
-        count: *mut c_uint,
+        handle: DeviceHandle, profile_id: c_uint, count: *mut c_uint,
     ) {
         let device = device(handle)?;
-        check_place(count)?;
+        check_not_null(count)?;
         let mig = enabled(&device)?;
         privileged(&device)?;
         let (_, profile) = by_id(mig, profile_id)?;
         let left = device.transact(|state, _| mig::capacity(state, mig, profile))?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, left) }
+        put(count, left)
     }
 }
 
@@ -132,23 +109,20 @@ pub(super) fn described(machine: &Machine, mig: &Mig, profile: &Profile) -> GpuI
     }
 }
 
-/// Fills the form whose version the caller has written down.
-fn put_versioned(
+/// Fills the structure of the version that the caller has set.
+unsafe fn put_versioned(
     machine: &Machine,
     mig: &Mig,
     profile: &Profile,
     to: *mut GpuInstanceProfileInfoV2,
 ) -> Result<(), Return> {
-    // SAFETY: the caller's structure, checked for null; every form begins with its version.
-    let version = unsafe { take(to.cast::<u32>())? };
+    let version = read(to.cast::<u32>())?;
     let found = described(machine, mig, profile);
     let name = filled::<NAME_BYTES>(&format!("MIG {}", profile.name));
     if version == version_of::<GpuInstanceProfileInfoV2>(2) {
-        // SAFETY: the caller's structure is of this form, by its version.
-        unsafe { put(to, second(version, &found, name)) }
+        put(to, second(version, &found, name))
     } else if version == version_of::<GpuInstanceProfileInfoV3>(3) {
-        // SAFETY: as above.
-        unsafe { put(to.cast(), third(version, &found, name)) }
+        put(to.cast(), third(version, &found, name))
     } else {
         Err(returns::INVALID_ARGUMENT)
     }
@@ -192,15 +166,15 @@ fn third(version: u32, info: &GpuInstanceProfileInfo, name: Name) -> GpuInstance
     }
 }
 
-/// All places that a profile has, whether the mode is on or not, taken or not.
-fn put_placements(
+/// All placements of a profile, in use or not, also while MIG mode is off.
+unsafe fn put_placements(
     handle: DeviceHandle,
     profile_id: u32,
     to: *mut Placement,
     count: *mut c_uint,
 ) -> Result<(), Return> {
     let device = device(handle)?;
-    check_place(count)?;
+    check_not_null(count)?;
     let (_, profile) = by_id(supported(&device)?, profile_id)?;
     privileged(&device)?;
     let places: Vec<Placement> = profile
@@ -211,27 +185,19 @@ fn put_placements(
             size: profile.memory_slots,
         })
         .collect();
-    // SAFETY: the caller's places: the count, and an array that is large enough by nvml.h's terms.
-    unsafe { put_all(&places, to, count) }
+    put_all(&places, to, count)
 }
 
-/// Stores how many there are, and all of them if the caller has an array.
-///
-/// # Safety
-/// `count` is null or valid for a write, and `to` is null or has room for all.
+/// Stores the length of a list, and the list itself in an array that nvml.h demands to be large
+/// enough, unless it is null.
 pub(super) unsafe fn put_all<T: Copy>(
     found: &[T],
     to: *mut T,
     count: *mut c_uint,
 ) -> Result<(), Return> {
-    // SAFETY: passed on to the caller.
-    unsafe { put(count, found.len() as c_uint)? };
+    put(count, found.len() as c_uint)?;
     if to.is_null() {
         return Ok(());
     }
-    for (index, one) in found.iter().enumerate() {
-        // SAFETY: passed on to the caller.
-        unsafe { put(to.add(index), *one)? };
-    }
-    Ok(())
+    put_each(found, to)
 }

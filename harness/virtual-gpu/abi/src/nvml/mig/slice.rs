@@ -1,5 +1,4 @@
-//! The sizes that compute instances can have within a GPU instance, and where.
-#![expect(unsafe_code, reason = "the caller's structures are raw pointers")]
+//! The profiles of compute instances within a GPU instance, and their placements.
 
 use std::ffi::c_uint;
 
@@ -12,7 +11,7 @@ use super::{InstanceHandle, Kind, instance, privileged, supported};
 use crate::nvml::entry::filled;
 use crate::nvml::returns::{self, Return};
 use crate::nvml::types::version_of;
-use crate::nvml::{check_place, entries, put, take};
+use crate::nvml::{check_not_null, put, read};
 use gpubench_virtual_gpu_driver::device::Device;
 use gpubench_virtual_gpu_model::machine::Profile;
 use gpubench_virtual_gpu_model::mig;
@@ -35,70 +34,53 @@ const SHARED: u32 = 0;
 
 entries! {
     fn nvmlGpuInstanceGetComputeInstanceProfileInfo(
-        gpu: InstanceHandle,
-        number: c_uint,
-        engines: c_uint,
-        info: *mut ComputeInstanceProfileInfo,
+        gpu: InstanceHandle, number: c_uint, engines: c_uint, info: *mut ComputeInstanceProfileInfo,
     ) {
-        check_place(info)?;
+        check_not_null(info)?;
         let (found, _) = describe(gpu, number, engines)?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(info, found) }
+        put(info, found)
     }
 
     fn nvmlGpuInstanceGetComputeInstanceProfileInfoV(
-        gpu: InstanceHandle,
-        number: c_uint,
-        engines: c_uint,
-        to: *mut ComputeInstanceProfileInfoV2,
+        gpu: InstanceHandle, number: c_uint, engines: c_uint, to: *mut ComputeInstanceProfileInfoV2,
     ) {
-        check_place(to)?;
+        check_not_null(to)?;
         let (info, name) = describe(gpu, number, engines)?;
         let name = filled::<NAME_BYTES>(&format!("MIG {name}"));
-        // SAFETY: the caller's structure, checked for null; every form begins with its version.
-        let version = unsafe { take(to.cast::<u32>())? };
+        let version = read(to.cast::<u32>())?;
         if version == version_of::<ComputeInstanceProfileInfoV2>(2) {
-            // SAFETY: the caller's structure is of this form, by its version.
-            unsafe { put(to, ComputeInstanceProfileInfoV2 { version, info, name }) }
+            put(to, ComputeInstanceProfileInfoV2 { version, info, name })
         } else if version == version_of::<ComputeInstanceProfileInfoV3>(3) {
             let capabilities = 0;
             let third = ComputeInstanceProfileInfoV3 { version, info, name, capabilities };
-            // SAFETY: as above.
-            unsafe { put(to.cast(), third) }
+            put(to.cast(), third)
         } else {
             Err(returns::INVALID_ARGUMENT)
         }
     }
 
     fn nvmlGpuInstanceGetComputeInstanceRemainingCapacity(
-        gpu: InstanceHandle,
-        profile_id: c_uint,
-        count: *mut c_uint,
+        gpu: InstanceHandle, profile_id: c_uint, count: *mut c_uint,
     ) {
         let (device, row) = instance(gpu, Kind::GpuInstance)?;
-        check_place(count)?;
+        check_not_null(count)?;
         privileged(&device)?;
         let (slices, all) = sizes(&device, row, profile_id)?;
         let left = device
             .shared()
             .read(|state| mig::engine_capacity(state, row, slices, all))?;
-        // SAFETY: the caller's place, checked for null.
-        unsafe { put(count, left) }
+        put(count, left)
     }
 
     fn nvmlGpuInstanceGetComputeInstancePossiblePlacements(
-        gpu: InstanceHandle,
-        profile_id: c_uint,
-        to: *mut Placement,
-        count: *mut c_uint,
+        gpu: InstanceHandle, profile_id: c_uint, to: *mut Placement, count: *mut c_uint,
     ) {
         let (device, row) = instance(gpu, Kind::GpuInstance)?;
-        check_place(count)?;
+        check_not_null(count)?;
         privileged(&device)?;
         let (size, all) = sizes(&device, row, profile_id)?;
         let places: Vec<_> = (0..=all - size).map(|start| Placement { start, size }).collect();
-        // SAFETY: the caller's places: the count, and an array that is large enough by nvml.h.
-        unsafe { put_all(&places, to, count) }
+        put_all(&places, to, count)
     }
 }
 

@@ -39,7 +39,6 @@ pub struct CostCache {
 
 impl CostCache {
     /// The cost cache of the device in a folder.
-    #[must_use]
     pub fn of(dir: &std::path::Path) -> Self {
         Self {
             path: dir.join(FILE),

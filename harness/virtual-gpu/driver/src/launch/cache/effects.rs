@@ -18,7 +18,7 @@ use crate::process::Process;
 use gpubench_virtual_gpu_ptx::Properties;
 
 /// Assumed lane-instructions of a launch that was never executed.
-const LANES_UNSEEN: u64 = 64 << 10;
+const LANES_ASSUMED: u64 = 64 << 10;
 
 /// The recording of a launch in execution.
 pub(super) struct Recording {
@@ -31,7 +31,7 @@ enum Kind {
     /// Needs the extents of an earlier identical launch.
     Additions {
         word: u64,
-        seen: Arc<LaunchProfile>,
+        earlier: Arc<LaunchProfile>,
         before: Vec<Extent>,
     },
     /// Digest of its inputs.
@@ -48,25 +48,25 @@ pub(super) fn record(
 ) -> Option<Recording> {
     let mut tables = process.tables();
     let tables = &mut *tables;
-    let seen = tables.launches.profiles.get(key).cloned();
-    let deterministic = seen.as_ref().is_none_or(|seen| seen.deterministic);
+    let earlier = tables.launches.profiles.get(key).cloned();
+    let deterministic = earlier.as_ref().is_none_or(|earlier| earlier.deterministic);
     if tables.launches.writing.now > 0 || !deterministic || properties.reads_globaltimer {
         return None;
     }
     let begun = tables.launches.writing.begun;
     let kind = if let Some(word) = properties.atomic_add_bytes {
-        let seen = seen?;
+        let earlier = earlier?;
         Kind::Additions {
             word,
-            before: extents(process, tables, key, &seen)?,
-            seen,
+            before: extents(process, tables, key, &earlier)?,
+            earlier,
         }
     } else {
         let kept = tables.launches.effects.contents.get(key);
         if kept.is_some_and(KeptEffects::is_abandoned) {
             return None;
         }
-        let lanes = seen.map_or(LANES_UNSEEN, |seen| seen.lanes);
+        let lanes = earlier.map_or(LANES_ASSUMED, |earlier| earlier.lanes);
         Kind::Contents(inputs(process, tables, key, pointees, lanes)?)
     };
     Some(Recording { begun, kind })
@@ -77,14 +77,18 @@ pub(super) fn keep(process: &Process, key: &Key, recording: Recording, profile: 
     let mut tables = process.tables();
     let tables = &mut *tables;
     let writing = tables.launches.writing;
-    let alone = writing.now == 0 && writing.begun == recording.begun + 1;
-    if !alone || !profile.deterministic {
+    let undisturbed = writing.now == 0 && writing.begun == recording.begun + 1;
+    if !undisturbed || !profile.deterministic {
         return;
     }
     match recording.kind {
-        Kind::Additions { word, seen, before } => {
+        Kind::Additions {
+            word,
+            earlier,
+            before,
+        } => {
             let changed = extents(process, tables, key, profile);
-            let Some(mut changed) = changed.filter(|_| profile.has_extents_of(&seen)) else {
+            let Some(mut changed) = changed.filter(|_| profile.has_extents_of(&earlier)) else {
                 return;
             };
             for (extent, before) in changed.iter_mut().zip(&before) {

@@ -48,9 +48,6 @@ pub(super) fn find(process: &Process, key: &Key) -> Option<Arc<LaunchProfile>> {
 }
 
 /// Executes a launch that `find` did not find, and keeps its profile, effect and cost.
-///
-/// # Errors
-/// When the launch is impossible, or reads memory that was never written.
 pub(super) fn execute(
     process: &Process,
     function: &FunctionEntry,

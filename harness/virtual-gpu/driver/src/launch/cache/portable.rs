@@ -8,9 +8,6 @@ use crate::launch::request::Key;
 use crate::process::Process;
 
 /// The key of a launch without addresses.
-///
-/// # Errors
-/// When its context or kernel is gone.
 pub fn portable(
     process: &Process,
     function: &FunctionEntry,

@@ -1,0 +1,175 @@
+//! Calls on graphs and on graphs that are ready to launch.
+
+use crate::code::{self, Code};
+use crate::deferred_queue;
+use crate::entries::StreamEntry;
+use crate::execute::run;
+use crate::graph::capture;
+use crate::graph::edit::{new_graph, remove_graph};
+use crate::graph::entries::ExecEntry;
+use crate::graph::instantiate::{
+    AUTO_FREE, DEVICE_LAUNCH, FLAGS, flatten, lay_out, same_context,
+};
+use crate::handles::Handle;
+use crate::operation::{Action, WaitPolicy};
+use crate::process::{Process, process};
+use crate::stream::{NON_BLOCKING, close, open};
+use crate::submit::submitted;
+
+/// Makes an empty graph.
+pub fn create() -> Result<Handle, Code> {
+    Ok(new_graph(&mut *process()?.ready()?, false)? as Handle)
+}
+
+/// Destroys a graph that is neither part of another one nor being captured.
+pub fn destroy(graph: Handle) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    let inner = tables.graphs.get(graph)?.inner;
+    let mut captures = tables.captures.values();
+    if inner || captures.any(|capture| capture.graph == graph as usize) {
+        return Err(code::INVALID_VALUE);
+    }
+    remove_graph(&mut tables, graph as usize)
+}
+
+/// Removes a node from its graph.
+pub fn destroy_node(node: Handle) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    let gone = tables.nodes.remove(node)?;
+    let graph = tables.graphs.get_mut(gone.graph as Handle)?;
+    graph.nodes.retain(|other| *other != node as usize);
+    for other in graph.nodes.clone() {
+        let other = tables.nodes.get_mut(other as Handle)?;
+        other.after.retain(|before| *before != node as usize);
+    }
+    match gone.action {
+        Action::Graph(inner) => remove_graph(&mut tables, inner),
+        _ => Ok(()),
+    }
+}
+
+/// The nodes of a graph that depend on no other.
+pub fn roots(graph: Handle) -> Result<Vec<usize>, Code> {
+    let tables = process()?.ready()?;
+    let is_root = |node: &&usize| {
+        let node = tables.nodes.get(**node as Handle);
+        node.is_ok_and(|node| node.after.is_empty())
+    };
+    let nodes = &tables.graphs.get(graph)?.nodes;
+    Ok(nodes.iter().filter(is_root).copied().collect())
+}
+
+/// The dependencies of a graph: the nodes that they start from and those that they lead to.
+pub fn edges(graph: Handle) -> Result<(Vec<usize>, Vec<usize>), Code> {
+    let tables = process()?.ready()?;
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for node in &tables.graphs.get(graph)?.nodes {
+        for before in &tables.nodes.get(*node as Handle)?.after {
+            starts.push(*before);
+            ends.push(*node);
+        }
+    }
+    Ok((starts, ends))
+}
+
+/// Adds or removes dependencies between nodes of a graph.
+pub fn change_edges(graph: Handle, from: &[usize], to: &[usize], add: bool) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    tables.graphs.get(graph)?;
+    for (&first, &then) in from.iter().zip(to) {
+        let in_graph = |node: usize| {
+            let node = tables.nodes.get(node as Handle);
+            node.is_ok_and(|node| node.graph == graph as usize)
+        };
+        if !in_graph(first) || !in_graph(then) || first == then {
+            return Err(code::INVALID_VALUE);
+        }
+        let after = &mut tables.nodes.get_mut(then as Handle)?.after;
+        if after.contains(&first) == add {
+            return Err(code::INVALID_VALUE);
+        }
+        if add {
+            after.push(first);
+        } else {
+            after.retain(|node| *node != first);
+        }
+    }
+    Ok(())
+}
+
+/// Makes a graph ready to launch. Steps that do not depend on each other run in streams of the
+/// graph's own, so that the device can overlap them.
+pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle, Code> {
+    if flags & !FLAGS != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    if flags & DEVICE_LAUNCH != 0 {
+        return Err(code::NOT_SUPPORTED);
+    }
+    let process = process()?;
+    let context = process.current()?;
+    process.charge(process.host().other_ns)?;
+    let mut steps = Vec::new();
+    flatten(&*process.ready()?, graph as usize, &[], &mut steps)?;
+    let wanted = lay_out(&mut steps);
+    let mut lanes = Vec::new();
+    for _ in 0..wanted {
+        lanes.push(open(process, &context, NON_BLOCKING, 0)?.slot);
+    }
+    let mut tables = process.tables();
+    let number = tables.fresh_number();
+    tables.execs.insert(ExecEntry {
+        context: context.slot,
+        number,
+        flags,
+        steps,
+        lanes,
+    })
+}
+
+/// Destroys a graph that was made ready, once its queued work is done.
+pub fn destroy_exec(exec: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let lanes = process.ready()?.execs.get(exec)?.lanes.clone();
+    deferred_queue::drain(process)?;
+    for lane in &lanes {
+        process.device.wait_stream(*lane, submitted(*lane)?)?;
+    }
+    process.tables().execs.remove(exec)?;
+    lanes.into_iter().try_for_each(|lane| close(process, lane))
+}
+
+/// Prepares a launch in a stream, which takes time and has no other effect.
+pub fn upload(exec: Handle, stream: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let stream = process.stream(stream)?;
+    same_context(process, exec, &stream)?;
+    process.charge(process.host().other_ns)
+}
+
+/// Launches a graph in a stream.
+pub fn launch(exec: Handle, stream: Handle) -> Result<(), Code> {
+    let process = process()?;
+    let stream = process.stream(stream)?;
+    capture::forbid(process, &stream)?;
+    let entry = same_context(process, exec, &stream)?;
+    process.charge(process.host().launch_ns)?;
+    if entry.flags & AUTO_FREE != 0 {
+        free_leftovers(process, &entry, &stream)?;
+    }
+    let action = Action::Launch(Box::new(entry));
+    deferred_queue::pass(process, &stream, action, WaitPolicy::Graph)
+}
+
+/// Frees what the last launch allocated and did not free.
+fn free_leftovers(process: &Process, exec: &ExecEntry, stream: &StreamEntry) -> Result<(), Code> {
+    for step in &exec.steps {
+        if let Action::Allocate(reserved) = &step.action
+            && process.tables().allocations.contains_key(&reserved.address)
+        {
+            let free = Action::Free(reserved.address);
+            run(process, stream, &free, WaitPolicy::Graph)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Calls on host memory that the device may use: allocated for it, or registered.
+//!
+//! Such memory has one address for host and device; kernels read and write it in place.
+#![expect(unsafe_code, reason = "host memory is mapped and unmapped")]
+
+use std::ffi::{c_uint, c_void};
+
+use super::wait_for_context;
+use crate::code::{self, Code};
+use crate::entries::PinnedEntry;
+use crate::launch;
+use crate::pinned::covering;
+use crate::process::process;
+
+/// `CU_MEMHOSTREGISTER_IOMEMORY` (cuda.h): memory of another device, of which there is none.
+const IO_MEMORY: c_uint = 4;
+
+/// Allocates pinned memory.
+pub fn allocate(bytes: usize, flags: c_uint) -> Result<*mut c_void, Code> {
+    if bytes == 0 || flags > 7 {
+        return Err(code::INVALID_VALUE);
+    }
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.charge_locked(process.host().alloc_ns)?;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // Not from the heap, which would write every byte: untouched pages cost nothing.
+    // SAFETY: a new private mapping.
+    let made = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if made == libc::MAP_FAILED {
+        return Err(code::OUT_OF_MEMORY);
+    }
+    let entry = PinnedEntry {
+        bytes,
+        context,
+        flags,
+        registered: false,
+    };
+    process.tables().pinned.insert(made as usize, entry);
+    Ok(made)
+}
+
+/// Frees pinned memory.
+pub fn free(pointer: *mut c_void) -> Result<(), Code> {
+    let process = process()?;
+    let context = process.current()?;
+    // No stream may test a word in it, and no copy into it may be repeated, after it is unmapped.
+    let waiting = !process.ready()?.deferred_queues.is_empty();
+    if waiting || launch::has_reruns(process, context.slot) {
+        wait_for_context(process, context.slot)?;
+    }
+    let mut tables = process.ready()?;
+    let key = pointer as usize;
+    let entry = tables.pinned.get(&key).filter(|entry| !entry.registered);
+    let bytes = entry.ok_or(code::INVALID_VALUE)?.bytes;
+    tables.pinned.remove(&key);
+    // SAFETY: mapped by `allocate` with this length, and no longer in the table.
+    match unsafe { libc::munmap(pointer, bytes) } {
+        0 => Ok(()),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Registers memory of the program.
+pub fn register(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result<(), Code> {
+    if pointer.is_null() || bytes == 0 || flags > 15 {
+        return Err(code::INVALID_VALUE);
+    }
+    if flags & IO_MEMORY != 0 {
+        return Err(code::NOT_SUPPORTED);
+    }
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.charge_locked(process.host().alloc_ns)?;
+    let start = pointer as usize;
+    let end = start.checked_add(bytes).ok_or(code::INVALID_VALUE)?;
+    let mut tables = process.ready()?;
+    let below = tables.pinned.range(..end).next_back();
+    if below.is_some_and(|(at, entry)| at + entry.bytes > start) {
+        return Err(code::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    // Device and managed memory belongs to the driver already.
+    if tables.is_mapped(start as u64, bytes as u64) {
+        return Err(code::INVALID_VALUE);
+    }
+    let entry = PinnedEntry {
+        bytes,
+        context,
+        flags,
+        registered: true,
+    };
+    tables.pinned.insert(start, entry);
+    Ok(())
+}
+
+/// Ends a registration once the work that may still write there is done.
+pub fn unregister(pointer: *mut c_void) -> Result<(), Code> {
+    let process = process()?;
+    let context = process.current()?;
+    if pointer.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    let key = pointer as usize;
+    let entry = process.ready()?.pinned.get(&key).copied();
+    if !entry.is_some_and(|entry| entry.registered) {
+        return Err(code::HOST_MEMORY_NOT_REGISTERED);
+    }
+    wait_for_context(process, context.slot)?;
+    process.tables().pinned.remove(&key);
+    Ok(())
+}
+
+/// Device address of pinned memory: under unified addressing its own.
+pub fn device_pointer(pointer: *mut c_void, flags: c_uint) -> Result<u64, Code> {
+    if flags != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let process = process()?;
+    process.current()?;
+    covering(&*process.ready()?, pointer as usize, 1).ok_or(code::INVALID_VALUE)?;
+    Ok(pointer as u64)
+}
+
+/// Flags with which pinned memory was allocated.
+pub fn flags_of(pointer: *mut c_void) -> Result<c_uint, Code> {
+    let tables = process()?.ready()?;
+    let found = covering(&tables, pointer as usize, 1).filter(|(_, entry)| !entry.registered);
+    Ok(found.ok_or(code::INVALID_VALUE)?.1.flags)
+}

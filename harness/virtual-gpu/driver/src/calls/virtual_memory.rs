@@ -1,0 +1,117 @@
+//! Calls on physical memory, address ranges, and the maps between them.
+
+use super::wait_for_context;
+use crate::code::{self, Code};
+use crate::device_memory::take;
+use crate::entries::{Origin, PhysicalEntry};
+use crate::handles::Handle;
+use crate::process::process;
+use crate::virtual_memory::{GRANULARITY, held, is_whole, let_go, whole_maps};
+
+/// Allocates physical memory.
+pub fn create(bytes: u64, exportable: bool) -> Result<u64, Code> {
+    if !is_whole(bytes) {
+        return Err(code::INVALID_VALUE);
+    }
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.charge_locked(process.host().alloc_ns)?;
+    let made = take(process, context, bytes)?;
+    let handle = process.tables().physical.insert(PhysicalEntry {
+        offset: made.offset,
+        bytes,
+        context,
+        holders: 1,
+        handles: 1,
+        exportable,
+        number: made.number,
+        imported: false,
+    })?;
+    Ok(handle as u64)
+}
+
+/// Releases a handle of physical memory.
+pub fn release(handle: u64) -> Result<(), Code> {
+    let process = process()?;
+    held(&mut *process.ready()?, handle)?.handles -= 1;
+    let_go(process, handle as usize)
+}
+
+/// A further handle of the physical memory that is mapped at an address.
+pub fn retain(pointer: u64) -> Result<u64, Code> {
+    let mut tables = process()?.ready()?;
+    let found = tables.covering(pointer, 1);
+    let Some(Origin::Mapped(physical)) = found.map(|(_, entry)| entry.origin.clone()) else {
+        return Err(code::INVALID_VALUE);
+    };
+    let entry = tables.physical.get_mut(physical as Handle)?;
+    entry.handles += 1;
+    entry.holders += 1;
+    Ok(physical as u64)
+}
+
+/// Reserves addresses, at `wish` if they are free there.
+pub fn reserve(bytes: u64, alignment: usize, wish: u64) -> Result<u64, Code> {
+    let aligned = alignment == 0 || alignment.is_power_of_two();
+    if !is_whole(bytes) || !aligned {
+        return Err(code::INVALID_VALUE);
+    }
+    let alignment = (alignment as u64).max(GRANULARITY);
+    let mut tables = process()?.ready()?;
+    let address = tables.addresses.take(bytes, alignment, wish);
+    address.ok_or(code::OUT_OF_MEMORY)
+}
+
+/// Returns reserved addresses at which nothing is mapped.
+pub fn free(pointer: u64, bytes: u64) -> Result<(), Code> {
+    let mut tables = process()?.ready()?;
+    if tables.is_mapped(pointer, bytes) || !tables.addresses.give_back(pointer, bytes) {
+        return Err(code::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// Maps physical memory at reserved addresses.
+pub fn map(pointer: u64, bytes: u64, handle: u64) -> Result<(), Code> {
+    let process = process()?;
+    let context = process.current()?.slot;
+    process.charge(process.host().other_ns)?;
+    let mut tables = process.ready()?;
+    let physical = *held(&mut tables, handle)?;
+    let fits = bytes <= physical.bytes && tables.addresses.holds(pointer, bytes);
+    if !is_whole(bytes) || !is_whole(pointer) || !fits {
+        return Err(code::INVALID_VALUE);
+    }
+    if tables.is_mapped(pointer, bytes) {
+        return Err(code::ALREADY_MAPPED);
+    }
+    let origin = Origin::Mapped(handle as usize);
+    tables.enter(pointer, bytes, context, physical.offset, origin.clone());
+    if let Some(entry) = tables.allocations.get_mut(&pointer) {
+        (entry.readable, entry.writable) = (false, false);
+        entry.open = physical.exportable;
+    }
+    held(&mut tables, handle)?.holders += 1;
+    // Memory that is mapped twice can be written at one address and read at the other.
+    let maps = tables.allocations.values_mut();
+    let maps: Vec<_> = maps.filter(|entry| entry.origin == origin).collect();
+    if maps.len() > 1 {
+        maps.into_iter().for_each(|entry| entry.open = true);
+    }
+    Ok(())
+}
+
+/// Unmaps a range once the work that may still use it is done.
+pub fn unmap(pointer: u64, bytes: u64) -> Result<(), Code> {
+    let process = process()?;
+    let context = process.current()?;
+    whole_maps(&*process.ready()?, pointer, bytes)?;
+    wait_for_context(process, context.slot)?;
+    process.charge(process.host().other_ns)?;
+    let maps = whole_maps(&*process.ready()?, pointer, bytes)?;
+    for (address, physical) in maps {
+        process.tables().allocations.remove(&address);
+        let_go(process, physical)?;
+    }
+    Ok(())
+}
