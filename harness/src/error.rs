@@ -88,7 +88,7 @@ pub enum ExpectedError {
     /// The program of `--victim-cmd` cannot be measured.
     #[error("victim program cannot be measured: {problem}")]
     VictimProgram {
-        /// What the program did wrong.
+        /// The program's error.
         problem: String,
     },
     /// Another run holds the GPU.
@@ -142,12 +142,12 @@ pub enum ExpectedError {
         reason: String,
     },
     /// Fault trials stopped early because the device needs a reset.
-    #[error("fault trials stopped early: {reason}; {not_held} of {planned} trials did not run")]
+    #[error("fault trials stopped early: {reason}; {not_run} of {planned} trials did not run")]
     FaultTrialsStopped {
-        /// The reset that NVML or an Xid asks for, and the trial before it.
+        /// The reset that NVML or an Xid requests, and the trial before it.
         reason: String,
         /// Planned trials that did not run.
-        not_held: usize,
+        not_run: usize,
         /// Planned trials.
         planned: usize,
     },

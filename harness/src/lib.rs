@@ -1,7 +1,7 @@
 //! gpubench: coordinator, tenants and reports behind one command line.
 //!
 //! Modules stand in the order in which data flows; a room may use the rooms above it, the
-//! catalogues and `error`, never a room below. Only `cli` sees all.
+//! catalogues and `error`, never a room below. Only `cli` uses all of them.
 
 pub mod error;
 

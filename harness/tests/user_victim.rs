@@ -202,7 +202,7 @@ fn a_program_that_drops_what_it_was_handed_is_not_under_its_mechanism() -> Resul
         (
             "mps-quota",
             "the program was started with the variables of its mechanism",
-            "has not CUDA_MPS_ACTIVE_THREAD_PERCENTAGE as it was set",
+            "lacks CUDA_MPS_ACTIVE_THREAD_PERCENTAGE as it was set",
         ),
         (
             "hami",

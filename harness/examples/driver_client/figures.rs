@@ -1,23 +1,25 @@
-//! Figures of a device in virtual time, as a client finds them: what launches cost, how long turns
-//! and the pauses between them are, how fast copies are alone and beside another process's, what a
-//! limiter lets through, and whom a fault reaches. What is found is printed in one line.
+//! Figures of a device in virtual time, as a client measures them: costs of launches, lengths of
+//! time slices and of the gaps between them, the rate of copies with and without another process's
+//! copies, launches that a limiter admits, and contexts that a fault reaches. They are printed in
+//! one line.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use crate::{Error, Place, address, check, share};
+use crate::{Error, Out, address, check, share};
 
-/// Figures of a group.
+/// Figures of one group.
 const EACH: u64 = 8;
-/// Gaps that `block_trace` keeps, and the shortest.
+/// Gaps that `block_trace` records, and the shortest one.
 const GAPS: usize = 64;
 const THRESHOLD_NS: u64 = 20_000;
-/// When copies begin, how often, and when another process's are in their way.
+/// Start of the first block of copies, length of a block, and the part of it in which another
+/// process copies too.
 pub const BEGIN_NS: u64 = 500_000_000;
 const BLOCK_NS: u64 = 80_000_000;
 const BESIDE_NS: u64 = 20_000_000;
-const LEAN_NS: u64 = 36_000_000;
+const CONTEND_NS: u64 = 36_000_000;
 const COPY_BYTES: usize = 192 << 20;
 /// CUDA_ERROR_LAUNCH_FAILED (cuda.h), which `fault_trap` ends in.
 const LAUNCH_FAILED: c_int = 719;
@@ -39,13 +41,13 @@ pub fn sleep_until(t_ns: u64) -> Result<(), Error> {
 
 pub fn open() -> Result<Handle, Error> {
     let mut context = null_mut();
-    call!("cuCtxCreate_v2": Place<Handle>, u32, c_int; &raw mut context, 0, 0)?;
+    call!("cuCtxCreate_v2": Out<Handle>, u32, c_int; &raw mut context, 0, 0)?;
     Ok(context)
 }
 
 pub fn memory(bytes: usize) -> Result<u64, Error> {
     let mut at = 0;
-    call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut at, bytes)?;
+    call!("cuMemAlloc_v2": Out<u64>, usize; &raw mut at, bytes)?;
     Ok(at)
 }
 
@@ -56,8 +58,8 @@ pub fn sync() -> Result<(), Error> {
 pub fn kernel(text: &str, name: &str) -> Result<Handle, Error> {
     let (text, name) = (CString::new(text)?, CString::new(name)?);
     let (mut module, mut function) = (null_mut(), null_mut());
-    call!("cuModuleLoadData": Place<Handle>, *const c_void; &raw mut module, text.as_ptr().cast())?;
-    call!("cuModuleGetFunction": Place<Handle>, Handle, *const c_char;
+    call!("cuModuleLoadData": Out<Handle>, *const c_void; &raw mut module, text.as_ptr().cast())?;
+    call!("cuModuleGetFunction": Out<Handle>, Handle, *const c_char;
         &raw mut function, module, name.as_ptr())?;
     Ok(function)
 }
@@ -66,7 +68,7 @@ pub fn launch(function: Handle, grid: u32, block: u32, arguments: &mut [u64]) ->
     let places = arguments.iter_mut().map(|at| std::ptr::from_mut(at).cast());
     let mut list: Vec<Handle> = places.collect();
     call!("cuLaunchKernel":
-        Handle, u32, u32, u32, u32, u32, u32, u32, Handle, Place<Handle>, Handle;
+        Handle, u32, u32, u32, u32, u32, u32, u32, Handle, Out<Handle>, Handle;
         function, grid, 1, 1, block, 1, 1, 0, null_mut(), list.as_mut_ptr(), null_mut())
 }
 
@@ -78,9 +80,9 @@ pub fn chain() -> Result<Handle, Error> {
     )
 }
 
-/// Mean costs of twenty launches each, in nanoseconds, the reading of the clock taken off.
+/// Mean costs of twenty launches each, in nanoseconds, without the cost of reading the clock.
 fn launches(groups: u64) -> Result<Vec<f64>, Error> {
-    const OF: u64 = 20;
+    const LAUNCHES: u64 = 20;
     open()?;
     let (chain, out) = (chain()?, memory(1 << 20)?);
     let read_ns = {
@@ -90,17 +92,17 @@ fn launches(groups: u64) -> Result<Vec<f64>, Error> {
     let mut found = Vec::new();
     for _ in 0..groups * EACH {
         let begun_ns = now_ns()?;
-        for _ in 0..OF {
+        for _ in 0..LAUNCHES {
             launch(chain, 1, 32, &mut [out, 1, 0, 0])?;
         }
-        found.push((now_ns()? - begun_ns - read_ns) as f64 / OF as f64);
+        found.push((now_ns()? - begun_ns - read_ns) as f64 / LAUNCHES as f64);
         sync()?;
     }
     Ok(found)
 }
 
-/// Lengths of turns and of the times away, alternating.
-fn turns(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
+/// Lengths of time slices and of gaps, alternating.
+fn time_slices(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
     open()?;
     let text = include_str!("../../../kernels/ptx/block_trace.ptx");
     let trace = kernel(text, "block_trace")?;
@@ -116,11 +118,11 @@ fn turns(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
             &mut [rows, gaps, GAPS as u64, ns, 4 * ns, THRESHOLD_NS],
         )?;
         sync()?;
-        let mut seen = [0u64; 2 * GAPS];
-        call!("cuMemcpyDtoH_v2": Place<c_void>, u64, usize;
-            seen.as_mut_ptr().cast(), gaps, size_of_val(&seen))?;
-        // Before the first gap and after the last one a turn is not whole.
-        let stamps = seen[1..].windows(2).take(2 * EACH as usize);
+        let mut trace_ns = [0u64; 2 * GAPS];
+        call!("cuMemcpyDtoH_v2": Out<c_void>, u64, usize;
+            trace_ns.as_mut_ptr().cast(), gaps, size_of_val(&trace_ns))?;
+        // Before the first gap and after the last one a time slice is not whole.
+        let stamps = trace_ns[1..].windows(2).take(2 * EACH as usize);
         found.extend(stamps.map(|two| two[1] as f64 - two[0] as f64));
     }
     Ok(found)
@@ -130,7 +132,7 @@ fn turns(groups: u64, span_us: u64) -> Result<Vec<f64>, Error> {
 fn events() -> Result<[Handle; 2], Error> {
     let mut marks = [null_mut(); 2];
     for mark in &mut marks {
-        call!("cuEventCreate": Place<Handle>, u32; &raw mut *mark, 0)?;
+        call!("cuEventCreate": Out<Handle>, u32; &raw mut *mark, 0)?;
     }
     Ok(marks)
 }
@@ -139,7 +141,7 @@ fn record(mark: Handle) -> Result<(), Error> {
     call!("cuEventRecord": Handle, Handle; mark, null_mut())
 }
 
-/// Always has two pieces of work in the queue until then.
+/// Keeps two pieces of work in the queue until an instant.
 fn queue(
     marks: [Handle; 2],
     until_ns: u64,
@@ -156,7 +158,7 @@ fn queue(
     sync()
 }
 
-/// Keeps arithmetic on the device until then.
+/// Keeps the device busy with arithmetic until an instant.
 fn keep(until_ms: u64) -> Result<Vec<f64>, Error> {
     open()?;
     let (chain, out) = (chain()?, memory(64 << 20)?);
@@ -177,7 +179,7 @@ impl Copies {
     fn new() -> Result<Self, Error> {
         open()?;
         let (mut from, marks) = (null_mut(), events()?);
-        call!("cuMemHostAlloc": Place<Handle>, usize, u32; &raw mut from, COPY_BYTES, 0)?;
+        call!("cuMemHostAlloc": Out<Handle>, usize, u32; &raw mut from, COPY_BYTES, 0)?;
         let to = memory(COPY_BYTES)?;
         Ok(Self { to, from, marks })
     }
@@ -194,16 +196,16 @@ impl Copies {
         record(self.marks[1])?;
         sync()?;
         let mut ms = 0.0_f32;
-        call!("cuEventElapsedTime": Place<f32>, Handle, Handle;
+        call!("cuEventElapsedTime": Out<f32>, Handle, Handle;
             &raw mut ms, self.marks[0], self.marks[1])?;
         Ok(f64::from(ms))
     }
 
-    /// The part of its rate that a copy keeps beside another process's.
+    /// The fraction of its rate that a copy keeps beside another process's copies.
     fn kept(&self, blocks: u64) -> Result<Vec<f64>, Error> {
         let two_ms = |begin_ns| -> Result<f64, Error> {
             sleep_until(begin_ns)?;
-            // It comes upon the engine at some moment of the other's copy.
+            // The first copy can start in the middle of the other process's copy.
             self.timed_ms()?;
             Ok(self.timed_ms()? + self.timed_ms()?)
         };
@@ -216,18 +218,18 @@ impl Copies {
         Ok(found)
     }
 
-    /// Has copies in the queue while others are measured beside.
-    fn lean(&self, blocks: u64) -> Result<Vec<f64>, Error> {
+    /// Keeps copies in the queue while another process measures its copies.
+    fn contend(&self, blocks: u64) -> Result<Vec<f64>, Error> {
         for block in 0..blocks {
             let begin_ns = BEGIN_NS + block * BLOCK_NS + BESIDE_NS - 1_000_000;
             sleep_until(begin_ns)?;
-            queue(self.marks, begin_ns + LEAN_NS, || self.submit())?;
+            queue(self.marks, begin_ns + CONTEND_NS, || self.submit())?;
         }
         Ok(Vec::new())
     }
 }
 
-/// How many of other contexts get a fault that is not theirs.
+/// The number of other contexts that a fault reaches.
 fn escapes(groups: u64, trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
     let mut found = Vec::new();
     for _ in 0..groups {
@@ -246,7 +248,7 @@ fn escapes(groups: u64, trials: u64, victims: u64) -> Result<Vec<f64>, Error> {
                 call!("cuCtxDestroy_v2": Handle; context)?;
             }
         }
-        // The culprits themselves are no news.
+        // The culprits themselves do not count.
         found.push((reached - trials) as f64);
     }
     Ok(found)
@@ -266,7 +268,7 @@ fn is_broken() -> Result<bool, Error> {
     }
 }
 
-/// Finds figures as a participant of the clock; what was found, in one line.
+/// Measures figures as a participant of the clock. Returns them in one line.
 pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
     let id: u32 = id.parse()?;
     call!("gpubench_vt_join": u32; id)?;
@@ -277,10 +279,10 @@ pub fn find(id: &str, what: &[&str]) -> Result<String, Error> {
         .collect::<Result<_, _>>()?;
     let found = match (what[0], &numbers[..]) {
         ("launches", &[groups]) => launches(groups),
-        ("turns", &[groups, span_us]) => turns(groups, span_us),
+        ("turns", &[groups, span_us]) => time_slices(groups, span_us),
         ("keep", &[until_ms]) => keep(until_ms),
         ("copies", &[blocks]) => Copies::new()?.kept(blocks),
-        ("lean", &[blocks]) => Copies::new()?.lean(blocks),
+        ("lean", &[blocks]) => Copies::new()?.contend(blocks),
         ("limited", &[blocks]) => share::limited(blocks),
         ("free", &[blocks]) => share::free(blocks),
         ("escapes", &[groups, trials, victims]) => escapes(groups, trials, victims),

@@ -1,12 +1,13 @@
-//! A program on the driver interface that is not part of the harness: tests run it under preloaded
-//! libraries and on planted machines, to see what any program would see.
+//! A program that uses the driver interface and is not part of the harness. Tests run it under
+//! preloaded libraries and on planted machines, where it behaves as any program.
 //!
-//! `driver_client fill STEP_MIB` allocates until it is refused and prints the bytes it got, with
-//! `made` behind it in a context of its own making;
-//! `driver_client total` prints the memory it is shown; `driver_client where SYMBOL` prints the
-//! library in which the symbol is found; `driver_client hold` has a context until its input ends;
-//! `driver_client busy` says so and then allocates, computes and frees until it is ended;
-//! `driver_client figures PARTICIPANT WHAT` prints what `figures` finds.
+//! - `driver_client fill STEP_MIB` allocates until it is refused and prints the allocated bytes;
+//!   with the argument `made` it does so in a context that it creates.
+//! - `driver_client total` prints the total memory that it sees.
+//! - `driver_client where SYMBOL` prints the library of a symbol.
+//! - `driver_client hold` keeps a context open until its input ends.
+//! - `driver_client busy` prints `busy`, then allocates, computes and frees until it is killed.
+//! - `driver_client figures PARTICIPANT WHAT` prints the figures of the module `figures`.
 #![expect(unsafe_code, reason = "the driver interface is a C interface")]
 #![allow(clippy::print_stdout, reason = "a program talks to its user")]
 
@@ -16,9 +17,9 @@ use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
 type Symbol<T> = Result<T, Error>;
-type Place<T> = *mut T;
+type Out<T> = *mut T;
 
-/// A function of the driver that answers with a code and takes these arguments.
+/// Calls a function of the driver with these arguments. A code other than 0 is an error.
 macro_rules! call {
     ($name:literal: $($type:ty),*; $($argument:expr),*) => {{
         // SAFETY: the driver's function of that name has this signature; the places are valid.
@@ -34,7 +35,7 @@ macro_rules! call {
 mod figures;
 mod share;
 
-/// Finds a function as most programs do: `dlopen`, then `dlsym`.
+/// Looks a function up as most programs do: `dlopen`, then `dlsym`.
 fn address(name: &str) -> Symbol<*mut c_void> {
     let name = CString::new(name)?;
     // SAFETY: C strings; the driver's library runs its own initialisers only.
@@ -64,16 +65,16 @@ fn open(primary: bool) -> Result<(), Error> {
     let mut context: *mut c_void = std::ptr::null_mut();
     call!("cuInit": u32; 0)?;
     if !primary {
-        return call!("cuCtxCreate_v2": Place<*mut c_void>, u32, c_int; &raw mut context, 0, 0);
+        return call!("cuCtxCreate_v2": Out<*mut c_void>, u32, c_int; &raw mut context, 0, 0);
     }
-    call!("cuDevicePrimaryCtxRetain": Place<*mut c_void>, c_int; &raw mut context, 0)?;
+    call!("cuDevicePrimaryCtxRetain": Out<*mut c_void>, c_int; &raw mut context, 0)?;
     call!("cuCtxSetCurrent": *mut c_void; context)
 }
 
-/// Allocates in steps until the driver says no; anything but "out of memory" is an error.
+/// Allocates in steps until the driver is out of memory. Returns the allocated bytes.
 fn fill(step: usize, primary: bool) -> Result<u64, Error> {
     open(primary)?;
-    let mut got = 0;
+    let mut allocated = 0;
     loop {
         let mut pointer = 0u64;
         // SAFETY: as above.
@@ -83,31 +84,31 @@ fn fill(step: usize, primary: bool) -> Result<u64, Error> {
             alloc(&raw mut pointer, step)
         };
         match code {
-            0 => got += step as u64,
-            2 => return Ok(got),
+            0 => allocated += step as u64,
+            2 => return Ok(allocated),
             other => return Err(format!("cuMemAlloc answers {other}").into()),
         }
     }
 }
 
-/// Arithmetic of half a millisecond or so, a sample of whose blocks is executed.
+/// Blocks of a kernel of about half a millisecond. The virtual GPU executes a sample of them.
 const BLOCKS: u32 = 8_000_000;
 
-/// Allocates, computes and frees for ever.
+/// Allocates, computes and frees until the process is killed.
 fn busy() -> Result<(), Error> {
     open(true)?;
     let chain = figures::chain()?;
     println!("busy");
     loop {
         let mut out = 0u64;
-        call!("cuMemAlloc_v2": Place<u64>, usize; &raw mut out, 1 << 30)?;
+        call!("cuMemAlloc_v2": Out<u64>, usize; &raw mut out, 1 << 30)?;
         figures::launch(chain, BLOCKS, 32, &mut [out, 2, 0, 0])?;
         call!("cuCtxSynchronize": ;)?;
         call!("cuMemFree_v2": u64; out)?;
     }
 }
 
-/// Has a context until its standard input ends.
+/// Keeps a context open until standard input ends.
 fn hold() -> Result<(), Error> {
     open(true)?;
     println!("holding");
@@ -127,14 +128,14 @@ fn total() -> Result<usize, Error> {
     Ok(total)
 }
 
-/// The file in which a function lies.
-fn place(name: &str) -> Result<String, Error> {
+/// The file of the library that defines a function.
+fn library_of(name: &str) -> Result<String, Error> {
     let found = address(name)?;
     // SAFETY: `Dl_info` is plain data that `dladdr` fills, and the name it yields is a C string.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(found, &raw mut info) == 0 || info.dli_fname.is_null() {
-            return Err("it lies in no library".into());
+            return Err("it is in no library".into());
         }
         Ok(CStr::from_ptr(info.dli_fname)
             .to_string_lossy()
@@ -149,7 +150,7 @@ fn run() -> Result<String, Error> {
         ["fill", step] => Ok(fill(step.parse::<usize>()? << 20, true)?.to_string()),
         ["fill", step, "made"] => Ok(fill(step.parse::<usize>()? << 20, false)?.to_string()),
         ["total"] => Ok(total()?.to_string()),
-        ["where", symbol] => place(symbol),
+        ["where", symbol] => library_of(symbol),
         ["hold"] => hold().map(|()| "let go".to_owned()),
         ["busy"] => busy().map(|()| "never".to_owned()),
         ["figures", id, what @ ..] if !what.is_empty() => figures::find(id, what),

@@ -1,18 +1,19 @@
-//! The share of a device that a limiter leaves its client: how many kernels get through in each of
-//! its periods, and how long such a kernel takes somebody without a limit in between.
+//! The share of a device that a limiter leaves its client: the number of kernels that it admits in
+//! each period, and the time of such a kernel for a client without a limit.
 
 use std::ffi::c_void;
 
 use crate::Error;
 use crate::figures::{BEGIN_NS, chain, launch, memory, now_ns, open, sleep_until, sync};
 
-/// Time between two openings of the limiter, which begins with the first launch.
+/// The limiter's period, which begins with the first launch.
 const PERIOD_NS: u64 = 120_000_000;
-/// The other one begins so long after a period of the limited one's, and measures for so long.
+/// The client without a limit starts this long after a period of the limited client, and measures
+/// for this long.
 const AFTER_NS: u64 = 5_000_000;
 const ALONE_NS: u64 = 40_000_000;
 
-/// A small kernel, many of which go into a period.
+/// A kernel that is short beside a period.
 struct Work {
     chain: *mut c_void,
     out: u64,
@@ -30,12 +31,12 @@ impl Work {
     }
 }
 
-/// When a block's period begins. The one behind it is the other client's.
+/// Start of a block's period. The next period belongs to the client without a limit.
 const fn begin_ns(block: u64) -> u64 {
     BEGIN_NS + 2 * block * PERIOD_NS
 }
 
-/// How many kernels are let through in each period.
+/// Number of admitted kernels in each period.
 pub fn limited(blocks: u64) -> Result<Vec<f64>, Error> {
     let work = Work::new()?;
     let mut found = Vec::new();
@@ -44,7 +45,7 @@ pub fn limited(blocks: u64) -> Result<Vec<f64>, Error> {
         let mut count = 0_u32;
         loop {
             work.submit()?;
-            // One that was held back until the next opening belongs to that.
+            // A launch that was delayed to the next period counts there.
             if now_ns()? >= begin_ns(block) + PERIOD_NS {
                 break;
             }
@@ -57,7 +58,7 @@ pub fn limited(blocks: u64) -> Result<Vec<f64>, Error> {
     Ok(found)
 }
 
-/// How long such a kernel takes in between, in nanoseconds, one after the other.
+/// Mean time of such a kernel without a limit, in nanoseconds.
 pub fn free(blocks: u64) -> Result<Vec<f64>, Error> {
     let work = Work::new()?;
     let mut found = Vec::new();

@@ -174,12 +174,12 @@ struct Words {
 
 impl Words {
     fn of(python: &Path, jobs: &Value) -> Self {
-        let file = std::env::temp_dir().join(format!("gpubench-oracle-{}", std::process::id()));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let script = root().join("ci/oracle_numpy.py");
         let mut child = Command::new(python)
             .arg(script)
             .arg("bits")
-            .arg(&file)
+            .arg(file.path())
             .stdin(Stdio::piped())
             .spawn()
             .expect("the oracle's interpreter starts");
@@ -192,8 +192,7 @@ impl Words {
             child.wait().expect("the oracle ends").success(),
             "the oracle failed"
         );
-        let bytes = std::fs::read(&file).expect("the oracle wrote its file");
-        std::fs::remove_file(&file).expect("the oracle's file can be removed");
+        let bytes = std::fs::read(file.path()).expect("the oracle wrote its file");
         Self { bytes, place: 0 }
     }
 

@@ -1,15 +1,15 @@
 //! The hidden entry of a tenant: the coordinator starts this same binary, so versions cannot
 //! drift. It speaks the wire messages over its pipes and parses no command line.
-#![expect(unsafe_code, reason = "descriptors are moved by number")]
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use gpubench_record::ExitCode;
 use gpubench_record::user_victim::{Reports, UserVictim};
 use gpubench_workloads::user_victim::process_tree;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 
@@ -17,11 +17,14 @@ use crate::tenant::{TENANT_ARG, USER_VICTIM_ARG};
 #[must_use]
 pub fn run(argv: &[OsString]) -> Option<u8> {
     let verb = argv.get(1)?;
+    if verb != TENANT_ARG && verb != USER_VICTIM_ARG {
+        return None;
+    }
+    // The kernel kills this tenant when the coordinator dies. A coordinator that dies before this
+    // call, or a kernel that refuses it, leaves the end of standard input to end the tenant.
+    let _refused = set_parent_process_death_signal(Some(Signal::KILL));
     if verb == USER_VICTIM_ARG {
         return Some(foreign(&argv[2..]));
-    }
-    if verb != TENANT_ARG {
-        return None;
     }
     // Some mechanisms share inside a process: its other tenants are on a socket.
     if let (Some(path), Some(count)) = (argv.get(2), argv.get(3)) {
@@ -73,12 +76,7 @@ fn program(arguments: &[OsString]) -> Option<UserVictim> {
 fn replies() -> std::io::Result<File> {
     let stdout = std::io::stdout();
     let replies = File::from(stdout.as_fd().try_clone_to_owned()?);
-    let nowhere = File::options().write(true).open("/dev/null")?;
-    // SAFETY: both descriptors are open; the first stays open for as long as the process lives.
-    let moved = unsafe { libc::dup2(nowhere.as_raw_fd(), stdout.as_raw_fd()) };
-    if moved < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(replies)
 }
 

@@ -1,9 +1,9 @@
 //! Blocking calls of the coordinator: each runs on a thread of its own and is awaited with a limit.
 //!
 //! A call into a hung driver, or into a command that waits for one, cannot be interrupted. The
-//! coordinator stops waiting for it, names it in the error, and leaves its thread behind; the
-//! thread ends with the process. tokio's own pool would not do: its runtime waits for such threads
-//! when it is dropped.
+//! coordinator stops waiting for it, names it in the error, and abandons its thread, which ends
+//! with the process. tokio's own pool is not used: its runtime waits for such threads when it is
+//! dropped.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ thread_local! {
     static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// A blocking call that gave no answer.
+/// A blocking call without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}: {problem}")]
 pub struct NoAnswer {
-    /// What was being done.
+    /// The call.
     pub doing: String,
-    /// Why there is no answer, and what became of the thread.
+    /// Why there is no answer, and whether the thread is abandoned.
     pub problem: String,
 }
 
-/// A call that runs. Dropping it abandons it.
+/// A running call. Dropping it abandons the call.
 #[derive(Debug)]
 pub struct BlockingCall<T> {
     doing: String,
@@ -34,8 +34,8 @@ pub struct BlockingCall<T> {
     abandoned: Arc<AtomicBool>,
 }
 
-/// Whether the coordinator has stopped waiting for the call that runs on this thread. Work that
-/// waits in steps asks this between them.
+/// Whether the coordinator has stopped waiting for the call on this thread. Work that waits in
+/// steps checks this after each step.
 #[must_use]
 pub fn is_abandoned() -> bool {
     ABANDONED.with_borrow(|flag| {
@@ -48,7 +48,7 @@ impl<T: Send + 'static> BlockingCall<T> {
     /// Starts the call.
     ///
     /// # Errors
-    /// When the system gives no thread for it.
+    /// When no thread can be started.
     pub fn start(
         doing: impl Into<String>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -76,14 +76,13 @@ impl<T: Send + 'static> BlockingCall<T> {
         }
     }
 
-    /// Waits for the answer, at most that long. A call that is late goes on and can be waited for
-    /// again.
+    /// Waits for the answer within a limit. A late call continues and can be awaited again.
     ///
     /// # Errors
     /// When the call is late.
     ///
     /// # Panics
-    /// When the call panicked: the panic has been reported and goes on here.
+    /// When the call panicked: the panic has been reported and continues here.
     pub async fn within(&mut self, limit: Duration) -> Result<T, NoAnswer> {
         match tokio::time::timeout(limit, &mut self.answer).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -101,7 +100,7 @@ impl<T: Send + 'static> BlockingCall<T> {
 }
 
 impl<T> BlockingCall<T> {
-    /// Tells the work that its answer is not needed; see [`is_abandoned`].
+    /// Marks the answer as not needed; see [`is_abandoned`].
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -123,35 +122,34 @@ mod tests {
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     #[test]
-    fn a_call_that_hangs_is_named_and_its_thread_learns_that_it_is_abandoned() -> TestResult {
+    fn a_late_call_is_named_and_its_thread_is_marked_as_abandoned() -> TestResult {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         runtime.block_on(async {
-            let mut call = BlockingCall::start("asking nobody", move || {
+            let mut call = BlockingCall::start("waiting", move || {
                 while !is_abandoned() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                tell.send(is_abandoned())
+                report.send(is_abandoned())
             })?;
             let error = call.within(Duration::from_millis(20)).await.map(drop);
             let text = error.map_err(|error| error.to_string());
             assert!(
-                text.as_ref().is_err_and(
-                    |text| text.contains("asking nobody") && text.contains("is abandoned")
-                ),
+                text.as_ref()
+                    .is_err_and(|text| text.contains("waiting") && text.contains("is abandoned")),
                 "{text:?}"
             );
             Ok::<_, super::NoAnswer>(())
         })?;
-        assert!(told.recv_timeout(Duration::from_secs(60))?);
-        assert!(!is_abandoned(), "this thread is no call");
+        assert!(reported.recv_timeout(Duration::from_secs(60))?);
+        assert!(!is_abandoned(), "this thread runs no call");
         Ok(())
     }
 
     #[test]
-    fn an_answer_comes_back_and_so_does_a_panic() -> TestResult {
+    fn returns_the_answer_and_continues_a_panic() -> TestResult {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

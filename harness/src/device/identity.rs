@@ -1,4 +1,4 @@
-//! Who the device is, as the driver says it.
+//! The identity of the device, as NVML reports it.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use gpubench_record::{DeviceIdentity, DeviceKind};
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::error::NvmlError;
 
-use super::nvml::{AskError, Nvml};
+use super::nvml::{Nvml, QueryError};
 
-/// Asks NVML for everything that identifies the device. What NVML does not know (SMs, L2) is 0
-/// until a tenant has told it from inside a context: see [`complete`].
+/// Reads from NVML what identifies the device. The number of SMs and the size of L2 are 0 until a
+/// tenant reports them from inside a context: see [`complete`].
 ///
 /// # Errors
-/// When even name or driver are not told.
-pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
-    let fact = |what| move |source| AskError::Fact { what, source };
+/// When NVML does not report name, driver, memory size or compute capability.
+pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, QueryError> {
+    let fact = |what| move |source| QueryError::Fact { what, source };
     let device = nvml.device().map_err(fact("device"))?;
     let driver = nvml
         .library()
@@ -29,7 +29,7 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
     let capability = device
         .cuda_compute_capability()
         .map_err(fact("compute capability"))?;
-    // A virtual device carries the word in two places that no real one has.
+    // A virtual device says so in its name and in its driver version.
     let kind = if name.starts_with("Virtual") || driver.contains("virtual") {
         DeviceKind::Virtual
     } else {
@@ -57,7 +57,7 @@ pub fn identify(nvml: &Nvml) -> Result<DeviceIdentity, AskError> {
     })
 }
 
-/// What else is worth keeping; what NVML does not tell is not there.
+/// Further facts. A fact that NVML does not report is absent.
 fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {
@@ -92,7 +92,6 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     let mig = match device.mig_mode() {
         Ok(mode) if mode.current == 0 => "off".to_owned(),
         Ok(_) => "on".to_owned(),
-        // That there is none is known too.
         Err(NvmlError::NotSupported) => "not supported".to_owned(),
         Err(error) => format!("unknown: {error}"),
     };
@@ -116,7 +115,7 @@ fn facts(device: &nvml_wrapper::Device<'_>) -> BTreeMap<String, String> {
     facts
 }
 
-/// Adds what only a process with a context can see.
+/// Adds the facts that only a process with a context can read.
 pub fn complete(identity: &mut DeviceIdentity, facts: &BTreeMap<String, String>) {
     let number = |name: &str| facts.get(name).and_then(|text| text.parse::<u64>().ok());
     if let Some(sms) = number("sm_count").and_then(|n| u32::try_from(n).ok()) {

@@ -1,39 +1,39 @@
-//! One run per physical GPU: an advisory lock on a file that every user can reach.
+//! One run per physical GPU: an advisory lock on a file that every user can open.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Holds the GPU until dropped or until the process ends, however it ends.
+/// Holds the GPU until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct GpuLock {
     _file: File,
 }
 
-/// The lock that cannot be had.
+/// Why the lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another run has the GPU.
     #[error("GPU {uuid} is in use by another run ({holder})")]
     Held {
-        /// Which GPU.
+        /// UUID of the GPU.
         uuid: String,
-        /// What the holder wrote down.
+        /// The holder's entry in the lock file.
         holder: String,
     },
     /// The file cannot be used.
     #[error("lock file {path}: {source}")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl GpuLock {
-    /// Takes the lock of a GPU in the usual place.
+    /// Takes the lock of a GPU in `/run/lock`, else in the temporary folder.
     ///
     /// # Errors
     /// When another run holds it, or no file can be made.
@@ -63,7 +63,7 @@ impl GpuLock {
             source,
         };
         let mut file = open(&path).map_err(io)?;
-        // The creator's mask may have kept others out; only the owner can mend that, and need not.
+        // The umask of the creator may exclude other users. Only the owner can change the mode.
         let _ = file.set_permissions(std::fs::Permissions::from_mode(0o666));
         match file.try_lock() {
             Ok(()) => {}
@@ -88,9 +88,9 @@ impl GpuLock {
     }
 }
 
-/// Opens a file of anybody's, or makes it. Never both in one call: in a folder that is everybody's
-/// the kernel refuses to open another user's file for a process that would also create it
-/// (`fs.protected_regular`, proc_sys_fs(5)), and two users would hold two locks.
+/// Opens the lock file of any user, or creates it, in two calls. In a folder that all users can
+/// write to, the kernel refuses to open another user's file with `O_CREAT` (`fs.protected_regular`,
+/// proc_sys_fs(5)), and two users would hold two locks.
 fn open(path: &Path) -> std::io::Result<File> {
     loop {
         match OpenOptions::new().read(true).write(true).open(path) {
@@ -100,7 +100,7 @@ fn open(path: &Path) -> std::io::Result<File> {
         let mut fresh = OpenOptions::new();
         fresh.read(true).write(true).create_new(true).mode(0o666);
         match fresh.open(path) {
-            // Another process was faster.
+            // Another process has created it since.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made,
         }
@@ -112,7 +112,7 @@ mod tests {
     use super::{GpuLock, LockError};
 
     #[test]
-    fn the_second_run_is_told_who_holds_the_gpu() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_second_run_is_refused_with_the_holder() -> Result<(), Box<dyn std::error::Error>> {
         let dir = tempfile::tempdir()?;
         let first = GpuLock::take_in(dir.path(), "GPU-1")?;
         let taken = GpuLock::take_in(dir.path(), "GPU-1")

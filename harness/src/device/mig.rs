@@ -1,10 +1,10 @@
-//! MIG through NVML: the sizes of instance that the device offers and where, the instances that
-//! exist, and their creation and destruction.
+//! MIG through NVML: the instance profiles that the device offers and their placements, the
+//! existing instances, and their creation and destruction.
 //!
-//! The wrapper has none of these calls, so they are made on its library by hand. The sequence is
-//! the one that nvml.h documents: instances are made from the profile's id (not from the number
-//! under which the profile is asked for), compute instances are destroyed before their GPU
-//! instance, and the UUID is asked of the compute instance's own device.
+//! The wrapper has none of these calls, so they are made on its library directly. The sequence is
+//! that of nvml.h: instances are made from the profile's id (not from the number with which the
+//! profile is queried), compute instances are destroyed before their GPU instance, and the UUID is
+//! that of the compute instance's own device.
 #![expect(
     unsafe_code,
     reason = "NVML's calls about MIG instances have no safe form"
@@ -19,18 +19,18 @@ pub use super::mig_types::{ComputeInstance, Instance, InstanceProfile, MigMode, 
 use super::mig_types::{profile_name, text, version_of};
 use super::nvml::Nvml;
 
-/// Most compute instances of one profile that one GPU instance can hold.
+/// Maximum number of compute instances of one profile in one GPU instance.
 const COMPUTE_INSTANCES_MAX: usize = 8;
 /// Longest UUID, the terminating zero included (nvml.h, `NVML_DEVICE_UUID_V2_BUFFER_SIZE`).
 const UUID_BYTES: usize = 96;
 
-/// Calls a function of NVML that this driver may not have.
+/// Calls a function of NVML. A driver without it is an error.
 macro_rules! call {
     ($nvml:expr, $name:ident ( $( $argument:expr ),* )) => {{
         let function = $nvml.library().lib().$name.as_ref();
         let function = function.map_err(|error| NvmlError::FailedToLoadSymbol(error.to_string()))?;
-        // SAFETY: the signature is that of nvml.h for this name; every pointer given is to a live
-        // place of this function, of the size that the call is told.
+        // SAFETY: the signature is that of nvml.h for this name; every pointer is to a live
+        // variable of the caller, of the size that is passed.
         nvml_try(unsafe { function($( $argument ),*) })
     }};
 }
@@ -39,7 +39,7 @@ impl Nvml {
     /// Whether confidential computing is on.
     ///
     /// # Errors
-    /// When NVML does not tell.
+    /// When NVML does not report it.
     pub fn confidential(&self) -> Result<bool, NvmlError> {
         let mut state = sys::nvmlConfComputeSystemState_t {
             environment: 0,
@@ -56,10 +56,10 @@ impl Nvml {
         Ok(unsafe { self.device()?.handle() })
     }
 
-    /// MIG mode; absent where the device has no MIG.
+    /// MIG mode; `None` if the device has no MIG.
     ///
     /// # Errors
-    /// When NVML does not tell.
+    /// When NVML does not report it.
     pub fn mig_mode(&self) -> Result<Option<MigMode>, NvmlError> {
         match self.device()?.mig_mode() {
             Ok(mode) => Ok(Some(MigMode {
@@ -71,20 +71,20 @@ impl Nvml {
         }
     }
 
-    /// Switches MIG mode. A driver that answers with success may still say that the switch waits
-    /// for something; that is an error too.
+    /// Switches MIG mode. A driver can return success and report that the switch is pending; that
+    /// is an error too.
     ///
     /// # Errors
-    /// When the switch is refused, or is not in force afterwards.
+    /// When the switch is refused or pending.
     pub fn set_mig(&self, on: bool) -> Result<(), NvmlError> {
         let status = self.device()?.set_mig_mode(on)?;
         nvml_try(status)
     }
 
-    /// Every size of instance that the device offers.
+    /// Every instance profile that the device offers.
     ///
     /// # Errors
-    /// When NVML does not tell.
+    /// When NVML does not report it.
     pub fn mig_profiles(&self) -> Result<Vec<InstanceProfile>, NvmlError> {
         let device = self.raw_device()?;
         let mut found = Vec::new();
@@ -106,7 +106,7 @@ impl Nvml {
                     memory_mib: info.memorySizeMB,
                     placements: self.mig_placements(device, info.id)?,
                 }),
-                // A profile that this device does not have.
+                // This device does not have the profile.
                 Err(NvmlError::NotSupported | NvmlError::InvalidArg) => {}
                 Err(error) => return Err(error),
             }
@@ -130,9 +130,9 @@ impl Nvml {
             Err(error) => return Err(error),
         }
         let empty = sys::nvmlGpuInstancePlacement_t { start: 0, size: 0 };
-        let mut places = vec![empty; count as usize];
-        if !places.is_empty() {
-            let first = places.as_mut_ptr();
+        let mut placements = vec![empty; count as usize];
+        if !placements.is_empty() {
+            let first = placements.as_mut_ptr();
             call!(
                 self,
                 nvmlDeviceGetGpuInstancePossiblePlacements_v2(
@@ -143,14 +143,14 @@ impl Nvml {
                 )
             )?;
         }
-        places.truncate(count as usize);
-        Ok(places.into_iter().map(Placement::from).collect())
+        placements.truncate(count as usize);
+        Ok(placements.into_iter().map(Placement::from).collect())
     }
 
-    /// The instances that are there, in the order of their ids.
+    /// The existing instances, in the order of their ids.
     ///
     /// # Errors
-    /// When NVML does not tell.
+    /// When NVML does not report it.
     pub fn mig_instances(&self) -> Result<Vec<Instance>, NvmlError> {
         let device = self.raw_device()?;
         let mut found = Vec::new();
@@ -249,10 +249,10 @@ impl Nvml {
         Ok(found)
     }
 
-    /// Makes an instance at a place, with one compute instance of its whole size.
+    /// Makes an instance at a placement, with one compute instance of its full size.
     ///
     /// # Errors
-    /// When NVML refuses; what was made until then is destroyed again.
+    /// When NVML refuses; a part that was made is destroyed again.
     pub fn create_instance(
         &self,
         profile_id: u32,
@@ -260,7 +260,7 @@ impl Nvml {
     ) -> Result<Instance, NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();
-        let place = sys::nvmlGpuInstancePlacement_t {
+        let placement = sys::nvmlGpuInstancePlacement_t {
             start: placement.start,
             size: placement.size,
         };
@@ -269,7 +269,7 @@ impl Nvml {
             nvmlDeviceCreateGpuInstanceWithPlacement(
                 device,
                 profile_id,
-                &raw const place,
+                &raw const placement,
                 &raw mut handle
             )
         )?;
@@ -277,7 +277,7 @@ impl Nvml {
             .create_compute(handle)
             .and_then(|()| self.describe(handle));
         if made.is_err() {
-            // The first error is the one that says something.
+            // The first error is the cause and is returned.
             let _ = call!(self, nvmlGpuInstanceDestroy(handle));
         }
         made
@@ -298,7 +298,7 @@ impl Nvml {
     /// Destroys an instance with its compute instances.
     ///
     /// # Errors
-    /// When NVML refuses, as while a process has it open.
+    /// When NVML refuses, for example while a process uses it.
     pub fn destroy_instance(&self, id: u32) -> Result<(), NvmlError> {
         let device = self.raw_device()?;
         let mut handle = std::ptr::null_mut();

@@ -8,37 +8,37 @@ use serde::{Deserialize, Serialize};
 /// Whether MIG mode is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigMode {
-    /// Now.
+    /// Whether it is on now.
     pub current: bool,
-    /// After a reset.
+    /// Whether it is on after a reset.
     pub pending: bool,
 }
 
 /// One size of instance that the device offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceProfile {
-    /// The id that makes instances of it.
+    /// The id from which instances are made.
     pub id: u32,
     /// Its name, for example `3g.40gb`.
     pub name: String,
     /// Compute slices.
     pub slices: u32,
-    /// Most instances of it on this device.
+    /// Maximum number of instances of it on this device.
     pub max: u32,
     /// Its SMs.
     pub sm_count: u32,
     /// Its memory.
     pub memory_mib: u64,
-    /// Where in memory an instance of it can lie.
+    /// The placements at which an instance of it can be made.
     pub placements: Vec<Placement>,
 }
 
-/// Places in the device's memory.
+/// A range of the device's memory slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
-    /// The first one.
+    /// The first slot.
     pub start: u32,
-    /// How many.
+    /// Number of slots.
     pub size: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Instance {
     pub id: u32,
     /// Id of its profile.
     pub profile_id: u32,
-    /// Where it lies.
+    /// Its placement.
     pub placement: Placement,
     /// Its compute instances.
     pub compute: Vec<ComputeInstance>,
@@ -62,26 +62,26 @@ pub struct ComputeInstance {
     pub id: u32,
     /// Id of its profile.
     pub profile_id: u32,
-    /// `MIG-...`, by which tenants see it.
+    /// `MIG-...`, with which tenants select it.
     pub uuid: String,
 }
 
 impl From<sys::nvmlGpuInstancePlacement_t> for Placement {
-    fn from(place: sys::nvmlGpuInstancePlacement_t) -> Self {
+    fn from(placement: sys::nvmlGpuInstancePlacement_t) -> Self {
         Self {
-            start: place.start,
-            size: place.size,
+            start: placement.start,
+            size: placement.size,
         }
     }
 }
 
-/// `NVML_STRUCT_VERSION` of nvml.h: the size below, the version in the top byte.
+/// `NVML_STRUCT_VERSION` of nvml.h: the size, with the version in the top byte.
 pub(super) fn version_of<T>(version: u32) -> c_uint {
     let size = u32::try_from(size_of::<T>()).unwrap_or(0);
     size | (version << 24)
 }
 
-/// A name as people write it: NVML puts `MIG ` before it.
+/// A profile's name without NVML's prefix `MIG `.
 pub(super) fn profile_name(name: &[c_char]) -> String {
     let text = text(name);
     text.strip_prefix("MIG ").unwrap_or(&text).to_owned()
@@ -105,7 +105,7 @@ mod tests {
     use super::{profile_name, sys, version_of};
 
     #[test]
-    fn names_lose_what_nvml_puts_before_them() {
+    fn a_profile_name_has_no_nvml_prefix() {
         let characters = |text: &str| -> Vec<std::ffi::c_char> {
             text.bytes()
                 .chain([0, b'x'])

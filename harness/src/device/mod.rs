@@ -1,6 +1,5 @@
-//! The device under test: the virtual GPU that is started for a run, or the real one that is found,
-//! its identity through NVML, the lock that keeps two runs off one GPU, and the threads on which
-//! calls run that may hang.
+//! The device under test: a virtual GPU that is started for a run, or a real GPU of this host; its
+//! identity through NVML; the lock that allows one run per GPU; threads for calls that may hang.
 
 mod blocking;
 pub mod identity;

@@ -1,6 +1,6 @@
-//! What the coordinator asks NVML: which device, who is on it, and the counters.
+//! The coordinator's queries to NVML: the device, its processes and its counters.
 //!
-//! A counter that the device does not have is absent; it is never zero.
+//! A counter that the device does not have is absent and never 0.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,64 +17,64 @@ use nvml_wrapper_sys::bindings::field_id::{
     NVML_FI_DEV_REMAPPED_PENDING, NVML_FI_DEV_REMAPPED_UNC,
 };
 
-/// NVML, with the device under test chosen.
+/// NVML, and the device under test.
 #[derive(Debug)]
 pub struct Nvml {
     library: Library,
     uuid: String,
 }
 
-/// Which device is meant.
+/// What identifies a device to NVML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum DeviceKey {
     /// By index.
     Index(u32),
     /// By UUID.
     Uuid(String),
 }
 
-/// NVML cannot be asked.
+/// Why NVML cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The library is not there or does not start.
+pub enum QueryError {
+    /// The library is missing or does not start.
     #[error("NVML cannot be loaded: {0}")]
     Load(NvmlError),
-    /// The device is not there.
+    /// There is no such device.
     #[error("no device {which}: {source}")]
     Device {
-        /// What was asked for.
+        /// The requested device.
         which: String,
-        /// What NVML said.
+        /// The error of NVML.
         source: NvmlError,
     },
-    /// The driver is there and has no device to offer.
+    /// The driver has no device.
     #[error("the driver lists no device")]
     NoneListed,
-    /// A question without which nothing can be told of the device.
-    #[error("NVML does not tell the {what}: {source}")]
+    /// NVML does not report a fact that is required.
+    #[error("NVML does not report the {what}: {source}")]
     Fact {
-        /// What was asked.
+        /// The fact.
         what: &'static str,
-        /// What NVML said.
+        /// The error of NVML.
         source: NvmlError,
     },
 }
 
-/// The devices that the driver of this host lists, at least one, in the order of their index: by
-/// UUID, or by what keeps NVML from telling it.
+/// The devices of this host, at least one, in the order of their index: the UUID of each, or the
+/// index with the error in place of the UUID.
 ///
 /// # Errors
-/// When there is no driver, or it has no device.
-pub fn devices() -> Result<Vec<String>, AskError> {
-    let library = Library::init().map_err(AskError::Load)?;
-    let count = library.device_count().map_err(|source| AskError::Fact {
+/// When there is no driver, or the driver has no device.
+pub fn devices() -> Result<Vec<String>, QueryError> {
+    let library = Library::init().map_err(QueryError::Load)?;
+    let count = library.device_count().map_err(|source| QueryError::Fact {
         what: "number of devices",
         source,
     })?;
     if count == 0 {
-        return Err(AskError::NoneListed);
+        return Err(QueryError::NoneListed);
     }
-    // One device that is lost must not keep the others from being used.
+    // The other devices can be used while one is lost.
     let name = |index| match library.device_by_index(index).and_then(|d| d.uuid()) {
         Ok(uuid) => uuid,
         Err(error) => format!("{index} ({error})"),
@@ -86,27 +86,27 @@ impl Nvml {
     /// Loads NVML, from `library_dir` if given, and finds the device.
     ///
     /// # Errors
-    /// When either is not there.
-    pub fn open(library_dir: Option<&Path>, which: &Which) -> Result<Self, AskError> {
+    /// When the library or the device is missing.
+    pub fn open(library_dir: Option<&Path>, key: &DeviceKey) -> Result<Self, QueryError> {
         let path = library_dir.map(|dir| dir.join("libnvidia-ml.so.1"));
         let mut builder = Library::builder();
         if let Some(path) = &path {
             builder.lib_path(OsStr::new(path));
         }
-        let library = builder.init().map_err(AskError::Load)?;
+        let library = builder.init().map_err(QueryError::Load)?;
         let uuid = {
-            let device = match which {
-                Which::Index(index) => library.device_by_index(*index),
-                Which::Uuid(uuid) => library.device_by_uuid(uuid.as_str()),
+            let device = match key {
+                DeviceKey::Index(index) => library.device_by_index(*index),
+                DeviceKey::Uuid(uuid) => library.device_by_uuid(uuid.as_str()),
             };
-            let device = device.map_err(|source| AskError::Device {
-                which: match which {
-                    Which::Index(index) => index.to_string(),
-                    Which::Uuid(uuid) => uuid.clone(),
+            let device = device.map_err(|source| QueryError::Device {
+                which: match key {
+                    DeviceKey::Index(index) => index.to_string(),
+                    DeviceKey::Uuid(uuid) => uuid.clone(),
                 },
                 source,
             })?;
-            device.uuid().map_err(|source| AskError::Fact {
+            device.uuid().map_err(|source| QueryError::Fact {
                 what: "UUID",
                 source,
             })?
@@ -129,12 +129,12 @@ impl Nvml {
     /// The device.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When it is lost.
     pub fn device(&self) -> Result<nvml_wrapper::Device<'_>, NvmlError> {
         self.library.device_by_uuid(self.uuid.as_str())
     }
 
-    /// Free memory of the whole device, which a tenant may not be shown.
+    /// Free memory of the whole device. A tenant may see less.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         Some(self.device().ok()?.memory_info().ok()?.free)
@@ -143,35 +143,35 @@ impl Nvml {
     /// Processes with a compute context on the device.
     ///
     /// # Errors
-    /// When NVML does not tell, as inside some sandboxes.
+    /// When NVML does not list them, as inside some sandboxes.
     pub fn compute_pids(&self) -> Result<Vec<u32>, NvmlError> {
-        let places = self.compute_places()?;
-        Ok(places.into_iter().map(|(pid, _)| pid).collect())
+        let processes = self.compute_processes()?;
+        Ok(processes.into_iter().map(|(pid, _)| pid).collect())
     }
 
-    /// The same processes, each with the GPU instance that it is in, where the device is cut up.
+    /// The same processes, each with its GPU instance where MIG divides the device.
     ///
     /// # Errors
-    /// When NVML does not tell.
-    pub fn compute_places(&self) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
+    /// When NVML does not report them.
+    pub fn compute_processes(&self) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
         let processes = self.device()?.running_compute_processes()?;
-        let place = |process: ProcessInfo| (process.pid, process.gpu_instance_id);
-        Ok(processes.into_iter().map(place).collect())
+        let with_instance = |process: ProcessInfo| (process.pid, process.gpu_instance_id);
+        Ok(processes.into_iter().map(with_instance).collect())
     }
 
     /// Reasons for reduced clocks, as NVML's bit mask.
     ///
     /// # Errors
-    /// When NVML does not tell.
+    /// When NVML does not report them.
     pub fn throttle_reasons(&self) -> Result<u64, NvmlError> {
         Ok(self.device()?.current_throttle_reasons()?.bits())
     }
 
-    /// The most that the memory's pins can move: two transfers a clock on every line of the bus, as
-    /// on every memory since GDDR3 (the formula of NVIDIA's `deviceQuery` sample).
+    /// Peak bandwidth of the memory: two transfers a clock on every line of the bus, as in every
+    /// memory since GDDR3 (the formula of NVIDIA's `deviceQuery` sample).
     ///
     /// # Errors
-    /// When NVML does not tell clock or width.
+    /// When NVML does not report clock or width.
     pub fn memory_peak_bytes_per_s(&self) -> Result<f64, NvmlError> {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::Memory)?);
@@ -179,33 +179,33 @@ impl Nvml {
         Ok(2.0 * clock_mhz * 1e6 * bus_bits / 8.0)
     }
 
-    /// The most single-precision operations: a multiply and an add on every core, every clock.
+    /// Peak single-precision rate: a multiply and an add on every core in every clock.
     ///
     /// # Errors
-    /// When NVML does not tell clock or cores.
+    /// When NVML does not report clock or cores.
     pub fn fp32_peak_flops_per_s(&self) -> Result<f64, NvmlError> {
         let device = self.device()?;
         let clock_mhz = f64::from(device.max_clock_info(Clock::SM)?);
         Ok(2.0 * clock_mhz * 1e6 * f64::from(device.num_cores()?))
     }
 
-    /// Domain, bus and device number of its place on PCI; absent where NVML does not tell.
+    /// Domain, bus and device number of its PCI address; `None` if NVML does not report it.
     #[must_use]
     pub fn pci_address(&self) -> Option<(u32, u32, u32)> {
         let pci = self.device().ok()?.pci_info().ok()?;
         Some((pci.domain, pci.bus, pci.device))
     }
 
-    /// What must be done to the GPU before it can be relied upon again; 0 is nothing. Absent where
-    /// NVML does not say, as before driver 570.
+    /// The recovery action that the GPU needs, by its number in nvml.h; 0 is none. `None` if NVML
+    /// does not report it, as before driver 570.
     #[must_use]
     pub fn recovery_action(&self) -> Option<u32> {
         let action = self.field(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
         u32::try_from(action).ok()
     }
 
-    /// What error correction has counted. A device that has none, or a driver that does not tell,
-    /// has no count; no zero stands in for it.
+    /// The counts of error correction. A count that the device or the driver does not report is
+    /// `None`.
     #[must_use]
     pub fn ecc(&self) -> EccCounts {
         let errors = |kind, counter| {
@@ -224,7 +224,7 @@ impl Nvml {
         }
     }
 
-    /// A count by its number in nvml.h; none where the device does not have it.
+    /// A count by its number in nvml.h; `None` if the device does not have it.
     fn field(&self, number: u32) -> Option<u64> {
         let device = self.device().ok()?;
         let sample = device.field_values_for(&[FieldId(number)]).ok()?;

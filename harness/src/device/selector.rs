@@ -1,4 +1,4 @@
-//! `--device` as typed. Whether the device exists is checked later.
+//! The value of `--device`. Whether the device exists is checked later.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum DeviceSelector {
     Mig(String),
 }
 
-/// A text that `--device` does not accept.
+/// A value that `--device` does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{0}\" is not a device (accepted: virtual, virtual:MACHINE, an index, GPU-UUID or MIG-UUID)"
@@ -84,10 +84,10 @@ mod tests {
     use super::DeviceSelector::{self, Gpu, Index, Mig, Virtual};
 
     #[test]
-    fn accepted_forms_survive_printing() {
+    fn an_accepted_value_is_printed_as_it_was_given() {
         let gpu = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
         let mig = "MIG-7d1e9a58-5d5c-5b3a-9f0e-0a8d3e3a0b11";
-        for (text, meant) in [
+        for (text, expected) in [
             ("virtual", Virtual(None)),
             ("virtual:turing", Virtual(Some("turing".to_owned()))),
             ("virtual:./my.toml", Virtual(Some("./my.toml".to_owned()))),
@@ -100,13 +100,13 @@ mod tests {
                 Mig("MIG-GPU-8932f937/1/0".to_owned()),
             ),
         ] {
-            assert_eq!(text.parse::<DeviceSelector>().as_ref(), Ok(&meant));
-            assert_eq!(meant.to_string(), text);
+            assert_eq!(text.parse::<DeviceSelector>().as_ref(), Ok(&expected));
+            assert_eq!(expected.to_string(), text);
         }
     }
 
     #[test]
-    fn other_forms_are_refused_with_the_accepted_ones() {
+    fn a_refusal_names_the_accepted_forms() {
         for text in [
             "",
             "virtual:",

@@ -1,11 +1,11 @@
-//! Starting a virtual GPU: its shared object on disk, its state, and the environment in which a
-//! program finds it.
+//! Starts a virtual GPU: its shared object and its state in a private folder, and the environment
+//! with which a program finds it.
 #![expect(unsafe_code, reason = "loading a library runs its initialisers")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use gpubench_virtual_gpu::device::{Device, DeviceError};
@@ -14,6 +14,7 @@ use gpubench_virtual_gpu::machine::{Machine, MachineError};
 use gpubench_virtual_gpu::nvidia_cuda_mps;
 use gpubench_virtual_gpu::nvidia_smi;
 use gpubench_virtual_gpu::session::{ENV, Session, SessionError, TimeMode};
+use tempfile::TempDir;
 
 /// The shared object, built with this binary.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so"));
@@ -21,8 +22,8 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/virtual_gpu.so")
 /// The stand-in for HAMi-core, built with this binary.
 const HAMI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hami.so"));
 
-/// Every name under which programs look for the driver's libraries: cudarc tries `libcuda.so`
-/// first and `libcuda.so.1` last, nvml-wrapper asks for `libnvidia-ml.so`.
+/// The names with which programs load the driver's libraries: cudarc tries `libcuda.so` first and
+/// `libcuda.so.1` last, nvml-wrapper loads `libnvidia-ml.so`.
 const NAMES: [&str; 4] = [
     "libcuda.so",
     "libcuda.so.1",
@@ -30,26 +31,29 @@ const NAMES: [&str; 4] = [
     "libnvidia-ml.so.1",
 ];
 
-/// Commands of the vendor's that this program plays when called by a link of that name.
+/// Vendor commands that this program stands in for when a link of that name starts it.
 pub const COMMANDS: [&str; 3] = [
     nvidia_cuda_mps::CONTROL,
     nvidia_cuda_mps::SERVER,
     nvidia_smi::NAME,
 ];
 
-/// Marks a folder that is to stay when its maker is gone.
+/// A file that marks a folder to keep when the process that made it ends.
 const KEPT: &str = "kept";
 
-/// Locked while the maker of a folder lives.
+/// A file that the process that made a folder keeps locked until it ends.
 const ALIVE: &str = "alive";
 
-/// A virtual GPU that cannot be started.
+/// Beginning of the names of the folders.
+const PREFIX: &str = "virtual-gpu-";
+
+/// Why a virtual GPU cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum VirtualGpuError {
-    /// No folder takes the shared object and lets it be loaded.
+    /// No folder accepts the shared object and allows loading it.
     #[error("the virtual GPU cannot be loaded from any of {0}: each may forbid execution")]
-    NoPlace(String),
-    /// The machine is unknown or wrong.
+    NoFolder(String),
+    /// The machine is unknown or invalid.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// Its folder cannot be made.
@@ -60,22 +64,22 @@ pub enum VirtualGpuError {
     Device(#[from] DeviceError),
 }
 
-/// A virtual GPU, there until dropped.
+/// A running virtual GPU. Its folder is removed when it is dropped.
 #[derive(Debug)]
 pub struct VirtualGpu {
-    root: PathBuf,
+    root: TempDir,
     machine: Machine,
     _alive: File,
 }
 
 impl VirtualGpu {
-    /// Starts one.
+    /// Starts a virtual GPU.
     ///
     /// # Errors
-    /// When the machine is unknown or no folder serves.
+    /// When the machine is unknown or no folder can be used.
     pub fn start(machine: &str, time: TimeMode, seed: u64) -> Result<Self, VirtualGpuError> {
         let machine = Machine::load(machine)?;
-        let (root, alive) = place()?;
+        let (root, alive) = private_folder()?;
         let gpu = Self {
             root,
             machine,
@@ -109,13 +113,15 @@ impl VirtualGpu {
         Ok(gpu)
     }
 
-    /// Where the stand-in for HAMi-core lies, on a machine that has it as if it were installed.
+    /// Path of the stand-in for HAMi-core; `None` on a machine without it.
     #[must_use]
     pub fn hami_library(&self) -> Option<PathBuf> {
-        self.machine.hami.then(|| self.root.join("libvgpu.so"))
+        self.machine
+            .hami
+            .then(|| self.root.path().join("libvgpu.so"))
     }
 
-    /// What it is like.
+    /// The machine that it models.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -124,19 +130,19 @@ impl VirtualGpu {
     /// The folder of its libraries.
     #[must_use]
     pub fn library_dir(&self) -> PathBuf {
-        self.root.join("lib")
+        self.root.path().join("lib")
     }
 
     /// The folder of the commands that stand in for the vendor's.
     #[must_use]
     pub fn command_dir(&self) -> PathBuf {
-        self.root.join("bin")
+        self.root.path().join("bin")
     }
 
     /// The folder of its state.
     #[must_use]
     pub fn device_dir(&self) -> PathBuf {
-        self.root.join("device")
+        self.root.path().join("device")
     }
 
     /// A handle on its clock and state, for the coordinator.
@@ -147,7 +153,7 @@ impl VirtualGpu {
         Ok(Device::open(&self.device_dir())?)
     }
 
-    /// The variables with which a program finds it, over those that are set already.
+    /// The variables with which a program finds it. Search paths extend those of this process.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         let before = |folder: PathBuf, variable: &str| {
@@ -167,7 +173,8 @@ impl VirtualGpu {
 }
 
 impl VirtualGpu {
-    /// Whether the virtual GPU of this folder of state has gone with its maker.
+    /// Whether the process that made the virtual GPU of this state folder has ended without keeping
+    /// it.
     #[must_use]
     pub fn is_gone(device_dir: &Path) -> bool {
         let Some(root) = device_dir.parent().filter(|_| device_dir.is_dir()) else {
@@ -177,12 +184,12 @@ impl VirtualGpu {
         !root.join(KEPT).exists() && alive.is_ok_and(|file| file.try_lock().is_ok())
     }
 
-    /// Lets it stay when this process ends, and says in which folder.
+    /// Keeps it when this process ends. Returns its folder.
     ///
     /// # Errors
-    /// When its folder cannot be marked as staying.
-    pub fn keep(mut self) -> Result<PathBuf, VirtualGpuError> {
-        let root = std::mem::take(&mut self.root);
+    /// When its folder cannot be marked.
+    pub fn keep(self) -> Result<PathBuf, VirtualGpuError> {
+        let root = self.root.keep();
         std::fs::write(root.join(KEPT), b"").map_err(|source| SessionError::Io {
             path: root.display().to_string(),
             source,
@@ -191,31 +198,21 @@ impl VirtualGpu {
     }
 }
 
-impl Drop for VirtualGpu {
-    fn drop(&mut self) {
-        if self.root.as_os_str().is_empty() {
-            return;
-        }
-        // A folder that cannot be removed is litter in a temporary place, not a failed run.
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
-}
-
-/// Makes the private folder in the first place that lets its library be loaded.
-fn place() -> Result<(PathBuf, File), VirtualGpuError> {
+/// Makes the private folder in the first parent folder that allows loading its library.
+fn private_folder() -> Result<(TempDir, File), VirtualGpuError> {
     let mut tried = Vec::new();
-    for parent in places() {
+    for parent in parents() {
         tried.push(parent.display().to_string());
-        if let Some(made) = try_place(&parent) {
+        if let Some(made) = make_in(&parent) {
             return Ok(made);
         }
     }
-    Err(VirtualGpuError::NoPlace(tried.join(", ")))
+    Err(VirtualGpuError::NoFolder(tried.join(", ")))
 }
 
-/// Folders of ours in the cache, the runtime, then the temporary folder: any of them may forbid
-/// execution. The last is everybody's, so that each user needs a name of their own there.
-fn places() -> Vec<PathBuf> {
+/// The cache folder, the runtime folder, then the temporary folder: any of them may forbid
+/// execution. All users share the last, so its name holds the user's id.
+fn parents() -> Vec<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
             .filter(|v| !v.is_empty())
@@ -230,64 +227,57 @@ fn places() -> Vec<PathBuf> {
         .collect()
 }
 
-fn try_place(parent: &Path) -> Option<(PathBuf, File)> {
+/// Makes the private folder in a parent folder; `None` if that is not possible, or if the library
+/// cannot be loaded from there.
+fn make_in(parent: &Path) -> Option<(TempDir, File)> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(parent).ok()?;
-    sweep(parent);
-    let root = parent.join(format!("virtual-gpu-{}-{}", std::process::id(), nonce()));
-    let lib = root.join("lib");
-    // The lock comes first: a folder without one is a dead run's to whoever sweeps.
-    let made = builder.create(&root).and_then(|()| {
-        // Under its name only once it is locked: an unlocked one belongs to a dead run.
-        let unnamed = root.join("alive.new");
-        let alive = File::create(&unnamed)?;
-        alive.lock()?;
-        std::fs::rename(&unnamed, root.join(ALIVE))?;
-        builder.create(&lib)?;
-        let object = lib.join("virtual_gpu.so");
-        std::fs::write(&object, OBJECT)?;
-        for name in NAMES {
-            symlink("virtual_gpu.so", lib.join(name))?;
-        }
-        let bin = root.join("bin");
-        builder.create(&bin)?;
-        let program = std::env::current_exe()?;
-        for name in COMMANDS {
-            symlink(&program, bin.join(name))?;
-        }
-        Ok((object, alive))
-    });
-    match made {
-        Ok((object, alive)) if loads(&object) => Some((root, alive)),
-        _ => {
-            // Nothing of use is in it.
-            let _ = std::fs::remove_dir_all(&root);
-            None
-        }
+    remove_leftovers(parent);
+    let root = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(parent)
+        .ok()?;
+    let (object, alive) = fill(root.path()).ok()?;
+    loads(&object).then_some((root, alive))
+}
+
+/// Writes the libraries and the commands. Returns the shared object and the locked file.
+fn fill(root: &Path) -> std::io::Result<(PathBuf, File)> {
+    // The lock file gets its name once it is locked: an unlocked one belongs to a dead run.
+    let unnamed = root.join("alive.new");
+    let alive = File::create(&unnamed)?;
+    alive.lock()?;
+    std::fs::rename(&unnamed, root.join(ALIVE))?;
+    let (lib, bin) = (root.join("lib"), root.join("bin"));
+    std::fs::create_dir(&lib)?;
+    let object = lib.join("virtual_gpu.so");
+    std::fs::write(&object, OBJECT)?;
+    for name in NAMES {
+        symlink("virtual_gpu.so", lib.join(name))?;
     }
+    std::fs::create_dir(&bin)?;
+    let program = std::env::current_exe()?;
+    for name in COMMANDS {
+        symlink(&program, bin.join(name))?;
+    }
+    Ok((object, alive))
 }
 
-/// Distinguishes several devices of one process.
-fn nonce() -> u32 {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Removes what killed runs left behind: folders whose process is no more.
-fn sweep(parent: &Path) {
+/// Removes the folders of runs that were killed.
+fn remove_leftovers(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("virtual-gpu-") || entry.path().join(KEPT).exists() {
+        if !name.starts_with(PREFIX) || entry.path().join(KEPT).exists() {
             continue;
         }
-        // Process numbers mean nothing across containers that share the folder; a lock does.
-        let alive = std::fs::File::open(entry.path().join(ALIVE));
+        // Containers that share the folder have process ids of their own, so only a lock decides.
+        let alive = File::open(entry.path().join(ALIVE));
         if alive.is_ok_and(|file| file.try_lock().is_ok()) {
-            // Another run may sweep at the same time; whoever is second finds nothing.
+            // Another run may remove the same folder at this time.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

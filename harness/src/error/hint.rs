@@ -40,8 +40,8 @@ impl ExpectedError {
                 Some("`gpubench report` shows the reason of every failed cell".to_owned())
             }
             Self::FaultTrialsStopped { .. } => Some(
-                "reset the GPU as NVML or the Xid asks before using it again; the report lists the \
-                 missing trials"
+                "reset the GPU as NVML or the Xid requests before you use it again; the report \
+                 lists the missing trials"
                     .to_owned(),
             ),
             Self::MechanismFailed { .. } => {

@@ -1,4 +1,4 @@
-//! Every error: one lowercase line, its exit code, and what it must not leave out.
+//! Every error: one lowercase line, its exit code, and the facts that it must name.
 
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use gpubench_record::ExitCode;
 
 use super::ExpectedError;
 
-fn of_each_kind() -> Vec<(ExpectedError, u8)> {
+fn one_of_each() -> Vec<(ExpectedError, u8)> {
     let mut all = before_a_run();
     all.extend(in_a_run());
     all
@@ -88,8 +88,8 @@ fn before_a_run() -> Vec<(ExpectedError, u8)> {
 
 fn in_a_run() -> Vec<(ExpectedError, u8)> {
     let stopped = ExpectedError::FaultTrialsStopped {
-        reason: "Xid 79 asks for a reset (seen in f0003)".to_owned(),
-        not_held: 1,
+        reason: "Xid 79 requests a reset (in f0003)".to_owned(),
+        not_run: 1,
         planned: 5,
     };
     let failed = ExpectedError::TrialFailed {
@@ -142,7 +142,7 @@ fn in_a_run() -> Vec<(ExpectedError, u8)> {
 
 #[test]
 fn every_error_is_one_lowercase_line_with_its_code() {
-    for (error, code) in of_each_kind() {
+    for (error, code) in one_of_each() {
         let text = error.to_string();
         assert_eq!(error.exit_code().code(), code, "{text}");
         assert!(!text.contains('\n'), "{text}");
@@ -155,7 +155,7 @@ fn every_error_is_one_lowercase_line_with_its_code() {
 
 #[test]
 fn a_profile_error_names_file_line_key_and_what_is_accepted() {
-    let text = of_each_kind()[0].0.to_string();
+    let text = one_of_each()[0].0.to_string();
     assert_eq!(
         text,
         "profile mine.toml:3: key `axes`: unknown axis \"l3\" (accepted: compute, bandwidth)"
@@ -163,7 +163,7 @@ fn a_profile_error_names_file_line_key_and_what_is_accepted() {
 }
 
 #[test]
-fn a_full_disk_is_told_apart_from_a_forbidden_folder() {
+fn a_full_disk_and_a_forbidden_folder_are_different_errors() {
     let full = ExpectedError::from_write("out", Error::from(ErrorKind::StorageFull));
     assert!(matches!(full, ExpectedError::DiskFull { .. }));
     let refused = ExpectedError::from_write("out", Error::from(ErrorKind::PermissionDenied));
@@ -172,7 +172,7 @@ fn a_full_disk_is_told_apart_from_a_forbidden_folder() {
 }
 
 #[test]
-fn no_device_names_the_way_out() {
+fn a_missing_driver_names_the_virtual_gpu() {
     let text = ExpectedError::NoDriver {
         reason: "no libcuda".to_owned(),
     }

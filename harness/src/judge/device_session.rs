@@ -16,7 +16,7 @@ use gpubench_virtual_gpu::session::{ENV, MACHINE_FILE, TimeMode};
 
 use super::expected;
 use crate::device::lock::{GpuLock, LockError};
-use crate::device::nvml::Which;
+use crate::device::nvml::DeviceKey;
 use crate::device::{DeviceSelector, Nvml, VirtualGpu, identity};
 use crate::error::ExpectedError;
 use crate::run::RunClock;
@@ -71,8 +71,8 @@ impl DeviceSession {
         for (name, value) in &environment {
             set_variable(name, value);
         }
-        let nvml =
-            Nvml::open(Some(&gpu.library_dir()), &Which::Index(0)).map_err(expected::from_nvml)?;
+        let nvml = Nvml::open(Some(&gpu.library_dir()), &DeviceKey::Index(0))
+            .map_err(expected::from_nvml)?;
         let mut identity = identity::identify(&nvml).map_err(expected::from_nvml)?;
         name_machine(&mut identity, environment.get(&OsString::from(ENV)));
         let clock = if time == TimeMode::Virtual {
@@ -160,9 +160,11 @@ fn wall_environment(nvml: &Nvml, kind: DeviceKind) -> BTreeMap<OsString, OsStrin
 /// When there is no such device.
 pub fn find(device: Option<&DeviceSelector>) -> Result<Nvml, ExpectedError> {
     let which = match device {
-        Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => Which::Uuid(uuid.clone()),
-        Some(DeviceSelector::Index(index)) => Which::Index(*index),
-        Some(DeviceSelector::Virtual(_)) | None => Which::Index(0),
+        Some(DeviceSelector::Gpu(uuid) | DeviceSelector::Mig(uuid)) => {
+            DeviceKey::Uuid(uuid.clone())
+        }
+        Some(DeviceSelector::Index(index)) => DeviceKey::Index(*index),
+        Some(DeviceSelector::Virtual(_)) | None => DeviceKey::Index(0),
     };
     Nvml::open(None, &which).map_err(expected::from_nvml)
 }

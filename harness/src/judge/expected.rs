@@ -6,7 +6,7 @@ use std::path::Path;
 use gpubench_record::RefusalKind;
 use gpubench_reports::StoreError;
 
-use crate::device::nvml::{self, AskError};
+use crate::device::nvml::{self, QueryError};
 use crate::device::virtual_gpu::VirtualGpuError;
 use crate::error::ExpectedError;
 use crate::mechanism::host::{HostError, JournalError};
@@ -29,9 +29,9 @@ pub fn from_virtual_gpu(error: VirtualGpuError) -> ExpectedError {
 
 /// NVML gives no access to a device.
 #[must_use]
-pub fn from_nvml(error: AskError) -> ExpectedError {
+pub fn from_nvml(error: QueryError) -> ExpectedError {
     match error {
-        AskError::Device { which, .. } => ExpectedError::NoDevice {
+        QueryError::Device { which, .. } => ExpectedError::NoDevice {
             wanted: which,
             // What is found serves the message alone; without it the message is still true.
             found: nvml::devices().unwrap_or_default(),
@@ -42,12 +42,12 @@ pub fn from_nvml(error: AskError) -> ExpectedError {
 
 /// The driver lists no device.
 #[must_use]
-pub fn no_devices(error: AskError) -> ExpectedError {
+pub fn no_devices(error: QueryError) -> ExpectedError {
     match error {
-        AskError::Load(source) => ExpectedError::NoDriver {
+        QueryError::Load(source) => ExpectedError::NoDriver {
             reason: source.to_string(),
         },
-        AskError::NoneListed | AskError::Device { .. } | AskError::Fact { .. } => {
+        QueryError::NoneListed | QueryError::Device { .. } | QueryError::Fact { .. } => {
             ExpectedError::NothingRan {
                 reason: error.to_string(),
             }
@@ -75,7 +75,7 @@ pub fn from_journal(error: JournalError) -> ExpectedError {
         JournalError::Line { .. } => ExpectedError::NotRestored {
             what: error.to_string(),
         },
-        JournalError::NoPlace => ExpectedError::Usage {
+        JournalError::NoFolder => ExpectedError::Usage {
             problem: error.to_string(),
             remedy: Some("set XDG_STATE_HOME".to_owned()),
         },

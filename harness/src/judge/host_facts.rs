@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use gpubench_virtual_gpu::cgroup::TREE;
 use gpubench_virtual_gpu::machine::{self, Machine};
 use gpubench_virtual_gpu::session::{ENV, Session, TimeMode};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::device_session::{DeviceSession, find};
 use super::expected;
@@ -70,15 +71,10 @@ fn gather(nvml: &Nvml, options: &HostOptions, profile: &Profile) -> HostFacts {
 /// Whether the driver lets this process change device settings: a real driver requires
 /// CAP_SYS_ADMIN (open-gpu-kernel-modules, `NV_IS_SUSER`), a virtual GPU has a flag for it.
 fn may_change_settings(virtual_device: Option<&Path>) -> bool {
-    /// Its number (linux/capability.h).
-    const CAP_SYS_ADMIN: u32 = 21;
     if let Some(device) = virtual_device {
         return Session::read(device).is_ok_and(|(session, _)| session.privileged);
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    effective.is_some_and(|bits| bits >> CAP_SYS_ADMIN & 1 == 1)
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// The clock of a virtual device: wall time where the user's program or the user's HAMi library

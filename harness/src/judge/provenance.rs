@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpubench_record::Provenance;
+use procfs::Current as _;
 
 use super::timer;
 use crate::run::{RunClock, rfc3339_now};
@@ -34,11 +35,11 @@ pub fn without_timer(clock: &RunClock) -> Provenance {
     };
     put("kernel", read("/proc/sys/kernel/osrelease"));
     put("hostname", read("/proc/sys/kernel/hostname"));
-    let cpu = read("/proc/cpuinfo").and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        line.split_once(": ").map(|(_, model)| model.to_owned())
-    });
-    put("cpu", cpu);
+    let cpu = procfs::CpuInfo::current().ok();
+    put(
+        "cpu",
+        cpu.and_then(|cpu| Some(cpu.model_name(0)?.to_owned())),
+    );
     let cores = std::thread::available_parallelism()
         .ok()
         .map(|n| n.to_string());

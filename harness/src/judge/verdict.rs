@@ -24,7 +24,7 @@ pub fn exit_code(
     if let Some(reason) = &record.fault_trials_stopped {
         return Err(ExpectedError::FaultTrialsStopped {
             reason: reason.clone(),
-            not_held: record.fault_trials_not_held().count(),
+            not_run: record.fault_trials_not_held().count(),
             planned: record.plan.fault_trials.len(),
         });
     }

@@ -1,11 +1,11 @@
-//! The host's control groups, of the second version: whether a tenant can be put in a group whose
-//! device memory the driver limits, and how it is put there.
+//! The host's control groups (version 2): whether a group can limit the device memory of a tenant,
+//! and how a process joins a group.
 //!
-//! The kernel shows them below one folder. A group is a folder that anybody with the rights makes,
-//! processes are moved by writing their number into its `cgroup.procs`, and children stay with
-//! their parent. Where the kernel has the controller of device memory (6.14), a group has limits
-//! only if the one above passes the controller on (MPS documentation, release 615, "MPS v3 Memory
-//! Partitioning"); where it has none, the driver counts by itself.
+//! The kernel shows groups below one folder. A group is a folder that a process with write access
+//! makes, a process joins when its id is written to `cgroup.procs`, and a child is in its parent's
+//! group. If the kernel has the controller of device memory (6.14), a group has limits only if its
+//! parent enables the controller (MPS documentation, release 615, "MPS v3 Memory Partitioning");
+//! otherwise the driver counts by itself.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
-/// Where the kernel shows them, if they are of the second version alone.
+/// The mount point of version 2 if version 1 is not in use.
 const MOUNTED: &str = "/sys/fs/cgroup";
 /// The controller of device memory.
 const CONTROLLER: &str = "dmem";
 
-/// The tree of control groups as it was found.
+/// The tree of control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ControlGroups {
     /// Its root.
     pub path: PathBuf,
-    /// Why no group made there could have limits on device memory, and what would change that.
+    /// Why no group in it can have a limit on device memory, with the remedy.
     pub problem: Option<(String, String)>,
 }
 
 impl ControlGroups {
-    /// The tree at a place, or where the kernel shows it; nothing if it is of the first version.
+    /// The tree at a path, else at its mount point; `None` for version 1.
     #[must_use]
     pub fn find(at: Option<&Path>) -> Option<Self> {
         let path = at.unwrap_or(Path::new(MOUNTED));
-        // Only the second version has this file at its root.
+        // Only version 2 has this file at its root.
         let found = path.join("cgroup.controllers").is_file();
         found.then(|| Self {
             path: path.to_path_buf(),
@@ -41,7 +41,7 @@ impl ControlGroups {
         })
     }
 
-    /// A group that is not there yet.
+    /// The path of a new group.
     #[must_use]
     pub fn fresh(&self) -> PathBuf {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -54,9 +54,9 @@ impl ControlGroups {
 fn problem(root: &Path) -> Option<(String, String)> {
     let passed_on = root.join("cgroup.subtree_control");
     let shown = root.display();
-    let of_kernel = root.join(format!("{CONTROLLER}.capacity")).is_file();
+    let in_kernel = root.join(format!("{CONTROLLER}.capacity")).is_file();
     let text = std::fs::read_to_string(&passed_on).unwrap_or_default();
-    if of_kernel && !text.split_whitespace().any(|name| name == CONTROLLER) {
+    if in_kernel && !text.split_whitespace().any(|name| name == CONTROLLER) {
         return Some((
             format!("{shown} does not pass the controller {CONTROLLER} on to its groups"),
             format!("echo +{CONTROLLER} > {}", passed_on.display()),
@@ -69,10 +69,10 @@ fn problem(root: &Path) -> Option<(String, String)> {
     ))
 }
 
-/// Puts a process into a group.
+/// Moves a process into a group.
 ///
 /// # Errors
-/// When the group is gone, or does not take it.
+/// When the group is missing, or refuses the process.
 pub fn join(group: &Path, pid: u32) -> std::io::Result<()> {
     let members = group.join("cgroup.procs");
     let mut file = OpenOptions::new().append(true).create(true).open(members)?;
@@ -86,7 +86,7 @@ mod tests {
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     #[test]
-    fn a_tree_says_what_keeps_its_groups_from_limits() -> TestResult {
+    fn a_tree_reports_why_its_groups_can_have_no_limit() -> TestResult {
         let dir = tempfile::tempdir()?;
         let find = || ControlGroups::find(Some(dir.path()));
         assert_eq!(find(), None, "the first version");
@@ -96,24 +96,26 @@ mod tests {
                 .and_then(|found| found.problem)
                 .map(|(reason, _)| reason)
         };
-        let no_place = reason().ok_or("a tree without a file to write")?;
+        let read_only = reason().ok_or("a tree without a file to write")?;
         assert!(
-            no_place.contains("no control group can be made"),
-            "{no_place}"
+            read_only.contains("no control group can be made"),
+            "{read_only}"
         );
         std::fs::write(dir.path().join("cgroup.subtree_control"), "memory\n")?;
         assert_eq!(reason(), None, "the driver counts by itself");
         std::fs::write(dir.path().join("dmem.capacity"), "nvidia/x/vidmem 1\n")?;
-        let (why, way) = find().and_then(|found| found.problem).ok_or("nothing")?;
+        let (why, remedy) = find()
+            .and_then(|found| found.problem)
+            .ok_or("no problem found")?;
         assert!(
             why.contains("does not pass the controller dmem on"),
             "{why}"
         );
-        assert!(way.starts_with("echo +dmem > "), "{way}");
+        assert!(remedy.starts_with("echo +dmem > "), "{remedy}");
         std::fs::write(dir.path().join("cgroup.subtree_control"), "memory dmem\n")?;
         assert_eq!(reason(), None);
         let group = find().ok_or("no tree")?.fresh();
-        assert!(join(&group, 7).is_err(), "it was never made");
+        assert!(join(&group, 7).is_err(), "the group does not exist");
         std::fs::create_dir(&group)?;
         join(&group, 7)?;
         join(&group, 8)?;

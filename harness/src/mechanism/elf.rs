@@ -1,46 +1,49 @@
-//! What a shared library exports, and whether a program is static, read from their files: enough to
-//! tell one that hooks from one that does not, and one that can be hooked from one that cannot,
-//! before anything is measured with it.
+//! The symbols that a shared library exports, and whether a program is static, read from their
+//! files before anything is measured: whether a library hooks, and whether a program can be hooked.
 //!
-//! The loader ignores what it cannot preload and says so on standard error alone, so that a tenant
-//! would run without it. Layout as in elf.h (System V ABI, "Object files").
+//! The loader ignores a library that it cannot preload and reports that on standard error alone, so
+//! that a tenant would run without it.
 
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PT_INTERP, SHT_DYNSYM};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, Sym as _};
+use object::{FileKind, LittleEndian};
+
 use super::host::command::on_path;
 
-/// Sizes of the 64-bit forms, and where in them the fields are that are read here.
-const HEADER_BYTES: usize = 64;
-const SECTION_BYTES: usize = 64;
-const SYMBOL_BYTES: usize = 24;
-/// As much of a program as its header and its segments' headers take.
+/// The bytes of a program that hold its header and its program headers.
 const HEAD_BYTES: u64 = 65_536;
-/// `PT_INTERP`.
-const INTERPRETER: u32 = 3;
-/// `SHT_DYNSYM`.
-const DYNAMIC_SYMBOLS: u32 = 11;
-/// `ET_DYN`.
-const SHARED_OBJECT: u16 = 3;
-/// `EI_CLASS`: `ELFCLASS64`; `EI_DATA`: `ELFDATA2LSB`.
-const CLASS_64_LITTLE: [u8; 2] = [2, 1];
+/// The machine of this program.
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
+    EM_AARCH64
+} else {
+    EM_X86_64
+};
 
-/// What is wrong with a file that should be a shared library.
+/// Why a file cannot be preloaded as a shared library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ElfError {
-    /// It is something else.
+    /// It is not an ELF file.
     #[error("it is no ELF file")]
     NotElf,
-    /// The loader of this program could not load it.
+    /// The loader of this program cannot load it.
     #[error("it is no 64-bit shared library for this machine")]
     NotLoadable,
-    /// Its tables do not lie within it.
-    #[error("it is cut short")]
-    CutShort,
+    /// Its tables are not within it, or contradict each other.
+    #[error("it is cut short or damaged: {0}")]
+    Damaged(object::read::Error),
 }
 
-/// Whether the program in a file is static; absent if it is no program that can be read.
+impl From<object::read::Error> for ElfError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+/// Whether the program in a file is static; `None` if the file cannot be read as a program.
 pub(super) fn is_static(path: &Path) -> Option<bool> {
     let mut head = Vec::new();
     let file = std::fs::File::open(path).ok()?;
@@ -48,30 +51,30 @@ pub(super) fn is_static(path: &Path) -> Option<bool> {
     names_loader(&head).ok().map(|named| !named)
 }
 
-/// Whether a program names a loader (`PT_INTERP`), which is who preloads. A static one names none,
-/// position-independent or not; one that is has a `PT_DYNAMIC` all the same.
-fn names_loader(head: &[u8]) -> Result<bool, ElfError> {
-    if head.get(..4) != Some(b"\x7fELF") {
+/// The header of a 64-bit little-endian file.
+fn header(bytes: &[u8]) -> Result<&FileHeader64<LittleEndian>, ElfError> {
+    if !bytes.starts_with(&ELFMAG) {
         return Err(ElfError::NotElf);
     }
-    let header = head.get(..HEADER_BYTES).ok_or(ElfError::CutShort)?;
-    if header[4..6] != CLASS_64_LITTLE {
+    if FileKind::parse(bytes)? != FileKind::Elf64 {
         return Err(ElfError::NotLoadable);
     }
-    let cut = ElfError::CutShort;
-    let table = place(header, 32).ok_or(cut.clone())?;
-    let size = usize::from(u16_at(header, 54).ok_or(cut.clone())?);
-    let count = usize::from(u16_at(header, 56).ok_or(cut)?);
-    for number in 0..count {
-        let segment = part(head, table.saturating_add(number * size), size)?;
-        if u32_at(segment, 0) == Some(INTERPRETER) {
-            return Ok(true);
-        }
+    let header = FileHeader64::parse(bytes)?;
+    if header.is_big_endian() {
+        return Err(ElfError::NotLoadable);
     }
-    Ok(false)
+    Ok(header)
 }
 
-/// The program that a shell command starts, where that can be told without a shell.
+/// Whether a program names a loader (`PT_INTERP`), which is the program that preloads. A static
+/// program names none, position-independent or not; a position-independent one has a `PT_DYNAMIC`.
+fn names_loader(head: &[u8]) -> Result<bool, ElfError> {
+    let segments = header(head)?.program_headers(LittleEndian, head)?;
+    let mut types = segments.iter().map(|segment| segment.p_type(LittleEndian));
+    Ok(types.any(|kind| kind == PT_INTERP))
+}
+
+/// The program that a shell command starts; `None` if only a shell can tell.
 pub(super) fn program_of(command: &str) -> Option<PathBuf> {
     if command.contains(|c: char| "$`\"'\\;&|()<>*?".contains(c)) {
         return None;
@@ -87,98 +90,44 @@ pub(super) fn program_of(command: &str) -> Option<PathBuf> {
 
 /// The names that a shared library for this machine defines for others.
 pub(super) fn exports(bytes: &[u8]) -> Result<BTreeSet<String>, ElfError> {
-    if bytes.get(..4) != Some(b"\x7fELF") {
-        return Err(ElfError::NotElf);
-    }
-    let header = bytes.get(..HEADER_BYTES).ok_or(ElfError::CutShort)?;
-    if header[4..6] != CLASS_64_LITTLE
-        || u16_at(header, 16) != Some(SHARED_OBJECT)
-        || u16_at(header, 18) != Some(machine())
-    {
+    let (header, endian) = (header(bytes)?, LittleEndian);
+    if header.e_type(endian) != ET_DYN || header.e_machine(endian) != MACHINE {
         return Err(ElfError::NotLoadable);
     }
-    let cut = ElfError::CutShort;
-    let table = place(header, 40).ok_or(cut.clone())?;
-    let count = usize::from(u16_at(header, 60).ok_or(cut.clone())?);
-    let mut found = BTreeSet::new();
-    for number in 0..count {
-        let section = part(bytes, table + number * SECTION_BYTES, SECTION_BYTES)?;
-        if u32_at(section, 4) == Some(DYNAMIC_SYMBOLS) {
-            let link = u32_at(section, 40).ok_or(cut.clone())? as usize;
-            let strings = part(bytes, table + link * SECTION_BYTES, SECTION_BYTES)?;
-            let (symbols, texts) = (contents(bytes, section)?, contents(bytes, strings)?);
-            found.extend(
-                symbols
-                    .chunks_exact(SYMBOL_BYTES)
-                    .filter_map(|s| defined(s, texts)),
-            );
-        }
-    }
-    Ok(found)
-}
-
-/// The name of a symbol that is defined here; none for one that is wanted from elsewhere.
-fn defined(symbol: &[u8], texts: &[u8]) -> Option<String> {
-    let section = u16_at(symbol, 6)?;
-    let name = texts.get(u32_at(symbol, 0)? as usize..)?;
-    let name = name.split(|byte| *byte == 0).next()?;
-    (section != 0 && !name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
-}
-
-/// `e_machine` of this program (elf.h: `EM_X86_64`, `EM_AARCH64`).
-const fn machine() -> u16 {
-    if cfg!(target_arch = "aarch64") {
-        183
-    } else {
-        62
-    }
-}
-
-fn contents<'a>(bytes: &'a [u8], section: &[u8]) -> Result<&'a [u8], ElfError> {
-    let (from, length) = (place(section, 24), place(section, 32));
-    match (from, length) {
-        (Some(from), Some(length)) => part(bytes, from, length),
-        _ => Err(ElfError::CutShort),
-    }
-}
-
-fn part(bytes: &[u8], from: usize, length: usize) -> Result<&[u8], ElfError> {
-    let to = from.checked_add(length).ok_or(ElfError::CutShort)?;
-    bytes.get(from..to).ok_or(ElfError::CutShort)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-/// A 64-bit offset or size.
-fn place(bytes: &[u8], at: usize) -> Option<usize> {
-    let value = u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
-    usize::try_from(value).ok()
+    let symbols = header
+        .sections(endian, bytes)?
+        .symbols(endian, bytes, SHT_DYNSYM)?;
+    let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
+    let names = defined.map(|symbol| symbol.name(endian, symbols.strings()));
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    Ok(names
+        .map(|name| name.map(text))
+        .collect::<Result<_, object::read::Error>>()?)
 }
 
 #[cfg(test)]
 mod tests {
+    use procfs::process::MMapPath;
+
     use super::{ElfError, exports, is_static, names_loader, program_of};
     use std::path::Path;
 
     #[test]
-    fn a_library_s_own_names_are_told_and_those_it_wants_are_not()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let maps = std::fs::read_to_string("/proc/self/maps")?;
-        let libc = maps.lines().find(|line| line.contains("/libc.so"));
-        let path = libc.and_then(|line| line.find('/').map(|at| &line[at..]));
-        let bytes = std::fs::read(path.ok_or("a program without libc")?)?;
+    fn exports_are_the_defined_symbols() -> Result<(), Box<dyn std::error::Error>> {
+        let maps = procfs::process::Process::myself()?.maps()?;
+        let mut files = maps.into_iter().filter_map(|map| match map.pathname {
+            MMapPath::Path(path) => Some(path),
+            _ => None,
+        });
+        let libc = files.find(|path| path.to_string_lossy().contains("/libc.so"));
+        let bytes = std::fs::read(libc.ok_or("a program without libc")?)?;
         let names = exports(&bytes)?;
         assert!(names.contains("dlsym") && names.contains("malloc"));
-        // Its loader gives it this one.
+        // The loader defines this one.
         assert!(!names.contains("_rtld_global"));
         for cut in [5, 40, 64, bytes.len() / 2] {
-            assert_eq!(exports(&bytes[..cut]), Err(ElfError::CutShort), "{cut}");
+            let cut_short = exports(&bytes[..cut]);
+            assert!(matches!(cut_short, Err(ElfError::Damaged(_))), "{cut}");
         }
         Ok(())
     }
@@ -186,7 +135,7 @@ mod tests {
     /// The head of a program with segments of these types.
     fn program(types: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0_u8; 64];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         bytes[32..40].copy_from_slice(&64_u64.to_le_bytes());
         bytes[54..56].copy_from_slice(&56_u16.to_le_bytes());
         bytes[56..58].copy_from_slice(&(types.len() as u16).to_le_bytes());
@@ -209,10 +158,11 @@ mod tests {
             assert_eq!(names_loader(&program(&types)), Ok(named), "{types:?}");
         }
         let whole = program(&[load, interp]);
-        assert_eq!(names_loader(&whole[..130]), Err(ElfError::CutShort));
+        let is_damaged = |bytes| matches!(names_loader(bytes), Err(ElfError::Damaged(_)));
+        assert!(is_damaged(&whole[..130]));
         let mut far = whole.clone();
         far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(names_loader(&far), Err(ElfError::CutShort));
+        assert!(is_damaged(&far));
         assert_eq!(
             is_static(&std::env::current_exe()?),
             Some(false),
@@ -223,20 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn a_command_names_its_program_where_no_shell_is_needed() {
-        let told = |command| program_of(command).map(|path| path.display().to_string());
+    fn finds_the_program_of_a_command_that_needs_no_shell() {
+        let found = |command| program_of(command).map(|path| path.display().to_string());
         assert_eq!(
-            told("A=1 exec ./serve --port 1").as_deref(),
+            found("A=1 exec ./serve --port 1").as_deref(),
             Some("./serve")
         );
-        assert!(told("sh serve.sh").is_some_and(|path| path.ends_with("/sh")));
+        assert!(found("sh serve.sh").is_some_and(|path| path.ends_with("/sh")));
         for none in ["", "cd x && ./serve", "$SERVE", "no-such-program-here"] {
-            assert_eq!(told(none), None, "{none}");
+            assert_eq!(found(none), None, "{none}");
         }
     }
 
     #[test]
-    fn what_is_no_library_says_what_it_is_not() {
+    fn refuses_a_file_that_is_no_library_for_this_machine() {
         assert_eq!(exports(b"#!/bin/sh\n"), Err(ElfError::NotElf));
         assert_eq!(exports(b""), Err(ElfError::NotElf));
         let mut other = vec![0_u8; 64];

@@ -1,49 +1,49 @@
-//! What is known about a mechanism without asking a host.
+//! The facts of a mechanism that need no host.
 //!
-//! Every field is required, so that a mechanism that leaves a fact out does not compile. Nothing
-//! about a mechanism is read off its name.
+//! Every field is required, so that a mechanism without one of the facts does not compile. No code
+//! derives a fact from a mechanism's name.
 
 use gpubench_record::wire::Inside;
 use gpubench_record::{MechanismProperties, Sharing, SmNumbers, TenantForm};
 
 use crate::profile::Profile;
 
-/// A way to share one GPU, as far as it can be told without a GPU.
+/// A way to share one GPU: its facts that need no GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct MechanismEntry {
     /// Name on the command line, in profiles and in records.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// One line for `gpubench list mechanisms`.
     pub summary: &'static str,
-    /// Mechanisms that can follow one another without a switch of the host share a group.
+    /// Mechanisms of one group run one after another without a change of the host in between.
     pub group: &'static str,
-    /// Whether it cannot run without a change to the host.
+    /// Whether it requires a change to the host.
     pub reconfigures: bool,
-    /// Keys of its table in a profile; empty where it has none.
+    /// Keys of its table in a profile; empty if it has none.
     pub options: &'static [OptionEntry],
-    /// How its tenants have the device.
+    /// How its tenants share the device.
     pub sharing: Sharing,
-    /// How its tenants are placed.
+    /// Whether its tenants are processes or threads.
     pub tenants: Tenants,
     /// Whether an MPS daemon serves the tenants.
     pub mps_daemon: bool,
-    /// Whether a library that is preloaded into each tenant counts what the tenant takes.
+    /// Whether a preloaded library counts the memory and the launches of each tenant.
     pub accounting_library: bool,
-    /// What the SM number that a block reads (`%smid`) tells.
+    /// The meaning of the SM number that a block reads (`%smid`).
     pub sm_numbers: SmNumbers,
-    /// Time after a tenant's first launch until its limits act steadily; 0 where they do at once.
+    /// Time from a tenant's first launch until its limits act steadily; 0 if they do at once.
     pub settles_ns: u64,
-    /// Sets the options under which it protects no tenant, where it is the form with which others
-    /// of the same [`Sharing`] are compared; `None` for every other mechanism.
+    /// Sets the options under which it protects no tenant, if it is the unprotected form of its
+    /// [`Sharing`]; `None` for every other mechanism.
     pub unprotected: Option<fn(&mut Profile)>,
 }
 
-/// How the tenants of a mechanism are placed.
+/// Whether the tenants of a mechanism are processes or threads.
 #[derive(Debug, Clone, Copy)]
 pub enum Tenants {
     /// Each is a process of its own.
     Processes,
-    /// All are threads of one process. The function gives what each of so many has of it.
+    /// All are threads of one process. The function returns the settings of each of `n` threads.
     Threads(fn(usize) -> Vec<Inside>),
 }
 
@@ -52,7 +52,7 @@ pub enum Tenants {
 pub struct OptionEntry {
     /// The key.
     pub key: &'static str,
-    /// What it sets, in one line.
+    /// One line on what it sets.
     pub summary: &'static str,
     /// Accepted values.
     pub accepted: &'static [&'static str],
@@ -61,12 +61,12 @@ pub struct OptionEntry {
 /// The option of a mechanism that always limits memory.
 pub(super) const MEMORY_PCT: OptionEntry = OptionEntry {
     key: "memory_pct",
-    summary: "most memory of each process, in percent of the device",
+    summary: "maximum memory of each process, in percent of the device",
     accepted: &["1 to 100"],
 };
 
 impl MechanismEntry {
-    /// What plans and records keep of it.
+    /// The facts that plans and records keep.
     #[must_use]
     pub const fn properties(&self) -> MechanismProperties {
         MechanismProperties {
@@ -82,8 +82,7 @@ impl MechanismEntry {
         }
     }
 
-    /// What each of so many tenants has of the one process that they share; empty where each is a
-    /// process of its own.
+    /// The settings of each tenant as a thread of one process; empty if tenants are processes.
     #[must_use]
     pub fn inside(&self, slots: usize) -> Vec<Inside> {
         match self.tenants {

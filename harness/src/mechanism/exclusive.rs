@@ -1,13 +1,13 @@
-//! `exclusive`: one tenant has the GPU to itself. The reference, not a mechanism under test.
+//! `exclusive`: one tenant has the whole GPU. The reference, not a mechanism under test.
 //!
 //! Nothing is set up. The proof is that NVML lists no other process on the device. While MIG mode
-//! is on no process has the whole device, and there is no reference.
+//! is on, no process has the whole device, so there is no reference.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, prohibited};
+use super::waivers::{device_is_partitioned, prohibited};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, TenantEnv, Tenants,
@@ -18,7 +18,7 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct Exclusive;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive",
     summary: "one tenant has the whole GPU: the reference that every mechanism is compared with",
@@ -40,7 +40,7 @@ impl Mechanism for Exclusive {
     }
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
-        let waived = device_is_cut(cx.facts).or_else(|| prohibited(cx.facts));
+        let waived = device_is_partitioned(cx.facts).or_else(|| prohibited(cx.facts));
         waived.unwrap_or(Availability::Available)
     }
 
@@ -70,11 +70,14 @@ impl Mechanism for Exclusive {
 }
 
 fn prove(observed: &Observation) -> Option<Proof> {
-    observed.condition.is_native().then(|| alone(observed))
+    observed
+        .condition
+        .is_native()
+        .then(|| no_other_process(observed))
 }
 
 /// Whether NVML lists no process but the victim.
-pub(super) fn alone(observed: &Observation) -> Proof {
+pub(super) fn no_other_process(observed: &Observation) -> Proof {
     let (holds, evidence) = match (&observed.listed, observed.other_processes()) {
         (None, _) => (
             false,
@@ -118,7 +121,7 @@ mod tests {
     use gpubench_record::Condition;
 
     #[test]
-    fn only_a_list_of_the_victim_alone_is_proof() {
+    fn only_a_list_with_no_process_but_the_victim_is_proof() {
         for (condition, listed, expected) in [
             (Condition::N, Some(vec![7]), Some(true)),
             (Condition::N, Some(vec![7, 8]), Some(false)),
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mps_server_of_our_own_is_no_foreigner() {
+    fn our_mps_server_is_no_other_process() {
         let observed = Observation {
             listed: Some(vec![7, 9]),
             ..Observation::new(Condition::N, vec![7])

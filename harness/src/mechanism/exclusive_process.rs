@@ -1,22 +1,22 @@
-//! `exclusive-process`: the compute mode EXCLUSIVE_PROCESS, in which the device lets one process in
-//! and refuses every other with CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
+//! `exclusive-process`: the compute mode EXCLUSIVE_PROCESS. The device admits one process and
+//! refuses every other with CUDA_ERROR_DEVICE_UNAVAILABLE (46, cuda.h).
 //!
-//! It shares nothing: what it promises is that there is no neighbour. Its cells are therefore those
-//! of a victim alone, in which every neighbour asks for a context and is refused. Their rate is
-//! compared with the native one, so that a cost of the mode itself would show.
-//! Cells beside an aggressor cannot be: their rows are waived with the refusal as the reason.
+//! It shares nothing: it promises that there is no neighbour. Its cells are those of a victim
+//! without a neighbour, in which every neighbour requests a context and is refused. Their rate is
+//! compared with the native rate, which shows the cost of the mode. Cells beside an aggressor
+//! cannot run: their rows are waived with the refusal as the reason.
 //!
-//! The mode is the device's and takes the rights of the system's administrator; under MIG there is
-//! only the default one. It is recommended for MPS, whose server is one process, and MPS does not
-//! need it. The proof is the refusal itself, the mode as NVML reports it while samples are taken,
-//! and that NVML lists no process but the victim.
+//! The mode is a setting of the device and needs root; under MIG there is only the default mode.
+//! The vendor recommends it for MPS, whose server is one process; MPS does not need it. The proof
+//! is the refusal, the mode as NVML reports it while samples are taken, and that NVML lists no
+//! process but the victim.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::exclusive::alone;
+use super::exclusive::no_other_process;
 use super::host::{Change, Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, held_by_others, settings_locked, waived};
+use super::waivers::{device_is_partitioned, held_by_others, settings_locked, waived};
 use super::{
     Configuration, HostFacts, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry,
     Observation, OpeningChecks, TenantEnv, Tenants,
@@ -27,15 +27,15 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct ExclusiveProcess;
 
-/// The mode, by the vendor's word.
+/// The mode, by the vendor's name.
 pub(super) const MODE: &str = "EXCLUSIVE_PROCESS";
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE` (cuda.h).
 const DEVICE_UNAVAILABLE: i32 = 46;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "exclusive-process",
-    summary: "compute mode EXCLUSIVE_PROCESS: the first process in keeps every other out",
+    summary: "compute mode EXCLUSIVE_PROCESS: one process is admitted, every other is refused",
     group: "exclusive-process",
     reconfigures: true,
     options: &[],
@@ -55,14 +55,14 @@ impl Mechanism for ExclusiveProcess {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let facts = cx.facts;
-        if let Some(waived) = device_is_cut(facts) {
+        if let Some(waived) = device_is_partitioned(facts) {
             return waived;
         }
         if cx.profile.tenants < 2 {
-            let reason = "no second tenant could be refused: tenants is 1";
+            let reason = "with one tenant there is no second one to refuse";
             return waived(reason, Some("tenants = 2"));
         }
-        not_settable(facts, "one process cannot have it alone").unwrap_or(Availability::Available)
+        not_settable(facts, "no single process can have it").unwrap_or(Availability::Available)
     }
 
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration {
@@ -93,11 +93,15 @@ impl Mechanism for ExclusiveProcess {
         if observed.condition.is_native() {
             return Vec::new();
         }
-        vec![refused(observed), mode(observed), alone(observed)]
+        vec![
+            refused(observed),
+            mode(observed),
+            no_other_process(observed),
+        ]
     }
 }
 
-/// Why the mode cannot be in force, and what comes of those who are there; nothing if it can.
+/// The waiver where the mode cannot be set. `consequence` is for processes that use the device.
 pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Availability> {
     let is_set = facts.compute_mode.as_deref() == Some(MODE);
     let locked = if is_set {
@@ -108,7 +112,7 @@ pub(super) fn not_settable(facts: &HostFacts, consequence: &str) -> Option<Avail
     locked.or_else(|| held_by_others(facts, consequence))
 }
 
-/// What setting the mode changes on the host; nothing where it is in force already.
+/// The change to the host; `None` if the mode is in force already.
 pub(super) fn change(cx: &MechanismContext<'_>) -> Option<String> {
     let is_set = cx.facts.compute_mode.as_deref() == Some(MODE);
     (!is_set).then(|| format!("compute mode of the GPU to {MODE}"))
@@ -126,22 +130,22 @@ pub(super) fn set(guard: &mut Guard) -> Result<(), HostError> {
 
 /// Whether every other process was refused, and with the code of this mode.
 pub(super) fn refused(observed: &Observation) -> Proof {
-    let turned_away = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
+    let is_refused = |code: &Option<i32>| *code == Some(DEVICE_UNAVAILABLE);
     let holds = !observed.access_attempts.is_empty()
         && observed
             .access_attempts
             .iter()
-            .all(|(_, code)| turned_away(code));
+            .all(|(_, code)| is_refused(code));
     let reported: Vec<String> = observed
         .access_attempts
         .iter()
         .map(|(name, code)| match code {
             Some(code) => format!("{name} was refused with {code}"),
-            None => format!("{name} got a context"),
+            None => format!("{name} opened a context"),
         })
         .collect();
     let evidence = if reported.is_empty() {
-        "no process asked for a context".to_owned()
+        "no process requested a context".to_owned()
     } else {
         format!("while tenants have the device, {}", reported.join(", "))
     };
@@ -151,7 +155,7 @@ pub(super) fn refused(observed: &Observation) -> Proof {
 /// Whether the mode is in force while samples are taken.
 pub(super) fn mode(observed: &Observation) -> Proof {
     let reported = observed.compute_mode.as_deref();
-    let evidence = format!("NVML tells {}", reported.unwrap_or("nothing"));
+    let evidence = format!("NVML reports {}", reported.unwrap_or("none"));
     proof_of("the compute mode", reported == Some(MODE), evidence)
 }
 
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_in_its_way_is_named_with_its_remedy() -> Result<(), Box<dyn std::error::Error>> {
+    fn every_waiver_has_a_reason_and_a_remedy() -> Result<(), Box<dyn std::error::Error>> {
         let free = HostFacts {
             compute_mode: Some("DEFAULT".to_owned()),
             allow_reconfigure: true,
@@ -259,10 +263,10 @@ mod tests {
                 "nvidia-smi -mig 0",
             ),
         ] {
-            let (found, way) = of(&change)?.ok_or(reason)?;
+            let (found, help) = of(&change)?.ok_or(reason)?;
             assert!(
-                found.contains(reason) && way.contains(remedy),
-                "{found}: {way}"
+                found.contains(reason) && help.contains(remedy),
+                "{found}: {help}"
             );
         }
         Ok(())

@@ -12,18 +12,19 @@ use super::labels::{self, Label};
 use crate::device::Nvml;
 use crate::device::mig::{Instance, InstanceProfile};
 
-/// Where HAMi puts its library (Project-HAMi/HAMi, `server.go`).
+/// The path at which HAMi installs its library (Project-HAMi/HAMi, `server.go`).
 const HAMI_INSTALLED: &str = "/usr/local/vgpu/libvgpu.so";
 
-/// What a library exports that goes by the virtual GPU's clock: the stand-in for HAMi's does.
+/// A symbol of a preloaded library that uses the virtual GPU's clock, as the stand-in for HAMi
+/// does.
 const KEEPS_VIRTUAL_TIME: &str = "gpubench_vt_preloaded";
 
-/// The host and its device, as far as mechanisms ask.
+/// The facts of the host and its device that mechanisms use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HostFacts {
     /// Major number of the driver's version.
     pub driver_major: Option<u32>,
-    /// The CUDA version that the driver speaks, as cuda.h writes it (13010 is 13.1).
+    /// CUDA version of the driver, as in cuda.h (13010 is 13.1).
     pub cuda: i32,
     /// Major and minor number of the compute capability.
     pub compute_capability: (i32, i32),
@@ -31,29 +32,30 @@ pub struct HostFacts {
     pub uuid: String,
     /// Memory of the device.
     pub memory_mib: u64,
-    /// Which processes may have a context, by the vendor's word.
+    /// The compute mode, by the vendor's name: which processes may have a context.
     pub compute_mode: Option<String>,
-    /// Whether MIG mode is on; absent where there is no MIG.
+    /// Whether MIG mode is on; `None` if the device has no MIG.
     pub mig: Option<bool>,
-    /// Whether it will be on after a reset.
+    /// Whether MIG mode is on after a reset.
     pub mig_pending: Option<bool>,
-    /// Sizes of MIG instance.
+    /// MIG instance profiles.
     pub mig_profiles: Vec<InstanceProfile>,
-    /// MIG instances that are there.
+    /// Existing MIG instances.
     pub mig_instances: Vec<Instance>,
-    /// Why MIG could not be queried, where the device has it.
+    /// Why MIG could not be queried, if the device has it.
     pub mig_problem: Option<String>,
     /// The MPS control command.
     pub mps_control: Option<PathBuf>,
     /// The command that sets the time slice.
     pub nvidia_smi: Option<PathBuf>,
-    /// The tree of control groups; absent where there is none of the second version.
+    /// The tree of control groups; `None` without version 2.
     pub control_groups: Option<ControlGroups>,
     /// HAMi's library, with its hash.
     pub hami: Option<HamiLibrary>,
-    /// `--hami-lib`, whether it is there or not.
-    pub hami_asked: Option<PathBuf>,
-    /// Programs of the tenants that are static binaries, into which nothing can be preloaded.
+    /// `--hami-lib`, also if the file does not exist.
+    #[serde(rename = "hami_asked")]
+    pub hami_requested: Option<PathBuf>,
+    /// Programs of the tenants that are static binaries, into which no library can be preloaded.
     pub static_programs: Vec<PathBuf>,
     /// Whether the user allowed changes of device settings.
     pub allow_reconfigure: bool,
@@ -65,36 +67,36 @@ pub struct HostFacts {
     pub labels: Vec<Label>,
 }
 
-/// HAMi's library as it was found.
+/// HAMi's library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HamiLibrary {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// BLAKE3 of it: its build flags change what tenants see, and it carries no version.
+    /// Its BLAKE3 hash: build flags change its behaviour, and it has no version.
     pub hash: String,
-    /// Why it would limit nothing, as far as its file tells.
+    /// Why it would limit nothing, by the content of its file.
     pub problem: Option<String>,
 }
 
-/// Inputs of the user and of the device that bear on the facts.
+/// Inputs of the user and of the device to the facts.
 #[derive(Debug, Clone, Default)]
 pub struct HostInputs {
     /// `--hami-lib`.
     pub hami_lib: Option<PathBuf>,
-    /// The user's own program, as a shell reads it.
+    /// Shell command of the user's victim program.
     pub program: Option<String>,
     /// `--allow-reconfigure`.
     pub allow_reconfigure: bool,
     /// Whether the driver would let this user change device settings.
     pub may_change_settings: bool,
-    /// The tree of control groups that stands in for the host's.
+    /// The stand-in for the host's tree of control groups.
     pub control_groups: Option<PathBuf>,
-    /// Folders in which the virtual GPU offers what a host would have installed.
+    /// Folders of the virtual GPU with files that a host would have installed.
     pub virtual_folders: Vec<PathBuf>,
 }
 
 impl HostFacts {
-    /// Asks NVML, PATH and the file system. Unobserved values are `None`.
+    /// Queries NVML, PATH and the file system. Unobserved values are `None`.
     #[must_use]
     pub fn gather(nvml: &Nvml, inputs: &HostInputs) -> Self {
         let driver = nvml.library().sys_driver_version().unwrap_or_default();
@@ -134,7 +136,7 @@ impl HostFacts {
             nvidia_smi: on_path("nvidia-smi"),
             control_groups: ControlGroups::find(inputs.control_groups.as_deref()),
             hami: find_hami(inputs),
-            hami_asked: inputs.hami_lib.clone(),
+            hami_requested: inputs.hami_lib.clone(),
             static_programs: static_programs(inputs),
             allow_reconfigure: inputs.allow_reconfigure,
             may_change_settings: inputs.may_change_settings,
@@ -144,18 +146,18 @@ impl HostFacts {
     }
 }
 
-/// This very program, which tenants are, and the user's own, as far as they are static binaries.
+/// The static binaries among this program, which tenants run, and the user's program.
 fn static_programs(inputs: &HostInputs) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let users = inputs.program.as_deref().and_then(elf::program_of);
     let all = own.into_iter().chain(users);
-    // What cannot be read or is no such file says nothing; the proof in the tenant decides.
+    // A file that cannot be read is left out; the proof in the tenant decides.
     all.filter(|path| elf::is_static(path) == Some(true))
         .collect()
 }
 
 fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
-    // What the user names is taken or nothing is: another one would be measured in its place.
+    // A library that the user names has no substitute: another one must not be measured.
     let candidates = match &inputs.hami_lib {
         Some(path) => vec![path.clone()],
         None => inputs
@@ -176,12 +178,12 @@ fn find_hami(inputs: &HostInputs) -> Option<HamiLibrary> {
     })
 }
 
-/// Whether the library that `hami` would preload goes by the wall clock: any but the stand-in of a
-/// virtual machine does, since its threads know no other. `brought` is the user's, and `stands_in`
-/// says that the machine has one of its own. A library that cannot be read is none.
+/// Whether the library that `hami` would preload uses the wall clock, as every library but the
+/// stand-in of a virtual machine does. `users` is the user's library; `stands_in` tells whether the
+/// machine has a stand-in. A library that cannot be read counts as none.
 #[must_use]
-pub fn hami_needs_wall_clock(brought: Option<&Path>, stands_in: bool) -> bool {
-    let library = match brought {
+pub fn hami_needs_wall_clock(users: Option<&Path>, stands_in: bool) -> bool {
+    let library = match users {
         Some(path) => path,
         None if stands_in => return false,
         None => Path::new(HAMI_INSTALLED),
@@ -192,11 +194,11 @@ pub fn hami_needs_wall_clock(brought: Option<&Path>, stands_in: bool) -> bool {
     elf::exports(&bytes).is_ok_and(|names| !names.contains(KEEPS_VIRTUAL_TIME))
 }
 
-/// Names that HAMi-core answers for: the way in for programs that look symbols up, and the first
-/// calls that it counts and holds back (HAMi-core, `libvgpu.c`, `memory.c`).
+/// Functions that HAMi-core replaces: symbol lookup, and calls that it counts and delays
+/// (HAMi-core, `libvgpu.c`, `memory.c`).
 const HOOKS: [&str; 3] = ["dlsym", "cuMemAlloc_v2", "cuLaunchKernel"];
 
-/// Why a library would limit nothing if it were preloaded.
+/// Why a preloaded library would limit nothing; `None` if it can.
 fn limits_nothing(path: &Path, bytes: &[u8]) -> Option<String> {
     let separates = |c: char| c == ':' || c.is_whitespace();
     if path.to_string_lossy().contains(separates) {

@@ -1,21 +1,20 @@
-//! `green-context`: tenants are threads of one process, each with a green context on an even part
+//! `green-context`: tenants are threads of one process, each with a green context on an equal share
 //! of the SMs.
 //!
-//! A green context sets SMs aside for the streams made in it (CUDA driver API, "Green Contexts",
-//! since CUDA 12.4). It divides nothing else: its tenants share one address space, so that there is
-//! no isolation of memory; they share L2, DRAM and copy engines; and a fault of one ends all. Those
-//! axes are not scored, since there is nothing to score.
+//! A green context reserves SMs for the streams made in it (CUDA driver API, "Green Contexts",
+//! since CUDA 12.4). It divides nothing else: its tenants share one address space, L2, DRAM and
+//! copy engines, and a fault of one ends all. Axes that it does not isolate are not scored.
 //!
-//! SMs come in steps of the chip (2, or 8 from compute capability 9.0 on), so that 132 SMs give two
-//! tenants 64 each and leave 4, never 66 and 66. The proof is that NVML lists one process, ours,
-//! and that the blocks of each tenant ran on SMs of its own.
+//! SMs are divided in steps of the chip (2, or 8 from compute capability 9.0 on): of 132 SMs two
+//! tenants get 64 each, and 4 are left. The proof is that NVML lists one process, ours, and that
+//! the blocks of each tenant ran on SMs of its own.
 
 use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, prohibited, waived};
+use super::waivers::{device_is_partitioned, prohibited, waived};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, TenantEnv, Tenants,
@@ -29,7 +28,7 @@ pub struct GreenContext;
 /// First CUDA version whose driver has green contexts (cuda.h of 12.4; driver release 550).
 const CUDA_MIN: i32 = 12_040;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "green-context",
     summary: "threads of one process, each with SMs of its own; memory and faults are shared",
@@ -58,13 +57,13 @@ impl Mechanism for GreenContext {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let facts = cx.facts;
-        if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
+        if let Some(waived) = device_is_partitioned(facts).or_else(|| prohibited(facts)) {
             return waived;
         }
         if facts.cuda < CUDA_MIN {
             let (major, minor) = (facts.cuda / 1000, facts.cuda % 1000 / 10);
             return waived(
-                format!("the driver speaks CUDA {major}.{minor}, green contexts need 12.4"),
+                format!("the driver has CUDA {major}.{minor}, green contexts need 12.4"),
                 Some("a driver of release 550 or later"),
             );
         }
@@ -99,7 +98,7 @@ impl Mechanism for GreenContext {
             return Vec::new();
         }
         let mut proofs: Vec<Proof> = one_process(observed).into_iter().collect();
-        proofs.push(apart(observed));
+        proofs.push(disjoint_sms(observed));
         proofs
     }
 }
@@ -110,42 +109,42 @@ pub(super) fn one_process(observed: &Observation) -> Option<Proof> {
     let mut pids = observed.ours.clone();
     pids.dedup();
     let listed = observed.listed.as_ref()?;
-    // NVML's numbers can be those of another process namespace; how many there are can be told.
-    let alone = match observed.other_processes() {
+    // NVML's process ids can be of another PID namespace; then only their number is compared.
+    let no_other = match observed.other_processes() {
         Some(other_processes) => other_processes.is_empty(),
         None => listed.len() == 1 + observed.services.len(),
     };
-    let holds = pids.len() == 1 && alone;
+    let holds = pids.len() == 1 && no_other;
     let evidence = format!(
-        "NVML lists {listed:?}, the tenants are in {pids:?}, ours beside them are {:?}",
+        "NVML lists {listed:?}, the tenants are in {pids:?}, our services are {:?}",
         observed.services
     );
     Some(proof_of(CHECK, holds, evidence))
 }
 
-/// Whether the blocks of no two tenants ran on the same SM.
-fn apart(observed: &Observation) -> Proof {
+/// Whether no SM ran blocks of two tenants.
+fn disjoint_sms(observed: &Observation) -> Proof {
     const CHECK: &str = "each tenant's blocks run on SMs of its own";
-    let counted: Vec<(String, &[u32])> = observed
+    let measured: Vec<(String, &[u32])> = observed
         .tenants
         .iter()
         .filter_map(|tenant| Some((tenant.name(), tenant.sm_placement.as_deref()?)))
         .collect();
-    let mut all: Vec<u32> = counted
+    let mut all: Vec<u32> = measured
         .iter()
         .flat_map(|(_, sms)| sms.iter().copied())
         .collect();
     let total = all.len();
     all.sort_unstable();
     all.dedup();
-    let each = counted.iter().all(|(_, sms)| !sms.is_empty());
-    let holds = each && counted.len() == observed.tenants.len() && all.len() == total;
-    let reported: Vec<String> = counted
+    let each = measured.iter().all(|(_, sms)| !sms.is_empty());
+    let holds = each && measured.len() == observed.tenants.len() && all.len() == total;
+    let reported: Vec<String> = measured
         .iter()
         .map(|(name, sms)| format!("{name}: {} SMs", sms.len()))
         .collect();
-    let both = total - all.len();
-    let evidence = format!("{}; {both} in common", reported.join(", "));
+    let common = total - all.len();
+    let evidence = format!("{}; {common} in common", reported.join(", "));
     Proof {
         limiter: holds,
         ..proof_of(CHECK, holds, evidence)
@@ -154,7 +153,7 @@ fn apart(observed: &Observation) -> Proof {
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, one_process};
+    use super::{disjoint_sms, one_process};
     use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sm_in_common_is_no_partition() {
+    fn no_sm_may_run_blocks_of_two_tenants() {
         for (sm_placement, expected) in [
             (vec![Some(&[0, 1][..]), Some(&[2, 3][..])], true),
             (vec![Some(&[0, 1]), Some(&[1, 2])], false),
@@ -182,7 +181,7 @@ mod tests {
             (vec![Some(&[0, 1]), None], false),
         ] {
             assert_eq!(
-                apart(&observed(&sm_placement)).holds,
+                disjoint_sms(&observed(&sm_placement)).holds,
                 expected,
                 "{sm_placement:?}"
             );
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_is_not_one() {
+    fn all_tenants_must_be_in_the_one_listed_process() {
         let of = |ours: Vec<u32>, listed: Vec<u32>| {
             let mut observed = observed(&[]);
             observed.ours = ours;

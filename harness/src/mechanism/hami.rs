@@ -1,21 +1,20 @@
-//! `hami`: HAMi's library is preloaded into every tenant and counts its memory and its launches.
+//! `hami`: HAMi's library is preloaded into every tenant and limits its memory and its launches.
 //!
-//! The library is the user's: `--hami-lib`, else where HAMi installs it. It is named by a hash,
-//! because build flags change what tenants see. In a cluster the same is asked for by HAMi's own
+//! The library is the user's: `--hami-lib`, else the one that HAMi installs. Its hash identifies
+//! it, because build flags change its behaviour. A cluster requests the same by HAMi's own
 //! resources (`nvidia.com/gpumem`, `nvidia.com/gpucores`); a fractional `nvidia.com/gpu` is
 //! refused.
 //!
-//! Each tenant has an accounting file of its own: with the default one, which is shared by the
-//! whole host, the first tenant would fix the limits of all. The limiter is told to be in force
-//! always (`FORCE`), and the library that hooks redirect to is the preloaded one, so that no
-//! second copy is loaded. Contexts are opened one after another, because the library finds out
-//! the tenant's process id by looking for what is new on the device (Project-HAMi/HAMi-core at
-//! 8f3a89c: `multiprocess_memory_limit.c`, `libvgpu.c`, `utils.c`).
+//! Each tenant has an accounting file of its own: in the default file, which the whole host shares,
+//! the first tenant sets the limits of all. The limiter is always on (`FORCE`), and hooks redirect
+//! to the preloaded library, so that no second copy is loaded. Contexts are opened one after
+//! another, because the library finds the tenant's process id as the new one on the device
+//! (Project-HAMi/HAMi-core at 8f3a89c: `multiprocess_memory_limit.c`, `libvgpu.c`, `utils.c`).
 //!
-//! A static program escapes, and so does one that looks symbols up in another way. The proof is
+//! A static program is not limited, nor is one that looks symbols up in another way. The proof is
 //! therefore taken in the tenant: the library is mapped, `cuMemAlloc_v2` resolves into it, the
 //! memory that the tenant sees is its limit, an allocation beyond it is refused, and the library
-//! does not complain that it fails to find its process, which turns its SM limiter off silently.
+//! does not report that it cannot find its process, which turns its SM limiter off.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ use gpubench_record::{Proof, Sharing, SmNumbers};
 use super::entry::MEMORY_PCT;
 use super::host::{Change, ControlError, Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, sharing_is_off, too_little_for_share, waived};
+use super::waivers::{device_is_partitioned, sharing_is_off, too_little_for_share, waived};
 use super::{
     Compute, ComputeLimit, Configuration, HostStage, InForce, Mechanism, MechanismContext,
     MechanismEntry, Observation, OpeningChecks, OptionEntry, ProgramObservation, TenantEnv,
@@ -37,29 +36,29 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct Hami;
 
-/// Before victims of a fault count. The library's bucket is empty when a process launches for the
-/// first time and is first filled 120 ms later (HAMi-core at 8f3a89c,
-/// `multiprocess_utilization_watcher.c`): three fillings, so that no trial takes that pause for the
-/// fault's.
+/// Time until victims of a fault count. The library's token bucket is empty at the first launch of
+/// a process and is first filled 120 ms later (HAMi-core at 8f3a89c,
+/// `multiprocess_utilization_watcher.c`). After three fillings no trial attributes that pause to
+/// the fault.
 const SETTLES_NS: u64 = 360_000_000;
 
-/// From this percentage on the library limits no launches.
+/// At this percentage the library limits no launches.
 const NO_LIMIT_PCT: u32 = 100;
-/// What the library says when it does not find its process on the device, after which it neither
-/// charges the context nor holds a launch back (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
+/// Messages of the library when it does not find its process on the device. It then neither counts
+/// the context nor delays a launch (HAMi-core, `utils.c`, `memory.c`: `pidfound`).
 const NOT_FOUND: [&str; 2] = ["SET_TASK_PID FAILED", "host pid is error"];
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "hami",
-    summary: "a preloaded library counts the memory and the launches of each process",
+    summary: "a preloaded library limits the memory and the launches of each process",
     group: "plain",
     reconfigures: false,
     options: &[
         MEMORY_PCT,
         OptionEntry {
             key: "sm_pct",
-            summary: "most SM time of each process, in percent; 100 is no limit",
+            summary: "maximum SM time of each process, in percent; 100 is no limit",
             accepted: &["1 to 100"],
         },
     ],
@@ -79,25 +78,25 @@ impl Mechanism for Hami {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let facts = cx.facts;
-        if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
+        if let Some(waived) = device_is_partitioned(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
         if let Some(program) = facts.static_programs.first() {
             let shown = program.display();
             return waived(
-                format!("{shown} is a static binary, into which nothing can be preloaded"),
+                format!("{shown} is a static binary, into which no library can be preloaded"),
                 Some("a build for a dynamic target"),
             );
         }
-        match (&facts.hami, &facts.hami_asked) {
+        match (&facts.hami, &facts.hami_requested) {
             (Some(library), _) => {
                 if let Some(problem) = &library.problem {
                     let reason = format!("{}: {problem}", library.path.display());
                     return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
                 }
             }
-            (None, Some(cx)) => {
-                let reason = format!("{} cannot be read", cx.display());
+            (None, Some(path)) => {
+                let reason = format!("{} cannot be read", path.display());
                 return waived(reason, Some("--hami-lib PATH of HAMi-core's libvgpu.so"));
             }
             (None, None) => {
@@ -120,7 +119,7 @@ impl Mechanism for Hami {
             host_changes: vec!["a private folder for each tenant's accounting".to_owned()],
             stage: Some(HostStage {
                 key: variant,
-                // The library keeps a context of its own open, beside which no cell is native.
+                // The library keeps a context of its own open, so no cell beside it is native.
                 allows_native: false,
             }),
             checks: OpeningChecks {
@@ -138,7 +137,7 @@ impl Mechanism for Hami {
 
     fn enter(&self, _cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError> {
         let folder = private::short_folder().ok_or_else(|| {
-            ControlError::new("setting HAMi up", "there is no place for a private folder")
+            ControlError::new("setting HAMi up", "no private folder is short enough")
         })?;
         guard.make(Change::Folder {
             path: folder.clone(),
@@ -166,7 +165,7 @@ impl Mechanism for Hami {
         put("GPU_CORE_UTILIZATION_POLICY", "FORCE".into());
         let cache = folder.join(format!("tenant-{slot}.cache"));
         put("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.into());
-        // Warnings too: one of them says that the limiter is off.
+        // Warnings are logged too: one of them reports that the limiter is off.
         put("LIBCUDA_LOG_LEVEL", "2".into());
         env
     }
@@ -187,7 +186,7 @@ impl Mechanism for Hami {
             proofs.push(limiter(observed));
         }
         proofs.extend(memory_cap::over_limit(observed));
-        proofs.extend(user_program::handed(observed));
+        proofs.extend(user_program::has_variables(observed));
         proofs
     }
 }
@@ -197,7 +196,7 @@ fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
     memory_cap::part_mib(cx.facts, cx.profile.hami.memory_pct)
 }
 
-/// Whether the library is in every tenant, and answers its allocations.
+/// Whether the library is in every tenant, and serves its allocations.
 fn hooked(path: &str, hash: &str, observed: &Observation) -> Proof {
     let mut wrong = Vec::new();
     for tenant in &observed.tenants {
@@ -205,22 +204,22 @@ fn hooked(path: &str, hash: &str, observed: &Observation) -> Proof {
             .mapped
             .as_ref()
             .is_some_and(|files| files.iter().any(|file| file == path));
-        let answers = tenant.facts.get("allocator_file").map(String::as_str);
+        let allocator = tenant.facts.get("allocator_file").map(String::as_str);
         if !mapped {
             wrong.push(format!("{}: not mapped", tenant.name()));
-        } else if answers != Some(path) {
-            let file = answers.unwrap_or("an unknown file");
+        } else if allocator != Some(path) {
+            let file = allocator.unwrap_or("an unknown file");
             wrong.push(format!("{}: cuMemAlloc_v2 is in {file}", tenant.name()));
         }
     }
-    // Nothing but its mappings can be known of a program of the user's: one that is linked
-    // statically, or drops the variable, is not under the library.
+    // A user's program only shows its mapped files: a static one, or one that drops the variable,
+    // is not limited.
     let bare = |program: &ProgramObservation| program.without(path);
     for pid in observed.program.iter().flat_map(bare) {
         wrong.push(format!("victim: not mapped into {pid}"));
     }
     let evidence = if wrong.is_empty() {
-        format!("{path} (BLAKE3 {hash}) answers cuMemAlloc_v2 in every tenant")
+        format!("{path} (BLAKE3 {hash}) serves cuMemAlloc_v2 in every tenant")
     } else {
         wrong.join(", ")
     };
@@ -239,7 +238,7 @@ fn limiter(observed: &Observation) -> Proof {
     };
     let off: Vec<String> = observed.tenants.iter().filter_map(complaint).collect();
     let evidence = if off.is_empty() {
-        "no tenant's library says that it does not find its process".to_owned()
+        "no tenant's library reports that it cannot find its process".to_owned()
     } else {
         format!("the SM limiter is off: {}", off.join(", "))
     };

@@ -1,22 +1,22 @@
-//! What was set up for a stage: daemons, instances, control groups, folders.
+//! The result of setting up a host stage: daemon, instances, control groups, folder.
 
 use std::path::PathBuf;
 
-use super::host::{DaemonPlace, mps_control, mps_processes};
+use super::host::{DaemonConfig, mps_control, mps_processes};
 use crate::device::mig::Instance;
 
-/// What was set up.
+/// What a mechanism set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InForce {
-    /// MPS daemon of our own.
-    pub daemon: Option<DaemonPlace>,
+    /// Our MPS daemon.
+    pub daemon: Option<DaemonConfig>,
     /// SM partition of each slot, under static partitioning.
     pub partitions: Vec<String>,
     /// MIG instance of each slot, the victim's first.
     pub instances: Vec<Instance>,
-    /// Control group of each slot, the victim's first; empty where tenants are in none.
+    /// Control group of each slot, the victim's first; empty if tenants are in none.
     pub groups: Vec<PathBuf>,
-    /// A private folder.
+    /// The private folder.
     pub folder: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl InForce {
         }
     }
 
-    /// Clients of these servers, by process id; absent where there is no daemon.
+    /// Clients of these servers, by process id; `None` without a daemon.
     #[must_use]
     pub fn clients(&self, servers: &[u32]) -> Option<Result<Vec<u32>, String>> {
         let daemon = self.daemon.as_ref()?;
@@ -43,7 +43,7 @@ impl InForce {
         }))
     }
 
-    /// Control daemons of ours, by process id: those that live in its folder and are no servers.
+    /// Our control daemons, by process id: the processes of its folder that are no servers.
     ///
     /// # Errors
     /// When the daemon does not answer.
@@ -57,18 +57,17 @@ impl InForce {
         Ok(pids)
     }
 
-    /// Has the daemon end a client.
+    /// Disconnects a client through the daemon.
     ///
     /// # Errors
     /// When there is no daemon, or it cannot be reached.
     pub fn terminate(&self, pid: u32) -> Result<(), String> {
         let daemon = self.daemon.as_ref();
-        let daemon = daemon.ok_or("there is no MPS daemon to end a client")?;
+        let daemon = daemon.ok_or("there is no MPS daemon to disconnect a client")?;
         mps_control::terminate_client(daemon, pid).map_err(|error| error.to_string())
     }
 
-    /// The pre-kill hook of a tenant. Its failure is ignored: a tenant that does not answer is
-    /// killed in any case.
+    /// The pre-kill hook of a tenant. A failure is ignored: the tenant is killed in any case.
     pub fn before_kill(&self, pid: u32) {
         if self.daemon.is_some() {
             let _ = self.terminate(pid);

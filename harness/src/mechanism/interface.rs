@@ -1,5 +1,5 @@
-//! What every mechanism is asked. No method has a default body: a mechanism that does not answer
-//! one of them does not compile.
+//! The interface of a mechanism. No method has a default body: a mechanism without one of them does
+//! not compile.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::profile::Profile;
 
 /// One way to share a GPU, on this host.
 pub trait Mechanism: Sync {
-    /// What is known about it without a host.
+    /// Its facts that need no host.
     fn entry(&self) -> &'static MechanismEntry;
 
     /// Whether it can run here.
@@ -22,18 +22,18 @@ pub trait Mechanism: Sync {
     /// What it does for this profile on this host.
     fn configuration(&self, cx: &MechanismContext<'_>) -> Configuration;
 
-    /// Brings the host into the state of [`Configuration::stage`]. Everything is changed through
-    /// the guard.
+    /// Brings the host into the state of [`Configuration::stage`]. Every change is made through the
+    /// guard.
     ///
     /// # Errors
-    /// When the host refuses; the guard then still holds what was done.
+    /// When the host refuses; the guard then still has the changes that were made.
     fn enter(&self, cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<InForce, HostError>;
 
     /// Variables for the tenant of a slot, over those of the run.
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv;
 
-    /// Judges one observation of a cell, before its samples, among them or after them. Empty if
-    /// the cell can show nothing.
+    /// Judges one observation of a cell, made before, during or after its samples. Empty if the
+    /// cell cannot show anything about the mechanism.
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof>;
 }
 
@@ -45,45 +45,45 @@ impl dyn Mechanism {
     }
 }
 
-/// The profile and the host for which a mechanism is asked.
+/// The profile and the host of a mechanism.
 #[derive(Debug, Clone, Copy)]
 pub struct MechanismContext<'a> {
-    /// What the user wants.
+    /// The user's profile.
     pub profile: &'a Profile,
-    /// What the host is.
+    /// The facts of the host.
     pub facts: &'a HostFacts,
 }
 
 /// What a mechanism does for one profile on one host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
-    /// Canonical variant: the name with the options that are in force.
+    /// Canonical variant: the name with its options.
     pub variant: String,
     /// What it changes on the host, one line each.
     pub host_changes: Vec<String>,
-    /// The state in which the host must be; `None` if nothing is set up.
+    /// The required state of the host; `None` if nothing is set up.
     pub stage: Option<HostStage>,
-    /// What its tenants report once their context is open.
+    /// What its tenants check when their context is open.
     pub checks: OpeningChecks,
     /// Whether a process that is no tenant must be refused a context while tenants have theirs.
     pub refuses_outsiders: bool,
-    /// The memory that one tenant may have at most; `None` if it may take everything.
+    /// Memory limit of one tenant; `None` if there is none.
     pub memory_limit_bytes: Option<u64>,
-    /// The limit on one tenant's compute; `None` if none is set, or if it is a part of the SMs that
-    /// the tenant itself sees.
+    /// Compute limit of one tenant; `None` if there is none, or if it lies in the number of SMs
+    /// that the tenant sees.
     pub compute_limit: Option<ComputeLimit>,
 }
 
-/// The state in which the host must be for a mechanism's cells.
+/// The required state of the host for a mechanism's cells.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostStage {
-    /// Mechanisms of one key share it.
+    /// Mechanisms with one key share the state.
     pub key: String,
-    /// Whether native tenants are unaffected by it, and so run in it.
+    /// Whether native tenants are unaffected by it, and run in it.
     pub allows_native: bool,
 }
 
-/// What tenants report once their context is open, beside the facts that all report.
+/// What tenants check when their context is open, beside the facts that all report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpeningChecks {
     /// The SMs on which their blocks run.
@@ -97,16 +97,16 @@ pub struct OpeningChecks {
 pub struct ComputeLimit {
     /// The share of the device.
     pub share: f64,
-    /// What it is a share of.
+    /// What the limit counts.
     pub of: Compute,
 }
 
 /// What a compute limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compute {
-    /// The arithmetic of the device at every instant: SMs.
+    /// SMs, at every instant.
     Arithmetic,
-    /// Time, in which a tenant may have the whole device.
+    /// Time, in which a tenant may use the whole device.
     Time,
 }
 

@@ -1,6 +1,6 @@
-//! Circumstances that are detected and named, and neither set up nor scored: hypervisors,
-//! confidential computing, agents that hold the GPU, processes that are on it already, a MIG mode
-//! that waits for a reset.
+//! Circumstances of the device that are detected and reported, and neither set up nor scored:
+//! hypervisors, confidential computing, monitoring agents, processes that use the device already, a
+//! MIG mode that is pending until a reset.
 
 use std::path::Path;
 
@@ -10,18 +10,19 @@ use serde::Serialize;
 use crate::device::Nvml;
 use crate::device::mig::MigMode;
 
-/// Something detected and named, and not set up.
+/// A detected circumstance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Label {
-    /// What: `virtualization`, `agent`...
+    /// Its kind: `virtualization`, `agent`...
     pub what: &'static str,
     /// Its value.
     pub value: String,
 }
 
-/// Agents that hold a GPU open for its counters, by the name of their process, of which the kernel
-/// keeps 15 characters (prctl(2), `PR_SET_NAME`). They keep MIG instances from being destroyed, and
-/// their polling keeps a GPU awake: NVIDIA/DCGM issues 95 and 276, NVIDIA/mig-parted issue 181.
+/// Agents that keep a GPU open to read its counters, by their process name, of which the kernel
+/// keeps 15 characters (prctl(2), `PR_SET_NAME`). While they run no MIG instance can be destroyed,
+/// and their polling keeps the GPU awake: NVIDIA/DCGM issues 95 and 276, NVIDIA/mig-parted issue
+/// 181.
 const AGENTS: [&str; 5] = [
     "nv-hostengine",
     "dcgm-exporter",
@@ -30,7 +31,7 @@ const AGENTS: [&str; 5] = [
     "nvidia-device-p",
 ];
 
-/// Everything that stands around a device. What is not told is not there.
+/// The circumstances of a device. A value that NVML does not report is left out.
 pub(super) fn of(nvml: &Nvml) -> Vec<Label> {
     let mode = nvml
         .device()
@@ -50,7 +51,7 @@ fn label(what: &'static str, value: impl Into<String>) -> Label {
     Label { what, value }
 }
 
-/// Whose GPU it is (nvml.h, `nvmlGpuVirtualizationMode_t`).
+/// How the GPU is virtualized (nvml.h, `nvmlGpuVirtualizationMode_t`).
 fn virtualization(mode: GpuVirtualizationMode) -> Option<Label> {
     let value = match mode {
         GpuVirtualizationMode::Bare => return None,
@@ -58,20 +59,20 @@ fn virtualization(mode: GpuVirtualizationMode) -> Option<Label> {
             "passthrough: this virtual machine has the whole GPU, and CPU time from a hypervisor"
         }
         GpuVirtualizationMode::Vgpu => {
-            "vGPU: this virtual machine has a part of a GPU, and others of the same GPU are unseen"
+            "vGPU: this virtual machine has a part of a GPU, and cannot list others on that GPU"
         }
         GpuVirtualizationMode::HostVgpu => {
-            "host of vGPUs: virtual machines that are unseen may be on this GPU"
+            "host of vGPUs: virtual machines that NVML does not list may use this GPU"
         }
         GpuVirtualizationMode::HostVsga => {
-            "host of vSGA: virtual machines that are unseen may draw on this GPU"
+            "host of vSGA: virtual machines that NVML does not list may render on this GPU"
         }
     };
     Some(label("virtualization", value))
 }
 
 fn confidential(on: bool) -> Option<Label> {
-    let value = "on: transfers are encrypted, and some ways to share are off";
+    let value = "on: transfers are encrypted, and some mechanisms are unavailable";
     on.then(|| label("confidential computing", value))
 }
 
@@ -86,7 +87,7 @@ fn pending(mode: MigMode) -> Option<Label> {
     (now != then).then(|| label("MIG mode", format!("{now}, and {then} after a reset")))
 }
 
-/// Agents among the processes of a `/proc`, in the order of their numbers.
+/// Agents among the processes of a `/proc`, in the order of their process ids.
 fn agents(proc: &Path) -> Vec<Label> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(proc).into_iter().flatten().flatten() {
@@ -114,7 +115,7 @@ mod tests {
     use crate::device::mig::MigMode;
 
     #[test]
-    fn every_hypervisor_is_named_and_none_is_not() {
+    fn every_virtualization_mode_but_bare_metal_is_reported() {
         for (mode, begins) in [
             (GpuVirtualizationMode::Bare, None),
             (GpuVirtualizationMode::PassThrough, Some("passthrough: ")),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_case_is_not_told() {
+    fn reports_only_what_is_the_case() {
         assert_eq!((confidential(false), processes(&[])), (None, None));
         assert!(confidential(true).is_some_and(|label| label.value.starts_with("on: ")));
         assert!(processes(&[7]).is_some_and(|label| label.value.ends_with("already: [7]")));
@@ -154,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_known_by_the_name_that_the_kernel_keeps() -> std::io::Result<()> {
+    fn agents_are_found_by_their_process_name() -> std::io::Result<()> {
         let proc = tempfile::tempdir()?;
-        let put = |place: &str, comm: &str| {
-            std::fs::create_dir(proc.path().join(place))?;
-            std::fs::write(proc.path().join(place).join("comm"), format!("{comm}\n"))
+        let put = |pid: &str, comm: &str| {
+            std::fs::create_dir(proc.path().join(pid))?;
+            std::fs::write(proc.path().join(pid).join("comm"), format!("{comm}\n"))
         };
         for (at, agent) in AGENTS.iter().enumerate() {
             assert!(agent.len() <= 15, "{agent} is longer than a name can be");

@@ -1,12 +1,12 @@
-//! A limit on the memory of each tenant, for every mechanism that sets one: its size, the request
-//! that exceeds it, and the two proofs of it.
+//! A limit on the memory of each tenant, for every mechanism that sets one: its size, the
+//! allocation that exceeds it, and its two proofs.
 
 use gpubench_record::Proof;
 
 use super::observation::proof_of;
 use super::{HostFacts, Observation};
 
-/// How much more than its limit a tenant asks for: more than any granularity of allocation.
+/// Size by which a tenant's allocation exceeds the limit: more than any granularity of allocation.
 const BEYOND_MIB: u64 = 64;
 
 /// A percentage of the device's memory.
@@ -39,11 +39,11 @@ pub(super) fn over_limit(observed: &Observation) -> Option<Proof> {
     let reported: Vec<String> = tried
         .iter()
         .map(|(tenant, tried)| {
-            let answer = tried.refused_with.map_or_else(
+            let result = tried.refused_with.map_or_else(
                 || "granted".to_owned(),
                 |code| format!("refused with {code}"),
             );
-            format!("{}: {} MiB {answer}", tenant.name(), tried.bytes >> 20)
+            format!("{}: {} MiB {result}", tenant.name(), tried.bytes >> 20)
         })
         .collect();
     Some(Proof {
@@ -82,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn a_granted_allocation_breaks_the_limit() {
-        let with = |answers: &[Option<i32>]| {
+    fn every_tenant_must_be_refused_an_allocation_beyond_the_limit() {
+        let with = |results: &[Option<i32>]| {
             let mut tenants = vec![TenantObservation::default(), TenantObservation::default()];
-            for (tenant, &refused_with) in tenants.iter_mut().zip(answers) {
+            for (tenant, &refused_with) in tenants.iter_mut().zip(results) {
                 let bytes = 1 << 30;
                 tenant.over_limit = Some(OverLimit {
                     bytes,
@@ -97,12 +97,12 @@ mod tests {
         assert_eq!(with(&[Some(2), Some(2)]), Some(true));
         assert_eq!(with(&[Some(2), None]), Some(false));
         assert_eq!(with(&[Some(2), Some(1)]), Some(false));
-        assert_eq!(with(&[Some(2)]), Some(false), "one of two was not asked");
+        assert_eq!(with(&[Some(2)]), Some(false), "one of two did not try");
         assert_eq!(with(&[]), None);
     }
 
     #[test]
-    fn the_memory_seen_must_be_the_limit() {
+    fn every_tenant_must_see_its_limit_as_its_memory() {
         for (mib, expected) in [(Some(8_192), true), (Some(16_384), false), (None, false)] {
             let reported =
                 mib.map(|mib: u64| ("memory_total_bytes".to_owned(), (mib << 20).to_string()));

@@ -1,14 +1,15 @@
-//! `mig`: every tenant has a hardware instance of the device to itself.
+//! `mig`: every tenant has a hardware instance of its own.
 //!
-//! Instances that are there already are used if there are enough; others are made only with
-//! leave, after switching MIG mode on if it is off, and are destroyed again. With `nvidia-smi`
-//! the same is `nvidia-smi mig -cgi 9,9 -C`: `-cip` does not exist, `-cci` makes compute
-//! instances and `-lcip` lists their profiles. Four `3g.20gb` do not fit an A100, of whose memory
-//! each takes half: two do, or four `1g.10gb` (MIG User Guide, "Supported MIG profiles"). On a node
-//! whose strategy is `mixed`, a pod asks for `nvidia.com/mig-3g.40gb`, not for `nvidia.com/gpu`.
+//! Existing instances are used if there are enough. Others are made only with
+//! `--allow-reconfigure`, after MIG mode is switched on if it is off, and are destroyed afterwards.
+//! The same with `nvidia-smi` is `nvidia-smi mig -cgi 9,9 -C`: `-cip` does not exist, `-cci` makes
+//! compute instances and `-lcip` lists their profiles. Four `3g.20gb` do not fit an A100, because
+//! each takes half of the memory: two do, or four `1g.10gb` (MIG User Guide, "Supported MIG
+//! profiles"). On a Kubernetes node with the strategy `mixed`, a pod requests
+//! `nvidia.com/mig-3g.40gb` and not `nvidia.com/gpu`.
 //!
-//! The proof is that each tenant sees the very instance that it was given: its UUID where the
-//! driver tells it, and the SMs and the memory of its profile.
+//! The proof is that each tenant sees the instance that was assigned to it: the UUID, and the SMs
+//! and the memory of the profile.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
@@ -26,10 +27,10 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct Mig;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig",
-    summary: "each process has a hardware instance of the device to itself",
+    summary: "each process has a hardware instance of its own",
     group: "mig",
     reconfigures: true,
     options: &[OptionEntry {
@@ -92,17 +93,18 @@ impl Mechanism for Mig {
         let mut distinct = uuids.clone();
         distinct.sort();
         distinct.dedup();
-        let apart = distinct.len() == uuids.len() && uuids.iter().all(|uuid| !uuid.is_empty());
+        let is_disjoint =
+            distinct.len() == uuids.len() && uuids.iter().all(|uuid| !uuid.is_empty());
         let mut proofs = vec![
             Proof {
-                hardware: apart,
+                hardware: is_disjoint,
                 ..proof_of(
                     "each tenant is in an instance of its own",
-                    apart,
+                    is_disjoint,
                     format!("instances: {uuids:?}"),
                 )
             },
-            given(observed),
+            assigned(observed),
             sizes(cx, &cx.profile.mig.layout, tenants(cx), observed),
         ];
         proofs.extend(user_program::in_instance(observed));
@@ -114,7 +116,7 @@ fn tenants(cx: &MechanismContext<'_>) -> usize {
     cx.profile.tenants as usize
 }
 
-/// The variable by which a tenant sees an instance and nothing else.
+/// The variable with which a tenant sees this instance only.
 pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
     let uuid = instance.and_then(|instance| instance.compute.first());
     uuid.map(|compute| ("CUDA_VISIBLE_DEVICES".into(), compute.uuid.clone().into()))
@@ -122,19 +124,20 @@ pub(super) fn instance_env(instance: Option<&Instance>) -> TenantEnv {
         .collect()
 }
 
-/// The instance that a tenant was given: nothing but it is in its environment.
+/// The UUID of the instance that a tenant sees.
 fn instance_uuid(tenant: &TenantObservation) -> String {
     tenant.facts.get("uuid").cloned().unwrap_or_default()
 }
 
-/// Whether each tenant is in the very instance that it was handed.
-pub(super) fn given(observed: &Observation) -> Proof {
-    // A tenant tells the bare digits.
+/// Whether each tenant is in the instance that was assigned to it.
+pub(super) fn assigned(observed: &Observation) -> Proof {
+    // A tenant reports the UUID without its prefix.
     let digits = |uuid: &str| uuid.trim_start_matches("MIG-").to_owned();
     let mut holds = !observed.tenants.is_empty();
     let mut reported = Vec::new();
     for tenant in &observed.tenants {
-        let (handed, sees) = (tenant.given.as_deref().unwrap_or(""), instance_uuid(tenant));
+        let handed = tenant.visible_devices.as_deref().unwrap_or("");
+        let sees = instance_uuid(tenant);
         holds &= !handed.is_empty() && digits(handed) == digits(&sees);
         reported.push(format!(
             "{} was handed {handed} and sees {sees}",
@@ -145,7 +148,7 @@ pub(super) fn given(observed: &Observation) -> Proof {
     proof_of(check, holds, reported.join(", "))
 }
 
-/// Whether each tenant sees the SMs and no more than the memory of its instance.
+/// Whether each tenant sees the SMs, and at most the memory, of its instance.
 pub(super) fn sizes(
     cx: &MechanismContext<'_>,
     text: &str,
@@ -159,7 +162,7 @@ pub(super) fn sizes(
             .iter()
             .filter_map(|one| all.iter().find(|profile| profile.id == one.profile.id))
             .collect(),
-        Ok(Layout::There(there)) => there
+        Ok(Layout::Existing(existing)) => existing
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
             .collect(),

@@ -1,20 +1,19 @@
-//! Which MIG instances a layout asks for, and where they fit beside those that are there.
+//! The MIG instances of a layout, and their placements beside existing instances.
 //!
-//! Instances need not be of one size; what counts is that places in memory do not overlap and that
-//! compute slices suffice (MIG User Guide, "Getting started"). Four `3g` on one A100 do not fit:
-//! two take all of its memory.
+//! Instances can differ in size. Placements must not overlap, and compute slices must suffice (MIG
+//! User Guide, "Getting started"). Four `3g` do not fit one A100: two take all of its memory.
 
 use gpubench_predict::mig::placement::place;
 use gpubench_predict::mig::{Profile, Table};
 
 use crate::device::mig::{Instance, InstanceProfile, Placement};
 
-/// One instance that a layout asks for, at its place.
+/// One instance of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Its size.
+    /// Its profile.
     pub profile: InstanceProfile,
-    /// Its place.
+    /// Its placement.
     pub placement: Placement,
 }
 
@@ -34,7 +33,7 @@ pub(super) fn names(layout: &str) -> Vec<String> {
     names
 }
 
-/// The profile that a name means: its own, or the smallest plain one of that many slices.
+/// The profile with this name; for a size such as `3g`, its plain profile with the least memory.
 pub(super) fn find<'a>(profiles: &'a [InstanceProfile], name: &str) -> Option<&'a InstanceProfile> {
     let exact = profiles.iter().find(|profile| profile.name == name);
     exact.or_else(|| {
@@ -43,7 +42,7 @@ pub(super) fn find<'a>(profiles: &'a [InstanceProfile], name: &str) -> Option<&'
     })
 }
 
-/// How a profile is called in a variant: short where that means the same.
+/// The name of a profile in a variant: the size if it selects the same profile.
 pub(super) fn short_name(profiles: &[InstanceProfile], profile: &InstanceProfile) -> String {
     let short = size(profile);
     match find(profiles, short) {
@@ -52,7 +51,7 @@ pub(super) fn short_name(profiles: &[InstanceProfile], profile: &InstanceProfile
     }
 }
 
-/// The largest plain size of which so many fit on an empty device.
+/// The largest plain profile of which `count` instances fit on an empty device.
 pub(super) fn largest(profiles: &[InstanceProfile], count: usize) -> Option<&InstanceProfile> {
     let mut plain: Vec<&InstanceProfile> = profiles.iter().filter(|p| is_plain(p)).collect();
     plain.sort_by_key(|profile| std::cmp::Reverse((profile.slices, profile.memory_mib)));
@@ -61,13 +60,14 @@ pub(super) fn largest(profiles: &[InstanceProfile], count: usize) -> Option<&Ins
         .find(|profile| fit(profiles, &vec![*profile; count], &[]).is_some())
 }
 
-/// Places for new instances, in the order asked for, beside those that are there.
+/// Placements for new instances beside existing ones, in the order of `wanted`; `None` if they do
+/// not fit.
 pub(super) fn fit(
     profiles: &[InstanceProfile],
     wanted: &[&InstanceProfile],
-    there: &[Instance],
+    existing: &[Instance],
 ) -> Option<Vec<Wanted>> {
-    let table = table(profiles, there)?;
+    let table = table(profiles, existing)?;
     let requested: Vec<&Profile> = wanted
         .iter()
         .map(|profile| {
@@ -77,15 +77,15 @@ pub(super) fn fit(
                 .find(|known| known.name == profile.name)
         })
         .collect::<Option<_>>()?;
-    let mut places: Vec<(String, u32)> = place(&table, &requested)?
+    let mut starts: Vec<(String, u32)> = place(&table, &requested)?
         .into_iter()
         .map(|placed| (placed.profile.name.clone(), placed.start))
         .collect();
     wanted
         .iter()
         .map(|profile| {
-            let at = places.iter().position(|(name, _)| *name == profile.name)?;
-            let (_, start) = places.remove(at);
+            let at = starts.iter().position(|(name, _)| *name == profile.name)?;
+            let (_, start) = starts.remove(at);
             let placement = profile.placements.iter().find(|p| p.start == start)?;
             Some(Wanted {
                 profile: (*profile).clone(),
@@ -95,8 +95,8 @@ pub(super) fn fit(
         .collect()
 }
 
-/// What the device still offers, in the shape that the search takes.
-fn table(profiles: &[InstanceProfile], there: &[Instance]) -> Option<Table> {
+/// The free part of the device as a table for the placement search.
+fn table(profiles: &[InstanceProfile], existing: &[Instance]) -> Option<Table> {
     let ends = profiles
         .iter()
         .flat_map(|p| p.placements.iter().map(|place| place.start + place.size));
@@ -104,16 +104,16 @@ fn table(profiles: &[InstanceProfile], there: &[Instance]) -> Option<Table> {
         let profile = profiles.iter().find(|p| p.id == instance.profile_id);
         profile.map_or(0, |profile| profile.slices)
     };
-    let used: u32 = there.iter().map(slices_of).sum();
+    let used: u32 = existing.iter().map(slices_of).sum();
     let all = profiles.iter().map(|profile| profile.slices).max()?;
     let free = |place: &&Placement| {
-        there.iter().all(|instance| {
+        existing.iter().all(|instance| {
             let taken = instance.placement;
             place.start + place.size <= taken.start || taken.start + taken.size <= place.start
         })
     };
     let offered = profiles.iter().map(|profile| {
-        let count = |p: &InstanceProfile| there.iter().filter(|i| i.profile_id == p.id).count();
+        let count = |p: &InstanceProfile| existing.iter().filter(|i| i.profile_id == p.id).count();
         Profile {
             id: Some(profile.id),
             name: profile.name.clone(),
@@ -147,7 +147,7 @@ fn size(profile: &InstanceProfile) -> &str {
     profile.name.split('.').next().unwrap_or(&profile.name)
 }
 
-/// Whether it differs from others of its size in nothing but memory.
+/// Whether it differs from other profiles of its size only in memory.
 fn is_plain(profile: &InstanceProfile) -> bool {
     !profile.name.contains(['+', '-'])
 }
@@ -160,7 +160,7 @@ pub(super) mod tests {
     use super::{find, fit, largest, names, short_name};
     use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
 
-    /// What NVML would tell of a GPU, from the vendor's table.
+    /// The profiles that NVML would report for a GPU, from the vendor's table.
     pub(crate) fn profiles(table: &Table) -> Vec<InstanceProfile> {
         let profile = |(number, profile): (usize, &gpubench_predict::mig::Profile)| {
             let place = |&start: &u32| Placement {
@@ -185,7 +185,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn layouts_are_read_by_their_sizes() {
+    fn reads_the_sizes_of_a_layout() {
         assert_eq!(names("3g+3g"), ["3g", "3g"]);
         assert_eq!(
             names("3g.20gb+1g.5gb+me+2g"),
@@ -202,7 +202,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_largest_equal_instances_are_those_of_the_vendors_tables() {
+    fn finds_the_largest_equal_instances() {
         for (gpu, count, expected) in [
             ("A100-40", 2, "3g.20gb"),
             ("A30", 2, "2g.12gb"),
@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_there_already_leaves_less_room() {
+    fn existing_instances_take_placements() {
         let a100 = of("A100-40");
         let three = find(&a100, "3g").expect("there");
         let there = |start| Instance {
@@ -239,13 +239,13 @@ pub(super) mod tests {
         assert_eq!(
             fit(&a100, &[four], &[there(0)]),
             None,
-            "4g begins at 0 alone"
+            "4g can only start at 0"
         );
     }
 
     proptest! {
-        /// Whatever is placed keeps to the vendor's rules: places that exist, no overlap, no more
-        /// slices and no more of a size than the device has.
+        /// A layout that fits keeps to the vendor's rules: existing placements, no overlap, at most
+        /// the slices of the device and the maximum number of each profile.
         #[test]
         fn every_layout_that_fits_is_legal(
             gpu in 0..tables().len(),
@@ -258,7 +258,7 @@ pub(super) mod tests {
             let Some(placed) = fit(&all, &wanted, &[]) else { return Ok(()) };
             prop_assert_eq!(placed.len(), wanted.len());
             for (at, (one, requested)) in placed.iter().zip(&wanted).enumerate() {
-                prop_assert_eq!(&one.profile, *requested, "in the order asked for");
+                prop_assert_eq!(&one.profile, *requested, "in the requested order");
                 prop_assert!(one.profile.placements.contains(&one.placement));
                 for other in &placed[at + 1..] {
                     let (a, b) = (one.placement, other.placement);

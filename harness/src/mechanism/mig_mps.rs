@@ -1,9 +1,9 @@
 //! `mig-mps`: all tenants share one hardware instance through an MPS server of that instance.
 //!
 //! One daemon serves one MIG device: `CUDA_VISIBLE_DEVICES=MIG-...` with pipe and log folders of
-//! its own (MIG User Guide, "Getting started"). Exclusive compute mode, which is often
-//! recommended for MPS, does not exist under MIG. Tenants name the instance too, so that one that
-//! does not reach the daemon at least does not leave the instance.
+//! its own (MIG User Guide, "Getting started"). Exclusive compute mode, which is often recommended
+//! for MPS, does not exist under MIG. Tenants select the instance too, so that a tenant that does
+//! not reach the daemon still stays in the instance.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
@@ -18,7 +18,7 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct MigMps;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mig-mps",
     summary: "all processes share one hardware instance through an MPS server",
@@ -85,7 +85,7 @@ impl Mechanism for MigMps {
         })
     }
 
-    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
+    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _slot: usize) -> TenantEnv {
         let mut env = mps::client_env(set_up);
         env.extend(mig::instance_env(set_up.instances.first()));
         env
@@ -94,8 +94,8 @@ impl Mechanism for MigMps {
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
         let mut proofs = mps::clients(observed);
         if !proofs.is_empty() {
-            proofs.push(mig::given(observed));
-            // A wall around all of them is none between them.
+            proofs.push(mig::assigned(observed));
+            // The instance isolates its tenants from others, not from each other.
             proofs.push(Proof {
                 hardware: false,
                 ..mig::sizes(cx, &cx.profile.mig_mps.layout, 1, observed)

@@ -1,25 +1,27 @@
-//! Which MIG instances a layout means on this device, whether it can be had, and its set-up.
+//! The MIG instances of a layout on this device, whether they can be made, and their set-up.
 
 use super::host::{Change, ControlError, Guard, HostError, Made};
 use super::mig_layout::{Wanted, find, fit, largest, names, short_name};
-use super::waivers::{held_by_others, needs_leave, on_this, prohibited, settings_locked, waived};
+use super::waivers::{
+    held_by_others, needs_permission, on_this, prohibited, settings_locked, waived,
+};
 use super::{HostFacts, MechanismContext};
 use crate::device::mig::{Instance, InstanceProfile};
 use crate::plan::Availability;
 
-/// Least part of its share that a victim needs: it demands 0.9 of its entitlement.
+/// Fraction of its share that a victim demands.
 const DEMAND: f64 = 0.9;
 
 /// The instances of a layout, and whether they exist.
 #[derive(Debug)]
 pub(super) enum Layout {
-    /// These exist, one for each slot.
-    There(Vec<Instance>),
-    /// These must be made.
+    /// Existing instances, one for each slot.
+    Existing(Vec<Instance>),
+    /// Instances to make.
     Make(Vec<Wanted>),
 }
 
-/// The profiles that a layout of so many instances means on this device.
+/// The profiles of a layout with `count` instances on this device.
 fn profiles<'a>(
     cx: &MechanismContext<'a>,
     layout: &str,
@@ -50,7 +52,7 @@ fn profiles<'a>(
         .collect()
 }
 
-/// What to do for a layout, or why nothing can be done.
+/// The instances of a layout, or why it is not possible.
 pub(super) fn layout(
     cx: &MechanismContext<'_>,
     text: &str,
@@ -63,27 +65,27 @@ pub(super) fn layout(
         .filter(|instance| !instance.compute.is_empty())
         .collect();
     if text == "auto" && usable.len() >= count {
-        return Ok(Layout::There(
+        return Ok(Layout::Existing(
             usable.into_iter().take(count).cloned().collect(),
         ));
     }
     let wanted = profiles(cx, text, count)?;
-    if let Some(there) = matching(&usable, &wanted) {
-        return Ok(Layout::There(there));
+    if let Some(existing) = matching(&usable, &wanted) {
+        return Ok(Layout::Existing(existing));
     }
     match fit(&facts.mig_profiles, &wanted, &facts.mig_instances) {
         Some(placed) => Ok(Layout::Make(placed)),
         None if facts.mig_instances.is_empty() => Err(format!("{text} does not fit the device")),
         None => Err(format!(
-            "{text} does not fit beside the {} instances that are there",
+            "{text} does not fit beside the {} existing instances",
             facts.mig_instances.len()
         )),
     }
 }
 
-/// Instances that are there, one for each profile wanted, in that order.
-fn matching(there: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Instance>> {
-    let mut left: Vec<&Instance> = there.to_vec();
+/// Existing instances, one for each wanted profile, in that order.
+fn matching(existing: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Instance>> {
+    let mut left: Vec<&Instance> = existing.to_vec();
     wanted
         .iter()
         .map(|profile| {
@@ -93,7 +95,7 @@ fn matching(there: &[&Instance], wanted: &[&InstanceProfile]) -> Option<Vec<Inst
         .collect()
 }
 
-/// The canonical variant: the sizes that are used.
+/// The canonical variant: the name with the sizes of the instances.
 pub(super) fn variant(
     cx: &MechanismContext<'_>,
     name: &str,
@@ -106,7 +108,7 @@ pub(super) fn variant(
             .iter()
             .map(|one| short_name(all, &one.profile))
             .collect(),
-        Ok(Layout::There(there)) => there
+        Ok(Layout::Existing(existing)) => existing
             .iter()
             .filter_map(|i| all.iter().find(|profile| profile.id == i.profile_id))
             .map(|profile| short_name(all, profile))
@@ -123,7 +125,7 @@ pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> 
     }
     if let Some(problem) = &facts.mig_problem {
         let remedy = "run as root, or with /proc/driver/nvidia/capabilities/mig/config readable";
-        return waived(format!("MIG cannot be looked at: {problem}"), Some(remedy));
+        return waived(format!("MIG cannot be queried: {problem}"), Some(remedy));
     }
     if let Some(waived) = prohibited(facts) {
         return waived;
@@ -133,24 +135,24 @@ pub(super) fn available(cx: &MechanismContext<'_>, text: &str, count: usize) -> 
         Err(reason) => return waived(reason, Some("another layout, or the instances destroyed")),
     };
     let victims = match &layout {
-        Layout::There(there) => there.first().map(|instance| instance.profile_id),
+        Layout::Existing(existing) => existing.first().map(|instance| instance.profile_id),
         Layout::Make(wanted) => wanted.first().map(|one| one.profile.id),
     };
     if let Some(reason) = too_small(cx, victims) {
         return waived(reason, Some("a larger instance first, or a smaller share"));
     }
-    let is_made = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
-    if is_made && !facts.allow_reconfigure {
-        return needs_leave("MIG");
+    let reconfigures = matches!(layout, Layout::Make(_)) || facts.mig == Some(false);
+    if reconfigures && !facts.allow_reconfigure {
+        return needs_permission("MIG");
     }
     if facts.mig == Some(false) {
-        return switched_on(facts).unwrap_or(Availability::Available);
+        return mode_waiver(facts).unwrap_or(Availability::Available);
     }
     Availability::Available
 }
 
-/// Why MIG mode cannot be switched on now; nothing if it can.
-fn switched_on(facts: &HostFacts) -> Option<Availability> {
+/// The waiver where MIG mode cannot be switched on now; `None` if it can.
+fn mode_waiver(facts: &HostFacts) -> Option<Availability> {
     if facts.mig_pending == Some(true) {
         let reset = on_this(&facts.uuid, "nvidia-smi --gpu-reset");
         return Some(waived(
@@ -162,7 +164,7 @@ fn switched_on(facts: &HostFacts) -> Option<Availability> {
         .or_else(|| held_by_others(facts, "MIG mode cannot be switched"))
 }
 
-/// Why the victim cannot abide by its share in an instance of this profile.
+/// Why an instance of this profile is too small for the victim's share; `None` if it is not.
 fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<String> {
     let all = &cx.facts.mig_profiles;
     let profile = all.iter().find(|profile| Some(profile.id) == profile_id)?;
@@ -186,9 +188,8 @@ fn too_small(cx: &MechanismContext<'_>, profile_id: Option<u32>) -> Option<Strin
     None
 }
 
-/// The share of what an instance has that is at most this share of everything that the device has.
-/// Where resources are divided in different parts the smallest share counts, so that a victim
-/// keeps to its own of each.
+/// The share of an instance that equals this share of the whole device. Where SMs and memory are
+/// divided differently the smaller result counts, so that a victim keeps to its share of each.
 #[must_use]
 pub fn share_of_instance(facts: &HostFacts, instance: &Instance, share: f64) -> f64 {
     let all = &facts.mig_profiles;
@@ -220,7 +221,7 @@ pub(super) fn changes(cx: &MechanismContext<'_>, layout: Result<Layout, String>)
     changes
 }
 
-/// Brings the instances of a layout about.
+/// Makes the instances of a layout, unless they exist.
 pub(super) fn enter(
     cx: &MechanismContext<'_>,
     guard: &mut Guard,
@@ -229,7 +230,7 @@ pub(super) fn enter(
 ) -> Result<Vec<Instance>, HostError> {
     let refused = |what: String| ControlError::new("setting MIG instances up", what);
     let wanted = match layout(cx, text, count).map_err(refused)? {
-        Layout::There(there) => return Ok(there),
+        Layout::Existing(existing) => return Ok(existing),
         Layout::Make(wanted) => wanted,
     };
     if cx.facts.mig == Some(false) {
@@ -239,7 +240,7 @@ pub(super) fn enter(
         })?;
     }
     let mut made = Vec::new();
-    // The largest first, which has the fewest places.
+    // The largest first: it has the fewest placements.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(wanted[at].placement.size));
     for at in order {

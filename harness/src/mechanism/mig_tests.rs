@@ -1,6 +1,6 @@
-//! Layouts on hosts with and without leave, and what proves that tenants are apart.
+//! Layouts on hosts with and without `--allow-reconfigure`, and the proofs of separate instances.
 
-use super::mig::{Mig, given, instance_env};
+use super::mig::{Mig, assigned, instance_env};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile, Placement};
 use crate::mechanism::{HostFacts, Mechanism, MechanismContext, Observation, TenantObservation};
 use crate::plan::Availability;
@@ -54,7 +54,7 @@ fn verdict(facts: &HostFacts, layout: &str) -> (String, String) {
 }
 
 #[test]
-fn layouts_are_available_or_waived_with_their_reason() {
+fn a_layout_is_available_or_waived_with_a_reason() {
     let mut facts = facts();
     let check = |facts: &HostFacts, layout: &str, variant: &str, reason: &str| {
         let (named, found) = verdict(facts, layout);
@@ -105,25 +105,25 @@ fn instance(id: u32, start: u32) -> Instance {
 }
 
 #[test]
-fn instances_that_are_there_need_no_leave() {
-    let there = HostFacts {
+fn existing_instances_need_no_permission() {
+    let existing = HostFacts {
         mig: Some(true),
         allow_reconfigure: false,
         mig_instances: vec![instance(1, 0), instance(2, 4)],
         ..facts()
     };
     assert_eq!(
-        verdict(&there, "auto"),
+        verdict(&existing, "auto"),
         ("mig[3g+3g]".into(), "available".into())
     );
     let one = HostFacts {
         mig_instances: vec![instance(1, 0)],
-        ..there
+        ..existing
     };
     assert!(
         verdict(&one, "auto")
             .1
-            .contains("does not fit beside the 1 instances")
+            .contains("does not fit beside the 1 existing instances")
     );
     let env = instance_env(Some(&instance(7, 0)));
     assert_eq!(
@@ -135,7 +135,7 @@ fn instances_that_are_there_need_no_leave() {
 }
 
 #[test]
-fn tenants_of_one_instance_are_not_apart() {
+fn each_tenant_must_be_in_an_instance_of_its_own() {
     let (profile, facts) = (profile("auto"), facts());
     let cx = MechanismContext {
         profile: &profile,
@@ -193,10 +193,10 @@ fn tenants_of_one_instance_are_not_apart() {
 }
 
 #[test]
-fn a_tenant_in_another_s_instance_is_not_in_its_own() {
-    let tenant = |slot, given: Option<&str>, sees: &str| TenantObservation {
+fn each_tenant_must_see_its_assigned_instance() {
+    let tenant = |slot, handed: Option<&str>, sees: &str| TenantObservation {
         slot,
-        given: given.map(str::to_owned),
+        visible_devices: handed.map(str::to_owned),
         facts: [("uuid".to_owned(), sees.to_owned())].into_iter().collect(),
         ..TenantObservation::default()
     };
@@ -214,6 +214,6 @@ fn a_tenant_in_another_s_instance_is_not_in_its_own() {
             tenants: vec![tenant(0, first.0, first.1), tenant(1, second.0, second.1)],
             ..Observation::new(Condition::C, vec![7, 8])
         };
-        assert_eq!(given(&observed).holds, expected, "{observed:?}");
+        assert_eq!(assigned(&observed).holds, expected, "{observed:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Mechanisms as this host runs them: whether one can run, what it changes on the host, what its
-//! tenants need, and the proof that it was in force while samples were taken.
+//! Mechanisms on this host: whether one can run, what it changes, what its tenants need, and the
+//! proof that it was in force while samples were taken.
 //!
 //! # To add a mechanism
 //!
@@ -10,8 +10,8 @@
 //! A mechanism with options has a table in the profile as well: its type in `profile::options`,
 //! its field in [`Profile`](crate::profile::Profile) and its values in `profiles/default.toml`.
 //!
-//! The facts live in the mechanism's own file, right of `profile` and `plan` in the flow. A profile
-//! needs the names alone, which the list has. A plan gets the facts with each
+//! The facts of a mechanism are in its own file, right of `profile` and `plan` in the flow. A
+//! profile needs only the names in that list. A plan gets the facts with each
 //! [`Capability`](crate::plan::Capability) and writes them into the record
 //! ([`MechanismProperties`](gpubench_record::MechanismProperties)), where gates and scores read
 //! them.

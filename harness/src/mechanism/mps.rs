@@ -1,30 +1,30 @@
-//! `mps`: the contexts of all tenants are joined by a server, and their kernels run side by side.
+//! `mps`: a server joins the contexts of all tenants, and their kernels run side by side.
 //!
-//! A control daemon of our own serves the one device, in a private folder that tenants are told by
-//! `CUDA_MPS_PIPE_DIRECTORY`; it needs no rights and changes nothing for anybody else, so native
-//! cells run beside the idle server. It is started with `nvidia-cuda-mps-control -d` (there is no
-//! `nvidia-smi -mps 1`), before any tenant, and ends with `quit`. `nvidia-smi` has no column
-//! "Current Users" either: it marks a client by the type `M+C`, and the daemon lists its clients
-//! (`get_client_list PID`). On a Kubernetes node it is `sharing.mps.resources` in the device
-//! plugin's configuration, which has no keys named `cudaProc`.
+//! Our control daemon serves the one device, in a private folder that `CUDA_MPS_PIPE_DIRECTORY` of
+//! each tenant names. It needs no privileges and affects no other process, so native cells run
+//! beside the idle server. `nvidia-cuda-mps-control -d` starts it before any tenant (there is no
+//! `nvidia-smi -mps 1`), and `quit` ends it. `nvidia-smi` has no column "Current Users" either: it
+//! marks a client by the type `M+C`, and the daemon lists its clients (`get_client_list PID`). On a
+//! Kubernetes node it is `sharing.mps.resources` in the device plugin's configuration, which has no
+//! keys named `cudaProc`.
 //!
 //! The vendor recommends the compute mode EXCLUSIVE_PROCESS with it, which MPS does not need: the
-//! server is then the one process that is let in, and no process bypasses it. As an option the mode
-//! is set before the daemon starts and restored after it has ended. A process that is no client
-//! must then be refused a context, which is proved by an access attempt.
+//! server is then the one admitted process, and no process bypasses it. As an option the mode is
+//! set before the daemon starts and restored after the daemon has ended. The device must then
+//! refuse a process that is no client, which an access attempt proves.
 //!
-//! A client that does not reach its daemon silently runs without it. The proof is therefore that
-//! the daemon itself lists every tenant among its clients, and that NVML, where it lists MPS
-//! clients, lists no tenant less.
+//! A client that does not reach its daemon runs without it and reports nothing. The proof is
+//! therefore that the daemon lists every tenant as a client, and that NVML does too if it lists MPS
+//! clients.
 
 #[cfg(test)]
 mod tests;
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
-use super::host::{Change, ControlError, DaemonPlace, Guard, HostError};
+use super::host::{Change, ControlError, DaemonConfig, Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, prohibited, waived};
+use super::waivers::{device_is_partitioned, prohibited, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants, exclusive_process, private,
@@ -38,14 +38,14 @@ pub struct Mps;
 /// First compute capability whose clients have address spaces of their own (CUDA Multi-Process
 /// Service, release 615, "When to use MPS").
 const CAPABILITY_MIN: (i32, i32) = (7, 0);
-/// Most clients of a device since CUDA 13.1, and before (the same: CUDA 13.1 raised it).
+/// Maximum number of clients of a device since CUDA 13.1, and before (the same document).
 const CLIENTS_MAX: u32 = 60;
 const CLIENTS_MAX_BEFORE_13_1: u32 = 48;
 const CUDA_13_1: i32 = 13010;
-/// What every one of them changes on the host.
+/// The change to the host of every mechanism with a daemon.
 pub(super) const DAEMON: &str = "an MPS daemon of its own, in a private folder";
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps",
     summary: "kernels of all processes run side by side through an MPS server of their own",
@@ -80,7 +80,7 @@ impl Mechanism for Mps {
             host_changes: changes(cx),
             stage: Some(stage(cx)),
             checks: OpeningChecks::default(),
-            refuses_outsiders: is_guarded(cx),
+            refuses_outsiders: is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,
         }
@@ -95,7 +95,7 @@ impl Mechanism for Mps {
         })
     }
 
-    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _place: usize) -> TenantEnv {
+    fn tenant_env(&self, _cx: &MechanismContext<'_>, set_up: &InForce, _slot: usize) -> TenantEnv {
         client_env(set_up)
     }
 
@@ -105,13 +105,13 @@ impl Mechanism for Mps {
 }
 
 /// Whether the compute mode must refuse every process but the server.
-pub(super) fn is_guarded(cx: &MechanismContext<'_>) -> bool {
+pub(super) fn is_exclusive(cx: &MechanismContext<'_>) -> bool {
     cx.profile.mps.exclusive_process
 }
 
-/// A variant's text: the mechanism's own options, and the one that all of them have.
+/// The variant: the name with the mechanism's options and the option of all MPS mechanisms.
 pub(super) fn variant(cx: &MechanismContext<'_>, name: &str, mut options: Vec<String>) -> String {
-    if is_guarded(cx) {
+    if is_exclusive(cx) {
         options.push("exclusive-process".to_owned());
     }
     if options.is_empty() {
@@ -120,66 +120,65 @@ pub(super) fn variant(cx: &MechanismContext<'_>, name: &str, mut options: Vec<St
     format!("{name}[{}]", options.join(","))
 }
 
-/// What it changes on the host, one line each.
+/// The changes to the host, one line each.
 pub(super) fn changes(cx: &MechanismContext<'_>) -> Vec<String> {
     let mut changes = vec![DAEMON.to_owned()];
-    if is_guarded(cx) {
+    if is_exclusive(cx) {
         changes.extend(exclusive_process::change(cx));
     }
     changes
 }
 
-/// Sets the compute mode, where it must refuse every process but the server.
+/// Sets the compute mode, if it must refuse every process but the server.
 pub(super) fn enter_mode(cx: &MechanismContext<'_>, guard: &mut Guard) -> Result<(), HostError> {
-    if is_guarded(cx) {
+    if is_exclusive(cx) {
         exclusive_process::set(guard)?;
     }
     Ok(())
 }
 
-/// The proofs of the clients and, where every process but the server must be refused, of the
-/// outsider.
+/// The proofs of the clients and, under the exclusive compute mode, of the refused outsider.
 pub(super) fn proofs(cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
     let mut proofs = clients(observed);
-    if !proofs.is_empty() && is_guarded(cx) {
+    if !proofs.is_empty() && is_exclusive(cx) {
         proofs.push(exclusive_process::refused(observed));
         proofs.push(exclusive_process::mode(observed));
     }
     proofs
 }
 
-/// The stage of every mechanism that runs under a plain daemon.
+/// The host stage of every mechanism with a plain daemon.
 pub(super) fn stage(cx: &MechanismContext<'_>) -> HostStage {
-    // Where one process alone is let in, a server that waits keeps native tenants out.
+    // If the device admits one process, an idle server excludes native tenants.
     let mode = cx.facts.compute_mode.as_deref();
-    let alone = is_guarded(cx) || mode == Some(exclusive_process::MODE);
+    let admits_one = is_exclusive(cx) || mode == Some(exclusive_process::MODE);
     HostStage {
         key: variant(cx, "mps", Vec::new()),
-        allows_native: !alone,
+        allows_native: !admits_one,
     }
 }
 
 /// Whether a daemon can serve the whole device here.
 pub(super) fn availability(cx: &MechanismContext<'_>) -> Availability {
     let facts = cx.facts;
-    // EXCLUSIVE_PROCESS is not in the way: the server is one process, whatever its clients are.
-    if let Some(waived) = device_is_cut(facts).or_else(|| prohibited(facts)) {
+    // EXCLUSIVE_PROCESS is allowed: the server is one process for all clients.
+    if let Some(waived) = device_is_partitioned(facts).or_else(|| prohibited(facts)) {
         return waived;
     }
     daemon_available(cx)
-        .or_else(|| unguarded(cx))
+        .or_else(|| exclusive_mode_waiver(cx))
         .unwrap_or(Availability::Available)
 }
 
-/// Why the server cannot be the one that is let in, where that is asked for; nothing if it can.
-fn unguarded(cx: &MechanismContext<'_>) -> Option<Availability> {
-    if !is_guarded(cx) {
+/// The waiver where the exclusive compute mode is requested and cannot be set.
+fn exclusive_mode_waiver(cx: &MechanismContext<'_>) -> Option<Availability> {
+    if !is_exclusive(cx) {
         return None;
     }
     exclusive_process::not_settable(cx.facts, "the server could not be the only one")
 }
 
-/// Why no daemon can serve anything here; nothing if one can.
+/// The waiver where no daemon can run here; `None` if one can.
 pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability> {
     let facts = cx.facts;
     if facts.mps_control.is_none() {
@@ -195,37 +194,41 @@ pub(super) fn daemon_available(cx: &MechanismContext<'_>) -> Option<Availability
             None,
         ));
     }
-    let most = if facts.cuda >= CUDA_13_1 {
+    let max_clients = if facts.cuda >= CUDA_13_1 {
         CLIENTS_MAX
     } else {
         CLIENTS_MAX_BEFORE_13_1
     };
-    (cx.profile.tenants > most).then(|| {
+    (cx.profile.tenants > max_clients).then(|| {
         waived(
-            format!("an MPS server takes {most} clients"),
+            format!("an MPS server has at most {max_clients} clients"),
             Some("fewer tenants"),
         )
     })
 }
 
-/// What a daemon is started as.
+/// The form of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its server comes with the first client.
+    /// Its server starts with the first client.
     Plain,
-    /// SMs are partitioned.
+    /// With static SM partitions.
     Static,
-    /// Of the third version: its servers have names.
+    /// With version 3 of the interface, in which servers have names.
     Named,
 }
 
 /// Starts a daemon in a private folder of its own.
-pub(super) fn start(guard: &mut Guard, device: &str, form: Form) -> Result<DaemonPlace, HostError> {
+pub(super) fn start(
+    guard: &mut Guard,
+    device: &str,
+    form: Form,
+) -> Result<DaemonConfig, HostError> {
     let folder = private::short_folder().ok_or_else(|| {
         let what = "no private folder is short enough for its sockets";
         ControlError::new("starting the MPS daemon", what)
     })?;
-    let daemon = DaemonPlace {
+    let daemon = DaemonConfig {
         pipes: folder.join("pipe"),
         logs: folder.join("log"),
         device: device.to_owned(),
@@ -241,8 +244,8 @@ pub(super) fn start(guard: &mut Guard, device: &str, form: Form) -> Result<Daemo
     Ok(daemon)
 }
 
-/// The variables by which a tenant finds the daemon. The device stays chosen by its UUID, which
-/// means the same to daemon and client; a number would not.
+/// The variables with which a tenant finds the daemon. The UUID still selects the device: unlike an
+/// index it means the same to daemon and client.
 pub(super) fn client_env(set_up: &InForce) -> TenantEnv {
     let mut env = TenantEnv::new();
     if let Some(daemon) = &set_up.daemon {
@@ -278,12 +281,12 @@ pub(super) fn clients(observed: &Observation) -> Vec<Proof> {
             proof_of(CHECK, missing.is_empty(), evidence)
         }
     }];
-    // NVML's numbers can be those of another process namespace, in which case they show nothing.
+    // NVML's process ids can be of another PID namespace and then show nothing.
     if let Some(listed) = observed.mps_clients.as_ref()
         && listed.iter().any(|pid| observed.ours.contains(pid))
     {
         let missing = missing(listed);
-        let evidence = format!("NVML lists MPS clients {listed:?}, missing are {missing:?}");
+        let evidence = format!("NVML lists MPS clients {listed:?}, without {missing:?}");
         let check = "NVML lists every tenant as an MPS client";
         proofs.push(proof_of(check, missing.is_empty(), evidence));
     }

@@ -1,18 +1,18 @@
-//! `mps-memory`: as `mps`, with a limit on the memory of each tenant, by the third version of the
-//! interface of MPS (MPS documentation, release 615; driver 615, CUDA 13.4).
+//! `mps-memory`: as `mps`, with a limit on the memory of each tenant, by version 3 of the MPS
+//! interface (MPS documentation, release 615; driver 615, CUDA 13.4).
 //!
 //! The daemon runs with `-p 3` and has one server, made with `server create`, which serves the one
-//! device. An option says who enforces a tenant's limit:
+//! device. The option `by` selects what enforces a tenant's limit:
 //!
-//! - `cgroup`: each tenant is put in a control group of its own before it opens the device, and
-//!   `nvidia-smi memory-limits` limits the group. The driver counts, whatever the tenant calls and
-//!   however it was linked, so this is the rival of a preloaded library's cap. Soft and hard limit
-//!   are equal, so that no tenant borrows and none is evicted. It takes the rights of the system's
-//!   administrator, and limits are taken back before a group goes, because the driver adds them up
-//!   in the groups above. The group's own limit is what the tenant is shown as all there is.
+//! - `cgroup`: each tenant joins a control group of its own before it opens the device, and
+//!   `nvidia-smi memory-limits` limits the group. The driver counts, so the limit does not depend
+//!   on how the program was linked, unlike that of a preloaded library. Soft and hard limit are
+//!   equal, so that no tenant borrows memory and none is evicted. It needs root. A limit is removed
+//!   before its group, because the driver adds limits up in the parent groups. A tenant sees the
+//!   group's limit as the total memory.
 //! - `namespace`: the server limits the clients of a namespace, one for each tenant, by
-//!   `namespace set --pinned-memory-limit`. A client chooses its namespace by the folder in
-//!   `CUDA_MPS_PIPE_DIRECTORY`. It takes no rights.
+//!   `namespace set --pinned-memory-limit`. A client selects its namespace by the folder in
+//!   `CUDA_MPS_PIPE_DIRECTORY`. It needs no privileges.
 //!
 //! The proof is that each tenant is a client, and that an allocation beyond the limit is refused.
 
@@ -22,7 +22,7 @@ mod tests;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::entry::MEMORY_PCT;
-use super::host::{Change, ControlError, DaemonPlace, Guard, HostError, mps_control};
+use super::host::{Change, ControlError, DaemonConfig, Guard, HostError, mps_control};
 use super::waivers::{settings_locked, too_little_for_share, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
@@ -35,13 +35,12 @@ use crate::profile::options::LimitBy;
 #[derive(Debug)]
 pub struct MpsMemory;
 
-/// First driver and CUDA version with the third version of the interface, and first compute
-/// capability.
+/// First driver, CUDA version and compute capability with version 3 of the interface.
 const DRIVER_MIN: u32 = 615;
 const CUDA_MIN: i32 = 13040;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-memory",
     summary: "as mps, with the memory of each process limited by the driver or by the server",
@@ -51,7 +50,7 @@ const ENTRY: MechanismEntry = MechanismEntry {
         MEMORY_PCT,
         OptionEntry {
             key: "by",
-            summary: "who enforces it: the driver (as root, with leave), or the server",
+            summary: "what enforces it: the driver (root, --allow-reconfigure), or the server",
             accepted: &["cgroup", "namespace"],
         },
     ],
@@ -85,7 +84,7 @@ impl Mechanism for MpsMemory {
             return waived;
         }
         match mps::availability(cx) {
-            Availability::Available => groups_missing(cx).unwrap_or(Availability::Available),
+            Availability::Available => groups_waiver(cx).unwrap_or(Availability::Available),
             waived => waived,
         }
     }
@@ -115,7 +114,7 @@ impl Mechanism for MpsMemory {
                 sm_placement: false,
                 over_limit_bytes: Some(memory_cap::beyond_bytes(limit_mib)),
             },
-            refuses_outsiders: mps::is_guarded(cx),
+            refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: Some(limit_mib << 20),
             compute_limit: None,
         }
@@ -139,7 +138,7 @@ impl Mechanism for MpsMemory {
 
     fn tenant_env(&self, cx: &MechanismContext<'_>, set_up: &InForce, slot: usize) -> TenantEnv {
         let mut env = mps::client_env(set_up);
-        let server = set_up.daemon.as_ref().map(DaemonPlace::server_folder);
+        let server = set_up.daemon.as_ref().map(DaemonConfig::server_folder);
         if let Some(folder) = server {
             let folder = match u32::try_from(slot) {
                 Ok(slot) if !by_group(cx) => folder.join(namespace(slot)),
@@ -159,7 +158,7 @@ impl Mechanism for MpsMemory {
             proofs.push(memory_cap::shown(limit_mib(cx), observed));
         }
         proofs.extend(memory_cap::over_limit(observed));
-        proofs.extend(user_program::handed(observed));
+        proofs.extend(user_program::has_variables(observed));
         proofs
     }
 }
@@ -173,25 +172,25 @@ fn limit_mib(cx: &MechanismContext<'_>) -> u64 {
     memory_cap::part_mib(cx.facts, cx.profile.mps_memory.memory_pct)
 }
 
-/// Name of the namespace of the tenant in a place.
+/// Name of the namespace of a slot.
 fn namespace(slot: u32) -> String {
     format!("p{slot}")
 }
 
-/// Why no tenant can be put in a limited control group, where that is asked for.
-fn groups_missing(cx: &MechanismContext<'_>) -> Option<Availability> {
-    const OTHERWISE: &str = "[mps-memory] by = \"namespace\"";
+/// The waiver where control groups are requested and cannot limit memory.
+fn groups_waiver(cx: &MechanismContext<'_>) -> Option<Availability> {
+    const NAMESPACE: &str = "[mps-memory] by = \"namespace\"";
     let facts = cx.facts;
     if !by_group(cx) {
         return None;
     }
     if facts.nvidia_smi.is_none() {
         let reason = "only nvidia-smi limits a control group here, and it is not on PATH";
-        return Some(waived(reason, Some(OTHERWISE)));
+        return Some(waived(reason, Some(NAMESPACE)));
     }
     let Some(tree) = &facts.control_groups else {
         let reason = "there are no control groups of version 2";
-        return Some(waived(reason, Some(OTHERWISE)));
+        return Some(waived(reason, Some(NAMESPACE)));
     };
     settings_locked(facts, "memory limits of control groups").or_else(|| {
         let (reason, remedy) = tree.problem.as_ref()?;

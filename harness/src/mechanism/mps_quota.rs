@@ -1,19 +1,18 @@
-//! `mps-quota`: as `mps`, with a cap on the SMs that each client may use, and on its memory.
+//! `mps-quota`: as `mps`, with a limit on the SMs and on the memory of each client.
 //!
-//! The cap is `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` in the client's environment, which can lower the
-//! daemon's default and never raise it. It reserves nothing: kernels of different clients may run
-//! on one SM. The number of SMs that a client sees goes down with it, which is the proof; the
-//! `%smid` placement beside it says where its blocks really ran. The memory limit applies by device
-//! index, not by UUID (NVIDIA/k8s-device-plugin, notes of 0.15.0-rc.2), and the daemon serves one
-//! device, so the index is 0. All of it is of the CUDA Multi-Process Service documentation,
-//! "Environment variables".
+//! The limit on SMs is `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE` in the client's environment, which can
+//! lower the daemon's default and not raise it. It reserves nothing: kernels of different clients
+//! may run on one SM. It reduces the number of SMs that a client sees, which is the proof; the
+//! `%smid` placement shows where its blocks ran. The memory limit applies by device index, not by
+//! UUID (NVIDIA/k8s-device-plugin, notes of 0.15.0-rc.2); the daemon serves one device, so the
+//! index is 0. The source is the CUDA Multi-Process Service documentation, "Environment variables".
 //!
-//! So is the priority of the neighbours, `CUDA_MPS_CLIENT_PRIORITY`, a hint. The daemon tells the
-//! default of its clients and of none what it has, so the proof is what each process was started
-//! with, as the system tells it; whether the driver heeds it is what the figures show.
+//! The priority of the neighbours, `CUDA_MPS_CLIENT_PRIORITY`, is a hint from the same section. The
+//! daemon reports only the default priority of its clients, so the proof is the environment with
+//! which each process was started. The figures show whether the driver follows the hint.
 //!
-//! What a server is set to is asked with `echo get_active_thread_percentage PID |
-//! nvidia-cuda-mps-control`, PID being the server's; there is no `-server -get`.
+//! `echo get_active_thread_percentage PID | nvidia-cuda-mps-control` prints the setting of a server
+//! with that process id; there is no `-server -get`.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
@@ -38,21 +37,21 @@ pub const PRIORITY: &str = "CUDA_MPS_CLIENT_PRIORITY";
 const NORMAL: &str = "0";
 const BELOW_NORMAL: &str = "1";
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-quota",
-    summary: "as mps, with a cap on the SMs and on the memory of each process",
+    summary: "as mps, with a limit on the SMs and on the memory of each process",
     group: "mps",
     reconfigures: false,
     options: &[
         OptionEntry {
             key: "pct",
-            summary: "most SMs of each process, in percent of the device",
+            summary: "maximum SMs of each process, in percent of the device",
             accepted: &["1 to 100"],
         },
         OptionEntry {
             key: "memory_pct",
-            summary: "most memory of each process, in percent of the device; 100 is no limit",
+            summary: "maximum memory of each process, in percent of the device; 100 is no limit",
             accepted: &["1 to 100"],
         },
         OptionEntry {
@@ -100,7 +99,7 @@ impl Mechanism for MpsQuota {
                 sm_placement: true,
                 over_limit_bytes: limit_mib.map(memory_cap::beyond_bytes),
             },
-            refuses_outsiders: mps::is_guarded(cx),
+            refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: limit_mib.map(|mib| mib << 20),
             compute_limit: (options.pct < 100).then(|| ComputeLimit {
                 share: f64::from(options.pct) / 100.0,
@@ -139,31 +138,31 @@ impl Mechanism for MpsQuota {
         if cx.profile.mps_quota.neighbours == Priority::BelowNormal {
             proofs.push(below_normal(observed));
         }
-        proofs.extend(user_program::handed(observed));
+        proofs.extend(user_program::has_variables(observed));
         proofs
     }
 }
 
-/// The memory limit of each client; none if it may take everything.
+/// The memory limit of each client; `None` if there is none.
 fn memory_limit_mib(cx: &MechanismContext<'_>) -> Option<u64> {
     let pct = cx.profile.mps_quota.memory_pct;
     (pct < 100).then(|| memory_cap::part_mib(cx.facts, pct))
 }
 
-/// Whether every tenant sees no more SMs than its percentage, which is rounded down.
+/// Whether every tenant sees at most its percentage of SMs.
 fn sms(pct: u32, observed: &Observation) -> Proof {
     const CHECK: &str = "the SMs that each tenant sees are its percentage";
     let Some(all) = observed.native_sm_count else {
         let evidence = "no tenant has reported the SMs of the whole device".to_owned();
         return proof_of(CHECK, false, evidence);
     };
-    let most = (u64::from(all) * u64::from(pct)).div_ceil(100);
+    let max_sms = (u64::from(all) * u64::from(pct)).div_ceil(100);
     let reported: Vec<Option<u64>> = observed
         .tenants
         .iter()
         .map(|t| t.number("sm_count"))
         .collect();
-    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=most).contains(&count));
+    let within = |count: &Option<u64>| count.is_some_and(|count| (1..=max_sms).contains(&count));
     let holds = !reported.is_empty() && reported.iter().all(within);
     let counts: Vec<String> = observed
         .tenants
@@ -179,22 +178,22 @@ fn sms(pct: u32, observed: &Observation) -> Proof {
         })
         .collect();
     Proof {
-        limiter: holds && most < u64::from(all),
+        limiter: holds && max_sms < u64::from(all),
         ..proof_of(
             CHECK,
             holds,
             format!(
-                "of {all} SMs, {pct} % is at most {most}; seen: {}",
+                "of {all} SMs, {pct} % is at most {max_sms}; reported: {}",
                 counts.join(", ")
             ),
         )
     }
 }
 
-/// Whether every neighbour was started with a priority below normal, and the victim without.
+/// Whether every neighbour was started with a priority below normal, and the victim was not.
 fn below_normal(observed: &Observation) -> Proof {
     const CHECK: &str = "the neighbours alone were started with a priority below normal";
-    let right = |t: &TenantObservation| match t.slot {
+    let as_set = |t: &TenantObservation| match t.slot {
         0 => matches!(t.priority.as_deref(), None | Some(NORMAL)),
         _ => t.priority.as_deref() == Some(BELOW_NORMAL),
     };
@@ -202,7 +201,7 @@ fn below_normal(observed: &Observation) -> Proof {
         let priority = t.priority.as_deref().unwrap_or("not set");
         format!("{} {priority}", t.name())
     };
-    let holds = observed.tenants.iter().any(|t| t.slot > 0) && observed.tenants.iter().all(right);
+    let holds = observed.tenants.iter().any(|t| t.slot > 0) && observed.tenants.iter().all(as_set);
     let all: Vec<String> = observed.tenants.iter().map(reported).collect();
     proof_of(CHECK, holds, format!("{PRIORITY}: {}", all.join(", ")))
 }
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_sees_more_than_its_percentage_is_not_under_it() {
+    fn every_tenant_must_see_at_most_its_percentage() {
         for (counts, pct, expected) in [
             (vec![Some(66), Some(66)], 50, true),
             (vec![Some(66), Some(64)], 50, true),
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_below_normal_is_that_of_the_neighbours_alone() {
+    fn the_neighbours_and_not_the_victim_must_have_the_lower_priority() {
         let all = |priorities: &[Option<&str>]| {
             let tenants = priorities.iter().enumerate();
             let tenants = tenants.map(|(slot, priority)| TenantObservation {
@@ -275,7 +274,7 @@ mod tests {
             (&[None, Some("1"), None], false),
             (&[None, Some("0")], false),
             (&[Some("1"), Some("1")], false),
-            // Nobody was there of whom it could be told.
+            // Without a neighbour there is no proof.
             (&[None], false),
             (&[], false),
         ] {

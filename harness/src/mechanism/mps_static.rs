@@ -1,10 +1,10 @@
-//! `mps-static`: an MPS server that gives each client SMs of its own, which no other may use.
+//! `mps-static`: as `mps`, with SMs for each client that no other client may use.
 //!
-//! The daemon runs with `-S`; before tenants start, `sm_partition add GPU-UUID CHUNKS` makes a
-//! partition for each and prints its name, which the tenant is told by `CUDA_MPS_SM_PARTITION` as
-//! `GPU-UUID/NAME`. What SMs the chunks are is the driver's to choose. The proof is that each
-//! tenant is a client, and that the SMs on which blocks of its own ran are no other tenant's (CUDA
-//! Multi-Process Service, release 615, "Common tasks", "Static SM partitioning").
+//! The daemon runs with `-S`. Before tenants start, `sm_partition add GPU-UUID CHUNKS` makes a
+//! partition for each and prints its name; `CUDA_MPS_SM_PARTITION` of the tenant is
+//! `GPU-UUID/NAME`. The driver chooses the SMs of the chunks. The proof is that each tenant is a
+//! client, and that no SM ran blocks of two tenants (CUDA Multi-Process Service, release 615,
+//! "Common tasks", "Static SM partitioning").
 
 use std::collections::BTreeSet;
 
@@ -23,13 +23,12 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct MpsStatic;
 
-/// First driver and CUDA version with static partitioning, and first compute capability (the
-/// same).
+/// First driver, CUDA version and compute capability with static partitions (the same document).
 const DRIVER_MIN: u32 = 590;
 const CUDA_MIN: i32 = 13010;
 const CAPABILITY_MIN: (i32, i32) = (8, 0);
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "mps-static",
     summary: "as mps, with SMs of its own for each process, which no other may use",
@@ -79,15 +78,15 @@ impl Mechanism for MpsStatic {
             host_changes: mps::changes(cx),
             stage: Some(HostStage {
                 key: variant,
-                // Native tenants would be no clients, but a server with partitions holds them back
-                // from the device.
+                // Native tenants are no clients, and a server with partitions keeps them off the
+                // device.
                 allows_native: false,
             }),
             checks: OpeningChecks {
                 sm_placement: true,
                 over_limit_bytes: None,
             },
-            refuses_outsiders: mps::is_guarded(cx),
+            refuses_outsiders: mps::is_exclusive(cx),
             memory_limit_bytes: None,
             compute_limit: None,
         }
@@ -99,12 +98,13 @@ impl Mechanism for MpsStatic {
         let daemon = mps::start(guard, uuid, mps::Form::Static)?;
         let tenants = cx.profile.tenants;
         let chunks = match cx.profile.mps_static.chunks {
-            0 => even_chunks(&mps_control::ask(&daemon, "lspart")?, uuid, tenants)?,
+            0 => even_chunks(&mps_control::send_line(&daemon, "lspart")?, uuid, tenants)?,
             chunks => chunks,
         };
         let mut partitions = Vec::new();
         for _ in 0..tenants {
-            let answer = mps_control::ask(&daemon, &format!("sm_partition add {uuid} {chunks}"))?;
+            let answer =
+                mps_control::send_line(&daemon, &format!("sm_partition add {uuid} {chunks}"))?;
             partitions.push(partition_name(&answer, uuid)?);
         }
         Ok(InForce {
@@ -126,20 +126,20 @@ impl Mechanism for MpsStatic {
     fn prove(&self, cx: &MechanismContext<'_>, observed: &Observation) -> Vec<Proof> {
         let mut proofs = mps::proofs(cx, observed);
         if !proofs.is_empty() {
-            proofs.push(apart(observed));
-            proofs.extend(user_program::handed(observed));
+            proofs.push(disjoint_sms(observed));
+            proofs.extend(user_program::has_variables(observed));
         }
         proofs
     }
 }
 
-/// As many chunks for each tenant as there are for all.
+/// The largest equal number of chunks for each tenant.
 fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlError> {
     let doing = "dividing the SMs";
     let free = free_chunks(listed, uuid).ok_or_else(|| {
         ControlError::new(
             doing,
-            format!("lspart does not tell free chunks: {:?}", listed.trim()),
+            format!("lspart lists no free chunks: {:?}", listed.trim()),
         )
     })?;
     match free / tenants.max(1) {
@@ -151,8 +151,8 @@ fn even_chunks(listed: &str, uuid: &str, tenants: u32) -> Result<u32, ControlErr
     }
 }
 
-/// Free chunks in what `lspart` prints: the third column of the device's own line, in which the
-/// place of a partition's name is empty.
+/// Free chunks in the output of `lspart`: the third column of the device's own line, in which the
+/// partition's name is `-`.
 fn free_chunks(listed: &str, uuid: &str) -> Option<u32> {
     listed.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -165,7 +165,7 @@ fn free_chunks(listed: &str, uuid: &str) -> Option<u32> {
     })
 }
 
-/// The name of a new partition in the daemon's answer, which says it behind the device's.
+/// The name of a new partition in the daemon's answer, where it follows the device's UUID.
 fn partition_name(answer: &str, uuid: &str) -> Result<String, ControlError> {
     let after = |word: &str| {
         let name = word.strip_prefix(uuid)?.strip_prefix('/')?;
@@ -173,26 +173,26 @@ fn partition_name(answer: &str, uuid: &str) -> Result<String, ControlError> {
     };
     answer.split_whitespace().find_map(after).ok_or_else(|| {
         let doing = "adding an SM partition";
-        ControlError::new(doing, format!("the daemon said {:?}", answer.trim()))
+        ControlError::new(doing, format!("the daemon answered {:?}", answer.trim()))
     })
 }
 
-/// Whether the SMs on which the tenants' blocks ran have none in common.
-fn apart(observed: &Observation) -> Proof {
+/// Whether no SM ran blocks of two tenants.
+fn disjoint_sms(observed: &Observation) -> Proof {
     const CHECK: &str = "no SM runs blocks of two tenants";
-    let mut taken = BTreeSet::new();
+    let mut used = BTreeSet::new();
     let (mut twice, mut reported) = (BTreeSet::new(), Vec::new());
     for tenant in &observed.tenants {
         let Some(sms) = tenant.sm_placement.as_ref().filter(|sms| !sms.is_empty()) else {
-            return proof_of(CHECK, false, format!("{} counted no SMs", tenant.name()));
+            return proof_of(CHECK, false, format!("{} reported no SMs", tenant.name()));
         };
-        twice.extend(sms.iter().copied().filter(|sm| !taken.insert(*sm)));
+        twice.extend(sms.iter().copied().filter(|sm| !used.insert(*sm)));
         reported.push(format!("{} ran on {}", tenant.name(), sms.len()));
     }
-    // A program of the user's counts nothing. What its neighbours leave untouched is its own.
+    // A user's program reports no SMs. It has those that its neighbours do not use.
     let leaves_some = || {
         let all = observed.native_sm_count.map_or(0, |count| count as usize);
-        observed.program.is_some() && (1..all).contains(&taken.len())
+        observed.program.is_some() && (1..all).contains(&used.len())
     };
     let holds = twice.is_empty() && (observed.tenants.len() > 1 || leaves_some());
     Proof {
@@ -207,12 +207,12 @@ fn apart(observed: &Observation) -> Proof {
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, even_chunks, partition_name};
+    use super::{disjoint_sms, even_chunks, partition_name};
     use crate::mechanism::{Observation, TenantObservation};
     use gpubench_record::Condition;
 
     #[test]
-    fn an_answer_that_is_no_name_is_an_error() {
+    fn an_answer_without_a_partition_name_is_an_error() {
         for (answer, expected) in [
             ("GPU-1/p1\n", Some("p1")),
             ("Partition GPU-1/1 created\n", Some("1")),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_divided_as_lspart_counts_them() {
+    fn divides_the_free_chunks_that_lspart_lists() {
         let listed = "GPU    Partition free  used  free used clients\n\
                       \x20                chunk chunk SM   SM\n\
                       GPU-1  -         16    0     128  0    -\n\
@@ -235,14 +235,14 @@ mod tests {
         assert_eq!(even_chunks(listed, "GPU-1", 3).ok(), Some(5));
         assert!(even_chunks(listed, "GPU-1", 17).is_err());
         assert!(even_chunks(listed, "GPU-2", 2).is_err());
-        // Driver 580.159.04, which has no partitions.
+        // The answer of driver 580.159.04, which has no partitions.
         let unknown = even_chunks("Unknown command \"lspart\"\n", "GPU-1", 2);
         let answer = unknown.map_err(|error| error.to_string());
         assert!(answer.is_err_and(|text| text.contains("Unknown command")));
     }
 
     #[test]
-    fn one_sm_in_common_is_one_too_many() {
+    fn no_sm_may_run_blocks_of_two_tenants() {
         for (first, second, expected) in [
             (Some(vec![0, 1]), Some(vec![2, 3]), true),
             (Some(vec![0, 1]), Some(vec![1, 2]), false),
@@ -258,7 +258,7 @@ mod tests {
                 tenants: vec![tenant(0, first), tenant(1, second)],
                 ..Observation::new(Condition::C, vec![7, 8])
             };
-            assert_eq!(apart(&observed).holds, expected, "{observed:?}");
+            assert_eq!(disjoint_sms(&observed).holds, expected, "{observed:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Observations around a cell: the material of every proof. Unobserved values are `None`.
+//! Observations of a cell, on which proofs rest. Unobserved values are `None`.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,23 @@ pub struct Observation {
     pub condition: Condition,
     /// Tenants whose context was open, by process id.
     pub ours: Vec<u32>,
-    /// The same tenants with their reports, the victim first. A program of the user's reports
-    /// nothing and is not among them.
+    /// The same tenants with their reports, the victim first. A user's program reports nothing and
+    /// is not in the list.
     pub tenants: Vec<TenantObservation>,
-    /// Processes of our own that serve the mechanism, as an MPS server.
+    /// Our processes that serve the mechanism, such as an MPS server.
     pub services: Vec<u32>,
     /// Processes with a compute context, as NVML lists them.
     pub listed: Option<Vec<u32>>,
     /// Clients of MPS servers, as NVML lists them.
     pub mps_clients: Option<Vec<u32>>,
-    /// Clients of our MPS daemon, as it lists them itself, or why it did not; `None` where there is
-    /// no daemon.
+    /// Clients of our MPS daemon, as the daemon lists them, or its error; `None` without a daemon.
     pub daemon_clients: Option<Result<Vec<u32>, String>>,
-    /// Attempts of neighbours or an outsider to get a context that the mechanism must refuse: the
-    /// name, and the `CUresult` of the refusal; `None` for one that got a context.
+    /// Attempts of neighbours or an outsider to open a context, which the mechanism must refuse:
+    /// the name, and the `CUresult` of the refusal; `None` if the context was opened.
     pub access_attempts: Vec<(String, Option<i32>)>,
     /// Compute mode of the device.
     pub compute_mode: Option<String>,
-    /// The user's own program, where the victim is one.
+    /// The user's program, if it is the victim.
     pub program: Option<ProgramObservation>,
     /// SMs of the whole device, as a native tenant reports them.
     pub native_sm_count: Option<u32>,
@@ -43,34 +42,33 @@ pub struct TenantObservation {
     pub slot: usize,
     /// Its process id.
     pub pid: u32,
-    /// What the device looks like from inside its context, by name.
+    /// Facts of the device as its context reports them, by name.
     pub facts: BTreeMap<String, String>,
     /// The SMs on which blocks of a kernel of its own ran.
     pub sm_placement: Option<Vec<u32>>,
-    /// The answer to an allocation beyond its limit.
+    /// The result of an allocation beyond its limit.
     pub over_limit: Option<OverLimit>,
     /// Files mapped into its process.
     pub mapped: Option<Vec<String>>,
-    /// The end of what it wrote to its standard error.
+    /// The kept part of its standard error.
     pub stderr_tail: String,
-    /// Value of `CUDA_VISIBLE_DEVICES` that it was given.
-    pub given: Option<String>,
-    /// Value of `CUDA_MPS_CLIENT_PRIORITY` in the environment that its process was started with, as
-    /// the system tells it; absent if there is none.
+    /// Its `CUDA_VISIBLE_DEVICES`.
+    pub visible_devices: Option<String>,
+    /// `CUDA_MPS_CLIENT_PRIORITY` in its `/proc/PID/environ`; `None` if it is not set.
     pub priority: Option<String>,
 }
 
 /// An allocation beyond the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverLimit {
-    /// How much was asked for.
+    /// Its size.
     pub bytes: u64,
     /// `CUresult` of the refusal; `None` if it was granted.
     pub refused_with: Option<i32>,
 }
 
 impl Observation {
-    /// The tenants of a condition, and nothing else observed.
+    /// An observation with a condition and its tenants only.
     #[must_use]
     pub fn new(condition: Condition, ours: Vec<u32>) -> Self {
         Self {
@@ -88,8 +86,8 @@ impl Observation {
         }
     }
 
-    /// Processes on the device that are not ours; `None` where NVML's process ids are those of
-    /// another PID namespace, so that no process can be identified.
+    /// Processes on the device that are not ours; `None` if NVML's process ids are of another PID
+    /// namespace, so that no process can be identified.
     #[must_use]
     pub fn other_processes(&self) -> Option<Vec<u32>> {
         let listed = self.listed.as_ref()?;
@@ -124,7 +122,7 @@ impl TenantObservation {
     }
 }
 
-/// A piece of evidence. The caller writes down when it was taken.
+/// A proof. The caller sets when it was taken.
 pub(super) fn proof_of(check: &str, holds: bool, evidence: String) -> Proof {
     Proof {
         when: String::new(),
@@ -142,7 +140,7 @@ mod tests {
     use gpubench_record::Condition;
 
     #[test]
-    fn processes_of_another_pid_namespace_are_not_counted_as_others() {
+    fn process_ids_of_another_namespace_identify_no_process() {
         let observed = |ours: &[u32], listed: &[u32]| Observation {
             listed: Some(listed.to_vec()),
             ..Observation::new(Condition::N, ours.to_vec())

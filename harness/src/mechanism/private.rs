@@ -1,15 +1,15 @@
-//! Names for private folders that hold sockets.
+//! Paths for private folders that hold sockets.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Longest path of a Unix socket, the terminating zero left out (`sun_path` in sys/un.h is 108).
+/// Longest path of a Unix socket without the terminating zero (`sun_path` in sys/un.h is 108).
 const SOCKET_PATH_MAX: usize = 107;
-/// The longest name that MPS gives to a socket in its folder.
+/// The longest name of a socket of MPS in its folder.
 const LONGEST_SOCKET: &str = "pipe/tenants/p999/control_privileged";
 
-/// A folder that is not there yet, short enough for sockets inside: in the user's runtime folder,
-/// else in a temporary one.
+/// The path of a new folder, short enough for the sockets in it: in the user's runtime folder, else
+/// in a temporary one. The folder is not made here: its journal line must come first.
 #[must_use]
 pub fn short_folder() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -23,7 +23,7 @@ pub fn short_folder() -> Option<PathBuf> {
 
 fn free_name(parent: &Path) -> Option<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // A process number is used again one day, so a name may be taken by what a dead run left.
+    // Process ids are reused, so a dead run may have left a folder of that name.
     (0..100).find_map(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("gpubench-{}-{number}", std::process::id());
@@ -39,7 +39,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_folder_in_which_no_socket_fits_is_not_taken() {
+    fn skips_a_parent_folder_whose_path_is_too_long() {
         let long = Path::new("/").join("x".repeat(90));
         assert_eq!(free_name(&long), None);
         assert!(free_name(Path::new("/run/user/1000")).is_some());

@@ -1,15 +1,15 @@
-//! Refusals of a context by the driver: the code, its meaning, and the remedy. A mechanism that
-//! refuses its tenants a context is waived here; its tenants did not fail.
+//! Codes with which the driver refuses a context, with meaning and remedy. A mechanism under which
+//! a tenant gets such a code is waived; the tenant did not fail.
 
 use super::waivers::DEFAULT_MODE;
 
-/// Why no tenant can be added, and what would help; nothing for a code that is a failure.
+/// Why no tenant can be added, and the remedy; `None` for a code that is a failure.
 #[must_use]
 pub fn of_code(code: i32) -> Option<(&'static str, &'static str)> {
     // Numbers and names of cuda.h.
     match code {
         46 => Some((
-            "the compute mode keeps a second process out (46, CUDA_ERROR_DEVICE_UNAVAILABLE)",
+            "the compute mode refuses a second process (46, CUDA_ERROR_DEVICE_UNAVAILABLE)",
             DEFAULT_MODE,
         )),
         808 => Some((

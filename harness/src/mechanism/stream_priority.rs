@@ -1,19 +1,19 @@
-//! `stream-priority`: tenants are threads of one process with a stream each; the victim's has the
-//! greatest priority, the neighbours' have the least.
+//! `stream-priority`: tenants are threads of one process with a stream each; the victim's stream
+//! has the highest priority, the neighbours' streams have the lowest.
 //!
-//! A priority is a hint: work of higher priority is preferred when blocks are placed, and work that
-//! runs is not preempted (CUDA driver API, `cuStreamCreateWithPriority`). It divides nothing: the
-//! tenants share SMs, memory, address space and faults, and only their rates are scored.
+//! A priority is a hint: blocks of higher priority are placed first, and running work is not
+//! preempted (CUDA driver API, `cuStreamCreateWithPriority`). It divides nothing: the tenants share
+//! SMs, memory, address space and faults, and only their rates are scored.
 //!
-//! The proof is that NVML lists one process, ours. That the streams have their priorities is the
-//! driver's answer to the tenant that made them.
+//! The proof is that NVML lists one process, ours. Each tenant reads the priority of its stream
+//! back from the driver.
 
 use gpubench_record::wire::Inside;
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::green_context::one_process;
 use super::host::{Guard, HostError};
-use super::waivers::{device_is_cut, prohibited};
+use super::waivers::{device_is_partitioned, prohibited};
 use super::{
     Configuration, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, TenantEnv, Tenants,
@@ -24,10 +24,10 @@ use crate::plan::Availability;
 #[derive(Debug)]
 pub struct StreamPriority;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "stream-priority",
-    summary: "threads of one process; the victim's stream has the greatest priority, a hint",
+    summary: "threads of one process; the victim's stream has the highest priority, a hint",
     group: "mps",
     reconfigures: false,
     options: &[],
@@ -51,7 +51,7 @@ impl Mechanism for StreamPriority {
     }
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
-        let waived = device_is_cut(cx.facts).or_else(|| prohibited(cx.facts));
+        let waived = device_is_partitioned(cx.facts).or_else(|| prohibited(cx.facts));
         waived.unwrap_or(Availability::Available)
     }
 

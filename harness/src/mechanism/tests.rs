@@ -1,4 +1,4 @@
-//! Walks over the catalogue of mechanisms.
+//! Checks of the whole catalogue of mechanisms.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{CATALOGUE, Mechanism, find};
 use crate::catalogue;
 
 #[test]
-fn each_line_of_the_list_names_its_own_mechanism() {
+fn every_line_of_the_catalogue_names_its_mechanism() {
     let here: Vec<&str> = CATALOGUE.iter().map(|mechanism| mechanism.name()).collect();
     assert_eq!(here, catalogue::names());
 }
@@ -31,13 +31,13 @@ fn every_option_is_a_key_of_the_profile_and_every_key_is_listed() -> Result<(), 
     let schema = serde_json::to_value(schemars::schema_for!(crate::profile::Profile))?;
     for entry in CATALOGUE.iter().map(|mechanism| mechanism.entry()) {
         let table = &schema["properties"][entry.name];
-        let place = table["$ref"]
+        let pointer = table["$ref"]
             .as_str()
             .unwrap_or_default()
             .trim_start_matches('#');
-        let keys = schema.pointer(place).map(|table| &table["properties"]);
+        let keys = schema.pointer(pointer).map(|table| &table["properties"]);
         let keys: BTreeSet<&str> = keys
-            .filter(|_| !place.is_empty())
+            .filter(|_| !pointer.is_empty())
             .and_then(|keys| keys.as_object())
             .map(|keys| keys.keys().map(String::as_str).collect())
             .unwrap_or_default();
@@ -57,7 +57,7 @@ fn one_mechanism_is_the_reference_and_changes_nothing() {
 }
 
 #[test]
-fn each_way_of_sharing_has_one_unprotected_form() {
+fn each_kind_of_sharing_has_one_unprotected_form() {
     for sharing in [Sharing::InTime, Sharing::InSpace] {
         let of_it = CATALOGUE.iter().map(|mechanism| mechanism.entry());
         let forms = of_it.filter(|entry| entry.sharing == sharing && entry.unprotected.is_some());
@@ -65,8 +65,8 @@ fn each_way_of_sharing_has_one_unprotected_form() {
     }
 }
 
-/// Records of format 1.0 are read by the frozen table; a mechanism that has not changed since must
-/// be read as it is.
+/// Records of format 1.0 are read with a frozen table. It must agree with the mechanisms, which
+/// have not changed since.
 #[test]
 fn the_table_of_format_1_0_agrees_with_the_catalogue() {
     const OF_1_0: [&str; 12] = [

@@ -1,30 +1,30 @@
-//! `time-slicing`: several processes, each with a context of its own; the driver lets them take
-//! turns. What a device plugin's `sharing.timeSlicing` hands out is this and nothing more.
+//! `time-slicing`: several processes, each with a context of its own; the driver gives each context
+//! time slices. A Kubernetes device plugin's `sharing.timeSlicing` provides exactly this.
 //!
 //! Work of different contexts cannot run at the same time unless an MPS server joins them (CUDA
-//! Multi-Process Service, "Architecture"), and an MPS client is listed apart from a plain compute
+//! Multi-Process Service, "Architecture"), and NVML lists an MPS client apart from a plain compute
 //! process. The proof is therefore that NVML lists every tenant as a compute process of its own,
-//! that there are no MPS clients, and that the compute mode lets several processes in.
+//! that there are no MPS clients, and that the compute mode admits several processes.
 //!
-//! The length of a turn is set by `nvidia-smi compute-policy --set-timeslice`, for the whole GPU
-//! and with the rights of root; NVML has no call for it, and NVIDIA's own DRA driver runs the
-//! command (k8s-dra-driver-gpu, `cmd/gpu-kubelet-plugin/nvlib.go`).
+//! `nvidia-smi compute-policy --set-timeslice` sets the length of a time slice, for the whole GPU
+//! and as root. NVML has no call for it; NVIDIA's own DRA driver runs the command
+//! (k8s-dra-driver-gpu, `cmd/gpu-kubelet-plugin/nvlib.go`).
 //!
-//! A Kubernetes node hands this out by `sharing.timeSlicing.resources: [{name: nvidia.com/gpu,
-//! replicas: 4}]` in the device plugin's configuration. `replicas` directly under `timeSlicing`
-//! is ignored, `migStrategy` stands under `flags` and not beside `sharing`, and a pod asks for
-//! whole replicas: `nvidia.com/gpu: "0.25"` is refused, and two replicas are no larger share than
-//! one (NVIDIA/k8s-device-plugin, README, "Shared access to GPUs"). The GPU Operator is installed
-//! with `helm install`; `helm.sh/v1` is no API, so no `HelmChart` of it can be applied. Where the
-//! cloud manages the driver it takes `driver.enabled=false` and `toolkit.enabled=false`. DCGM's
-//! exporter calls utilisation `DCGM_FI_DEV_GPU_UTIL`, not `dcgm_gpu_utilization`, and under
-//! time-slicing it is the whole GPU's.
+//! On a Kubernetes node it is `sharing.timeSlicing.resources: [{name: nvidia.com/gpu, replicas:
+//! 4}]` in the device plugin's configuration. `replicas` directly under `timeSlicing` is ignored,
+//! `migStrategy` is under `flags` and not beside `sharing`, and a pod requests whole replicas:
+//! `nvidia.com/gpu: "0.25"` is refused, and two replicas are no larger share than one
+//! (NVIDIA/k8s-device-plugin, README, "Shared access to GPUs"). The GPU Operator is installed with
+//! `helm install`; `helm.sh/v1` is no API, so no `HelmChart` of it can be applied. Where the cloud
+//! manages the driver, the operator needs `driver.enabled=false` and `toolkit.enabled=false`.
+//! DCGM's exporter has `DCGM_FI_DEV_GPU_UTIL`, not `dcgm_gpu_utilization`; under time-slicing it is
+//! the utilisation of the whole GPU.
 
 use gpubench_record::{Proof, Sharing, SmNumbers};
 
 use super::host::{Change, Guard, HostError};
 use super::observation::proof_of;
-use super::waivers::{device_is_cut, settings_locked, sharing_is_off, waived};
+use super::waivers::{device_is_partitioned, settings_locked, sharing_is_off, waived};
 use super::{
     Configuration, HostStage, InForce, Mechanism, MechanismContext, MechanismEntry, Observation,
     OpeningChecks, OptionEntry, TenantEnv, Tenants,
@@ -36,15 +36,15 @@ use crate::profile::options::Slice;
 #[derive(Debug)]
 pub struct TimeSlicing;
 
-/// What is known of it without a host.
+/// Its facts that need no host.
 const ENTRY: MechanismEntry = MechanismEntry {
     name: "time-slicing",
-    summary: "processes take turns on the whole GPU, scheduled by the driver",
+    summary: "processes use the whole GPU in time slices, scheduled by the driver",
     group: "plain",
     reconfigures: false,
     options: &[OptionEntry {
         key: "slice",
-        summary: "length of a turn",
+        summary: "length of a time slice",
         accepted: &["default", "short", "medium", "long"],
     }],
     sharing: Sharing::InTime,
@@ -63,7 +63,7 @@ impl Mechanism for TimeSlicing {
 
     fn availability(&self, cx: &MechanismContext<'_>) -> Availability {
         let facts = cx.facts;
-        if let Some(waived) = device_is_cut(facts).or_else(|| sharing_is_off(facts)) {
+        if let Some(waived) = device_is_partitioned(facts).or_else(|| sharing_is_off(facts)) {
             return waived;
         }
         if slice(cx) == Slice::Default {
@@ -71,7 +71,7 @@ impl Mechanism for TimeSlicing {
         }
         if facts.nvidia_smi.is_none() {
             return waived(
-                "only nvidia-smi sets the length of a turn, and it is not on PATH",
+                "only nvidia-smi sets the time slice, and it is not on PATH",
                 Some("[time-slicing] slice = \"default\""),
             );
         }
@@ -148,7 +148,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
         {
             (
                 true,
-                format!("NVML lists {want} compute processes, numbered in another namespace"),
+                format!("NVML lists {want} compute processes, with ids of another PID namespace"),
             )
         }
         (Some(found), _) => {
@@ -159,7 +159,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
                     .is_some_and(|all| all.contains(pid))
             };
             let absent: Vec<u32> = observed.ours.iter().copied().filter(absent).collect();
-            let who = if observed
+            let cause = if observed
                 .program
                 .as_ref()
                 .is_some_and(|program| program.working.iter().any(|pid| absent.contains(pid)))
@@ -168,7 +168,7 @@ fn prove(observed: &Observation) -> Option<Proof> {
             } else {
                 ""
             };
-            let evidence = format!("NVML lists {found} of {want} tenants, not {absent:?}{who}");
+            let evidence = format!("NVML lists {found} of {want} tenants, not {absent:?}{cause}");
             (false, evidence)
         }
     };
@@ -186,7 +186,7 @@ mod tests {
     use gpubench_record::Condition;
 
     #[test]
-    fn every_tenant_must_be_seen_and_none_through_mps() {
+    fn every_tenant_must_be_listed_and_none_as_an_mps_client() {
         for (listed, mps_clients, expected) in [
             (Some(vec![7, 8]), Some(vec![]), Some(true)),
             (Some(vec![7, 8]), None, Some(true)),

@@ -1,5 +1,5 @@
-//! The unprotected form of a mechanism: the same tenants share the device in the same way without
-//! any protection. Its contended cells show whether an aggressor harms a victim at all.
+//! The unprotected form of a mechanism: the same tenants share the device in space or in time
+//! without any protection. Its contended cells show whether an aggressor harms a victim at all.
 
 use gpubench_record::{MechanismProperties, Sharing};
 
@@ -7,11 +7,12 @@ use super::{CATALOGUE, HostFacts, Mechanism, MechanismContext};
 use crate::plan::{Availability, VariantRef};
 use crate::profile::Profile;
 
-/// The form that a mechanism of these properties is compared with on this host; `None` for one that
-/// shares nothing, and where no unprotected form can run.
+/// The unprotected form for a mechanism with these properties on this host; `None` for a mechanism
+/// that shares nothing, and if no unprotected form can run.
 ///
-/// What shares in space is compared with what shares in space unprotected: turns never show whether
-/// an aggressor harms there. Where that form cannot run, and for what shares in time, it is turns.
+/// Sharing in space is compared with unprotected sharing in space, because time slices do not show
+/// the harm of an aggressor that runs at the same time. If that form cannot run, and for sharing in
+/// time, it is unprotected sharing in time.
 #[must_use]
 pub fn unprotected_form(
     properties: &MechanismProperties,
@@ -69,7 +70,7 @@ pub fn native_runs(facts: &HostFacts) -> bool {
     facts.mig != Some(true) && facts.compute_mode.as_deref() != Some("PROHIBITED")
 }
 
-/// The unprotected form of what shares so.
+/// The unprotected form of this kind of sharing.
 fn form_of(sharing: Sharing) -> Option<&'static dyn Mechanism> {
     CATALOGUE.iter().copied().find(|mechanism| {
         let entry = mechanism.entry();

@@ -1,30 +1,31 @@
-//! A program of the user's under a mechanism, as far as it can be seen from outside: it tells
-//! nothing of itself, so who lists it, what it was started with and what it has mapped must do.
+//! A user's program under a mechanism. It reports nothing, so proofs rest on the lists of NVML and
+//! daemons, on its environment, and on its mapped files.
 
 use gpubench_record::Proof;
 
 use super::Observation;
 use super::observation::proof_of;
 
-/// What was seen of it.
+/// The observation of a user's program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramObservation {
-    /// Its processes that NVML or a daemon lists with a context; its leader if none is listed.
+    /// Its processes that NVML or a daemon lists with a context; its first process if none is
+    /// listed.
     pub working: Vec<u32>,
-    /// Files that each of these has mapped; none where the system does not tell.
+    /// Files that each of these has mapped; empty if they cannot be read.
     pub mapped: Vec<(u32, Vec<String>)>,
-    /// Variables that the mechanism has for it and that one of these processes was started without,
-    /// or with another value.
+    /// Variables of the mechanism that one of these processes was started without, or with another
+    /// value.
     pub lacking: Vec<(u32, String)>,
     /// GPU instances in which NVML lists its processes.
     pub instances: Vec<(u32, Option<u32>)>,
-    /// The GPU instance that it was handed, where the device is cut up.
+    /// The GPU instance that was assigned to it, if MIG divides the device.
     pub handed_instance: Option<u32>,
 }
 
 impl ProgramObservation {
-    /// Those of its processes that work without having a file mapped. The shell that started them
-    /// may have it all the same.
+    /// Its working processes that have not mapped a file. The shell that started them does not
+    /// count.
     pub(super) fn without(&self, path: &str) -> Vec<u32> {
         let has = |files: &[String]| files.iter().any(|file| file == path);
         let bare = self.mapped.iter().filter(|(_, files)| !has(files));
@@ -32,15 +33,15 @@ impl ProgramObservation {
     }
 }
 
-/// Whether the program was started with all that its mechanism tells a tenant. A program can still
-/// take no notice, so this is proof only beside others.
-pub(super) fn handed(observed: &Observation) -> Option<Proof> {
+/// Whether the program was started with all variables of its mechanism. A program can ignore them,
+/// so other proofs are needed too.
+pub(super) fn has_variables(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "the program was started with the variables of its mechanism";
     let program = observed.program.as_ref()?;
     let evidence = if program.lacking.is_empty() {
         format!("processes {:?} have them all", program.working)
     } else {
-        let without = |(pid, name): &(u32, String)| format!("{pid} has not {name} as it was set");
+        let without = |(pid, name): &(u32, String)| format!("{pid} lacks {name} as it was set");
         let all: Vec<String> = program.lacking.iter().map(without).collect();
         all.join(", ")
     };
@@ -48,8 +49,8 @@ pub(super) fn handed(observed: &Observation) -> Option<Proof> {
     Some(proof_of(CHECK, holds, evidence))
 }
 
-/// Whether NVML lists the program in the instance that it was handed, and nowhere else. Nothing
-/// where NVML's numbers are those of another process namespace.
+/// Whether NVML lists the program only in its assigned instance. `None` if NVML's process ids are
+/// of another PID namespace.
 pub(super) fn in_instance(observed: &Observation) -> Option<Proof> {
     const CHECK: &str = "NVML lists the program in the instance that it was handed";
     let program = observed.program.as_ref()?;
@@ -57,8 +58,9 @@ pub(super) fn in_instance(observed: &Observation) -> Option<Proof> {
         return None;
     }
     let handed = program.handed_instance;
-    let there = |&(_, instance): &(u32, Option<u32>)| instance.is_some() && instance == handed;
-    let holds = !program.instances.is_empty() && program.instances.iter().all(there);
+    let is_assigned =
+        |&(_, instance): &(u32, Option<u32>)| instance.is_some() && instance == handed;
+    let holds = !program.instances.is_empty() && program.instances.iter().all(is_assigned);
     let number = |instance: Option<u32>| {
         instance.map_or_else(|| "no instance".to_owned(), |id| format!("instance {id}"))
     };
@@ -72,7 +74,7 @@ pub(super) fn in_instance(observed: &Observation) -> Option<Proof> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ProgramObservation, handed, in_instance};
+    use super::{ProgramObservation, has_variables, in_instance};
     use crate::mechanism::Observation;
     use gpubench_record::Condition;
 
@@ -85,11 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dropped_a_variable_is_not_under_its_mechanism() {
+    fn the_program_must_have_every_variable_of_its_mechanism() {
         let lacking = |lacking: &[&str]| {
             let lacking = lacking.iter().map(|&name| (7, name.to_owned())).collect();
             let working = vec![7];
-            handed(&observed(Some(ProgramObservation {
+            has_variables(&observed(Some(ProgramObservation {
                 working,
                 lacking,
                 ..ProgramObservation::default()
@@ -98,15 +100,15 @@ mod tests {
         assert!(lacking(&[]).is_some_and(|proof| proof.holds));
         let proof = lacking(&["CUDA_MPS_SM_PARTITION"]);
         assert!(proof.is_some_and(|proof| {
-            !proof.holds && proof.evidence == "7 has not CUDA_MPS_SM_PARTITION as it was set"
+            !proof.holds && proof.evidence == "7 lacks CUDA_MPS_SM_PARTITION as it was set"
         }));
-        assert_eq!(handed(&observed(None)), None);
-        let nobody = handed(&observed(Some(ProgramObservation::default())));
-        assert!(nobody.is_some_and(|proof| !proof.holds));
+        assert_eq!(has_variables(&observed(None)), None);
+        let without_process = has_variables(&observed(Some(ProgramObservation::default())));
+        assert!(without_process.is_some_and(|proof| !proof.holds));
     }
 
     #[test]
-    fn every_process_that_works_must_have_the_file() {
+    fn lists_working_processes_without_the_file() {
         let files = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let program = ProgramObservation {
             mapped: vec![
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_instance_that_it_was_handed_will_do() {
+    fn the_program_must_be_listed_in_its_assigned_instance_only() {
         for (instances, expected) in [
             (vec![(7, Some(2))], Some(true)),
             (vec![(7, Some(1))], Some(false)),
@@ -138,7 +140,7 @@ mod tests {
             let found = in_instance(&observed).map(|proof| proof.holds);
             assert_eq!(found, expected, "{observed:?}");
             observed.listed = Some(vec![30_001]);
-            assert_eq!(in_instance(&observed), None, "numbers of another namespace");
+            assert_eq!(in_instance(&observed), None, "ids of another namespace");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Why a mechanism cannot run here, with what would help: the reasons that several share.
+//! Waivers that several mechanisms share: why one cannot run here, with the remedy.
 
 use super::{HostFacts, MechanismContext, exclusive_process};
 use crate::plan::Availability;
 
-/// A mechanism that cannot run here.
+/// A waiver.
 pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availability {
     Availability::Waived {
         reason: reason.into(),
@@ -12,17 +12,17 @@ pub(super) fn waived(reason: impl Into<String>, remedy: Option<&str>) -> Availab
 }
 
 /// The waiver of a change of device settings that the user did not allow.
-pub(super) fn needs_leave(what: &str) -> Availability {
+pub(super) fn needs_permission(what: &str) -> Availability {
     waived(
         format!("it would change device settings ({what})"),
         Some("--allow-reconfigure"),
     )
 }
 
-/// The waiver where a setting of the device may not or cannot be changed.
+/// The waiver of a change of a device setting without permission or privilege.
 pub(super) fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availability> {
     if !facts.allow_reconfigure {
-        return Some(needs_leave(what));
+        return Some(needs_permission(what));
     }
     (!facts.may_change_settings).then(|| {
         waived(
@@ -32,7 +32,7 @@ pub(super) fn settings_locked(facts: &HostFacts, what: &str) -> Option<Availabil
     })
 }
 
-/// The waiver where a tenant cannot have the share that the victim abides by.
+/// The waiver where the limit of a tenant is below the victim's share.
 pub(super) fn too_little_for_share(
     cx: &MechanismContext<'_>,
     what: &str,
@@ -63,8 +63,7 @@ pub(super) fn held_by_others(facts: &HostFacts, consequence: &str) -> Option<Ava
 /// The remedy for a compute mode.
 pub(super) const DEFAULT_MODE: &str = "nvidia-smi -c DEFAULT";
 
-/// A remedy by a command, for this device: without its name the command would change all of the
-/// host's.
+/// A command with this device's UUID. Without it the command would change all devices of the host.
 pub(super) fn on_this(device: &str, command: &str) -> String {
     format!("{command} -i {device}")
 }
@@ -94,7 +93,7 @@ pub(super) fn sharing_is_off(facts: &HostFacts) -> Option<Availability> {
 }
 
 /// The waiver of what needs the whole device, where MIG divides it.
-pub(super) fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
+pub(super) fn device_is_partitioned(facts: &HostFacts) -> Option<Availability> {
     (facts.mig == Some(true)).then(|| {
         waived(
             "MIG mode is on, so there is no whole device",
@@ -103,7 +102,7 @@ pub(super) fn device_is_cut(facts: &HostFacts) -> Option<Availability> {
     })
 }
 
-/// Why no process can have a context of the device as it is; nothing if one can.
+/// Why no process can open a context on the device as it is; `None` if one can.
 #[must_use]
 pub fn without_context(facts: &HostFacts) -> Option<String> {
     if let Some(Availability::Waived { reason, .. }) = prohibited(facts) {

@@ -18,7 +18,7 @@ pub struct DeviceProcesses {
 impl DeviceProcesses {
     /// Asks NVML.
     pub fn now(nvml: &Nvml) -> Self {
-        let places = nvml.compute_places().ok();
+        let places = nvml.compute_processes().ok();
         let pids = |places: &Vec<(u32, Option<u32>)>| places.iter().map(|(pid, _)| *pid).collect();
         Self {
             listed: places.as_ref().map(pids),

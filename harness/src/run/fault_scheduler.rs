@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gpubench_workloads::user_victim::process_tree::{signal_group, signal_process};
+use rustix::process::Signal;
+
 use super::RunError;
 use super::clock::RunClock;
+use super::observe::lives;
 use crate::device::BlockingCall;
-use crate::tenant::signal::{signal_group, signal_process};
 
 /// The scheduler's number as a participant of the clock.
 pub const FAULT_SCHEDULER: u32 = 1;
@@ -103,19 +106,19 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
     let acted_ns = clock.now_ns();
     match action.action {
         HostAction::KillTenant { pid } => {
-            signal_group(pid, libc::SIGKILL);
+            signal_group(pid, Signal::KILL);
             wait_for_end(clock, pid)?;
         }
         HostAction::StopTenant { pid, until_ns } => {
-            signal_group(pid, libc::SIGSTOP);
+            signal_group(pid, Signal::STOP);
             let slept = sleep_until(clock, until_ns, stop);
             // No process stays stopped, however the wait ended.
-            signal_group(pid, libc::SIGCONT);
+            signal_group(pid, Signal::CONT);
             slept?;
         }
         HostAction::KillService { pids, follow } => {
             for &pid in &pids {
-                signal_process(pid, libc::SIGKILL);
+                signal_process(pid, Signal::KILL);
             }
             let follow = if clock.is_virtual() {
                 follow
@@ -136,7 +139,7 @@ fn act(clock: &RunClock, action: ScheduledAction, stop: &AtomicBool) -> Done {
 fn wait_for_end(clock: &RunClock, pid: u32) -> Result<(), String> {
     for _ in 0..POLLS_MAX {
         clock.reap().map_err(|error| error.to_string())?;
-        if is_gone(pid) && !holds(clock, pid)? {
+        if !lives(pid) && !holds(clock, pid)? {
             return Ok(());
         }
         std::thread::sleep(POLL);
@@ -154,18 +157,6 @@ fn holds(clock: &RunClock, pid: u32) -> Result<bool, String> {
         processes.any(|process| process.pid == pid)
     });
     held.map_err(|error| error.to_string())
-}
-
-/// Whether a process has ended; one that its parent has not reaped counts as ended.
-fn is_gone(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return true;
-    };
-    // The name may hold anything, so the state is looked for after its closing bracket (proc(5)).
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('Z' | 'X') | None)
 }
 
 /// False if the run ended before.
@@ -187,25 +178,5 @@ fn sleep_until(clock: &RunClock, t_ns: u64, stop: &AtomicBool) -> Result<bool, S
             }
             Ok(false)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_gone;
-
-    #[test]
-    fn a_zombie_is_gone_and_a_live_process_is_not() -> std::io::Result<()> {
-        assert!(!is_gone(std::process::id()));
-        let mut child = std::process::Command::new("true").spawn()?;
-        let pid = child.id();
-        let gone = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            is_gone(pid)
-        });
-        assert!(gone, "its parent has not reaped it");
-        child.wait()?;
-        assert!(is_gone(pid));
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What mechanisms need to know of a run: options, facts, journal.
 
-use crate::mechanism::host::JournalPlace;
+use crate::mechanism::host::JournalLocation;
 use crate::mechanism::{self, HostFacts, HostStage, MechanismContext};
 use crate::profile::Profile;
 
@@ -13,13 +13,13 @@ pub struct HostSetup {
     /// The facts of the host.
     pub facts: HostFacts,
     /// Where changes are written.
-    pub journal: JournalPlace,
+    pub journal: JournalLocation,
 }
 
 impl HostSetup {
     /// From the user's profile, the facts of the host, and the journal of its changes.
     #[must_use]
-    pub fn new(profile: Profile, facts: HostFacts, journal: JournalPlace) -> Self {
+    pub fn new(profile: Profile, facts: HostFacts, journal: JournalLocation) -> Self {
         Self {
             unprotected: mechanism::unprotected_profile(&profile),
             profile,

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use gpubench_record::XidLine;
+use rustix::fs::OFlags;
 
 pub use line::PciAddress;
 
@@ -21,7 +22,7 @@ const RECORD_BYTES_MAX: usize = 8192;
 const RECORDS_MAX: u32 = 100_000;
 /// `EPIPE`: records were overwritten before they were read (linux, `Documentation/ABI/testing/
 /// dev-kmsg`). Reading goes on with the oldest that is there.
-const OVERWRITTEN: i32 = libc::EPIPE;
+const OVERWRITTEN: ErrorKind = ErrorKind::BrokenPipe;
 /// Inode of the first process namespace (linux, `PROC_PID_INIT_INO`), whose numbers the log has.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
@@ -52,7 +53,9 @@ impl KernelLog {
     pub fn open(path: &Path, address: Option<PciAddress>) -> Result<Self, String> {
         let told = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut options = File::options();
-        options.read(true).custom_flags(libc::O_NONBLOCK);
+        options
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let mut file = options.open(path).map_err(told)?;
         let meta = file.metadata().map_err(told)?;
         let end = file.seek(SeekFrom::End(0)).map_err(told)?;
@@ -104,7 +107,7 @@ fn read_record(file: &mut File, buffer: &mut [u8]) -> std::io::Result<Option<usi
         match file.read(buffer) {
             Ok(0) => return Ok(None),
             Ok(length) => return Ok(Some(length)),
-            Err(error) if error.raw_os_error() == Some(OVERWRITTEN) => {}
+            Err(error) if error.kind() == OVERWRITTEN => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),

@@ -1,9 +1,12 @@
 //! Observations around a cell: processes on the device, clients of daemons, mapped files.
 
-use std::ffi::OsString;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use gpubench_record::Condition;
+use gpubench_workloads::user_victim::process_tree;
+use procfs::process::{MMapPath, MemoryMap, Process};
 
 use super::RunError;
 use super::device_processes::DeviceProcesses;
@@ -118,52 +121,45 @@ fn program_seen(
 /// The variables of `handed` that a process was started without; all where the system does not
 /// tell.
 fn lacking(pid: u32, handed: &TenantEnv) -> Vec<(u32, String)> {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = environment(pid);
-    let there: Vec<&[u8]> = bytes.split(|&byte| byte == 0).collect();
-    let is_missing = |(name, value): &(&OsString, &OsString)| {
-        let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        !there.contains(&whole.as_slice())
-    };
-    let missing = handed.iter().filter(is_missing);
+    let there = environment(pid);
+    let missing = handed
+        .iter()
+        .filter(|(name, value)| there.get(*name) != Some(value));
     missing
         .map(|(name, _)| (pid, name.to_string_lossy().into_owned()))
         .collect()
 }
 
 /// The environment that a process was started with; empty where the system does not tell.
-fn environment(pid: u32) -> Vec<u8> {
-    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+fn environment(pid: u32) -> HashMap<OsString, OsString> {
+    let environment = process(pid).and_then(|process| process.environ().ok());
+    environment.unwrap_or_default()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    Process::new(pid.try_into().ok()?).ok()
 }
 
 /// A variable that a process was started with; `None` too where the system does not tell.
 pub fn variable(pid: u32, name: &str) -> Option<String> {
-    let bytes = environment(pid);
-    let mut all = bytes.split(|&byte| byte == 0);
-    let value = |entry: &[u8]| {
-        let entry = String::from_utf8_lossy(entry);
-        let (known, value) = entry.split_once('=')?;
-        (known == name).then(|| value.to_owned())
-    };
-    all.find_map(value)
+    let value = environment(pid).remove(OsStr::new(name))?;
+    Some(value.to_string_lossy().into_owned())
 }
 
 /// Whether a process is there and has not ended; a process that its parent has not reaped has ended
 /// (`Z` and `X` in proc_pid_stat(5)).
 pub fn lives(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in parentheses may hold anything.
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    process_tree::Process::of(pid).is_some_and(|process| !process.is_gone)
 }
 
 /// The files that a process has mapped, each once; absent if the system does not tell.
 pub fn mapped(pid: u32) -> Option<Vec<String>> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let path = |line: &str| line.find('/').map(|at| line[at..].to_owned());
-    let mut files: Vec<String> = maps.lines().filter_map(path).collect();
+    let path = |map: MemoryMap| match map.pathname {
+        MMapPath::Path(path) => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let maps = process(pid)?.maps().ok()?;
+    let mut files: Vec<String> = maps.into_iter().filter_map(path).collect();
     files.sort();
     files.dedup();
     Some(files)

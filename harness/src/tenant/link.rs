@@ -1,4 +1,4 @@
-//! The two pipes to a tenant, and the process that it is or is a thread of.
+//! The two pipes to a tenant, and its process. Several tenants can be threads of one process.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use gpubench_record::wire::{LINE_BYTES_MAX, WireError, from_line, to_line};
 use gpubench_record::{FromTenant, ToTenant};
-use gpubench_workloads::user_victim::process_tree;
+use gpubench_workloads::user_victim::process_tree::{self, signal_group};
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 
@@ -30,16 +31,16 @@ pub enum LinkError {
     /// The other end closed it.
     #[error("closed")]
     Closed,
-    /// The system refuses.
+    /// A read or a write failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The line that came is not a message.
+    /// The received line is not a message.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
-/// Work that precedes the kill of a tenant, for the sake of others: an MPS daemon ends its client
-/// first. It may block, so it runs on a thread of its own.
+/// Work before a tenant is killed: an MPS daemon first disconnects the client, so that other
+/// clients are unaffected. The work may block, so it runs on a thread of its own.
 pub struct PreKillHook(Arc<dyn Fn(u32) + Send + Sync>);
 
 impl PreKillHook {
@@ -48,7 +49,7 @@ impl PreKillHook {
         Self(Arc::new(work))
     }
 
-    /// Runs the work, at most [`HOOK`]. The tenant is killed whatever came of it.
+    /// Runs the work within [`HOOK`]. The tenant is killed in any case.
     async fn run(self, pid: u32) -> Result<(), NoAnswer> {
         let doing = format!("the pre-kill hook of process {pid}");
         BlockingCall::start(doing, move || (self.0)(pid))?
@@ -63,18 +64,18 @@ impl std::fmt::Debug for PreKillHook {
     }
 }
 
-/// Where a tenant's answers come from.
+/// The pipe or socket on which a tenant's answers arrive.
 type Output = Box<dyn AsyncRead + Send + Sync + Unpin>;
 
-/// Where its messages go.
+/// The pipe or socket to a tenant.
 type Input = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
 /// The process behind a tenant.
 #[derive(Debug)]
 enum Holder {
-    /// A child of ours, which is this tenant.
+    /// A child process that is this tenant.
     Own(Child),
-    /// The process of another tenant, of which this one is a thread.
+    /// The process of another tenant. This tenant is a thread of it.
     Other(u32),
 }
 
@@ -93,7 +94,7 @@ pub struct Link {
     input: Option<Input>,
     output: BufReader<Output>,
     ended: Option<String>,
-    /// The part of a line that had arrived when a wait was abandoned.
+    /// The bytes of a line that had arrived when a wait ended at its limit.
     partial: Vec<u8>,
     hook: Option<PreKillHook>,
     /// A program that the tenant started, in a process group of its own.
@@ -111,7 +112,7 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// To a process that is a tenant.
+    /// A link to a process that is a tenant.
     pub fn new(
         child: Child,
         input: impl AsyncWrite + Send + Sync + Unpin + 'static,
@@ -120,7 +121,7 @@ impl Link {
         Self::with(Holder::Own(child), Box::new(input), Box::new(output))
     }
 
-    /// To a thread of another tenant's process.
+    /// A link to a thread of another tenant's process.
     pub fn beside(
         pid: u32,
         input: impl AsyncWrite + Send + Sync + Unpin + 'static,
@@ -148,7 +149,7 @@ impl Link {
         self.stderr = Some(stderr);
     }
 
-    /// Its standard error so far; empty for a thread of another tenant's process.
+    /// The kept standard error; empty for a thread of another tenant's process.
     pub fn stderr(&self) -> String {
         self.stderr
             .as_ref()
@@ -220,15 +221,15 @@ impl Link {
             if let Some(program) = program {
                 end_program(pid, program).await;
             }
-            super::signal::signal_group(pid, libc::SIGTERM);
+            signal_group(pid, Signal::TERM);
             if tokio::time::timeout(KILL_GRACE, self.wait()).await.is_err() {
-                super::signal::signal_group(pid, libc::SIGKILL);
+                signal_group(pid, Signal::KILL);
             }
         }
         let ended = tokio::time::timeout(UNKILLABLE, self.wait()).await;
         let ended = ended.unwrap_or_else(|_| {
             let seconds = UNKILLABLE.as_secs();
-            format!("still there {seconds} s after SIGKILL")
+            format!("still running {seconds} s after SIGKILL")
         });
         let late = late.map_or_else(String::new, |late| format!(" ({late})"));
         let how = format!("stopped by the coordinator, {ended}{late}");
@@ -236,8 +237,8 @@ impl Link {
         how
     }
 
-    /// Waits until the tenant is gone, and says how it went. A thread is gone when its connection
-    /// is; how its process ended is told by the tenant that owns it.
+    /// Waits until the tenant has ended and describes how. A thread has ended when its connection
+    /// is closed; the link that owns the process describes how the process ended.
     async fn wait(&mut self) -> String {
         match &mut self.holder {
             Holder::Own(child) => match child.wait().await {
@@ -246,30 +247,30 @@ impl Link {
             },
             Holder::Other(_) => {
                 let mut rest = Vec::new();
-                // Its last output answers nothing, and a broken connection ends it too.
+                // The rest of its output is dropped. A broken connection is closed too.
                 let _ = self.output.read_to_end(&mut rest).await;
-                "its connection closed".to_owned()
+                "its connection was closed".to_owned()
             }
         }
     }
 }
 
-/// Ends a program and all that it started, before the tenant ends: the tenant adopts orphans, so
-/// until then all of them descend from it, whatever group or session they are in.
+/// Ends a program and its descendants before the tenant ends. The tenant adopts orphans, so until
+/// then all of them are its descendants, in any process group or session.
 async fn end_program(tenant: u32, program: u32) {
-    super::signal::signal_group(program, libc::SIGTERM);
-    let gone = async {
+    signal_group(program, Signal::TERM);
+    let all_ended = async {
         while !process_tree::descendants(tenant).is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     // A process that takes longer is killed below.
-    let _late = tokio::time::timeout(KILL_GRACE, gone).await;
-    // A process that survives this sleeps in the kernel, and ends when it leaves it.
+    let _late = tokio::time::timeout(KILL_GRACE, all_ended).await;
+    // A process that survives this is in an uninterruptible call and ends when the call returns.
     let _stays = process_tree::end_descendants(tenant);
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 fn describe(status: &ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

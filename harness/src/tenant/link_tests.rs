@@ -1,5 +1,5 @@
-//! The pre-kill hook of a tenant runs before any signal: an MPS daemon ends its client while the
-//! client is there and has received no signal.
+//! The pre-kill hook of a tenant runs before any signal: an MPS daemon disconnects its client while
+//! the client runs and has received no signal.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 
 use super::link::{Link, PreKillHook};
 
-/// A tenant that ignores SIGTERM, but writes that it received it.
+/// A tenant that records SIGTERM in a file and does not end.
 fn stubborn(folder: &Path) -> std::io::Result<Child> {
     let script =
         "trap 'touch \"$0/terminated\"' TERM; touch \"$0/ready\"; while :; do sleep 0.01; done";
@@ -29,9 +29,9 @@ fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error
         .build()?;
     runtime.block_on(async {
         let mut child = stubborn(dir.path())?;
-        let pid = child.id().ok_or("it has no number")?;
+        let pid = child.id().ok_or("the child has no process id")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let ends = input.zip(output).ok_or("it has no pipes")?;
+        let ends = input.zip(output).ok_or("the child has no pipes")?;
         while !dir.path().join("ready").exists() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
@@ -39,13 +39,13 @@ fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error
         let called = Arc::new(Mutex::new(Vec::new()));
         let (log, terminated) = (Arc::clone(&called), dir.path().join("terminated"));
         link.set_pre_kill_hook(PreKillHook::new(move |pid| {
-            // Long enough for a signal that had been sent before to show.
+            // Long enough for the child to record an earlier signal.
             std::thread::sleep(std::time::Duration::from_millis(100));
-            let is_there = PathBuf::from(format!("/proc/{pid}/exe")).exists();
+            let runs = PathBuf::from(format!("/proc/{pid}/exe")).exists();
             let mut log = log
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            log.push((pid, is_there, terminated.exists()));
+            log.push((pid, runs, terminated.exists()));
         }));
         let how = link.kill().await;
         assert_eq!(how, "stopped by the coordinator, killed by signal 9");
@@ -53,7 +53,7 @@ fn the_pre_kill_hook_runs_before_every_signal() -> Result<(), Box<dyn std::error
         assert_eq!(called, [(pid, true, false)]);
         assert!(
             dir.path().join("terminated").exists(),
-            "SIGTERM comes before SIGKILL"
+            "SIGTERM is sent before SIGKILL"
         );
         assert_eq!(link.kill().await, how, "a second kill reports the same");
         Ok(())

@@ -1,12 +1,11 @@
-//! A tenant process as the coordinator sees it: started, spoken to line by line, and ended.
+//! A tenant process in the coordinator: its start, its messages line by line, and its end.
 //!
-//! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; no wait
-//! for it is repeated.
+//! Every wait has a limit. A tenant that does not answer is killed and its end is recorded; the
+//! wait is not repeated.
 
 mod link;
 #[cfg(test)]
 mod link_tests;
-pub mod signal;
 mod spawn;
 mod stderr_capture;
 
@@ -33,17 +32,17 @@ pub struct Tenant {
     open: bool,
 }
 
-/// Why a tenant did not give the answer that was expected.
+/// Why a tenant did not give the expected answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
-    /// It reported an error and lives on.
+    /// It reported an error and still runs.
     #[error("{tenant}: {doing}: {what}")]
     Refused {
         /// The tenant.
         tenant: String,
         /// What it was doing.
         doing: String,
-        /// Why it refused; decisions rest on this and not on the text.
+        /// The kind of refusal. Callers decide by this and not by the text.
         kind: RefusalKind,
         /// What went wrong.
         what: String,
@@ -61,14 +60,14 @@ pub enum TenantError {
     Silent {
         /// The tenant.
         tenant: String,
-        /// What it should have been doing.
+        /// The step that it did not complete.
         doing: &'static str,
         /// The limit.
         seconds: u64,
-        /// How it ended, which shows how stuck it was.
+        /// How it ended.
         how: String,
     },
-    /// Its answer does not fit the message.
+    /// Its answer does not belong to the message.
     #[error("{tenant} broke the protocol: {what}")]
     Protocol {
         /// The tenant.
@@ -116,13 +115,13 @@ impl Tenant {
         self.program().map_or_else(Vec::new, of_tenant)
     }
 
-    /// The beginning of its standard error.
+    /// The kept beginning of its standard error.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.link.stderr()
     }
 
-    /// The numbers of its threads as participants of the clock.
+    /// The clock participants of its threads.
     #[must_use]
     pub const fn participants(&self) -> Participants {
         self.participants
@@ -142,7 +141,7 @@ impl Tenant {
     /// Sends a message.
     ///
     /// # Errors
-    /// When the tenant is gone.
+    /// When the tenant has ended.
     pub async fn send(&mut self, message: &ToTenant) -> Result<(), TenantError> {
         match self.link.send(message).await {
             Ok(()) => Ok(()),
@@ -168,7 +167,7 @@ impl Tenant {
         self.receive(doing, limit).await
     }
 
-    /// Waits for the answer, at most `limit`. An answer that tells of an error is an error.
+    /// Waits for the answer, at most `limit`. A refusal is an error.
     ///
     /// # Errors
     /// When the tenant refuses, ends, or stays silent; a silent one is killed.
@@ -225,9 +224,9 @@ impl Tenant {
         }
     }
 
-    /// Ends the process: asks it to quit, waits, kills it. Returns how it ended.
+    /// Ends the process: sends `Quit`, waits, then kills it. Returns how it ended.
     pub async fn stop(&mut self) -> String {
-        // One that is gone cannot be asked, and one that does not read is killed.
+        // A tenant that has ended does not receive it; one that does not read is killed below.
         let _ = tokio::time::timeout(GRACE, self.link.send(&ToTenant::Quit)).await;
         self.open = false;
         self.link.end(GRACE).await
@@ -245,7 +244,7 @@ impl Tenant {
             LinkError::Closed | LinkError::Io(_) => self.link.end(GRACE).await,
             LinkError::Wire(wire) => {
                 self.link.kill().await;
-                format!("killed, since it said {wire}")
+                format!("killed, because it sent {wire}")
             }
         };
         TenantError::Ended {

@@ -1,12 +1,10 @@
-//! Starting a tenant: this very binary under a hidden verb, in a process group of its own.
-#![expect(
-    unsafe_code,
-    reason = "the parent-death signal is set between fork and exec"
-)]
+//! Starts a tenant: this same binary under a hidden verb, in a process group of its own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use gpubench_record::FromTenant;
 use gpubench_record::user_victim::UserVictim;
 use gpubench_record::wire::{PROTOCOL, Participants};
 use gpubench_virtual_gpu::session::SAMPLE_ENV;
+use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
@@ -24,7 +23,7 @@ use super::{Tenant, TenantError};
 /// First argument of a tenant process.
 pub const TENANT_ARG: &str = "__tenant";
 
-/// First argument of a tenant process that runs a program of the user's.
+/// First argument of a tenant process that runs a user's program.
 pub const USER_VICTIM_ARG: &str = "__user-victim";
 
 /// Longest wait for a new process's first line.
@@ -33,15 +32,15 @@ const HELLO: Duration = Duration::from_secs(20);
 /// Why a tenant could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// The process could not be made.
+    /// The process could not be started.
     #[error("tenant {tenant} could not be started: {source}")]
     Start {
         /// The tenant.
         tenant: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It started and does not follow the protocol.
+    /// It started and did not complete the hello.
     #[error(transparent)]
     Tenant(#[from] TenantError),
 }
@@ -54,12 +53,12 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Tenants are this binary, with these variables over the coordinator's own.
+    /// Starts tenants with these variables over the coordinator's own.
     ///
     /// # Errors
-    /// When the system does not tell the path of this binary.
+    /// When the path of this binary cannot be read.
     pub fn new(environment: BTreeMap<OsString, OsString>) -> std::io::Result<Self> {
-        // /proc/self/exe keeps naming the running binary when the file is replaced.
+        // /proc/self/exe names the running binary even after its file was replaced.
         let program = PathBuf::from("/proc/self/exe").canonicalize()?;
         Ok(Self {
             program,
@@ -70,7 +69,7 @@ impl Spawner {
     /// Starts a tenant with further variables and waits for its hello.
     ///
     /// # Errors
-    /// When it does not start, does not speak, or speaks another protocol.
+    /// When it does not start, sends no hello, or has another protocol version.
     pub async fn spawn(
         &self,
         name: &str,
@@ -78,10 +77,10 @@ impl Spawner {
         extra: &BTreeMap<OsString, OsString>,
     ) -> Result<Tenant, SpawnError> {
         let link = self.start(name, extra, &[TENANT_ARG.into()])?;
-        greeted(name, participants, link).await
+        await_hello(name, participants, link).await
     }
 
-    /// Starts a tenant that runs a program of the user's.
+    /// Starts a tenant that runs a user's program.
     ///
     /// # Errors
     /// As [`Spawner::spawn`]; the program itself is started when the tenant's device is opened.
@@ -95,7 +94,7 @@ impl Spawner {
         let (reports, ready_ns) = (victim.reports.as_str(), victim.ready_ns.to_string());
         let arguments = [USER_VICTIM_ARG, reports, &ready_ns, &victim.command].map(OsString::from);
         let link = self.start(name, extra, &arguments)?;
-        greeted(name, participants, link).await
+        await_hello(name, participants, link).await
     }
 
     /// Starts tenants that are threads of one process, and waits for the hello of each.
@@ -104,10 +103,10 @@ impl Spawner {
     /// As [`Spawner::spawn`].
     pub async fn spawn_together(
         &self,
-        who: &[(String, Participants)],
+        tenants: &[(String, Participants)],
         extra: &BTreeMap<OsString, OsString>,
     ) -> Result<Vec<Tenant>, SpawnError> {
-        let Some((first, rest)) = who.split_first() else {
+        let Some((first, rest)) = tenants.split_first() else {
             return Ok(Vec::new());
         };
         let start = |source| SpawnError::Start {
@@ -120,18 +119,18 @@ impl Spawner {
         let count = rest.len().to_string();
         let arguments = [TENANT_ARG.into(), path.into_os_string(), count.into()];
         let link = self.start(&first.0, extra, &arguments)?;
-        // The process connects for its threads before it says hello for itself.
-        let mut tenants = vec![greeted(&first.0, first.1, link).await?];
+        // The process connects its threads before it sends its own hello.
+        let mut started = vec![await_hello(&first.0, first.1, link).await?];
         for (name, participants) in rest {
             let accepted = tokio::time::timeout(HELLO, listener.accept()).await;
             let (socket, _) = accepted
-                .map_err(|_| start(std::io::Error::other("it does not connect")))?
+                .map_err(|_| start(std::io::Error::other("it did not connect")))?
                 .map_err(start)?;
             let (output, input) = socket.into_split();
-            let link = Link::beside(tenants[0].pid, input, output);
-            tenants.push(greeted(name, *participants, link).await?);
+            let link = Link::beside(started[0].pid, input, output);
+            started.push(await_hello(name, *participants, link).await?);
         }
-        Ok(tenants)
+        Ok(started)
     }
 
     /// Starts a tenant process.
@@ -159,17 +158,9 @@ impl Spawner {
             .first()
             .is_some_and(|verb| verb == USER_VICTIM_ARG)
         {
-            // The results of our own kernels are not read, so the interpreter may sample their
-            // blocks. A user's program may read its results.
+            // The virtual GPU may execute a sample of the blocks of our own kernels, because their
+            // results are not read. A user's program may read its results.
             command.env_remove(SAMPLE_ENV);
-        }
-        // SAFETY: between fork and exec only one plain system call is made.
-        unsafe {
-            command.pre_exec(|| {
-                // A coordinator that is killed takes its tenants with it.
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
         }
         let mut child = command.spawn().map_err(start)?;
         let missing = || start(std::io::Error::other("it has no pipes"));
@@ -187,7 +178,11 @@ impl Spawner {
 }
 
 /// Waits for a tenant's hello.
-async fn greeted(name: &str, participants: Participants, link: Link) -> Result<Tenant, SpawnError> {
+async fn await_hello(
+    name: &str,
+    participants: Participants,
+    link: Link,
+) -> Result<Tenant, SpawnError> {
     let mut tenant = Tenant {
         name: name.to_owned(),
         pid: link.pid().unwrap_or(0),
@@ -206,29 +201,10 @@ async fn greeted(name: &str, participants: Participants, link: Link) -> Result<T
     }
 }
 
-/// A folder for this user alone, removed when dropped.
-fn private_folder() -> std::io::Result<Folder> {
-    use std::os::unix::fs::DirBuilderExt;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("gpubench-tenants-{}-{number}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-    Ok(Folder(path))
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left in the temporary directory does not fail a run.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder that only this user can read. It is removed when dropped.
+fn private_folder() -> std::io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("gpubench-tenants-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }

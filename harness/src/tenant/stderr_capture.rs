@@ -1,5 +1,5 @@
-//! The standard error of a tenant's process: passed on to ours, and its beginning kept, because
-//! some libraries report nowhere else that they do not do what they were told.
+//! The standard error of a tenant's process: copied to the coordinator's, and its beginning kept.
+//! Some libraries report only there that they ignore their settings.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT_BYTES: usize = 64 << 10;
 /// Longest line that is read as one.
 const LINE_BYTES: u64 = 4096;
-/// Prefixes of lines of HAMi-core and of its stand-in. There are many: they are kept as evidence
-/// and not passed on.
+/// Prefixes of lines of HAMi-core and of its stand-in. Such lines are numerous: they are kept as
+/// evidence and not copied.
 const MARKS: [&str; 3] = ["[HAMI-core ", "[4pdvGPU ", "[vgpu stand-in "];
 
-/// The output so far.
+/// The kept output of one process.
 #[derive(Debug, Clone)]
 pub struct StderrCapture(Arc<Mutex<String>>);
 
@@ -22,7 +22,7 @@ impl StderrCapture {
     /// Reads the other end of a process's standard error until it is closed.
     ///
     /// # Errors
-    /// When the system gives no thread for it.
+    /// When no thread can be started.
     pub fn keep(pipe: OwnedFd) -> std::io::Result<Self> {
         let kept = Self(Arc::default());
         let into = kept.clone();
@@ -31,7 +31,7 @@ impl StderrCapture {
         Ok(kept)
     }
 
-    /// The part that was kept.
+    /// The kept output.
     pub fn text(&self) -> String {
         self.0
             .lock()
@@ -65,7 +65,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_beginning_is_kept_and_the_rest_is_read_on() {
+    fn keeps_the_beginning_and_drains_the_rest() {
         let capture = StderrCapture(Arc::default());
         let line = format!("[HAMI-core {}\n", "x".repeat(1000));
         capture.read(format!("[HAMI-core first\n{}", line.repeat(100)).as_bytes());

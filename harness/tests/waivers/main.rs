@@ -131,8 +131,8 @@ fn a_user_without_rights_is_told_so() -> TestResult {
             ("time-slicing", "takes CAP_SYS_ADMIN", "run as root"),
             ("exclusive-process", "takes CAP_SYS_ADMIN", "run as root"),
             ("mps-memory", "takes CAP_SYS_ADMIN", "run as root"),
-            ("mig", "MIG cannot be looked at", "run as root"),
-            ("mig-mps", "MIG cannot be looked at", "run as root"),
+            ("mig", "MIG cannot be queried", "run as root"),
+            ("mig-mps", "MIG cannot be queried", "run as root"),
         ],
     );
     Ok(())

@@ -1,12 +1,12 @@
 //! Scheduler settings of a thread: timer slack, real-time class, cores.
 //!
 //! Wall time only. Every setting belongs to the calling thread.
-#![expect(
-    unsafe_code,
-    reason = "prctl, sched_setscheduler and sched_setaffinity"
-)]
+#![expect(unsafe_code, reason = "sched_setscheduler has no safe form")]
 
 use std::io::Read;
+use std::num::NonZeroU64;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
 use super::ClockError;
 
@@ -20,7 +20,7 @@ pub(super) const FIFO_BUSY_MAX: f64 = 0.5;
 
 /// The cores on which a thread may run.
 #[derive(Clone, Copy)]
-pub struct Cores(libc::cpu_set_t);
+pub struct Cores(CpuSet);
 
 impl std::fmt::Debug for Cores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -29,45 +29,30 @@ impl std::fmt::Debug for Cores {
 }
 
 impl Cores {
-    /// None at all.
-    fn none() -> Self {
-        // SAFETY: all zero bits are a valid, empty set.
-        Self(unsafe { std::mem::zeroed() })
-    }
-
     /// Those of the calling thread.
     ///
     /// # Errors
     /// When the kernel refuses, as it does with more cores than the set holds.
     pub fn of_this_thread() -> Result<Self, ClockError> {
-        let mut cores = Self::none();
-        // SAFETY: the set is valid for writes of its own size; 0 is the calling thread.
-        let answer =
-            unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut cores.0) };
-        if answer == 0 {
-            Ok(cores)
-        } else {
-            Err(failed("sched_getaffinity"))
-        }
+        let cores = sched_getaffinity(None);
+        cores.map(Self).map_err(failed("sched_getaffinity"))
     }
 
     /// Only this one.
     #[must_use]
     pub fn only(cpu: u32) -> Self {
-        let mut cores = Self::none();
-        if cpu < libc::CPU_SETSIZE.cast_unsigned() {
-            // SAFETY: the index is below the size of the set.
-            unsafe { libc::CPU_SET(cpu as usize, &mut cores.0) };
+        let mut cores = CpuSet::new();
+        if (cpu as usize) < CpuSet::MAX_CPU {
+            cores.set(cpu as usize);
         }
-        cores
+        Self(cores)
     }
 
     /// These but that one.
     #[must_use]
     pub fn without(mut self, cpu: u32) -> Self {
-        if cpu < libc::CPU_SETSIZE.cast_unsigned() {
-            // SAFETY: the index is below the size of the set.
-            unsafe { libc::CPU_CLR(cpu as usize, &mut self.0) };
+        if (cpu as usize) < CpuSet::MAX_CPU {
+            self.0.unset(cpu as usize);
         }
         self
     }
@@ -75,9 +60,8 @@ impl Cores {
     /// Their numbers, ascending.
     #[must_use]
     pub fn list(&self) -> Vec<u32> {
-        (0..libc::CPU_SETSIZE.cast_unsigned())
-            // SAFETY: the index is below the size of the set.
-            .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &self.0) })
+        (0..CpuSet::MAX_CPU as u32)
+            .filter(|cpu| self.0.is_set(*cpu as usize))
             .collect()
     }
 
@@ -86,14 +70,7 @@ impl Cores {
     /// # Errors
     /// When none of them may be used.
     pub fn apply(&self) -> Result<(), ClockError> {
-        // SAFETY: the set is valid for reads of its own size; 0 is the calling thread.
-        let answer =
-            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
-        if answer == 0 {
-            Ok(())
-        } else {
-            Err(failed("sched_setaffinity"))
-        }
+        sched_setaffinity(None, &self.0).map_err(failed("sched_setaffinity"))
     }
 }
 
@@ -102,13 +79,8 @@ impl Cores {
 /// # Errors
 /// When the kernel refuses.
 pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
-    // SAFETY: takes a number and touches no memory of ours.
-    let answer = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns, 0, 0, 0) };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(failed("prctl(PR_SET_TIMERSLACK)"))
-    }
+    let slack = NonZeroU64::new(slack_ns);
+    set_current_timer_slack(slack).map_err(failed("prctl(PR_SET_TIMERSLACK)"))
 }
 
 /// Puts the calling thread, but none that it creates, into the real-time class.
@@ -135,10 +107,13 @@ fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
     // SAFETY: the parameter is valid for reads; 0 is the calling thread.
     let answer = unsafe { libc::sched_setscheduler(0, class, &raw const parameter) };
     if answer == 0 {
-        Ok(())
-    } else {
-        Err(failed("sched_setscheduler"))
+        return Ok(());
     }
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    Err(ClockError::System {
+        call: "sched_setscheduler",
+        errno,
+    })
 }
 
 /// Whether real-time threads may use a whole core for as long as they like. Asked between two loops
@@ -151,9 +126,12 @@ pub fn fifo_is_unthrottled() -> bool {
     read.is_ok_and(|length| text[..length].trim_ascii() == b"-1")
 }
 
-fn failed(call: &'static str) -> ClockError {
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    ClockError::System { call, errno }
+/// The error of a refused call.
+pub(super) fn failed(call: &'static str) -> impl Fn(rustix::io::Errno) -> ClockError {
+    move |errno| ClockError::System {
+        call,
+        errno: errno.raw_os_error(),
+    }
 }
 
 #[cfg(test)]
@@ -173,11 +151,7 @@ mod tests {
 
     #[test]
     fn a_core_that_is_not_there_is_an_error() {
-        assert!(
-            Cores::only(libc::CPU_SETSIZE.cast_unsigned() - 1)
-                .apply()
-                .is_err()
-        );
+        assert!(Cores::only(CpuSet::MAX_CPU as u32 - 1).apply().is_err());
         assert!(Cores::only(u32::MAX).apply().is_err());
     }
 
@@ -193,9 +167,7 @@ mod tests {
     #[test]
     fn the_slack_is_what_the_kernel_reports() -> Result<(), ClockError> {
         set_timer_slack_ns(1)?;
-        // SAFETY: takes nothing and returns a number.
-        let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
-        assert_eq!(slack_ns, 1);
+        assert_eq!(rustix::thread::current_timer_slack(), Ok(1));
         Ok(())
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! `clock_nanosleep` to the guard before the instant and a spin from there was within 7 us of the
 //! instant at the 99th percentile where a plain sleep was 370 us late.
-#![expect(unsafe_code, reason = "clock_gettime and clock_nanosleep")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
+
+use rustix::io::retry_on_intr;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::guard::{self, Guard};
 use super::thread::Cores;
@@ -161,42 +164,18 @@ impl Time for WallClock {
 
 /// CLOCK_MONOTONIC in nanoseconds.
 fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a valid timespec to write to; this clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// Sleeps to an absolute instant of CLOCK_MONOTONIC, through signals.
 fn nanosleep_until(t_ns: u64) -> Result<(), ClockError> {
-    let until = libc::timespec {
+    let until = Timespec {
         tv_sec: (t_ns / 1_000_000_000).cast_signed(),
         tv_nsec: (t_ns % 1_000_000_000).cast_signed(),
     };
-    loop {
-        // SAFETY: `until` is a valid timespec; no remainder is asked for with an absolute time.
-        let errno = unsafe {
-            libc::clock_nanosleep(
-                libc::CLOCK_MONOTONIC,
-                libc::TIMER_ABSTIME,
-                &raw const until,
-                std::ptr::null_mut(),
-            )
-        };
-        match errno {
-            0 => return Ok(()),
-            libc::EINTR => {}
-            errno => {
-                return Err(ClockError::System {
-                    call: "clock_nanosleep",
-                    errno,
-                });
-            }
-        }
-    }
+    retry_on_intr(|| clock_nanosleep_absolute(ClockId::Monotonic, &until))
+        .map_err(thread::failed("clock_nanosleep"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! Faults around a kernel that does not end by itself in time: it is waited for, or its process
 //! stops, destroys the context, exits or is killed meanwhile. The kernel's own deadline ends it in
 //! any case.
-#![expect(
-    unsafe_code,
-    reason = "exiting at once, with a kernel pending, is one of the faults"
-)]
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;
@@ -144,8 +140,8 @@ impl Armed for Hang {
             Then::Exit => {
                 let soon_ns = moment.time.now_ns() + self.launch.budget_ns / 2;
                 moment.time.sleep_until(soon_ns)?;
-                // SAFETY: plain call; that the process goes at once is the fault itself.
-                unsafe { libc::exit(0) }
+                // To exit with a kernel pending is the fault itself.
+                std::process::exit(0)
             }
         }
         Ok(gpu.stream.synchronize()?)

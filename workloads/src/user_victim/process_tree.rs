@@ -3,12 +3,10 @@
 //!
 //! A tenant that runs a program adopts orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so descendants
 //! of the program stay descendants of the tenant as long as the tenant lives.
-#![expect(
-    unsafe_code,
-    reason = "signals, adoption and waiting for any child have no safe form in std"
-)]
 
 use std::time::Duration;
+
+use rustix::process::{self, Signal, WaitOptions};
 
 /// Rounds of killing until no descendant is left: a process may start others before it ends.
 const ROUNDS: u32 = 100;
@@ -31,21 +29,17 @@ impl Process {
     /// The process of that number; `None` if it is gone or `/proc` cannot be read.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Self::read(pid, &stat)
+        let process = procfs::process::Process::new(pid.try_into().ok()?).ok()?;
+        Self::read(&process.stat().ok()?)
     }
 
-    /// State, parent and group stand after the command's name, which may hold blanks and brackets
-    /// (proc_pid_stat(5)).
-    fn read(pid: u32, stat: &str) -> Option<Self> {
-        let (_, rest) = stat.rsplit_once(')')?;
-        let mut words = rest.split_whitespace();
-        let state = words.next()?;
+    fn read(stat: &procfs::process::Stat) -> Option<Self> {
         Some(Self {
-            pid,
-            parent: words.next()?.parse().ok()?,
-            group: words.next()?.parse().ok()?,
-            is_gone: matches!(state, "Z" | "X"),
+            pid: stat.pid.try_into().ok()?,
+            parent: stat.ppid.try_into().ok()?,
+            group: stat.pgrp.try_into().ok()?,
+            // Ended and not reaped (proc_pid_stat(5)).
+            is_gone: matches!(stat.state, 'Z' | 'X'),
         })
     }
 }
@@ -55,28 +49,21 @@ impl Process {
 /// # Errors
 /// When the system refuses.
 pub fn adopt_orphans() -> std::io::Result<()> {
-    // SAFETY: plain call with a plain flag.
-    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
+    // Any process id switches it on (`PR_SET_CHILD_SUBREAPER`, prctl(2)).
+    Ok(process::set_child_subreaper(Some(process::getpid()))?)
 }
 
 /// Whether this process adopts orphans.
 pub(super) fn adopts() -> bool {
-    let mut found: libc::c_int = 0;
-    // SAFETY: the call writes one int, which is there.
-    let status = unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut found) };
-    status == 0 && found == 1
+    matches!(process::child_subreaper(), Ok(Some(_)))
 }
 
 /// The living descendants of a process.
 #[must_use]
 pub fn descendants(ancestor: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    let processes: Vec<Process> = entries.filter_map(pid).filter_map(Process::of).collect();
+    let all = procfs::process::all_processes().into_iter().flatten();
+    let stats = all.filter_map(|process| process.ok()?.stat().ok());
+    let processes: Vec<Process> = stats.filter_map(|stat| Process::read(&stat)).collect();
     among(&processes, ancestor)
 }
 
@@ -105,7 +92,7 @@ pub fn end_descendants(ancestor: u32) -> Vec<u32> {
             return left;
         }
         for pid in left {
-            signal(pid, libc::SIGKILL);
+            signal_process(pid, Signal::KILL);
         }
         std::thread::sleep(PAUSE);
     }
@@ -115,19 +102,27 @@ pub fn end_descendants(ancestor: u32) -> Vec<u32> {
 /// Ends all adopted processes and reaps them.
 pub(super) fn end_adopted() {
     let _stays = end_descendants(std::process::id());
-    // SAFETY: plain calls; with no place to write to, nothing is written. Every
-    // child left here is an adopted one: the program itself was waited for.
-    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+    // Every child left here is an adopted one: the program itself was waited for.
+    while matches!(process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
 }
 
-/// Sends a signal to one process; a process that is gone is no error.
-fn signal(pid: u32, signal: libc::c_int) {
-    if let Ok(pid) = libc::pid_t::try_from(pid)
-        && pid > 1
-    {
-        // SAFETY: plain call; the process is a descendant of one that this tenant started.
-        unsafe { libc::kill(pid, signal) };
+/// Sends a signal to one process. A process that has ended is no error.
+pub fn signal_process(pid: u32, signal: Signal) {
+    if let Some(pid) = target(pid) {
+        let _ended = process::kill_process(pid, signal);
     }
+}
+
+/// Sends a signal to a process group. A group that has ended is no error.
+pub fn signal_group(leader: u32, signal: Signal) {
+    if let Some(leader) = target(leader) {
+        let _ended = process::kill_process_group(leader, signal);
+    }
+}
+
+/// The process of that number; `None` for 0 and 1, which no signal may reach.
+fn target(pid: u32) -> Option<process::Pid> {
+    process::Pid::from_raw(pid.try_into().ok()?).filter(|pid| !pid.is_init())
 }
 
 #[cfg(test)]
@@ -144,14 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_behind_any_name() {
-        let found =
-            Process::read(77, "77 (a) b) S 1 55 54 0 -1").expect("a line of /proc/PID/stat");
-        let fields = (found.parent, found.group, found.is_gone);
-        assert_eq!(fields, (1, 55, false));
-        assert!(Process::read(77, "77 (sh) Z 1 55 54").is_some_and(|found| found.is_gone));
-        assert_eq!(Process::read(77, "77 (sh"), None);
+    fn a_zombie_is_gone_and_a_live_process_is_not() -> std::io::Result<()> {
+        let mut child = std::process::Command::new("true").spawn()?;
+        let found = Process::of(child.id()).expect("a child that was not waited for");
+        assert_eq!(found.parent, std::process::id());
+        let is_gone = || Process::of(child.id()).is_some_and(|found| found.is_gone);
+        while !is_gone() {
+            std::thread::sleep(super::PAUSE);
+        }
+        child.wait()?;
+        assert_eq!(Process::of(child.id()), None);
         assert_eq!(Process::of(0), None);
+        Ok(())
     }
 
     #[test]

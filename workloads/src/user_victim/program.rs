@@ -1,7 +1,7 @@
 //! The user's program as a process: started with a descriptor, listened to, and ended.
 #![expect(
     unsafe_code,
-    reason = "between fork and exec a descriptor is kept open, and signals go to a group"
+    reason = "pre_exec is unsafe: it sets what the program inherits between fork and exec"
 )]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use gpubench_record::user_victim::{DESCRIPTOR_ENV, Reports, ToProgram};
 use gpubench_record::wire::to_line;
+use rustix::io::FdFlags;
+use rustix::process::Signal;
 
-use super::process_tree;
+use super::process_tree::{self, signal_group};
 use crate::clock::{Clock, Time};
 
 /// Longest line that is read in one piece, in bytes; a longer one is none that is accepted.
@@ -86,16 +88,16 @@ impl Program {
         unsafe {
             shell.pre_exec(move || {
                 // A tenant that is killed takes its program with it.
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if reports == Reports::Requests && libc::fcntl(descriptor, libc::F_SETFD, 0) < 0 {
-                    return Err(std::io::Error::last_os_error());
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                if reports == Reports::Requests {
+                    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
                 }
                 Ok(())
             });
         }
         let mut child = shell.spawn()?;
-        // The last copy on this side goes, so that the program's end is seen.
-        drop(theirs);
+        // This closes the last copy on this side, so that the program's end is seen.
+        drop(shell);
         let listening = Arc::new(AtomicBool::new(true));
         let (hearing, heard) = sync_channel(LINES_KEPT_MAX);
         ours.set_write_timeout(Some(UNREAD_MAX))?;
@@ -183,11 +185,11 @@ impl Program {
         let asked = self.order(&ToProgram::Quit(true)).is_ok();
         self.orders = None;
         if !asked || self.wait(clock, GRACE_NS).is_none() {
-            signal_group(self.pid(), libc::SIGTERM);
+            signal_group(self.pid(), Signal::TERM);
             self.wait(clock, GRACE_NS);
         }
         // Also when it has ended: processes that it started may live on, in its group or out of it.
-        signal_group(self.pid(), libc::SIGKILL);
+        signal_group(self.pid(), Signal::KILL);
         let _reaped = self.child.wait();
         if process_tree::adopts() {
             process_tree::end_adopted();
@@ -262,14 +264,5 @@ fn describe(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => "for an unknown reason".to_owned(),
-    }
-}
-
-fn signal_group(pid: u32, signal: libc::c_int) {
-    if let Ok(pid) = libc::pid_t::try_from(pid)
-        && pid > 1
-    {
-        // SAFETY: plain call; the group is the program's own, made at its start.
-        unsafe { libc::kill(-pid, signal) };
     }
 }

@@ -118,7 +118,7 @@ pub const WAYS: [Way; 19] = [
     ),
     (
         "another library",
-        |f| (f.hami, f.hami_asked) = (None, Some("/x.so".into())),
+        |f| (f.hami, f.hami_requested) = (None, Some("/x.so".into())),
         "hami",
         "/x.so cannot be read",
     ),

@@ -89,7 +89,7 @@ impl Clocks {
             .iter()
             .any(|(_, reasons)| reasons & SETTING != 0);
         let SmClocks {
-            greatest_mhz,
+            max_mhz,
             application_mhz,
             default_mhz,
         } = self.settings;
@@ -110,7 +110,7 @@ impl Clocks {
             let text = "free: the clock varies, so it is not locked to one value";
             return ("free", text.to_owned());
         }
-        let greatest = greatest_mhz.is_some_and(|greatest| least >= f64::from(greatest));
+        let greatest = max_mhz.is_some_and(|greatest| least >= f64::from(greatest));
         if greatest {
             let text = "at its maximum: a lock at this clock has no effect under this load";
             return ("greatest", text.to_owned());
@@ -130,7 +130,7 @@ impl Clocks {
         json!({
             "verdict": word, "told": text, "looks": self.samples.len(),
             "sm_mhz": { "least": least, "most": most },
-            "greatest_sm_mhz": self.settings.greatest_mhz,
+            "greatest_sm_mhz": self.settings.max_mhz,
             "application_sm_mhz": self.settings.application_mhz,
             "default_application_sm_mhz": self.settings.default_mhz,
             "reasons": self.reasons(),
@@ -146,7 +146,7 @@ impl Clocks {
         } else {
             format!("{most:.0} MHz")
         };
-        let greatest = self.settings.greatest_mhz;
+        let greatest = self.settings.max_mhz;
         let greatest = greatest.map_or_else(String::new, |mhz| format!(" of at most {mhz}"));
         let reasons = match self.reasons() {
             none if none.is_empty() => "nothing".to_owned(),
@@ -168,7 +168,7 @@ mod tests {
     use crate::device::settings::SmClocks;
 
     const FREE: SmClocks = SmClocks {
-        greatest_mhz: Some(1980),
+        max_mhz: Some(1980),
         application_mhz: Some(1980),
         default_mhz: Some(1980),
     };

@@ -3,12 +3,15 @@
 //! equal cells differ.
 
 mod clocks;
-mod scratch;
 mod verify;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 use gpubench_record::{Cell, DeviceIdentity, RunRecord, Verification};
 use gpubench_reports::Record;
 use gpubench_stats::moments::moments;
+use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{DeviceSession, expected, provenance};
@@ -16,13 +19,12 @@ use crate::device::Nvml;
 use crate::error::ExpectedError;
 use crate::gate::closed_rate_per_s;
 use crate::mechanism::HostFacts;
-use crate::mechanism::host::JournalPlace;
+use crate::mechanism::host::JournalLocation;
 use crate::plan::device_check::{self as planned, FULL_COPY, FULL_LOAD, PAIR_VICTIM, TENANT};
 use crate::profile::Profile;
 use crate::run::{self, HostSetup, Observer, RunPhase, Setup};
 use crate::tenant::Spawner;
 pub use clocks::Clocks;
-use scratch::Scratch;
 
 /// The result of a device check.
 pub struct DeviceReport {
@@ -86,7 +88,7 @@ pub fn check_device(
         } else {
             Vec::new()
         };
-        let folder = Scratch::new()?;
+        let folder = private_folder()?;
         let setup = setup(session, facts, profile, &folder)?;
         // Nothing is sent: `doctor` ends with the signal.
         let (_stop, stopped) = watch::channel(false);
@@ -99,11 +101,19 @@ pub fn check_device(
     })
 }
 
+/// A folder for the record that only this user can read. It is removed when dropped.
+fn private_folder() -> Result<TempDir, ExpectedError> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("gpubench-doctor-");
+    let made = folder.permissions(Permissions::from_mode(0o700)).tempdir();
+    made.map_err(|error| ExpectedError::from_write(std::env::temp_dir(), error))
+}
+
 fn setup(
     session: &DeviceSession,
     facts: &HostFacts,
     profile: &Profile,
-    folder: &Scratch,
+    folder: &TempDir,
 ) -> Result<Setup, ExpectedError> {
     // Under MIG mode the tenant has the first instance, without a mechanism.
     let facts = HostFacts {
@@ -111,7 +121,7 @@ fn setup(
         ..facts.clone()
     };
     // No mechanism changes the host, so the journal stays empty.
-    let journal = JournalPlace::new(folder.path(), &session.identity().uuid, None);
+    let journal = JournalLocation::new(folder.path(), &session.identity().uuid, None);
     Ok(Setup {
         plan: planned::device_check(profile),
         out: folder.path().to_path_buf(),

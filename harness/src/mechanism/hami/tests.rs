@@ -6,9 +6,9 @@ use gpubench_record::Condition;
 
 const PATH: &str = "/usr/local/vgpu/libvgpu.so";
 
-fn observed(mapped: Option<&str>, answers: Option<&str>, memory_mib: Option<u64>) -> Observation {
+fn observed(mapped: Option<&str>, allocator: Option<&str>, memory_mib: Option<u64>) -> Observation {
     let reported = [
-        ("allocator_file", answers.map(str::to_owned)),
+        ("allocator_file", allocator.map(str::to_owned)),
         (
             "memory_total_bytes",
             memory_mib.map(|mib| (mib << 20).to_string()),
@@ -29,15 +29,15 @@ fn observed(mapped: Option<&str>, answers: Option<&str>, memory_mib: Option<u64>
 }
 
 #[test]
-fn a_library_that_is_mapped_and_answers_nothing_is_escaped() {
-    for (mapped, answers, expected) in [
+fn the_library_must_be_mapped_and_serve_allocations() {
+    for (mapped, allocator, expected) in [
         (Some(PATH), Some(PATH), true),
         (Some(PATH), Some("/usr/lib/libcuda.so.1"), false),
         (Some("/opt/other/libvgpu.so"), Some(PATH), false),
         (None, Some(PATH), false),
         (Some(PATH), None, false),
     ] {
-        let proof = hooked(PATH, "00", &observed(mapped, answers, None));
+        let proof = hooked(PATH, "00", &observed(mapped, allocator, None));
         assert_eq!(
             (proof.holds, proof.limiter),
             (expected, expected),
@@ -47,7 +47,7 @@ fn a_library_that_is_mapped_and_answers_nothing_is_escaped() {
 }
 
 #[test]
-fn a_limiter_that_does_not_know_its_process_is_off() {
+fn a_limiter_that_cannot_find_its_process_is_off() {
     for (stderr_tail, expected) in [
         ("", true),
         ("[HAMI-core Warn(7:1:utils.c:9)]: something else\n", true),

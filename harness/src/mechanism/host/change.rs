@@ -1,54 +1,54 @@
 //! One change to the host: what it is, how it is made, how it is undone.
 //!
-//! Undoing must work for a change that was never made, because the journal is written first; and
-//! for one that was undone already, because the mark may not have reached the disk.
+//! Undoing also works for a change that was never made, because the journal is written first, and
+//! for a change that was undone already, because its mark may not have reached the disk.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
-use super::daemon::DaemonPlace;
+use super::daemon::DaemonConfig;
 use crate::device::mig::{Instance, MigMode, Placement};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// Which processes may have a context, by the vendor's word.
+    /// The compute mode, by the vendor's name: which processes may have a context.
     ComputeMode {
-        /// As it was.
+        /// The value that was found.
         found: String,
         /// The value that is set.
         set: String,
     },
-    /// The length of a turn, by the vendor's word.
+    /// The length of a time slice, by the vendor's name.
     Timeslice {
-        /// As it was.
+        /// The value that was found.
         found: String,
         /// The value that is set.
         set: String,
     },
     /// MIG mode.
     MigMode {
-        /// As it was.
+        /// The value that was found.
         found: bool,
         /// The value that is set.
         set: bool,
     },
-    /// A GPU instance, where there was none.
+    /// A new GPU instance.
     MigInstance {
-        /// Name of its profile, for people.
+        /// Name of its profile, for messages.
         profile: String,
         /// Id of its profile.
         profile_id: u32,
-        /// Where it lies. Places in memory do not overlap, so this names it.
+        /// Its placement, which identifies it: placements do not overlap.
         placement: Placement,
     },
     /// An MPS control daemon of our own.
     MpsDaemon {
-        /// Where it lives.
-        daemon: DaemonPlace,
+        /// Its folders, device and options.
+        daemon: DaemonConfig,
     },
     /// A control group of our own.
     ControlGroup {
@@ -59,27 +59,27 @@ pub enum Change {
     MemoryLimit {
         /// Folder of the group.
         group: PathBuf,
-        /// What its processes may have together.
+        /// The limit on all of its processes together.
         hard_mib: u64,
     },
     /// A private folder.
     Folder {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
     },
 }
 
-/// What making a change brought about.
+/// The result of making a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
-    /// Nothing that has a name.
+    /// Nothing that the caller needs.
     Nothing,
     /// An instance.
     Instance(Instance),
 }
 
 impl Change {
-    /// What it is, in a few words, as `plan` and `cleanup` tell it.
+    /// A short description, as `plan` and `cleanup` print it.
     #[must_use]
     pub fn describe(&self) -> String {
         let on = |on: bool| if on { "on" } else { "off" };
@@ -126,27 +126,27 @@ impl Change {
         match self {
             Self::ComputeMode { found, set } => {
                 let now = host.compute_mode()?;
-                put_back("compute mode", &now, found, set, || {
+                restore_setting("compute mode", &now, found, set, || {
                     host.set_compute_mode(found)
                 })
             }
             Self::Timeslice { found, set } => {
                 let now = host.timeslice()?;
-                put_back("time slice", &now, found, set, || host.set_timeslice(found))
+                restore_setting("time slice", &now, found, set, || host.set_timeslice(found))
             }
             Self::MigMode { found, set } => {
-                // One that waits for a reset is taken back too.
+                // A mode that is pending until a reset is set back too.
                 let mode = host.mig_mode()?;
                 let made = |mode: MigMode| mode.current == *set || mode.pending == *set;
                 if !mode.is_some_and(made) || found == set {
                     return Ok(());
                 }
-                // With an instance that could not go, the mode would only be marked to go too.
+                // With an instance left, the driver would only mark the mode as pending.
                 if !found
                     && mode.is_some_and(|mode| mode.current)
                     && !host.mig_instances()?.is_empty()
                 {
-                    let what = "MIG instances are still there";
+                    let what = "MIG instances still exist";
                     return Err(ControlError::new("switching MIG mode off", what));
                 }
                 host.set_mig(*found)
@@ -170,14 +170,14 @@ impl Change {
             }
             Self::MpsDaemon { daemon } => host.end_mps(daemon),
             Self::ControlGroup { path } => host.remove_group(path),
-            // Limits go with their group.
+            // The limit of a removed group is gone.
             Self::MemoryLimit { group, .. } if !group.is_dir() => Ok(()),
             Self::MemoryLimit { group, .. } => host.limit_group(group, None),
             Self::Folder { path } => host.remove_folder(path),
         }
     }
 
-    /// Whether it is a setting of the device, which goes with the device.
+    /// Whether it is a setting of the device, which ends with a virtual device.
     #[must_use]
     pub const fn is_of_device(&self) -> bool {
         !matches!(
@@ -187,8 +187,8 @@ impl Change {
     }
 }
 
-/// Restores a setting that is as we left it. One that another process has changed since is kept.
-fn put_back(
+/// Restores a setting that still has our value. A value that another process has set since is kept.
+fn restore_setting(
     what: &str,
     now: &str,
     found: &str,

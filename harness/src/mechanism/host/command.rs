@@ -1,4 +1,4 @@
-//! Running one of the vendor's commands to its end, within a limit.
+//! Runs one of the vendor's commands to its end, within a limit.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,23 +11,16 @@ use crate::device::is_abandoned;
 
 /// Longest wait for a command.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How often it is asked whether it has ended.
+/// Time between two checks whether it has ended.
 const STEP: Duration = Duration::from_millis(2);
 
-/// The program of that name on PATH.
+/// The executable file of that name on PATH.
 #[must_use]
 pub fn on_path(name: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let paths = std::env::var_os("PATH")?;
-    std::env::split_paths(&paths)
-        .map(|folder| folder.join(name))
-        .find(|path| {
-            std::fs::metadata(path)
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        })
+    which::which(name).ok()
 }
 
-/// Runs a command, feeds it, and returns all that it printed.
+/// Runs a command with this input and returns its output.
 ///
 /// # Errors
 /// When it cannot be started, does not end in time, or ends with a status other than 0.
@@ -50,18 +43,18 @@ pub fn run_within(
     if !status.success() {
         return Err(failed(status, &printed, &complained, doing));
     }
-    // Part of an answer, or none of it, would pass for an answer.
+    // An incomplete answer must not be taken for a whole one.
     printed.whole().ok_or_else(|| {
         let seconds = LIMIT.as_secs();
         ControlError::new(
             doing,
-            format!("it ended and its output did not for {seconds} s"),
+            format!("it ended, but its output stayed open for {seconds} s"),
         )
     })
 }
 
-/// Runs a command that leaves a daemon behind. The daemon may keep the command's output open for
-/// ever, so that it is read only where the command failed.
+/// Runs a command that starts a daemon. The daemon may keep the command's output open, so the
+/// output is read only if the command failed.
 ///
 /// # Errors
 /// As [`run`].
@@ -74,7 +67,7 @@ pub fn start(command: Command, doing: &str) -> Result<(), ControlError> {
     }
 }
 
-/// A command that has ended, and what it prints on output and error output.
+/// A command that has ended, with its output and its error output.
 struct Ended {
     status: ExitStatus,
     output: [Reader; 2],
@@ -94,7 +87,7 @@ fn ended(
         .spawn()
         .map_err(|error| refused(&error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends without reading its input says why by its status.
+        // A command that ends without reading its input reports why by its status.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = [
@@ -110,11 +103,11 @@ fn ended(
         }
         std::thread::sleep(STEP);
     }
-    // It is ours and did not end; what it printed so far says nothing.
+    // The command is killed; its output so far is dropped.
     let _ = child.kill();
     let _ = child.wait();
     let problem = if is_abandoned() {
-        "given up".to_owned()
+        "abandoned".to_owned()
     } else {
         format!("no answer within {} s", limit.as_secs())
     };
@@ -130,7 +123,7 @@ fn failed(status: ExitStatus, printed: &Reader, complained: &Reader, doing: &str
     ControlError::new(doing, format!("{status}: {}", complaint.trim())).with_status(status.code())
 }
 
-/// What a pipe brings, read beside the command so that it never fills up.
+/// The content of a pipe. A thread reads it while the command runs, so that it never fills up.
 struct Reader(Receiver<Vec<u8>>);
 
 fn collect(pipe: Option<Box<dyn Read + Send>>) -> Reader {
@@ -149,14 +142,14 @@ fn collect(pipe: Option<Box<dyn Read + Send>>) -> Reader {
 }
 
 impl Reader {
-    /// All there is, once the pipe has ended; none where it does not. On a busy host the reading
-    /// may be far behind the command, so that no shorter silence means an end.
+    /// The whole content, once the pipe is closed; `None` if it stays open. On a busy host the
+    /// reader can be far behind the command, so a shorter pause is no end.
     fn whole(&self) -> Option<String> {
         let (bytes, end) = self.read(LIMIT);
         (end == RecvTimeoutError::Disconnected).then(|| text(&bytes))
     }
 
-    /// What has come, with a moment for what is on its way: for words that a user reads.
+    /// The content so far, for error messages. It waits 200 ms for more.
     fn until_now(&self) -> String {
         text(&self.read(Duration::from_millis(200)).0)
     }
@@ -176,7 +169,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A command of this path with a clean slate for its input and output.
+/// A command of this path.
 #[must_use]
 pub fn command(program: &Path) -> Command {
     Command::new(program)
@@ -196,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_late_is_waited_for() {
+    fn run_waits_for_output_after_the_end_of_the_command() {
         let late = "(sleep 0.6; echo 12; sleep 0.6; echo 13) &";
         assert_eq!(run(shell(late), "", "asking").unwrap(), "12\n13\n");
         assert_eq!(run(shell("cat"), "12\n", "asking").unwrap(), "12\n");
@@ -204,29 +197,29 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_keeps_the_output_open_is_not_waited_for() {
+    fn start_does_not_wait_for_a_daemon_that_keeps_the_output_open() {
         let folder = tempfile::tempdir().unwrap();
         let pid_file = folder.path().join("pid");
         let daemon = format!("sleep 60 & echo $! > {}", pid_file.display());
         start(shell(&daemon), "starting").unwrap();
         let pid = std::fs::read_to_string(pid_file).unwrap();
         let pid = pid.trim();
-        // It may not have become what it is going to be; who has ended never does.
+        // The shell's child may not have started `sleep` yet; an ended process never does.
         let sleeps = || {
             let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             command_line.starts_with(b"sleep")
         };
-        let mut looks = 0;
+        let mut polls = 0;
         while !sleeps() {
-            looks += 1;
-            assert!(looks < 10_000, "it has ended");
+            polls += 1;
+            assert!(polls < 10_000, "it has ended");
             std::thread::sleep(Duration::from_millis(1));
         }
         run(shell(&format!("kill {pid}")), "", "ending it").unwrap();
     }
 
     #[test]
-    fn a_status_other_than_zero_comes_with_what_was_said() {
+    fn a_failed_command_is_reported_with_its_output() {
         let failed = |script| run(shell(script), "", "asking").unwrap_err().to_string();
         let complained = failed("echo something; echo no >&2; exit 3");
         assert!(complained.contains("no") && !complained.contains("something"));

@@ -1,12 +1,12 @@
-//! The place of an MPS daemon: what to know to start one, to talk to it and to end it.
+//! The folders, device and options of an MPS daemon: what is needed to start, query and end it.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an MPS daemon lives, and what it serves.
+/// The folders, device and options of an MPS daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DaemonPlace {
+pub struct DaemonConfig {
     /// `CUDA_MPS_PIPE_DIRECTORY`.
     pub pipes: PathBuf,
     /// `CUDA_MPS_LOG_DIRECTORY`.
@@ -15,21 +15,21 @@ pub struct DaemonPlace {
     pub device: String,
     /// Whether SMs are partitioned (`-S`).
     pub static_partitions: bool,
-    /// Version of the interface that it speaks.
-    #[serde(default = "second_version")]
+    /// Version of its control interface.
+    #[serde(default = "version_2")]
     pub protocol: u32,
 }
 
-/// Journals of daemons of the second version may not say so.
-const fn second_version() -> u32 {
+/// A journal without a version is of a daemon with version 2 of the interface.
+const fn version_2() -> u32 {
     2
 }
 
-impl DaemonPlace {
-    /// Name of the one server of a daemon of the third version.
+impl DaemonConfig {
+    /// Name of the one server of a daemon with version 3 of the interface.
     pub const SERVER: &str = "tenants";
 
-    /// Where the clients of that server connect.
+    /// The folder in which clients connect to that server.
     #[must_use]
     pub fn server_folder(&self) -> PathBuf {
         self.pipes.join(Self::SERVER)

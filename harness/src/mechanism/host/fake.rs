@@ -1,5 +1,5 @@
-//! A host in a file, for tests: it survives the process that changes it, and can kill that process
-//! before and after every single step.
+//! A host in a file, for tests. It outlives the process that changes it, and can kill that process
+//! before and after every step.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
-use super::daemon::DaemonPlace;
+use super::daemon::DaemonConfig;
 use crate::device::mig::{ComputeInstance, Instance, MigMode, Placement};
 
-/// Everything that can be different about a host.
+/// The state of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub compute_mode: String,
@@ -25,10 +25,10 @@ pub struct State {
     pub groups: Vec<(PathBuf, Option<u64>)>,
 }
 
-/// The host.
+/// A host with its state in a file.
 pub struct FakeHost {
     file: PathBuf,
-    /// Steps until death; `None` for a host that ends no process.
+    /// Steps until the process is killed; `None` for a host that kills no process.
     left: Mutex<Option<Cell<u32>>>,
 }
 
@@ -46,7 +46,7 @@ impl FakeHost {
     }
 
     pub fn put(&self, state: &State) {
-        // As a driver does: all of a change or nothing.
+        // A change is made as a whole or not at all, as a driver does.
         let new = self.file.with_extension("new");
         std::fs::write(&new, serde_json::to_string(state).expect("text")).expect("written");
         std::fs::rename(new, &self.file).expect("renamed");
@@ -68,11 +68,11 @@ impl FakeHost {
 
     fn change(
         &self,
-        how: impl FnOnce(&mut State) -> Result<(), ControlError>,
+        edit: impl FnOnce(&mut State) -> Result<(), ControlError>,
     ) -> Result<(), ControlError> {
         self.step();
         let mut state = self.state();
-        how(&mut state)?;
+        edit(&mut state)?;
         self.put(&state);
         self.step();
         Ok(())
@@ -84,9 +84,9 @@ impl Control for FakeHost {
         Ok(self.state().compute_mode)
     }
 
-    fn set_compute_mode(&self, word: &str) -> Result<(), ControlError> {
+    fn set_compute_mode(&self, name: &str) -> Result<(), ControlError> {
         self.change(|state| {
-            state.compute_mode = word.to_owned();
+            state.compute_mode = name.to_owned();
             Ok(())
         })
     }
@@ -95,9 +95,9 @@ impl Control for FakeHost {
         Ok(self.state().slice)
     }
 
-    fn set_timeslice(&self, word: &str) -> Result<(), ControlError> {
+    fn set_timeslice(&self, name: &str) -> Result<(), ControlError> {
         self.change(|state| {
-            state.slice = word.to_owned();
+            state.slice = name.to_owned();
             Ok(())
         })
     }
@@ -140,11 +140,15 @@ impl Control for FakeHost {
         Ok(state.instances)
     }
 
-    fn create_instance(&self, profile_id: u32, place: Placement) -> Result<Instance, ControlError> {
+    fn create_instance(
+        &self,
+        profile_id: u32,
+        placement: Placement,
+    ) -> Result<Instance, ControlError> {
         let mut made = None;
         self.change(|state| {
             let taken = state.instances.iter().any(|known| {
-                let (a, b) = (known.placement, place);
+                let (a, b) = (known.placement, placement);
                 a.start < b.start + b.size && b.start < a.start + a.size
             });
             if taken || !state.mig {
@@ -154,12 +158,12 @@ impl Control for FakeHost {
             let compute = vec![ComputeInstance {
                 id: 0,
                 profile_id: 0,
-                uuid: format!("MIG-{id}-{}", place.start),
+                uuid: format!("MIG-{id}-{}", placement.start),
             }];
             let instance = Instance {
                 id,
                 profile_id,
-                placement: place,
+                placement,
                 compute,
             };
             state.instances.push(instance.clone());
@@ -176,14 +180,14 @@ impl Control for FakeHost {
         })
     }
 
-    fn start_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+    fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
         self.change(|state| {
             state.daemons.push(daemon.pipes.clone());
             Ok(())
         })
     }
 
-    fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+    fn end_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
         self.change(|state| {
             state.daemons.retain(|known| *known != daemon.pipes);
             Ok(())

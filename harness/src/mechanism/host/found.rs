@@ -1,14 +1,14 @@
-//! The state of a host before anything was changed, in a form that can be compared afterwards.
+//! The state of a host before any change, to compare with the state afterwards.
 
 use serde::{Deserialize, Serialize};
 
 use super::control::{Control, ControlError};
 use crate::device::mig::Placement;
 
-/// What was found. What the device does not have, or NVML does not tell, is absent.
+/// The state that was found. A value that NVML does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Which processes may have a context.
+    /// The compute mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_mode: Option<String>,
     /// Whether MIG mode is on.
@@ -22,24 +22,24 @@ pub struct Found {
     pub instances: Vec<FoundInstance>,
 }
 
-/// A GPU instance by what it is. Its number is the driver's to give.
+/// A GPU instance without its id, which the driver chooses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FoundInstance {
     /// Id of its profile.
     pub profile_id: u32,
-    /// Where it lies.
+    /// Its placement.
     pub placement: Placement,
     /// UUIDs of its compute instances.
     pub compute: Vec<String>,
 }
 
 impl Found {
-    /// Looks at the host. The length of a turn is not among it: only a command tells that, and
-    /// [`super::Change::Timeslice`] carries its own.
+    /// Reads the state. It lacks the time slice, which only a command reports:
+    /// [`super::Change::Timeslice`] has the value that was found.
     ///
     /// # Errors
-    /// When instances may be there and cannot be listed: what is not known cannot be restored.
-    pub fn take(host: &dyn Control) -> Result<Self, ControlError> {
+    /// When MIG mode or instances cannot be read: an unknown state cannot be restored.
+    pub fn read(host: &dyn Control) -> Result<Self, ControlError> {
         let mode = host.mig_mode()?;
         let mig = mode.map(|mode| mode.current);
         let mut instances = Vec::new();
@@ -57,7 +57,7 @@ impl Found {
             instances.sort();
         }
         Ok(Self {
-            // Some virtual machines do not tell their guests.
+            // Some hypervisors do not report it.
             compute_mode: host.compute_mode().ok(),
             mig,
             mig_pending: mode.map(|mode| mode.pending),
@@ -65,15 +65,15 @@ impl Found {
         })
     }
 
-    /// What is different now, in one line; nothing if it is the same.
+    /// The differences in one line; `None` if there are none.
     #[must_use]
     pub fn difference(&self, now: &Self) -> Option<String> {
         let mut parts = Vec::new();
         if self.compute_mode != now.compute_mode {
             parts.push(format!(
                 "compute mode was {} and is {}",
-                word(self.compute_mode.as_deref()),
-                word(now.compute_mode.as_deref())
+                or_unknown(self.compute_mode.as_deref()),
+                or_unknown(now.compute_mode.as_deref())
             ));
         }
         if self.mig != now.mig {
@@ -95,6 +95,6 @@ impl Found {
     }
 }
 
-fn word(mode: Option<&str>) -> &str {
-    mode.unwrap_or("not told")
+fn or_unknown(mode: Option<&str>) -> &str {
+    mode.unwrap_or("unknown")
 }

@@ -1,7 +1,8 @@
-//! Makes changes, journal first, and undoes them: on request, when dropped, and after a death.
+//! Makes changes, journal first, and undoes them: on request, when dropped, and after a run that
+//! died.
 //!
-//! On a virtual device the process can be told to die on the way, so that tests see for every step
-//! what a death leaves behind.
+//! On a virtual device the process can be set to kill itself after a number of steps, so that tests
+//! cover the death at every step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,36 +11,36 @@ use super::change::{Change, Made};
 use super::control::{Control, ControlError};
 use super::found::Found;
 use super::journal::{Journal, JournalError};
-use super::leftovers::Left;
+use super::leftovers::Leftover;
 use super::process::die;
 
 /// A change that could not be made or undone.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The host refuses.
+    /// The host refused.
     #[error(transparent)]
     Refused(#[from] ControlError),
-    /// The journal cannot be kept, so nothing may be changed.
+    /// The journal cannot be written, so nothing may be changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Not everything is as it was found.
+    /// The host differs from the state that was found.
     #[error("{0}")]
     NotRestored(String),
 }
 
-/// Holds what was changed on one host, and restores it when dropped.
+/// The changes of one host. They are undone when the guard is dropped.
 pub struct Guard {
     host: Arc<dyn Control>,
-    place: JournalPlace,
+    location: JournalLocation,
     open: Option<Open>,
     steps: Steps,
 }
 
-/// Steps until this process kills itself: after each line of a journal, and after each change and
+/// Steps until this process kills itself. A step ends after each line of a journal, each change and
 /// each undoing.
 struct Steps(Option<u32>);
 
-/// How many steps; read where the device is a virtual one and nowhere else.
+/// Number of steps. It is read on virtual devices only.
 const DIE_AFTER_STEPS: &str = "GPUBENCH_DIE_AFTER_STEPS";
 
 impl Steps {
@@ -57,14 +58,14 @@ impl Steps {
     }
 }
 
-/// Where the journal of a GPU is kept.
+/// The location of the journal of a GPU.
 #[derive(Debug, Clone)]
-pub struct JournalPlace {
+pub struct JournalLocation {
     /// The folder of journals.
     pub dir: PathBuf,
     /// UUID of the GPU.
     pub gpu: String,
-    /// Folder of the virtual device, where it is one.
+    /// State folder of the device, if it is virtual.
     pub virtual_device: Option<PathBuf>,
 }
 
@@ -76,12 +77,12 @@ struct Open {
 }
 
 impl Guard {
-    /// One that has changed nothing yet.
-    pub fn new(host: Arc<dyn Control>, place: JournalPlace) -> Self {
-        let steps = Steps::of(place.virtual_device.as_deref());
+    /// A guard without changes.
+    pub fn new(host: Arc<dyn Control>, location: JournalLocation) -> Self {
+        let steps = Steps::of(location.virtual_device.as_deref());
         Self {
             host,
-            place,
+            location,
             open: None,
             steps,
         }
@@ -93,17 +94,17 @@ impl Guard {
         &*self.host
     }
 
-    /// Makes a change: found state and change are on disk before it is made.
+    /// Makes a change. The state that was found and the change are on disk first.
     ///
     /// # Errors
-    /// When it cannot be written down, or the host refuses. A refused change stays written down
-    /// until the guard restores, because part of it may have been made.
+    /// When the journal cannot be written, or the host refuses. A refused change stays in the
+    /// journal until it is undone, because a part of it may have been made.
     pub fn make(&mut self, change: Change) -> Result<Made, HostError> {
         if self.open.is_none() {
-            let found = Found::take(&*self.host)?;
-            let place = &self.place;
-            let virtual_device = place.virtual_device.as_deref();
-            let journal = Journal::begin(&place.dir, &place.gpu, virtual_device, &found)?;
+            let found = Found::read(&*self.host)?;
+            let location = &self.location;
+            let virtual_device = location.virtual_device.as_deref();
+            let journal = Journal::begin(&location.dir, &location.gpu, virtual_device, &found)?;
             self.open = Some(Open {
                 journal,
                 found,
@@ -121,10 +122,10 @@ impl Guard {
         Ok(made)
     }
 
-    /// Undoes everything, last first, and holds the host against what was found.
+    /// Undoes all changes, last first, and compares the host with the state that was found.
     ///
     /// # Errors
-    /// When something could not be undone or is different; the journal then still says so.
+    /// When a change could not be undone or the host differs; the journal then stays.
     pub fn restore(&mut self) -> Result<(), HostError> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -136,29 +137,29 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // After a panic no caller reads the error; the journal keeps what could not be undone, and
-        // the next run refuses until it is clean.
+        // After a panic no caller reads the error. The journal keeps the changes that could not be
+        // undone, and the next run refuses to start until they are.
         let _ = self.restore();
     }
 }
 
-/// How much of a dead run's leavings can still be looked at.
+/// Whether the device of a dead run still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// The device is there.
+    /// The device exists.
     Whole,
-    /// The device was a virtual one and is gone, and its settings with it.
+    /// The device was virtual and is gone with its settings.
     WithoutDevice,
 }
 
-/// Undoes what a dead run left.
+/// Undoes the changes that a dead run left.
 ///
 /// # Errors
-/// When something could not be undone or is different from what that run found.
+/// When a change could not be undone or the host differs from the state that the run found.
 pub fn recover(
     host: &dyn Control,
     journal: Journal,
-    left: &Left,
+    left: &Leftover,
     recovery: Recovery,
 ) -> Result<(), HostError> {
     let mut steps = Steps::of(left.virtual_device.as_deref());
@@ -193,15 +194,15 @@ fn undo_all(
                 steps.done();
             }
             Err(error) => {
-                let way = error
+                let remedy = error
                     .remedy
-                    .map_or_else(String::new, |way| format!(" ({way})"));
-                wrong.push(format!("{}: {error}{way}", change.describe()));
+                    .map_or_else(String::new, |remedy| format!(" ({remedy})"));
+                wrong.push(format!("{}: {error}{remedy}", change.describe()));
             }
         }
     }
     if let Some(found) = found {
-        let now = Found::take(host)?;
+        let now = Found::read(host)?;
         wrong.extend(found.difference(&now));
     }
     if !wrong.is_empty() {
@@ -211,8 +212,8 @@ fn undo_all(
     Ok(())
 }
 
-impl JournalPlace {
-    /// In this folder, for this GPU.
+impl JournalLocation {
+    /// The journal of this GPU in this folder.
     #[must_use]
     pub fn new(dir: &Path, gpu: &str, virtual_device: Option<PathBuf>) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! The journal of what was changed on the host: one file for each GPU, one JSON object a line,
-//! on disk before the change is made.
+//! The journal of changes to the host: one file for each GPU, one JSON object a line. A line is on
+//! disk before its change is made.
 //!
-//! Its owner holds a lock on it, so a journal without a lock in which changes are not undone is
-//! that of a run that died (see `leftovers`). A journal with every change undone is removed.
+//! The run that writes it holds a lock on it. A journal without a lock that has changes to undo is
+//! of a run that died (see `leftovers`). A journal is removed when every change is undone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
@@ -14,56 +14,56 @@ use serde::{Deserialize, Serialize};
 use super::change::Change;
 use super::found::Found;
 
-/// The journal cannot be kept.
+/// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// It cannot be read or written.
     #[error("journal {path}: {source}")]
     Io {
-        /// Which file or folder.
+        /// Path of the file or folder.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A whole line in it is none of ours.
+    /// A complete line in it is no entry.
     #[error("journal {path} line {line} is no entry: {what}")]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What the parser said.
+        /// The error of the parser.
         what: String,
     },
-    /// There is no folder to keep it in.
-    #[error("neither XDG_STATE_HOME nor HOME is set: there is no place for a journal")]
-    NoPlace,
+    /// There is no folder for it.
+    #[error("neither XDG_STATE_HOME nor HOME is set: there is no folder for the journal")]
+    NoFolder,
 }
 
-/// One line.
+/// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(super) enum Entry {
-    /// The first one.
+    /// The first line.
     Began {
         /// The GPU.
         gpu: String,
-        /// The process.
+        /// Process id of the run.
         pid: u32,
-        /// Folder of the virtual device, where it is one.
+        /// State folder of the device, if it is virtual.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         virtual_device: Option<PathBuf>,
-        /// How the host was found.
+        /// The state that was found.
         found: Found,
     },
-    /// About to be made.
+    /// A change that is made next.
     Change {
-        /// Its number.
+        /// Number of the change.
         number: u64,
-        /// What.
+        /// The change.
         what: Change,
     },
-    /// Undone.
+    /// A change was undone.
     Undone {
         /// Number of the change.
         number: u64,
@@ -86,14 +86,14 @@ pub fn state_dir() -> Result<PathBuf, JournalError> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = variable("XDG_STATE_HOME").map(PathBuf::from);
     let state = state.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
-    Ok(state.ok_or(JournalError::NoPlace)?.join("gpubench"))
+    Ok(state.ok_or(JournalError::NoFolder)?.join("gpubench"))
 }
 
 impl Journal {
-    /// Opens a new journal for a GPU and holds it.
+    /// Begins a journal for a GPU and holds its lock.
     ///
-    /// Two live runs can be on devices of one UUID, which virtual ones of one machine share; the
-    /// second then has a file of its own.
+    /// Virtual devices of one machine share a UUID. The second of two live runs with one UUID has a
+    /// file of its own.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -117,8 +117,7 @@ impl Journal {
                 (file, path)
             }
         };
-        // Whatever else is in it is undone: a run with anything left in its GPU's journal is
-        // refused before it comes here.
+        // Old content is of undone changes: a run whose GPU has changes to undo is refused before.
         file.set_len(0).map_err(|source| io(&path, source))?;
         let mut journal = Self {
             file,
@@ -131,13 +130,13 @@ impl Journal {
             virtual_device: virtual_device.map(Path::to_path_buf),
             found: found.clone(),
         })?;
-        // The name of a new file is its folder's to keep.
+        // The folder holds the name of a new file, so it is synced too.
         let folder = File::open(dir).and_then(|folder| folder.sync_all());
         folder.map_err(|source| io(dir, source))?;
         Ok(journal)
     }
 
-    /// Writes down that a change is about to be made. It is on disk when this returns.
+    /// Writes a change before it is made. The line is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be written; then the change must not be made.
@@ -159,7 +158,7 @@ impl Journal {
         self.append(&Entry::Undone { number })
     }
 
-    /// Removes a journal in which nothing is left.
+    /// Removes a journal without changes to undo.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -179,7 +178,8 @@ impl Journal {
     }
 }
 
-/// Takes hold of a file, making it if it is not there; `None` while another process holds it.
+/// Opens a file and locks it, and creates it if it is missing; `None` while another process holds
+/// the lock.
 pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
     loop {
         let file = OpenOptions::new()
@@ -195,7 +195,7 @@ pub(super) fn hold(path: &Path) -> Result<Option<File>, JournalError> {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(source)) => return Err(io(path, source)),
         }
-        // Its holder may have removed it between our opening and our locking.
+        // Another process may have removed the file before it was locked here.
         let meta = file.metadata().map_err(|source| io(path, source))?;
         if meta.nlink() > 0 {
             return Ok(Some(file));

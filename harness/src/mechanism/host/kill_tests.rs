@@ -1,12 +1,12 @@
-//! A process that changes a host is killed before and after every step, while making changes and
-//! while undoing them; what it leaves is cleaned up, and the host is as it was found.
+//! A process is killed before and after every step of making and undoing changes. The cleanup then
+//! restores the host to its initial state.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use super::fake::{FakeHost, State};
-use super::{Change, DaemonPlace, Found, Guard, JournalPlace, Recovery};
+use super::{Change, DaemonConfig, Found, Guard, JournalLocation, Recovery};
 use super::{leftovers, recover, unclean};
 use crate::device::mig::Placement;
 
@@ -22,7 +22,7 @@ fn initial() -> State {
     }
 }
 
-/// One of every kind of change, in an order in which a mechanism could make them.
+/// One change of each kind, in an order in which a mechanism could make them.
 fn changes() -> Vec<Change> {
     let instance = |start| Change::MigInstance {
         profile: "3g.40gb".to_owned(),
@@ -48,7 +48,7 @@ fn changes() -> Vec<Change> {
             path: PathBuf::from("/private/gpubench"),
         },
         Change::MpsDaemon {
-            daemon: DaemonPlace {
+            daemon: DaemonConfig {
                 pipes: PathBuf::from("/private/gpubench/pipe"),
                 logs: PathBuf::from("/private/gpubench/log"),
                 device: GPU.to_owned(),
@@ -59,11 +59,11 @@ fn changes() -> Vec<Change> {
     ]
 }
 
-fn journals(folder: &Path) -> JournalPlace {
-    JournalPlace::new(&folder.join("state"), GPU, None)
+fn journals(folder: &Path) -> JournalLocation {
+    JournalLocation::new(&folder.join("state"), GPU, None)
 }
 
-/// Not a test but the process that gets killed: it does nothing unless it is told where.
+/// The process that is killed, not a test: it returns at once without its variables.
 #[test]
 fn victim() {
     let (Some(folder), Ok(steps)) = (std::env::var_os(FOLDER), std::env::var(STEPS)) else {
@@ -89,7 +89,7 @@ fn victim() {
     guard.restore().expect("restored");
 }
 
-/// Runs the victim; whether it lived to its end.
+/// Runs the process; whether it ended by itself.
 fn run_victim(folder: &Path, steps: u32) -> bool {
     let status = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "mechanism::host::kill_tests::victim"])
@@ -109,52 +109,52 @@ fn clean_up(folder: &Path) {
 }
 
 #[test]
-fn killed_at_any_step_everything_comes_back() {
-    let mut lived_at = None;
+fn restores_the_host_after_a_kill_at_any_step() {
+    let mut completed_at = None;
     for steps in 0..64 {
         let dir = tempfile::tempdir().expect("a folder");
         let host = FakeHost::new(&dir.path().join("host.json"), None);
         host.put(&initial());
-        let lived = run_victim(dir.path(), steps);
+        let completed = run_victim(dir.path(), steps);
         let left = unclean(&dir.path().join("state"), GPU).expect("readable");
-        if lived {
+        if completed {
             assert_eq!((host.state(), left), (initial(), None), "step {steps}");
-            lived_at = Some(steps);
+            completed_at = Some(steps);
             break;
         }
-        assert!(left.is_some(), "killed at step {steps} and nothing left?");
-        // The one who cleans up is killed too, a few steps on, and comes again.
+        assert!(left.is_some(), "killed at step {steps} without a journal");
+        // The cleanup is killed too, a few steps on, and runs again.
         let _ = run_victim(dir.path(), steps % 5);
         clean_up(dir.path());
         assert_eq!(host.state(), initial(), "killed at step {steps}");
         let left = unclean(&dir.path().join("state"), GPU).expect("readable");
         assert_eq!(left, None, "killed at step {steps}");
     }
-    // Seven changes and seven undoings, each with a step before and one after.
-    assert_eq!(lived_at, Some(28));
+    // Seven changes are made and undone, each with a step before and after.
+    assert_eq!(completed_at, Some(28));
 }
 
 #[test]
-fn a_panic_restores_too() {
+fn restores_the_host_after_a_panic() {
     let dir = tempfile::tempdir().expect("a folder");
     let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
     host.put(&initial());
-    let (guarded, place) = (Arc::clone(&host), journals(dir.path()));
-    let died = std::thread::spawn(move || {
-        let mut guard = Guard::new(guarded, place);
+    let (guarded, location) = (Arc::clone(&host), journals(dir.path()));
+    let thread = std::thread::spawn(move || {
+        let mut guard = Guard::new(guarded, location);
         for change in changes() {
             guard.make(change).expect("made");
         }
         panic!("in the middle of a run");
     });
-    assert!(died.join().is_err());
+    assert!(thread.join().is_err());
     assert_eq!(host.state(), initial());
     let left = unclean(&dir.path().join("state"), GPU).expect("readable");
     assert_eq!(left, None);
 }
 
 #[test]
-fn a_setting_that_another_process_changed_meanwhile_is_reported_and_kept() {
+fn reports_and_keeps_a_setting_that_another_process_changed() {
     let dir = tempfile::tempdir().expect("a folder");
     let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
     host.put(&initial());
@@ -177,7 +177,7 @@ fn a_setting_that_another_process_changed_meanwhile_is_reported_and_kept() {
 }
 
 #[test]
-fn a_torn_line_announces_nothing() {
+fn ignores_an_incomplete_last_line() {
     let dir = tempfile::tempdir().expect("a folder");
     let state = dir.path().join("state");
     std::fs::create_dir(&state).expect("made");
@@ -194,7 +194,7 @@ fn a_torn_line_announces_nothing() {
 }
 
 #[test]
-fn a_live_run_is_not_a_dead_one() {
+fn ignores_the_journal_of_a_live_run() {
     let dir = tempfile::tempdir().expect("a folder");
     let host = Arc::new(FakeHost::new(&dir.path().join("host.json"), None));
     host.put(&initial());

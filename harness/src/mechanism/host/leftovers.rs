@@ -1,4 +1,4 @@
-//! What dead runs left undone, as their journals tell it.
+//! The changes that dead runs left, from their journals.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -8,26 +8,26 @@ use super::change::Change;
 use super::found::Found;
 use super::journal::{Entry, Journal, JournalError, hold, io};
 
-/// What a run left behind.
+/// The changes that one run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftover {
     /// The journal.
     pub path: PathBuf,
     /// The GPU.
     pub gpu: String,
-    /// Folder of the virtual device, where it is one.
+    /// State folder of the device, if it is virtual.
     pub virtual_device: Option<PathBuf>,
-    /// How the host was found.
+    /// The state that was found.
     pub found: Found,
     /// Changes that are not undone, in the order in which they were made.
     pub changes: Vec<(u64, Change)>,
 }
 
-/// What dead runs have left undone in this folder, with their journals held; of one GPU if named.
+/// The changes that dead runs left, with their locked journals; those of one GPU if it is named.
 ///
 /// # Errors
 /// When a journal cannot be read.
-pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Left)>, JournalError> {
+pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Leftover)>, JournalError> {
     let mut found = Vec::new();
     for path in journals(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -38,7 +38,7 @@ pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Left)>, 
             continue;
         };
         let Some((left, next)) = read(&file, &path)? else {
-            // Nothing was ever begun in it, or it went while we looked.
+            // No run began in it, or its run removed it since.
             std::fs::remove_file(&path).map_err(|source| io(&path, source))?;
             continue;
         };
@@ -52,7 +52,7 @@ pub fn leftovers(dir: &Path, gpu: Option<&str>) -> Result<Vec<(Journal, Left)>, 
     Ok(found)
 }
 
-/// Tells in one line what dead runs have left undone on a GPU; nothing if it is clean.
+/// The changes that dead runs left on a GPU, in one line; `None` if there are none.
 ///
 /// # Errors
 /// When a journal cannot be read.
@@ -82,12 +82,12 @@ fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
     Ok(paths)
 }
 
-/// Reads a journal: what is left, and the number of the next change. `None` if nothing begins it.
-fn read(file: &File, path: &Path) -> Result<Option<(Left, u64)>, JournalError> {
+/// Reads a journal: its changes to undo, and the number of the next change. `None` if it is empty.
+fn read(file: &File, path: &Path) -> Result<Option<(Leftover, u64)>, JournalError> {
     let mut file = file;
     file.seek(SeekFrom::Start(0))
         .map_err(|source| io(path, source))?;
-    let mut left: Option<Left> = None;
+    let mut left: Option<Leftover> = None;
     let mut next = 1;
     let mut reader = BufReader::new(file);
     let mut number_of_line = 0;
@@ -99,7 +99,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(Left, u64)>, JournalError> {
         }
         number_of_line += 1;
         let Some(line) = bytes.strip_suffix(b"\n") else {
-            // Torn by the death of its writer: what it announces had not begun.
+            // An incomplete line of a run that died. Its change was not made.
             break;
         };
         let entry = serde_json::from_slice(line).map_err(|error| JournalError::Line {
@@ -117,7 +117,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(Left, u64)>, JournalError> {
                 },
                 _,
             ) => {
-                left = Some(Left {
+                left = Some(Leftover {
                     path: path.to_path_buf(),
                     gpu,
                     virtual_device,
@@ -136,7 +136,7 @@ fn read(file: &File, path: &Path) -> Result<Option<(Left, u64)>, JournalError> {
                 return Err(JournalError::Line {
                     path: path.display().to_string(),
                     line: number_of_line,
-                    what: "it comes before the beginning".to_owned(),
+                    what: "it comes before the first line of a run".to_owned(),
                 });
             }
         }

@@ -1,6 +1,5 @@
-//! Whatever MIG layout is found, and whatever layout is set up beside it: killed at any step, the
-//! host comes back to how it was found, and what was set up keeps to the vendor's rules of
-//! placement.
+//! Property test over MIG layouts: a layout is set up beside existing instances, and the process is
+//! killed at a random step. The host is restored, and the layout keeps to the vendor's placements.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +10,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::fake::{FakeHost, State};
-use super::{Guard, JournalPlace, Recovery, leftovers, recover, unclean};
+use super::{Guard, JournalLocation, Recovery, leftovers, recover, unclean};
 use crate::device::mig::{ComputeInstance, Instance, InstanceProfile};
 use crate::mechanism::mig_layout::fit;
 use crate::mechanism::mig_layout::tests::profiles;
@@ -22,7 +21,7 @@ use crate::profile::{Overrides, load};
 const GPU: &str = "GPU-mig-restore-test";
 const FOLDER: &str = "GPUBENCH_MIG_RESTORE_TEST_FOLDER";
 
-/// What is set up on which GPU, and how many steps it takes until death.
+/// The layout to set up on a GPU, and the steps until the process is killed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Case {
     gpu: usize,
@@ -45,9 +44,9 @@ impl Case {
         }
     }
 
-    /// Sets the layout up on the host in a folder; what stands there then. Nothing where it does
-    /// not fit.
-    fn play(&self, folder: &Path) -> Option<State> {
+    /// Sets the layout up on the host in a folder, and restores it. Returns the state in between;
+    /// `None` if the layout does not fit.
+    fn run(&self, folder: &Path) -> Option<State> {
         let host = Arc::new(FakeHost::new(&folder.join("host.json"), self.steps));
         let profile = load("smoke", &Overrides::default()).expect("built in");
         let facts = self.facts(&host.state());
@@ -58,26 +57,26 @@ impl Case {
         if !matches!(layout(&cx, &self.layout, self.count), Ok(Layout::Make(_))) {
             return None;
         }
-        let place = JournalPlace::new(&folder.join("state"), GPU, None);
-        let mut guard = Guard::new(host.clone(), place);
+        let location = JournalLocation::new(&folder.join("state"), GPU, None);
+        let mut guard = Guard::new(host.clone(), location);
         enter(&cx, &mut guard, &self.layout, self.count).expect("it fits");
-        let there = host.state();
+        let set_up = host.state();
         guard.restore().expect("restored");
-        Some(there)
+        Some(set_up)
     }
 }
 
-/// Not a test but the process that gets killed: it does nothing unless it is told where.
+/// The process that is killed, not a test: it returns at once without its variable.
 #[test]
 fn victim() {
     if let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) {
         let text = std::fs::read_to_string(folder.join("case.json")).expect("a case");
         let case: Case = serde_json::from_str(&text).expect("a case");
-        case.play(&folder);
+        case.run(&folder);
     }
 }
 
-/// Instances of these sizes, as many of them from the first on as there is room for.
+/// Instances of the longest prefix of these sizes that fits.
 fn found(all: &[InstanceProfile], picks: &[usize]) -> Vec<Instance> {
     let wanted: Vec<&InstanceProfile> = picks.iter().map(|pick| &all[pick % all.len()]).collect();
     let longest = (0..=wanted.len()).rev();
@@ -96,28 +95,28 @@ fn found(all: &[InstanceProfile], picks: &[usize]) -> Vec<Instance> {
     (1..).zip(placed).map(instance).collect()
 }
 
-/// Whether what stands on a GPU can stand there (MIG User Guide, "Supported MIG profiles").
-fn is_legal(all: &[InstanceProfile], slices: u32, there: &[Instance]) -> bool {
+/// Whether a GPU can have these instances (MIG User Guide, "Supported MIG profiles").
+fn is_legal(all: &[InstanceProfile], slices: u32, instances: &[Instance]) -> bool {
     let of = |instance: &Instance| all.iter().find(|p| p.id == instance.profile_id);
     let apart = |(at, one): (usize, &Instance)| {
-        there[at + 1..].iter().all(|other| {
+        instances[at + 1..].iter().all(|other| {
             let (a, b) = (one.placement, other.placement);
             a.start + a.size <= b.start || b.start + b.size <= a.start
         })
     };
     let placed = |one: &Instance| of(one).is_some_and(|p| p.placements.contains(&one.placement));
     let few = all.iter().all(|profile| {
-        let same = there.iter().filter(|one| one.profile_id == profile.id);
+        let same = instances.iter().filter(|one| one.profile_id == profile.id);
         same.count() <= profile.max as usize
     });
-    let used: u32 = there.iter().filter_map(of).map(|p| p.slices).sum();
-    few && used <= slices && there.iter().all(placed) && there.iter().enumerate().all(apart)
+    let used: u32 = instances.iter().filter_map(of).map(|p| p.slices).sum();
+    few && used <= slices && instances.iter().all(placed) && instances.iter().enumerate().all(apart)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn every_layout_comes_back_from_every_step(
+    fn restores_the_host_after_a_kill_at_any_step(
         gpu in 0..tables().len(),
         picks_found in prop::collection::vec(0_usize..32, 0..4),
         picks_wanted in prop::collection::vec(0_usize..32, 1..5),
@@ -138,12 +137,12 @@ proptest! {
         };
         let host = FakeHost::new(&dir.path().join("host.json"), None);
         host.put(&initial);
-        let Some(there) = whole.play(dir.path()) else { return Ok(()) };
+        let Some(set_up) = whole.run(dir.path()) else { return Ok(()) };
         prop_assert_eq!(host.state(), initial.clone(), "after a whole run");
-        prop_assert!(there.mig);
-        prop_assert!(is_legal(&all, tables()[gpu].slices, &there.instances), "{:?}", there);
-        prop_assert!(initial.instances.iter().all(|one| there.instances.contains(one)));
-        prop_assert_eq!(there.instances.len(), initial.instances.len() + names.len());
+        prop_assert!(set_up.mig);
+        prop_assert!(is_legal(&all, tables()[gpu].slices, &set_up.instances), "{:?}", set_up);
+        prop_assert!(initial.instances.iter().all(|one| set_up.instances.contains(one)));
+        prop_assert_eq!(set_up.instances.len(), initial.instances.len() + names.len());
         let killed = Case { steps: Some(steps), ..whole };
         let text = serde_json::to_string(&killed).expect("text");
         std::fs::write(dir.path().join("case.json"), text).expect("written");

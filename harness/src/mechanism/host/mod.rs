@@ -1,9 +1,10 @@
-//! What mechanisms change on the host, and how it gets back to how it was found.
+//! The changes that mechanisms make to the host, and how the host is restored.
 //!
-//! Every change is a value that can be written down. [`Guard::make`] writes it into the journal of
-//! its GPU, makes sure that the line is on disk, and only then makes the change; [`Guard::restore`]
-//! undoes all of them, last first, and then holds what is there against what was found. Whatever
-//! dies in between, the journal says what is left to undo, and `gpubench cleanup` undoes it.
+//! Every change is a value that can be written to a file. [`Guard::make`] writes it to the journal
+//! of its GPU, syncs the line to disk, and then makes the change; [`Guard::restore`] undoes all
+//! changes, last first, and compares the host with the state that was found. If gpubench dies in
+//! between, the journal lists the changes that are left to undo, and `gpubench cleanup` undoes
+//! them.
 
 mod change;
 pub mod command;
@@ -25,10 +26,10 @@ mod real;
 
 pub use change::{Change, Made};
 pub use control::{Control, ControlError};
-pub use daemon::DaemonPlace;
+pub use daemon::DaemonConfig;
 pub use found::Found;
-pub use guard::{Guard, HostError, JournalPlace, Recovery, recover};
+pub use guard::{Guard, HostError, JournalLocation, Recovery, recover};
 pub use journal::{Journal, JournalError, state_dir};
-pub use leftovers::{Left, leftovers, unclean};
+pub use leftovers::{Leftover, leftovers, unclean};
 pub use process::{end_processes, mps_processes};
 pub use real::RealHost;

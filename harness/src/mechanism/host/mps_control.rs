@@ -1,34 +1,33 @@
-//! Speaking to an MPS control daemon, in the commands of nvidia-cuda-mps-control(1).
+//! Commands to an MPS control daemon, as in nvidia-cuda-mps-control(1).
 //!
-//! The command's status says whether it reached the daemon and nothing about the daemon's answer,
-//! so answers are read. What circulates as `nvidia-smi -mps 1` does not exist: a daemon is started
-//! with `nvidia-cuda-mps-control -d`. Nor is there `-server -get`: a setting is asked for by piping
-//! `get_active_thread_percentage PID` into `nvidia-cuda-mps-control`.
+//! The exit status only reports whether the command reached the daemon, so the daemon's answer is
+//! read. `nvidia-smi -mps 1` does not exist: `nvidia-cuda-mps-control -d` starts a daemon. Nor does
+//! `-server -get`: pipe `get_active_thread_percentage PID` into `nvidia-cuda-mps-control`.
 
 use std::process::Command;
 use std::time::Duration;
 
 use super::command::{self, command, on_path, run, run_within};
 use super::control::ControlError;
-use super::daemon::DaemonPlace;
+use super::daemon::DaemonConfig;
 
-/// The version of the interface with commands of the form MODULE VERB, rather than lines on the
+/// Version of the interface whose commands have the form MODULE VERB. Earlier ones read lines from
 /// standard input.
 const THIRD: u32 = 3;
-/// The form of a list that programs read.
+/// Selects a list that programs can read.
 const CSV: &str = "--format=csv,noheader";
 
-/// Longest wait for a daemon to take the command to quit; its processes are ended otherwise then.
+/// Longest wait for the command to quit. After that, signals end the processes.
 const QUIT: Duration = Duration::from_secs(5);
 
-/// The command.
+/// Name of the command.
 pub const PROGRAM: &str = "nvidia-cuda-mps-control";
 
 /// Starts a daemon in the background.
 ///
 /// # Errors
 /// When the command is missing or refuses.
-pub fn start(daemon: &DaemonPlace) -> Result<(), ControlError> {
+pub fn start(daemon: &DaemonConfig) -> Result<(), ControlError> {
     const DOING: &str = "starting the MPS daemon";
     let mut command = control(daemon, DOING)?;
     command.arg("-d");
@@ -39,16 +38,16 @@ pub fn start(daemon: &DaemonPlace) -> Result<(), ControlError> {
         command.args(["-p", "3"]);
     }
     command::start(command, DOING)?;
-    // It is there once it answers.
+    // The daemon is ready when it answers.
     servers(daemon).map(|_| ())
 }
 
-/// Tells a daemon to end with its servers.
+/// Sends a daemon the command to quit, with its servers.
 ///
 /// # Errors
 /// When it cannot be reached.
-pub fn quit(daemon: &DaemonPlace) -> Result<(), ControlError> {
-    const DOING: &str = "asking the MPS daemon to quit";
+pub fn quit(daemon: &DaemonConfig) -> Result<(), ControlError> {
+    const DOING: &str = "MPS daemon command quit";
     let mut command = control(daemon, DOING)?;
     let input = if daemon.protocol == THIRD {
         command.arg("-q");
@@ -59,103 +58,103 @@ pub fn quit(daemon: &DaemonPlace) -> Result<(), ControlError> {
     run_within(QUIT, command, input, DOING).map(|_| ())
 }
 
-/// Makes the one server of a daemon of the third version, for its device.
+/// Makes the one server of a daemon with version 3 of the interface, for its device.
 ///
 /// # Errors
-/// When the daemon refuses, or the server does not come up: a daemon makes one whose device is not
-/// there without a word, and its clients would run without MPS.
-pub fn create_server(daemon: &DaemonPlace) -> Result<(), ControlError> {
+/// When the daemon refuses, or lists no server afterwards: for a missing device a daemon reports
+/// success, and the clients would run without MPS.
+pub fn create_server(daemon: &DaemonConfig) -> Result<(), ControlError> {
     let device = format!("--allowed-devices={}", daemon.device);
-    tell(daemon, &["server", "create", DaemonPlace::SERVER, &device])?;
+    run_v3(daemon, &["server", "create", DaemonConfig::SERVER, &device])?;
     if servers(daemon)?.is_empty() {
-        let what = "the daemon has no server of it afterwards";
+        let what = "the daemon lists no server afterwards";
         return Err(ControlError::new("making an MPS server", what));
     }
     Ok(())
 }
 
-/// Makes a namespace in that server whose clients may have so much memory.
+/// Makes a namespace in that server with a memory limit for its clients.
 ///
 /// # Errors
 /// When the daemon refuses.
 pub fn create_namespace(
-    daemon: &DaemonPlace,
+    daemon: &DaemonConfig,
     name: &str,
     memory_mib: u64,
 ) -> Result<(), ControlError> {
-    let server = format!("--server={}", DaemonPlace::SERVER);
+    let server = format!("--server={}", DaemonConfig::SERVER);
     let limit = format!("--pinned-memory-limit={memory_mib}M");
-    tell(daemon, &["namespace", "create", name, &server])?;
-    tell(daemon, &["namespace", "set", name, &server, &limit]).map(|_| ())
+    run_v3(daemon, &["namespace", "create", name, &server])?;
+    run_v3(daemon, &["namespace", "set", name, &server, &limit]).map(|_| ())
 }
 
-/// Gives a daemon of the third version a command and returns its answer.
-fn tell(daemon: &DaemonPlace, words: &[&str]) -> Result<String, ControlError> {
-    let doing = format!("asking the MPS daemon for {}", words.join(" "));
+/// Sends a command to a daemon with version 3 of the interface and returns its answer.
+fn run_v3(daemon: &DaemonConfig, words: &[&str]) -> Result<String, ControlError> {
+    let doing = format!("MPS daemon command {}", words.join(" "));
     let mut command = control(daemon, &doing)?;
     command.args(words);
     run(command, "", &doing)
 }
 
-/// Sends one command and returns the daemon's answer.
+/// Sends a line to a daemon with version 2 of the interface and returns its answer.
 ///
 /// # Errors
 /// When the daemon cannot be reached.
-pub fn ask(daemon: &DaemonPlace, text: &str) -> Result<String, ControlError> {
+pub fn send_line(daemon: &DaemonConfig, text: &str) -> Result<String, ControlError> {
     let verb = text.split(' ').next().unwrap_or(text);
-    let doing = format!("asking the MPS daemon to {verb}");
+    let doing = format!("MPS daemon command {verb}");
     run(control(daemon, &doing)?, &format!("{text}\n"), &doing)
 }
 
 /// The servers of a daemon, by process id.
 ///
 /// # Errors
-/// When the daemon cannot be reached, or says something else.
-pub fn servers(daemon: &DaemonPlace) -> Result<Vec<u32>, ControlError> {
+/// When the daemon cannot be reached, or its answer is no list.
+pub fn servers(daemon: &DaemonConfig) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
-        let listed = tell(daemon, &["server", "list", CSV])?;
+        let listed = run_v3(daemon, &["server", "list", CSV])?;
         return column(&listed, 2, "server list");
     }
-    pids(&ask(daemon, "get_server_list")?, "get_server_list")
+    pids(&send_line(daemon, "get_server_list")?, "get_server_list")
 }
 
 /// The clients of these servers of a daemon, by process id.
 ///
 /// # Errors
-/// When the daemon cannot be reached, or says something else.
-pub fn clients(daemon: &DaemonPlace, servers: &[u32]) -> Result<Vec<u32>, ControlError> {
+/// When the daemon cannot be reached, or its answer is no list.
+pub fn clients(daemon: &DaemonConfig, servers: &[u32]) -> Result<Vec<u32>, ControlError> {
     if daemon.protocol == THIRD {
-        let listed = tell(daemon, &["client", "list", "--all", CSV])?;
+        let listed = run_v3(daemon, &["client", "list", "--all", CSV])?;
         return column(&listed, 0, "client list");
     }
     let mut all = Vec::new();
     for server in servers {
-        let text = ask(daemon, &format!("get_client_list {server}"))?;
+        let text = send_line(daemon, &format!("get_client_list {server}"))?;
         all.extend(pids(&text, "get_client_list")?);
     }
     Ok(all)
 }
 
-/// Ends a client's connection so that others do not suffer from its end. The client's calls fail
-/// with 810 from then on. Killing a client with work on the device without this leaves the state of
-/// the others undefined (CUDA Multi-Process Service, "When to use MPS").
+/// Disconnects a client, so that its end does not affect other clients. The client's calls then
+/// fail with 810. A client that is killed with work on the device and without this leaves the state
+/// of the others undefined (CUDA Multi-Process Service, "When to use MPS").
 ///
 /// # Errors
 /// When the daemon cannot be reached.
-pub fn terminate_client(daemon: &DaemonPlace, pid: u32) -> Result<(), ControlError> {
+pub fn terminate_client(daemon: &DaemonConfig, pid: u32) -> Result<(), ControlError> {
     for server in servers(daemon)? {
         if !clients(daemon, &[server])?.contains(&pid) {
             continue;
         }
         if daemon.protocol == THIRD {
-            return tell(daemon, &["client", "terminate", &pid.to_string()]).map(|_| ());
+            return run_v3(daemon, &["client", "terminate", &pid.to_string()]).map(|_| ());
         }
-        ask(daemon, &format!("terminate_client {server} {pid}"))?;
+        send_line(daemon, &format!("terminate_client {server} {pid}"))?;
     }
     Ok(())
 }
 
-fn control(daemon: &DaemonPlace, doing: &str) -> Result<Command, ControlError> {
+fn control(daemon: &DaemonConfig, doing: &str) -> Result<Command, ControlError> {
     let program = on_path(PROGRAM)
         .ok_or_else(|| ControlError::new(doing, format!("{PROGRAM} is not on PATH")))?;
     let mut command = command(&program);
@@ -166,8 +165,8 @@ fn control(daemon: &DaemonPlace, doing: &str) -> Result<Command, ControlError> {
     Ok(command)
 }
 
-/// The process ids in a column of a list that commas divide. Cells before it hold none; what a
-/// process was called with comes last, and may.
+/// The process ids in a column of a comma-separated list. Only the last column, the command line of
+/// a process, can hold commas.
 fn column(text: &str, at: usize, what: &str) -> Result<Vec<u32>, ControlError> {
     let cell = |line| str::split(line, ',').nth(at).unwrap_or(line);
     let cells: Vec<&str> = text.lines().map(cell).collect();
@@ -192,7 +191,7 @@ mod tests {
     use super::{column, pids};
 
     #[test]
-    fn a_column_is_read_as_far_as_it_holds_process_ids() {
+    fn reads_a_column_of_process_ids() {
         let servers = "a,1000,48201,Ready,/run/nvidia-mps/a,GPU-1,-\n";
         assert_eq!(column(servers, 2, "x"), Ok(vec![48_201]));
         let clients = "51,a,0,p0,python a,b.py\n52,a,0,p1,x\n";
@@ -202,9 +201,9 @@ mod tests {
         assert!(column("a,b,c\n", 2, "x").is_err());
     }
 
-    /// What the daemon of driver 580.159.04 printed.
+    /// The answers are of the daemon of driver 580.159.04.
     #[test]
-    fn a_real_daemon_s_answers_are_read() {
+    fn reads_the_answers_of_a_real_daemon() {
         let lists = [("", vec![]), ("598\n", vec![598]), ("609\n", vec![609])];
         for (answer, found) in lists {
             assert_eq!(pids(answer, "get_server_list"), Ok(found), "{answer:?}");
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_list_is_an_error_and_not_an_empty_list() {
+    fn an_answer_that_is_no_list_is_an_error() {
         assert_eq!(pids("", "x"), Ok(vec![]));
         assert_eq!(pids("12\n 34 \n\n", "x"), Ok(vec![12, 34]));
         let error = pids("12\nServer not found\n", "get_client_list").map_err(|e| e.to_string());

@@ -1,78 +1,67 @@
 //! Finding and ending the processes of an MPS daemon of ours.
 //!
-//! They are told by the private folder in their environment, which no other daemon has, and by
-//! their name; numbers of processes are used again and would not do.
-#![expect(unsafe_code, reason = "signals have no safe form in std")]
+//! A process belongs to the daemon if it has the daemon's private folder in its environment, which
+//! no other daemon has, and an MPS name. Process ids are reused, so none is kept.
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
-/// How daemon and servers are called, as far as the kernel keeps the name.
+use gpubench_workloads::user_victim::process_tree::signal_process;
+use procfs::process::{Process, all_processes};
+use rustix::process::Signal;
+
+/// The beginning of the names of daemon and servers, of which the kernel keeps 15 characters.
 const NAME: &str = "nvidia-cuda-mps";
 /// The variable that names the private folder.
 const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
-/// How often processes are looked for while they end.
+/// Time between two searches while processes end.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Daemon and servers that live in this folder.
+/// Process ids of the daemon and the servers of this folder.
 #[must_use]
 pub fn mps_processes(pipes: &Path) -> Vec<u32> {
-    let mut wanted = format!("{PIPES}=").into_bytes();
-    wanted.extend_from_slice(pipes.as_os_str().as_bytes());
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
-        // A program that replaced itself keeps the name in its arguments.
-        let called = read("cmdline");
-        let first = called.split(|byte| *byte == 0).next().unwrap_or_default();
-        let is_mps = read("comm").starts_with(NAME.as_bytes()) || contains(first, NAME);
-        if is_mps
-            && read("environ")
-                .split(|byte| *byte == 0)
-                .any(|v| v == wanted)
-        {
-            found.push(pid);
-        }
-    }
-    found
+    let all = all_processes().into_iter().flatten().flatten();
+    let ours = all.filter(|process| is_mps(process) && serves(process, pipes));
+    ours.filter_map(|process| process.pid().try_into().ok())
+        .collect()
 }
 
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes
-        .windows(text.len())
-        .any(|part| part == text.as_bytes())
+fn is_mps(process: &Process) -> bool {
+    let comm = || Some(process.stat().ok()?.comm.starts_with(NAME));
+    // A program that replaced itself keeps the name in its arguments.
+    let argument = || Some(process.cmdline().ok()?.first()?.contains(NAME));
+    comm() == Some(true) || argument() == Some(true)
 }
 
-/// Waits for the processes of this folder to end by themselves, and then ends them. Says whether
-/// all are gone.
+fn serves(process: &Process, pipes: &Path) -> bool {
+    let environment = process.environ().unwrap_or_default();
+    let folder = environment.get(OsStr::new(PIPES)).map(OsString::as_os_str);
+    folder == Some(pipes.as_os_str())
+}
+
+/// Waits for the processes of this folder to end by themselves, and then ends them. Returns whether
+/// all have ended.
 #[must_use]
 pub fn end_processes(pipes: &Path, patience: Duration, grace: Duration) -> bool {
     for (signal, patience) in [
         (None, patience),
-        (Some(libc::SIGTERM), grace),
-        (Some(libc::SIGKILL), grace),
+        (Some(Signal::TERM), grace),
+        (Some(Signal::KILL), grace),
     ] {
         if let Some(signal) = signal {
             for pid in mps_processes(pipes) {
-                kill(pid, signal);
+                signal_process(pid, signal);
             }
         }
-        if gone_within(pipes, patience) {
+        if end_within(pipes, patience) {
             return true;
         }
     }
     false
 }
 
-fn gone_within(pipes: &Path, patience: Duration) -> bool {
+fn end_within(pipes: &Path, patience: Duration) -> bool {
     for _ in 0..=patience.as_millis() / STEP.as_millis() {
         if mps_processes(pipes).is_empty() {
             return true;
@@ -84,15 +73,6 @@ fn gone_within(pipes: &Path, patience: Duration) -> bool {
 
 /// Ends this process as SIGKILL from another process does: none of its code runs any more.
 pub(super) fn die() {
-    // SAFETY: plain calls without pointers.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-}
-
-fn kill(pid: u32, signal: libc::c_int) {
-    if let Ok(pid) = libc::pid_t::try_from(pid)
-        && pid > 1
-    {
-        // SAFETY: plain call, to a process that was just told by name and folder.
-        unsafe { libc::kill(pid, signal) };
-    }
+    // The signal ends this process before the call returns.
+    let _unreachable = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
 }

@@ -1,4 +1,4 @@
-//! The host itself: NVML, the vendor's commands, the file system.
+//! This host: NVML, the vendor's commands, the file system.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -11,18 +11,18 @@ use nvml_wrapper::error::NvmlError;
 
 use super::command::{command, on_path, run};
 use super::control::{Control, ControlError};
-use super::daemon::DaemonPlace;
+use super::daemon::DaemonConfig;
 use super::mps_control;
 use super::process::end_processes;
 use crate::device::Nvml;
 use crate::device::mig::{Instance, MigMode, Placement};
 
-/// How long a daemon may take to end, each time it is asked more firmly.
+/// How long a daemon may take to end after the command to quit, after SIGTERM and after SIGKILL.
 const DAEMON_GRACE: Duration = Duration::from_secs(3);
-/// How long a control group may stay busy, and how often it is looked at.
+/// How long a control group may stay busy, and the time between two attempts to remove it.
 const GROUP_GRACE: Duration = Duration::from_secs(2);
 const GROUP_STEP: Duration = Duration::from_millis(10);
-/// Words of `nvidia-smi compute-policy --set-timeslice`, by its number.
+/// Names of the time slices of `nvidia-smi compute-policy --set-timeslice`, by number.
 const SLICES: [&str; 4] = ["default", "short", "medium", "long"];
 
 /// This host.
@@ -32,13 +32,13 @@ pub struct RealHost {
 }
 
 impl RealHost {
-    /// With its device.
+    /// A host with its device.
     #[must_use]
     pub fn new(nvml: Arc<Nvml>) -> Self {
         Self { nvml: Some(nvml) }
     }
 
-    /// Whose device is gone.
+    /// A host without its device, which is gone.
     #[must_use]
     pub fn without_device() -> Self {
         Self { nvml: None }
@@ -49,18 +49,18 @@ impl RealHost {
         self.nvml.as_deref().ok_or_else(gone)
     }
 
-    fn ask<T>(
+    fn call<T>(
         &self,
         doing: &str,
-        question: impl FnOnce(&Nvml) -> Result<T, NvmlError>,
+        work: impl FnOnce(&Nvml) -> Result<T, NvmlError>,
     ) -> Result<T, ControlError> {
-        question(self.nvml(doing)?).map_err(|error| {
+        work(self.nvml(doing)?).map_err(|error| {
             let remedy = remedy_for(&error);
             ControlError::new(doing, error).with_remedy(remedy)
         })
     }
 
-    /// Has nvidia-smi do something to the device. The subcommand stands first, or it is not known.
+    /// Runs nvidia-smi on the device. It recognises a subcommand only as its first argument.
     fn smi(&self, arguments: &[&OsStr], doing: &str) -> Result<String, ControlError> {
         let program = on_path("nvidia-smi")
             .ok_or_else(|| ControlError::new(doing, "nvidia-smi is not on PATH"))?;
@@ -83,71 +83,82 @@ impl RealHost {
 
 impl Control for RealHost {
     fn compute_mode(&self) -> Result<String, ControlError> {
-        self.ask("asking the compute mode", |nvml| {
+        self.call("reading the compute mode", |nvml| {
             nvml.compute_mode().map(str::to_owned)
         })
     }
 
-    fn set_compute_mode(&self, word: &str) -> Result<(), ControlError> {
-        self.ask("setting the compute mode", |nvml| {
-            nvml.set_compute_mode(word)
+    fn set_compute_mode(&self, name: &str) -> Result<(), ControlError> {
+        self.call("setting the compute mode", |nvml| {
+            nvml.set_compute_mode(name)
         })
     }
 
     fn timeslice(&self) -> Result<String, ControlError> {
-        const DOING: &str = "asking the time slice";
+        const DOING: &str = "reading the time slice";
         let policies = self.policy(&["-l"], DOING)?;
         slice_of(&policies).map(str::to_owned).ok_or_else(|| {
-            ControlError::new(DOING, format!("nvidia-smi did not tell it: {policies:?}"))
+            ControlError::new(
+                DOING,
+                format!("nvidia-smi does not report it: {policies:?}"),
+            )
         })
     }
 
-    fn set_timeslice(&self, word: &str) -> Result<(), ControlError> {
+    fn set_timeslice(&self, name: &str) -> Result<(), ControlError> {
         const DOING: &str = "setting the time slice";
-        let number = SLICES.iter().position(|known| *known == word);
-        let number = number
-            .ok_or_else(|| ControlError::new(DOING, format!("{word:?} is none of {SLICES:?}")))?;
+        let number = SLICES.iter().position(|known| *known == name);
+        let number = number.ok_or_else(|| {
+            ControlError::new(DOING, format!("{name:?} is unknown (accepted: {SLICES:?})"))
+        })?;
         self.policy(&["--set-timeslice", &number.to_string()], DOING)
             .map(|_| ())
     }
 
     fn mig_mode(&self) -> Result<Option<MigMode>, ControlError> {
-        self.ask("asking the MIG mode", Nvml::mig_mode)
+        self.call("reading the MIG mode", Nvml::mig_mode)
     }
 
     fn set_mig(&self, on: bool) -> Result<(), ControlError> {
-        self.ask("switching MIG mode", |nvml| nvml.set_mig(on))
+        self.call("switching MIG mode", |nvml| nvml.set_mig(on))
     }
 
     fn mig_instances(&self) -> Result<Vec<Instance>, ControlError> {
-        self.ask("listing MIG instances", Nvml::mig_instances)
+        self.call("listing MIG instances", Nvml::mig_instances)
     }
 
-    fn create_instance(&self, profile_id: u32, place: Placement) -> Result<Instance, ControlError> {
-        self.ask("making a MIG instance", |nvml| {
-            nvml.create_instance(profile_id, place)
+    fn create_instance(
+        &self,
+        profile_id: u32,
+        placement: Placement,
+    ) -> Result<Instance, ControlError> {
+        self.call("making a MIG instance", |nvml| {
+            nvml.create_instance(profile_id, placement)
         })
     }
 
     fn destroy_instance(&self, id: u32) -> Result<(), ControlError> {
-        self.ask("destroying a MIG instance", |nvml| {
+        self.call("destroying a MIG instance", |nvml| {
             nvml.destroy_instance(id)
         })
     }
 
-    fn start_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
+    fn start_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
         mps_control::start(daemon)
     }
 
-    fn end_mps(&self, daemon: &DaemonPlace) -> Result<(), ControlError> {
-        // One that does not answer is ended the other way, and not waited for.
+    fn end_mps(&self, daemon: &DaemonConfig) -> Result<(), ControlError> {
+        // A daemon that does not answer gets no time to end by itself.
         let quit = mps_control::quit(daemon);
         let patience = quit.map_or(Duration::ZERO, |_| DAEMON_GRACE);
         if end_processes(&daemon.pipes, patience, DAEMON_GRACE) {
             return Ok(());
         }
         let doing = "ending the MPS daemon";
-        Err(ControlError::new(doing, "its processes do not end"))
+        Err(ControlError::new(
+            doing,
+            "its processes do not end after SIGKILL",
+        ))
     }
 
     fn make_group(&self, path: &Path) -> Result<(), ControlError> {
@@ -157,7 +168,7 @@ impl Control for RealHost {
 
     fn remove_group(&self, path: &Path) -> Result<(), ControlError> {
         let mut last = None;
-        // One whose last process is about to end is busy.
+        // A group is busy until its last process has ended.
         for _ in 0..=GROUP_GRACE.as_millis() / GROUP_STEP.as_millis() {
             match remove_group(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => last = Some(error),
@@ -174,12 +185,12 @@ impl Control for RealHost {
 
     fn limit_group(&self, group: &Path, hard_mib: Option<u64>) -> Result<(), ControlError> {
         const DOING: &str = "limiting the memory of a control group";
-        // Nobody borrows where both limits are one.
+        // With equal limits no group borrows memory.
         let (soft, hard) = match hard_mib {
             Some(mib) => (mib.to_string(), mib.to_string()),
             None => ("0".to_owned(), "max".to_owned()),
         };
-        let words = [
+        let options = [
             "memory-limits",
             "--set",
             "--soft-limit",
@@ -188,8 +199,8 @@ impl Control for RealHost {
             &hard,
             "-n",
         ];
-        let words = words.into_iter().map(OsStr::new);
-        let all: Vec<&OsStr> = words.chain([group.as_os_str()]).collect();
+        let options = options.into_iter().map(OsStr::new);
+        let all: Vec<&OsStr> = options.chain([group.as_os_str()]).collect();
         self.smi(&all, DOING).map(|_| ()).map_err(|error| {
             let remedy = error.status.and_then(limit_remedy);
             error.with_remedy(remedy)
@@ -212,20 +223,20 @@ impl Control for RealHost {
     }
 }
 
-/// What can be done where the driver says why it does not do something; nothing where it failed.
+/// What the user can do about an error of NVML with a known reason.
 const fn remedy_for(error: &NvmlError) -> Option<&'static str> {
     match error {
         NvmlError::NoPermission => Some("run as root"),
         NvmlError::InUse => Some("end the processes that use the GPU (`gpubench plan` names them)"),
         NvmlError::ResetRequired => Some(
-            "nvidia-smi --gpu-reset (with -i and this GPU), once nobody uses it; then run again",
+            "nvidia-smi --gpu-reset (with -i and this GPU) when no process uses it; then run again",
         ),
         _ => None,
     }
 }
 
-/// What can be done where nvidia-smi does not set a slice, by its status (nvidia-smi(1), "Return
-/// value": 3 is not supported, 4 is no permission).
+/// What the user can do if nvidia-smi does not set a time slice, by its exit status (nvidia-smi(1),
+/// "Return value": 3 is not supported, 4 is no permission).
 const fn slice_remedy(status: i32) -> Option<&'static str> {
     match status {
         3 => Some("[time-slicing] slice = \"default\""),
@@ -234,7 +245,7 @@ const fn slice_remedy(status: i32) -> Option<&'static str> {
     }
 }
 
-/// The same where it does not limit a control group.
+/// The same if it does not limit a control group.
 const fn limit_remedy(status: i32) -> Option<&'static str> {
     match status {
         3 => Some("[mps-memory] by = \"namespace\""),
@@ -243,7 +254,7 @@ const fn limit_remedy(status: i32) -> Option<&'static str> {
     }
 }
 
-/// Removes a control group. Where one is stood in for, its list of members is a file like others.
+/// Removes a control group. The group of a virtual device is a plain folder with a member file.
 fn remove_group(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir(path) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
@@ -254,7 +265,7 @@ fn remove_group(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The slice's word in what `nvidia-smi compute-policy -l` prints: in the line that names it.
+/// The name of the time slice in the output of `nvidia-smi compute-policy -l`.
 fn slice_of(policies: &str) -> Option<&'static str> {
     policies.lines().find_map(|line| {
         let line = line.to_ascii_lowercase();
@@ -269,7 +280,7 @@ mod tests {
     use super::slice_of;
 
     #[test]
-    fn the_slice_is_read_from_its_own_line() {
+    fn reads_the_time_slice_from_its_own_line() {
         // As nvidia-smi 580.159.04 prints it.
         let table = "+-------------------------------------+\n\
                      | GPU compute policies:               |\n\

@@ -5,7 +5,7 @@ use crate::mechanism::Observation;
 use gpubench_record::Condition;
 
 #[test]
-fn only_a_daemon_that_names_every_tenant_is_proof() {
+fn the_daemon_must_list_every_tenant() {
     for (daemon, nvml, expected) in [
         (Some(Ok(vec![7, 8])), None, vec![true]),
         (Some(Ok(vec![7, 8])), Some(vec![7, 8]), vec![true, true]),

@@ -1,4 +1,4 @@
-//! Where `mps-memory` can run, and why not.
+//! The hosts on which `mps-memory` can run, and its waivers.
 
 use super::MpsMemory;
 use crate::mechanism::control_groups::ControlGroups;
@@ -26,78 +26,78 @@ fn able() -> HostFacts {
     }
 }
 
-/// Reason and remedy on such a host; nothing where it can run.
-fn of(profile: &Profile, facts: &HostFacts) -> (String, String) {
+/// Reason and remedy of the waiver; empty if it can run.
+fn waiver(profile: &Profile, facts: &HostFacts) -> (String, String) {
     match MpsMemory.availability(&MechanismContext { profile, facts }) {
         Availability::Available => (String::new(), String::new()),
         Availability::Waived { reason, remedy } => (reason, remedy.unwrap_or_default()),
     }
 }
 
-fn bent(bend: fn(&mut HostFacts)) -> HostFacts {
+fn with(change: fn(&mut HostFacts)) -> HostFacts {
     let mut facts = able();
-    bend(&mut facts);
+    change(&mut facts);
     facts
 }
 
 #[test]
-fn each_thing_that_is_missing_is_named_with_its_remedy() -> Result<(), Box<dyn std::error::Error>> {
+fn every_waiver_has_a_reason_and_a_remedy() -> Result<(), Box<dyn std::error::Error>> {
     let profile = load("smoke", &Overrides::default())?;
-    assert_eq!(of(&profile, &able()).0, "");
-    for (bend, reason, remedy) in [
+    assert_eq!(waiver(&profile, &able()).0, "");
+    for (facts, reason, remedy) in [
         (
-            bent(|f| f.driver_major = Some(610)),
+            with(|f| f.driver_major = Some(610)),
             "need driver 615 and CUDA 13.4",
             "newer driver",
         ),
         (
-            bent(|f| f.cuda = 13010),
+            with(|f| f.cuda = 13010),
             "need driver 615 and CUDA 13.4",
             "newer driver",
         ),
         (
-            bent(|f| f.compute_capability = (7, 5)),
+            with(|f| f.compute_capability = (7, 5)),
             "compute capability 8.0",
             "",
         ),
         (
-            bent(|f| f.mig = Some(true)),
+            with(|f| f.mig = Some(true)),
             "MIG mode is on",
             "nvidia-smi -mig 0",
         ),
-        (bent(|f| f.mps_control = None), "not on PATH", "MPS tools"),
+        (with(|f| f.mps_control = None), "not on PATH", "MPS tools"),
         (
-            bent(|f| f.nvidia_smi = None),
+            with(|f| f.nvidia_smi = None),
             "only nvidia-smi limits",
             "by = \"namespace\"",
         ),
         (
-            bent(|f| f.control_groups = None),
+            with(|f| f.control_groups = None),
             "of version 2",
             "by = \"namespace\"",
         ),
         (
-            bent(|f| f.allow_reconfigure = false),
+            with(|f| f.allow_reconfigure = false),
             "memory limits",
             "--allow-reconfigure",
         ),
         (
-            bent(|f| f.may_change_settings = false),
+            with(|f| f.may_change_settings = false),
             "CAP_SYS_ADMIN",
             "run as root",
         ),
     ] {
-        let (found, way) = of(&profile, &bend);
+        let (found, help) = waiver(&profile, &facts);
         assert!(
-            found.contains(reason) && way.contains(remedy),
-            "{found}: {way}"
+            found.contains(reason) && help.contains(remedy),
+            "{found}: {help}"
         );
     }
     Ok(())
 }
 
 #[test]
-fn a_tree_can_be_in_the_way_of_groups_and_not_of_the_server()
+fn an_unusable_tree_of_control_groups_waives_only_the_option_cgroup()
 -> Result<(), Box<dyn std::error::Error>> {
     let mut profile = load("smoke", &Overrides::default())?;
     let mut locked = able();
@@ -105,16 +105,20 @@ fn a_tree_can_be_in_the_way_of_groups_and_not_of_the_server()
         tree.problem = Some(("no dmem".to_owned(), "echo +dmem".to_owned()));
     }
     assert_eq!(
-        of(&profile, &locked),
+        waiver(&profile, &locked),
         ("no dmem".to_owned(), "echo +dmem".to_owned())
     );
     profile.mps_memory.by = LimitBy::Namespace;
     let plain =
-        bent(|f| (f.control_groups, f.nvidia_smi, f.allow_reconfigure) = Default::default());
-    assert_eq!(of(&profile, &plain).0, "", "the server needs none of them");
+        with(|f| (f.control_groups, f.nvidia_smi, f.allow_reconfigure) = Default::default());
+    assert_eq!(
+        waiver(&profile, &plain).0,
+        "",
+        "the server needs none of these"
+    );
     profile.mps_memory.memory_pct = 42;
     assert!(
-        of(&profile, &plain)
+        waiver(&profile, &plain)
             .0
             .contains("42 % of the device memory is less than")
     );

@@ -46,7 +46,7 @@ impl TenantSet {
         all.filter(|((tenant, _), _)| open(tenant))
             .map(|((tenant, observed), given)| TenantObservation {
                 stderr_tail: tenant.as_ref().map_or_else(String::new, Tenant::stderr),
-                given: given
+                visible_devices: given
                     .get(OsStr::new("CUDA_VISIBLE_DEVICES"))
                     .map(|name| name.to_string_lossy().into_owned()),
                 priority: observe::variable(observed.pid, PRIORITY),

@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_the_first_user_sets_it() -> std::io::Result<()> {
-        let cache = std::env::temp_dir().join(format!("vgpu-region-{}", std::process::id()));
+        let folder = tempfile::tempdir()?;
+        let cache = folder.path().join("cache");
         let first = Region::open(&settings(cache.clone(), 100))?;
-        let second = Region::open(&settings(cache.clone(), 5_000))?;
-        std::fs::remove_file(&cache)?;
+        let second = Region::open(&settings(cache, 5_000))?;
         assert_eq!(second.memory_limit(), 100);
         assert!(first.charge(60, 100));
         assert!(!second.charge(41, 100), "both count together");
@@ -275,12 +275,11 @@ mod tests {
 
     #[test]
     fn only_the_lock_of_a_dead_process_delays() -> std::io::Result<()> {
-        let cache = std::env::temp_dir().join(format!("vgpu-stale-{}", std::process::id()));
+        let folder = tempfile::tempdir()?;
         let region = Region::open(&Settings {
             lock_stale_ms: 30,
-            ..settings(cache.clone(), 0)
+            ..settings(folder.path().join("cache"), 0)
         })?;
-        std::fs::remove_file(&cache)?;
         let took_ms = |holder: u32| {
             region.layout.holder.store(holder, Ordering::Relaxed);
             let began_ns = crate::clock::now_ns();
