@@ -1,13 +1,13 @@
-//! The dose area: retention averaged over how hard the neighbour pushes.
+//! The dose area: the mean retention over a range of aggressor doses.
 //!
-//! The trapezoid mean of the dose-response curve, after the integral of quality-of-service impact
-//! over disruptive load of Krebs, Momm and Kounev (QoSA 2012). One dose would miss a mechanism
-//! that holds at full load and gives way in the middle.
+//! The trapezoid mean of the dose-response curve, after Krebs, Momm and Kounev (QoSA 2012), who
+//! integrate the impact on quality of service over the disruptive load. A single dose would miss a
+//! mechanism that isolates at full load and fails at a medium one.
 
 use crate::estimate::{NoEstimate, require_equal_lengths, require_finite_result, require_series};
 
 /// The mean height of the piecewise linear curve through `(dose, response)`, in the unit of the
-/// response. For an interval, take the area of every block and then a t interval over blocks.
+/// response. For an interval, compute the area of every block, then a t interval over blocks.
 ///
 /// # Errors
 /// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two doses, [`NoEstimate::NotFinite`],

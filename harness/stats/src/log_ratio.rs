@@ -1,8 +1,8 @@
 //! Ratios of paired measurements, by a t interval on the logarithm of each block's ratio.
 //!
-//! `L_b = ln(a_b / b_b)`, ratio `exp(mean L)`, interval `exp(mean L +/- t * s_L / sqrt(B))`:
-//! the effect-size interval of Kalibera and Jones (arXiv 2007.10899) with the block as the unit.
-//! A bootstrap of the percentiles undercovers at 5 to 10 blocks; Student's t on logs does not.
+//! `L_b = ln(a_b / b_b)`, ratio `exp(mean L)`, interval `exp(mean L +/- t * s_L / sqrt(B))`: the
+//! effect-size interval of Kalibera and Jones (arXiv 2007.10899) with the block as the unit. A
+//! percentile bootstrap covers too rarely at 5 to 10 blocks; Student's t on logs does not.
 
 use crate::confidence::Confidence;
 use crate::effect::Effect;
@@ -26,8 +26,8 @@ impl LogRatio {
         require_equal_lengths(numerator, denominator)?;
         require_positive_series("numerator blocks", numerator, 2)?;
         require_positive_series("denominator blocks", denominator, 2)?;
-        // A difference of logs, not the log of a quotient: it can neither overflow nor depend
-        // on which condition stands on top, so swapping the two mirrors the result exactly.
+        // A difference of logs, not the log of a quotient: it cannot overflow, and swapping
+        // numerator and denominator mirrors the result exactly.
         let logs = numerator
             .iter()
             .zip(denominator)
@@ -36,7 +36,7 @@ impl LogRatio {
         Ok(Self { logs })
     }
 
-    /// Takes log-ratios that were computed before.
+    /// Takes existing log-ratios.
     ///
     /// # Errors
     /// [`NoEstimate::NotFinite`] for a bad value, [`NoEstimate::TooFew`] for under two blocks.
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_no_logarithm_or_no_partner() {
+    fn refuses_values_without_a_logarithm_or_a_partner() {
         assert_eq!(
             LogRatio::paired(&[1.0, 0.0], &[1.0, 1.0]).unwrap_err(),
             NoEstimate::NotPositive {

@@ -1,8 +1,8 @@
 //! Mean, sample standard deviation and covariance, exact for identical values.
 //!
-//! Values are summed in sorted order as differences from the smallest one. Sorting makes the
-//! result independent of the order of the input to the last bit; the shift makes the mean of
-//! equal values that very value, and their deviation zero rather than a rounding remainder.
+//! Values are summed in sorted order, as differences from the smallest one. Sorting makes the
+//! result independent of the input order to the last bit. The differences make the mean of equal
+//! values exactly that value and their deviation exactly zero.
 
 use crate::estimate::{NoEstimate, require_equal_lengths, require_finite_result, require_series};
 
@@ -34,7 +34,7 @@ pub fn moments(values: &[f64]) -> Result<Moments, NoEstimate> {
     let n = require_series("values", values, 2)?;
     let ordered = sorted(values);
     let mean = shifted_mean(&ordered, n)?;
-    // Two passes: the textbook one-pass form cancels catastrophically when sd << mean.
+    // Two passes: the one-pass formula loses all digits when sd << mean.
     let squares: f64 = ordered.iter().map(|v| (v - mean).powi(2)).sum();
     let sd = require_finite_result("standard deviation", (squares / f64::from(n - 1)).sqrt())?;
     Ok(Moments { mean, sd, n })
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_values_have_no_deviation_at_all() {
+    fn identical_values_have_a_deviation_of_zero() {
         let got = moments(&[0.1; 7]).unwrap();
         assert_eq!((got.mean, got.sd), (0.1, 0.0));
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_a_reason_and_not_an_infinity() {
+    fn overflow_is_an_error_and_not_an_infinity() {
         assert_eq!(
             mean(&[-1.7e308, 1.7e308]).unwrap_err(),
             NoEstimate::Overflow { what: "mean" }

@@ -1,8 +1,8 @@
-//! Many rows at once: Bonferroni, Holm and Benjamini-Hochberg adjusted p values.
+//! Adjusted p values for many rows at once: Bonferroni, Holm and Benjamini-Hochberg.
 //!
-//! Adjusted values come back in the order of the input and are compared with the nominal error
-//! (5 %) directly. The matching simultaneous intervals are those of
-//! [`crate::Confidence::simultaneous`].
+//! Adjusted values are returned in the order of the input and are compared directly with the
+//! nominal error (5 %). [`crate::Confidence::simultaneous`] gives the matching simultaneous
+//! intervals.
 
 use crate::estimate::NoEstimate;
 

@@ -1,9 +1,9 @@
-//! Distribution-free intervals for a quantile, by the ranks of order statistics.
+//! Distribution-free intervals for a quantile, from the ranks of order statistics.
 //!
-//! For `n` independent values the number below the true quantile is binomial, so two ranks bracket
-//! it whatever the distribution (David and Nagaraja, "Order Statistics", 2003, section 7.1).
-//! Latencies of one open-loop cell are not independent: their interval of this kind speaks
-//! "within this run" only, and undercovers by far at high load. See [`crate::design_effect`].
+//! The number of `n` independent values below the true quantile is binomial, so two ranks bracket
+//! the quantile for every distribution (David and Nagaraja, "Order Statistics", 2003, section 7.1).
+//! Latencies of one open-loop cell are correlated: such an interval then covers too rarely, by far
+//! at high load. See [`crate::design_effect`] and [`crate::serial`].
 
 use statrs::function::beta::beta_reg;
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_series_says_how_many_values_it_lacks() {
+    fn a_short_series_reports_how_many_values_it_needs() {
         let few = Sorted::new((0..367).map(f64::from).collect()).unwrap();
         assert_eq!(
             few.order_interval(0.99, Confidence::P95).unwrap_err(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_value_brackets_nothing() {
+    fn a_single_value_has_no_interval() {
         let got = ranks(1, 0.5, Confidence::P95).unwrap();
         assert_eq!(
             got,

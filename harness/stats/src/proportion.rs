@@ -1,16 +1,16 @@
 //! Intervals for proportions: Clopper-Pearson, two-sided and as a one-sided lower bound.
 //!
 //! Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
-//! binomial", Biometrika 26(4), 1934. Exact: the coverage is never below the nominal one, which
-//! is what a promise about survival needs.
+//! binomial", Biometrika 26(4), 1934. Exact: the coverage is never below the nominal one, as a
+//! claim about survival needs.
 
 use statrs::function::beta::beta_reg;
 
 use crate::confidence::Confidence;
 use crate::estimate::{Estimate, NoEstimate, require_open_unit};
 
-/// Most trials. The continued fraction of statrs' incomplete beta function stops after 140 terms,
-/// which was seen to give wrong bounds from three million trials on and right ones at a million.
+/// Largest number of trials. The continued fraction of statrs' incomplete beta function stops after
+/// 140 terms: its bounds are wrong from three million trials on and right at a million.
 pub const TRIALS_MAX: u32 = 1_000_000;
 
 /// The two-sided interval for `successes` out of `trials`; `n` counts trials.
@@ -30,7 +30,7 @@ pub fn clopper_pearson(
     Estimate::new(f64::from(successes) / f64::from(trials), lo, hi, trials)
 }
 
-/// The one-sided lower bound: all of the error is spent below, and `hi` is 1 by definition.
+/// The one-sided lower bound: the whole error is in the lower tail, and `hi` is 1.
 ///
 /// # Errors
 /// As [`clopper_pearson`].
@@ -81,7 +81,7 @@ fn require_counts(successes: u32, trials: u32) -> Result<(), NoEstimate> {
     Ok(())
 }
 
-/// Refuses more trials than the incomplete beta function is right for.
+/// Refuses more trials than the incomplete beta function supports.
 pub(crate) fn require_trials(trials: u32) -> Result<(), NoEstimate> {
     if trials <= TRIALS_MAX {
         return Ok(());

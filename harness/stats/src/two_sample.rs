@@ -1,8 +1,7 @@
-//! Differences between sessions that share no blocks: Welch, prediction, and one against one.
+//! Differences between sessions without common blocks: Welch, prediction, and one against one.
 //!
-//! All effects are "second minus first" on the scale of the input, which for comparisons is the
-//! session mean of block logs. How many sessions are enough to attribute a change is a rule of
-//! the caller; this file needs only what the arithmetic needs.
+//! Every effect is "second minus first" on the scale of the input; comparisons use the session mean
+//! of block logs. The caller decides how many sessions suffice to attribute a change.
 
 use crate::effect::Effect;
 use crate::estimate::{NoEstimate, require_finite_result, require_series};
@@ -31,8 +30,8 @@ pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
 
 /// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
 ///
-/// This is the prediction interval of one further observation (Hahn and Meeker, "Statistical
-/// Intervals", 1991, ch. 4): a new night that lies outside it is unlike the baseline. `n` is K.
+/// The prediction interval of one further observation (Hahn and Meeker, "Statistical Intervals",
+/// 1991, ch. 4): a new session outside it differs from the baseline. `n` is K.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
@@ -51,7 +50,7 @@ pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEsti
     })
 }
 
-/// What is known of the spread between sessions of one machine, from A/A sessions.
+/// The spread between sessions of one machine, estimated from A/A sessions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SessionSpread {
     /// The standard deviation between sessions.
@@ -76,10 +75,10 @@ impl SessionSpread {
     }
 }
 
-/// One session against one, with a spread between sessions known from history:
-/// `se^2 = s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite
-/// (Biometrics Bulletin 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts
-/// sessions, so it is 2: however many blocks there are, each side was started once.
+/// One session against one, with the spread between sessions known from earlier sessions: `se^2 =
+/// s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite (Biometrics Bulletin
+/// 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts sessions: it is 2, whatever
+/// the number of blocks.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
@@ -122,23 +121,23 @@ pub fn one_against_one(
     combine(b.mean - a.mean, [within, between], 2)
 }
 
-/// A part of a variance, with the degrees of freedom it is known with.
+/// One component of a variance, with its degrees of freedom.
 struct Component {
     variance: f64,
     df: f64,
 }
 
 /// Adds two variances; `df = (v1 + v2)^2 / (v1^2 / df1 + v2^2 / df2)`.
-fn combine(value: f64, parts: [Component; 2], n: u32) -> Result<Effect, NoEstimate> {
-    let total: f64 = parts.iter().map(|part| part.variance).sum();
+fn combine(value: f64, components: [Component; 2], n: u32) -> Result<Effect, NoEstimate> {
+    let total: f64 = components.iter().map(|component| component.variance).sum();
     let df = if total == 0.0 {
-        // The formula reads 0 / 0; every df gives the same interval of width zero.
-        parts.iter().map(|part| part.df).sum()
+        // The formula is 0 / 0; every df gives the same interval of width zero.
+        components.iter().map(|component| component.df).sum()
     } else {
-        // Shares instead of squares of variances: a tiny variance must not underflow to 0 / 0.
-        1.0 / parts
+        // Shares instead of squared variances: a tiny variance must not underflow to 0 / 0.
+        1.0 / components
             .iter()
-            .map(|part| (part.variance / total).powi(2) / part.df)
+            .map(|component| (component.variance / total).powi(2) / component.df)
             .sum::<f64>()
     };
     require_finite_result("difference", value)?;
@@ -189,14 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_night_is_judged_by_the_prediction_interval() {
+    fn a_new_session_uses_the_prediction_interval() {
         let got = new_against_baseline(&B, -0.10).unwrap();
         // B.std(ddof=1) * sqrt(1 + 1/5); half width t.ppf(.975, 4) * that
         close(got.se, 0.009_404_254_356_407_005);
-        close(
-            got.interval(Confidence::P95).unwrap().half_width(),
-            0.026_110_395_975_881_256,
-        );
+        let interval = got.interval(Confidence::P95).unwrap();
+        close(interval.hi - got.value, 0.026_110_395_975_881_256);
         assert_eq!((got.df, got.n), (4.0, 5));
     }
 
