@@ -10,11 +10,11 @@ use std::io::Read;
 
 use super::ClockError;
 
-/// Real-time priority asked for: above every ordinary thread, and no higher than the kernel's own
-/// interrupt threads, which run at 50 and must not be starved.
+/// Real-time priority: above every ordinary thread, and at most that of the kernel's interrupt
+/// threads, which run at 50 and must not be starved.
 const FIFO_PRIORITY: i32 = 50;
 
-/// Greatest part of its core that a real-time thread may spin without fear of being throttled; the
+/// Largest fraction of its core that a real-time thread may spin without being throttled; the
 /// kernel's default limit is 95 % of each second (sched_rt_runtime_us in sched(7)).
 pub(super) const FIFO_BUSY_MAX: f64 = 0.5;
 
@@ -29,13 +29,13 @@ impl std::fmt::Debug for Cores {
 }
 
 impl Cores {
-    /// None at all.
+    /// The empty set.
     fn none() -> Self {
         // SAFETY: all zero bits are a valid, empty set.
         Self(unsafe { std::mem::zeroed() })
     }
 
-    /// Those of the calling thread.
+    /// The cores of the calling thread.
     ///
     /// # Errors
     /// When the kernel refuses, as it does with more cores than the set holds.
@@ -51,7 +51,7 @@ impl Cores {
         }
     }
 
-    /// Only this one.
+    /// The set of one core.
     #[must_use]
     pub fn only(cpu: u32) -> Self {
         let mut cores = Self::none();
@@ -62,7 +62,7 @@ impl Cores {
         cores
     }
 
-    /// These but that one.
+    /// The set without that core.
     #[must_use]
     pub fn without(mut self, cpu: u32) -> Self {
         if cpu < libc::CPU_SETSIZE.cast_unsigned() {
@@ -72,7 +72,7 @@ impl Cores {
         self
     }
 
-    /// Their numbers, ascending.
+    /// The numbers of the cores, ascending.
     #[must_use]
     pub fn list(&self) -> Vec<u32> {
         (0..libc::CPU_SETSIZE.cast_unsigned())
@@ -81,7 +81,7 @@ impl Cores {
             .collect()
     }
 
-    /// Moves the calling thread onto them.
+    /// Moves the calling thread to these cores.
     ///
     /// # Errors
     /// When none of them may be used.
@@ -97,7 +97,7 @@ impl Cores {
     }
 }
 
-/// Lets timers of the calling thread fire at most this late on purpose.
+/// Limits the timer slack of the calling thread.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -111,10 +111,10 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
     }
 }
 
-/// Puts the calling thread, but none that it creates, into the real-time class.
+/// Puts the calling thread into the real-time class; threads that it creates do not inherit it.
 ///
 /// # Errors
-/// When the process may not; that is common and only costs punctuality.
+/// When the process has no permission, which is common and reduces only the punctuality.
 pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
 }
@@ -122,7 +122,7 @@ pub fn set_fifo() -> Result<(), ClockError> {
 /// Puts the calling thread back into the ordinary class.
 ///
 /// # Errors
-/// When the kernel refuses, which it has no reason to.
+/// When the kernel refuses, which it should not.
 pub fn set_other() -> Result<(), ClockError> {
     // The flag stays: an unprivileged thread may not clear it (sched(7)), and it changes nothing.
     set_class(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
@@ -141,8 +141,8 @@ fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
     }
 }
 
-/// Whether real-time threads may use a whole core for as long as they like. Asked between two loops
-/// of a measurement, and therefore without allocating.
+/// Whether real-time threads may use a whole core without limit. It allocates nothing, because it
+/// is called between two loops of a measurement.
 #[must_use]
 pub fn fifo_is_unthrottled() -> bool {
     let mut text = [0; 16];
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_stays_where_it_was_put_and_comes_back() -> Result<(), ClockError> {
+    fn a_thread_moves_to_a_core_and_back() -> Result<(), ClockError> {
         let found = Cores::of_this_thread()?;
         let first = found.list()[0];
         Cores::only(first).apply()?;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_not_there_is_an_error() {
+    fn a_missing_core_is_an_error() {
         assert!(
             Cores::only(libc::CPU_SETSIZE.cast_unsigned() - 1)
                 .apply()
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn without_takes_one_core_away() -> Result<(), ClockError> {
+    fn without_removes_one_core() -> Result<(), ClockError> {
         let found = Cores::of_this_thread()?;
         let first = found.list()[0];
         assert!(!found.without(first).list().contains(&first));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_is_what_the_kernel_reports() -> Result<(), ClockError> {
+    fn the_kernel_reports_the_set_slack() -> Result<(), ClockError> {
         set_timer_slack_ns(1)?;
         // SAFETY: takes nothing and returns a number.
         let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };

@@ -1,7 +1,7 @@
-//! A clock and a device that exist only in tests: exact, deterministic, with real threads.
+//! A clock and a device for tests: exact, deterministic, with real threads.
 //!
-//! The clock runs one participant at a time and moves only when all of them wait, as virtual time
-//! does. The device serves requests in order, each for its own length.
+//! The clock runs one participant at a time and advances only when all of them wait, as virtual
+//! time does. The device serves requests in order, each for a scripted time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -33,7 +33,7 @@ struct State {
 pub(super) struct FakeClock {
     state: Mutex<State>,
     changed: Condvar,
-    /// How late a sleeper wakes, by the instant it sleeps to.
+    /// How late a sleeper wakes, as a function of its instant.
     late_ns: fn(u64) -> u64,
 }
 
@@ -60,7 +60,7 @@ impl FakeClock {
     }
 
     /// Runs the participant that is ready first, once all have joined and none runs.
-    fn turn(&self, state: &mut State) {
+    fn run_next(&self, state: &mut State) {
         let someone_runs = state
             .members
             .values()
@@ -91,7 +91,7 @@ impl FakeClock {
         self.changed.notify_all();
     }
 
-    /// Waits for an instant and is never late.
+    /// Waits for an instant without lateness.
     fn pass_until(&self, t_ns: u64) -> Result<(), ClockError> {
         let now_ns = self.now_ns();
         self.wait_as(Doing::ReadyAt(t_ns.max(now_ns)))
@@ -108,7 +108,7 @@ impl FakeClock {
         if let Some(member) = state.members.get_mut(&me) {
             member.0 = doing;
         }
-        self.turn(&mut state);
+        self.run_next(&mut state);
         loop {
             if state.stalled {
                 return Err(ClockError::Refused {
@@ -150,7 +150,7 @@ impl Time for FakeClock {
         state.members.insert(me, (Doing::ReadyAt(now_ns), false));
         state.threads.insert(me, std::thread::current().id());
         drop(state);
-        // As in virtual time, no participant goes on before every expected one has joined.
+        // As in virtual time, no participant continues before every expected one has joined.
         self.wait_as(Doing::ReadyAt(now_ns))
     }
 
@@ -158,7 +158,7 @@ impl Time for FakeClock {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.members.remove(&me);
         state.threads.remove(&me);
-        self.turn(&mut state);
+        self.run_next(&mut state);
         Ok(())
     }
 
@@ -198,16 +198,16 @@ impl Time for FakeClock {
 /// A request that ends at this instant.
 pub(super) const NEVER_NS: u64 = u64::MAX / 2;
 
-/// How the device treats request number `n` (counted from 0).
+/// How the device handles request number `n` (counted from 0).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Script {
     /// How long the submitting call takes.
     pub(super) submit_ns: fn(u64) -> u64,
-    /// How long the device works on it; [`NEVER_NS`] for one that never ends.
+    /// The time on the device; [`NEVER_NS`] for a request that never ends.
     pub(super) service_ns: fn(u64) -> u64,
-    /// The code with which the submitting call is refused.
+    /// The error code of the submitting call.
     pub(super) refused: fn(u64) -> Option<i32>,
-    /// The code with which the request ends.
+    /// The error code with which the request ends.
     pub(super) ends_badly: fn(u64) -> Option<i32>,
 }
 
@@ -254,7 +254,7 @@ impl FakeDevice {
         }
     }
 
-    /// Requests that were accepted.
+    /// Number of accepted requests.
     pub(super) fn submitted(&self) -> u64 {
         self.queue().submitted
     }
@@ -275,7 +275,7 @@ impl FakeDevice {
 }
 
 fn error(code: i32) -> DeviceError {
-    // The real sticky codes are 700 and up to 799 or so; for the fake that is all of them.
+    // The real sticky codes are 700 to about 799; here all of them are.
     DeviceError {
         what: format!("fake error {code}"),
         code: Some(code),

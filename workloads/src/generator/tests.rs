@@ -52,7 +52,7 @@ fn play_answering(
     let mut device = FakeDevice::new(&clock, script, slots);
     let time: Arc<dyn Time> = clock;
     let reap: Arc<dyn Reap> = Arc::new(device.clone());
-    let part = Part {
+    let run = CellRun {
         t0_ns: T0_NS,
         load,
         arrivals_ns,
@@ -62,7 +62,7 @@ fn play_answering(
         answers,
     };
     let log = LogWriter::create(&path, 4_096)?;
-    let outcome = play(&time, &part, &mut device, &reap, log)?;
+    let outcome = run_cell(&time, &run, &mut device, &reap, log)?;
     let rows = read_log(&path)?.rows;
     assert_eq!(outcome.rows, rows.len() as u64);
     Ok(Played {
@@ -154,7 +154,7 @@ fn a_closed_loop_issues_when_the_last_request_ends() -> Checked {
 
 #[test]
 fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> Checked {
-    // The third comes 0.1 ms after the second, which is then still at work.
+    // The third comes 0.1 ms after the second, which is still running.
     let arrivals = vec![MS, 2 * MS, 2 * MS + 100_000, 10 * MS];
     let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
     let rows = of(&played.rows, Phase::Open);
@@ -182,7 +182,7 @@ fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> C
 }
 
 #[test]
-fn lateness_inside_a_driver_call_is_told_apart() -> Checked {
+fn lateness_inside_a_driver_call_is_not_the_harness() -> Checked {
     // The second call takes 3 ms; the third request comes due in the middle of it, the fourth at
     // its very end, the fifth long after.
     let script = Script {
@@ -201,9 +201,9 @@ fn lateness_inside_a_driver_call_is_told_apart() -> Checked {
 }
 
 #[test]
-fn what_comes_due_while_the_issuer_oversleeps_is_late_through_the_harness() -> Checked {
-    // It wakes 1.5 ms late for the request at 32 ms; the next one came due in that time, and one
-    // more in the call that follows.
+fn requests_due_while_the_issuer_oversleeps_are_late_through_the_harness() -> Checked {
+    // It wakes 1.5 ms late for the request at 32 ms. The next one came due in that time, and one
+    // more in the following call.
     let clock = FakeClock::new(2, |t_ns| {
         if t_ns == T0_NS + 32 * MS {
             3 * MS / 2
@@ -236,7 +236,7 @@ fn what_comes_due_while_the_issuer_oversleeps_is_late_through_the_harness() -> C
 }
 
 #[test]
-fn a_closed_loop_that_runs_over_is_not_the_harness() -> Checked {
+fn lateness_from_the_closed_loop_is_not_the_harness() -> Checked {
     // The last request of the closed loop ends at 43 ms, long after two arrivals.
     let script = Script {
         service_ns: |n| if n == 19 { 24 * MS } else { MS },
@@ -261,14 +261,14 @@ fn a_request_due_when_the_call_returns_finds_the_issuer_idle() -> Checked {
 }
 
 #[test]
-fn too_many_outstanding_is_named_and_ends_the_loop() -> Checked {
+fn too_many_outstanding_requests_end_the_loop() -> Checked {
     // An arrival every 0.1 ms against 1 ms of service: at the fifth, four are outstanding.
     let arrivals = (1..=50).map(|n| n * 100_000).collect();
     let played = play_with(open_only(4), arrivals, Script::PLAIN, 4)?;
     assert!(played.outcome.overloaded);
     assert_eq!(played.rows.len(), 4);
     assert!(played.rows.iter().all(|row| row.status == SampleStatus::Ok));
-    // One more place, and completions keep pace no better: it still ends, a little later.
+    // With one more slot completions are still too slow: it ends a little later.
     let arrivals = (1..=50).map(|n| n * 100_000).collect();
     let more = play_with(open_only(6), arrivals, Script::PLAIN, 6)?;
     assert!(more.outcome.overloaded && more.rows.len() == 6);
@@ -280,8 +280,9 @@ fn too_many_outstanding_is_named_and_ends_the_loop() -> Checked {
 }
 
 #[test]
-fn what_does_not_end_in_time_stands_in_the_log_as_unfinished() -> Checked {
-    // The third takes 3 s: longer than the drain, shorter than the settling after it.
+fn requests_that_outlast_the_drain_are_logged_as_unfinished() -> Checked {
+    // The third takes 3 s: longer than the drain, shorter than the wait for an idle device after
+    // it.
     let script = Script {
         service_ns: |n| if n == 2 { 3_000 * MS } else { MS },
         ..Script::PLAIN
@@ -317,7 +318,7 @@ fn a_request_that_never_ends_leaves_the_tenant_stuck() -> Checked {
 }
 
 #[test]
-fn a_passing_refusal_is_a_row_and_a_final_one_ends_the_part() -> Checked {
+fn a_temporary_error_is_a_row_and_a_final_one_ends_the_run() -> Checked {
     let script = Script {
         refused: |n| (n == 1).then_some(2),
         ..Script::PLAIN
@@ -343,7 +344,7 @@ fn a_passing_refusal_is_a_row_and_a_final_one_ends_the_part() -> Checked {
     assert_eq!(
         played.rows[1].t_done_ns,
         34 * MS + 5_000,
-        "the instant it was seen"
+        "the instant of the error"
     );
     assert_eq!(
         played.outcome.failure.and_then(|failure| failure.code),
@@ -353,7 +354,7 @@ fn a_passing_refusal_is_a_row_and_a_final_one_ends_the_part() -> Checked {
 }
 
 #[test]
-fn endless_refusals_end_the_closed_loop() -> Checked {
+fn repeated_errors_end_the_closed_loop() -> Checked {
     let script = Script {
         refused: |_| Some(2),
         ..Script::PLAIN
@@ -368,7 +369,7 @@ fn endless_refusals_end_the_closed_loop() -> Checked {
 }
 
 #[test]
-fn the_schedule_is_issued_in_full_and_twice_alike() -> Checked {
+fn the_schedule_is_issued_in_full_and_deterministically() -> Checked {
     let arrivals = gpubench_stats::poisson_schedule_ns(400.0, 30 * MS, 9)?;
     let script = Script {
         service_ns: |n| 500_000 + n % 7 * 90_000,
@@ -386,7 +387,7 @@ fn the_schedule_is_issued_in_full_and_twice_alike() -> Checked {
 }
 
 #[test]
-fn an_aggressor_at_full_dose_never_lets_the_device_idle() -> Checked {
+fn an_aggressor_at_full_dose_keeps_the_device_busy() -> Checked {
     let load = LoadSpec::Aggressor {
         end_ns: 20 * MS,
         dose: 1.0,
@@ -412,7 +413,7 @@ fn an_aggressor_at_full_dose_never_lets_the_device_idle() -> Checked {
 }
 
 #[test]
-fn a_duty_cycle_covers_its_part_of_the_time() -> Checked {
+fn a_duty_cycle_covers_its_fraction_of_the_time() -> Checked {
     for (dose, depth) in [(0.25, 2), (0.5, 2), (0.75, 3), (0.5, 1)] {
         let load = LoadSpec::Aggressor {
             end_ns: 400 * MS,
@@ -421,7 +422,7 @@ fn a_duty_cycle_covers_its_part_of_the_time() -> Checked {
             depth,
         };
         let played = play_with(load, vec![], Script::PLAIN, 4)?;
-        // Time with work outstanding: the union of [issue, done), rows being in order.
+        // Time with outstanding work: the union of [issue, done), with rows in order.
         let (mut busy_ns, mut until_ns) = (0, 0);
         for row in &played.rows {
             busy_ns += row.t_done_ns - row.t_issue_ns.max(until_ns).min(row.t_done_ns);
@@ -437,7 +438,7 @@ fn a_duty_cycle_covers_its_part_of_the_time() -> Checked {
 }
 
 #[test]
-fn a_dose_of_nothing_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checked {
+fn a_dose_of_zero_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checked {
     let load = LoadSpec::Aggressor {
         end_ns: 20 * MS,
         dose: 0.0,
@@ -451,7 +452,7 @@ fn a_dose_of_nothing_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Che
 }
 
 #[test]
-fn loads_that_cannot_be_offered_are_refused_before_they_start() {
+fn impossible_loads_are_refused_before_they_start() {
     let aggressor = |dose, period_ns, depth| LoadSpec::Aggressor {
         end_ns: MS,
         dose,
