@@ -62,7 +62,7 @@ fn try_case(case: &str, folder: &Path) -> Checked {
 
 #[test]
 fn virtual_time_is_found_wherever_the_loader_finds_it() -> Checked {
-    match std::env::var(PART).as_deref() {
+    match std::env::var(CASE).as_deref() {
         Ok("virtual") => virtual_case(),
         Ok("wall") => {
             assert_eq!(Clock::find()?.name(), "wall");
