@@ -18,6 +18,8 @@ mod aggressor;
 mod closed;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod fake_device;
 mod issuer;
 mod open;
 mod reaper;
@@ -185,7 +187,7 @@ pub fn run_cell(
     Ok(shared.outcome(overloaded, fifo, stuck))
 }
 
-/// What the load asks for must fit what was prepared.
+/// Checks that the load fits the prepared events.
 fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
     match run.load {
         LoadSpec::Victim {

@@ -142,23 +142,26 @@ mod tests {
     /// index, standard error of the mean (which is what the jackknife gives) in each resample.
     #[test]
     fn the_interval_of_a_mean_equals_the_oracle() {
-        let got = bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, 1.034_999_999_999_999_7),
-            (got.lo, 1.005_469_325_919_642_3),
-            (got.hi, 1.080_872_267_812_113),
+        let actual = bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, 1.034_999_999_999_999_7),
+            (actual.lo, 1.005_469_325_919_642_3),
+            (actual.hi, 1.080_872_267_812_113),
         ] {
-            assert!((got - want).abs() < 1e-12, "got {got}, want {want}");
+            assert!(
+                (actual - expected).abs() < 1e-12,
+                "actual {actual}, expected {expected}"
+            );
         }
-        assert_eq!(got.n, 20);
+        assert_eq!(actual.n, 20);
         // The seed is the only source of chance.
         assert_eq!(
             bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap(),
-            got
+            actual
         );
         assert_ne!(
             bootstrap_t(&X, mean_of, 999, 43, Confidence::P95).unwrap(),
-            got
+            actual
         );
     }
 
@@ -166,8 +169,8 @@ mod tests {
     #[test]
     fn the_jackknife_of_a_mean_is_its_standard_error() {
         let all: Vec<&f64> = X.iter().collect();
-        let want = crate::Effect::of_mean(&X).unwrap().se;
-        assert!((jackknife_se(&all, &mean_of).unwrap() - want).abs() < 1e-15);
+        let expected = crate::Effect::of_mean(&X).unwrap().se;
+        assert!((jackknife_se(&all, &mean_of).unwrap() - expected).abs() < 1e-15);
     }
 
     #[test]
@@ -176,17 +179,17 @@ mod tests {
         let blocks: Vec<(f64, f64)> = X.iter().map(|x| (*x, *x + 1.0)).collect();
         let difference =
             |sample: &[&(f64, f64)]| mean(&sample.iter().map(|(a, b)| b - a).collect::<Vec<f64>>());
-        let got = bootstrap_t(&blocks, difference, 199, 1, Confidence::P95).unwrap();
+        let actual = bootstrap_t(&blocks, difference, 199, 1, Confidence::P95).unwrap();
         assert!(
-            (got.value - 1.0).abs() < 1e-12 && got.hi - got.lo < 2e-12,
-            "{got:?}"
+            (actual.value - 1.0).abs() < 1e-12 && actual.hi - actual.lo < 2e-12,
+            "{actual:?}"
         );
     }
 
     #[test]
     fn identical_blocks_are_legal() {
-        let got = bootstrap_t(&[0.1; 20], mean_of, 199, 1, Confidence::P95).unwrap();
-        assert_eq!((got.value, got.lo, got.hi), (0.1, 0.1, 0.1));
+        let actual = bootstrap_t(&[0.1; 20], mean_of, 199, 1, Confidence::P95).unwrap();
+        assert_eq!((actual.value, actual.lo, actual.hi), (0.1, 0.1, 0.1));
     }
 
     #[test]

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nonsense() {
+    fn refuses_impossible_values() {
         for alpha in [0.0, 1.0, -0.1, f64::NAN, f64::INFINITY] {
             assert!(
                 Confidence::from_alpha(alpha).is_err(),

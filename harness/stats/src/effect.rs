@@ -112,20 +112,20 @@ mod tests {
     fn interval_and_p_equal_scipy() {
         let effect = Effect::of_mean(&X).unwrap();
         // m = X.mean(); h = t.ppf(.975, 7) * X.std(ddof=1) / 8**.5
-        let got = effect.interval(Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, -0.502_5),
-            (got.lo, -0.528_460_916_020_784_3),
-            (got.hi, -0.476_539_083_979_215_7),
+        let actual = effect.interval(Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, -0.502_5),
+            (actual.lo, -0.528_460_916_020_784_3),
+            (actual.hi, -0.476_539_083_979_215_7),
             // scipy.stats.ttest_1samp(X, 0).pvalue
             (effect.two_sided_p().unwrap(), 6.211_841_883_550_3e-10),
         ] {
             assert!(
-                (got - want).abs() < 1e-12 * want.abs(),
-                "got {got}, want {want}"
+                (actual - expected).abs() < 1e-12 * expected.abs(),
+                "actual {actual}, expected {expected}"
             );
         }
-        assert_eq!(got.n, 8);
+        assert_eq!(actual.n, 8);
     }
 
     #[test]
@@ -134,21 +134,21 @@ mod tests {
         let effect = Effect::of_mean(&shifted).unwrap();
         // max(ttest_1samp(Y, -m, alternative='greater').pvalue,
         //     ttest_1samp(Y, m, alternative='less').pvalue) for m in (0.03, 0.04, 0.01)
-        for (margin, want, shown) in [
+        for (margin, expected, shown) in [
             (0.03, 0.077_485_852_237_122_37, false),
             (0.04, 0.020_352_373_152_458_275, true),
             (0.01, 0.586_810_088_406_698, false),
         ] {
-            let got = effect.equivalence(margin).unwrap();
+            let actual = effect.equivalence(margin).unwrap();
             assert!(
-                (got.p - want).abs() < 1e-10 * want,
-                "margin {margin}: {} {want}",
-                got.p
+                (actual.p - expected).abs() < 1e-10 * expected,
+                "margin {margin}: {} {expected}",
+                actual.p
             );
-            assert_eq!(got.shown, shown, "margin {margin}");
+            assert_eq!(actual.shown, shown, "margin {margin}");
             assert_eq!(
-                got.shown,
-                got.p < 0.05,
+                actual.shown,
+                actual.p < 0.05,
                 "the two forms of the test disagree"
             );
         }

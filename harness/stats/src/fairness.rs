@@ -38,12 +38,12 @@ pub fn fairness(shared: &[f64], alone: &[f64]) -> Result<Fairness, NoEstimate> {
     let progress: Vec<f64> = shared.iter().zip(alone).map(|(s, a)| a / s).collect();
     require_positive_series("normalised turnaround times", &turnaround, 1)?;
     require_positive_series("normalised progress figures", &progress, 1)?;
-    let greatest = progress.iter().copied().fold(0.0, f64::max);
-    let least = progress.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = progress.iter().copied().fold(0.0, f64::max);
+    let smallest = progress.iter().copied().fold(f64::INFINITY, f64::min);
     Ok(Fairness {
         antt: mean(&turnaround)?,
         stp: require_finite_result("system throughput", progress.iter().sum())?,
-        min_over_max: least / greatest,
+        min_over_max: smallest / largest,
         jain: jain(&progress)?,
         tenants,
     })
@@ -56,9 +56,9 @@ pub fn fairness(shared: &[f64], alone: &[f64]) -> Result<Fairness, NoEstimate> {
 pub fn jain(shares: &[f64]) -> Result<f64, NoEstimate> {
     let n = require_positive_series("shares", shares, 1)?;
     // The index does not depend on the scale; dividing by the largest avoids overflow of squares.
-    let greatest = shares.iter().copied().fold(0.0, f64::max);
-    let sum: f64 = shares.iter().map(|x| x / greatest).sum();
-    let squares: f64 = shares.iter().map(|x| (x / greatest).powi(2)).sum();
+    let largest = shares.iter().copied().fold(0.0, f64::max);
+    let sum: f64 = shares.iter().map(|x| x / largest).sum();
+    let squares: f64 = shares.iter().map(|x| (x / largest).powi(2)).sum();
     Ok(sum * sum / (f64::from(n) * squares))
 }
 
@@ -68,23 +68,26 @@ mod tests {
 
     #[test]
     fn two_equal_halves_are_fair_but_slow() {
-        let got = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
-        let want = Fairness {
+        let actual = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
+        let expected = Fairness {
             antt: 2.0,
             stp: 1.0,
             min_over_max: 1.0,
             jain: 1.0,
             tenants: 2,
         };
-        assert_eq!(got, want);
+        assert_eq!(actual, expected);
     }
 
     #[test]
     fn one_tenant_at_full_speed_and_one_at_a_quarter() {
-        let got = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
-        assert_eq!((got.antt, got.stp, got.min_over_max), (2.5, 1.25, 0.25));
+        let actual = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
+        assert_eq!(
+            (actual.antt, actual.stp, actual.min_over_max),
+            (2.5, 1.25, 0.25)
+        );
         // 1.25^2 / (2 * 1.0625)
-        assert!((got.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
+        assert!((actual.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
     }
 
     #[test]

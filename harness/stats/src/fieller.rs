@@ -169,10 +169,10 @@ mod tests {
         -0.690, -0.702, -0.671, -0.715, -0.688, -0.699, -0.665, -0.705,
     ];
 
-    fn close(got: f64, want: f64) {
+    fn close(actual: f64, expected: f64) {
         assert!(
-            (got - want).abs() < 1e-9 * want.abs(),
-            "got {got}, want {want}"
+            (actual - expected).abs() < 1e-9 * expected.abs(),
+            "actual {actual}, expected {expected}"
         );
     }
 
@@ -180,40 +180,40 @@ mod tests {
     /// `scipy.optimize.brentq`: the definition of the set, without the quadratic.
     #[test]
     fn paired_bounds_are_where_the_t_test_rejects() {
-        let got = paired(&LN_R, &LN_U, Confidence::P95)
+        let actual = paired(&LN_R, &LN_U, Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        close(got.lo, 0.146_420_642_804_756_45);
-        close(got.hi, 0.160_094_546_630_523_86);
-        let index = isolation_index(RatioSet::Bounded(got))
+        close(actual.lo, 0.146_420_642_804_756_45);
+        close(actual.hi, 0.160_094_546_630_523_86);
+        let index = isolation_index(RatioSet::Bounded(actual))
             .unwrap()
             .bounded()
             .unwrap();
         assert_eq!(
             (index.lo, index.hi, index.n),
-            (1.0 - got.hi, 1.0 - got.lo, 8)
+            (1.0 - actual.hi, 1.0 - actual.lo, 8)
         );
     }
 
     /// As above with `abs(mean(x) - r * mean(y)) / sqrt(var(x)/8 + r*r*var(y)/8) = t.ppf(.975, 7)`.
     #[test]
     fn independent_bounds_are_where_the_t_test_rejects() {
-        let got = independent(&LN_R, &LN_U, Confidence::P95)
+        let actual = independent(&LN_R, &LN_U, Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        close(got.lo, 0.143_128_300_742_325_83);
-        close(got.hi, 0.163_777_158_714_254_25);
+        close(actual.lo, 0.143_128_300_742_325_83);
+        close(actual.hi, 0.163_777_158_714_254_25);
     }
 
     #[test]
     fn the_unprotected_condition_has_index_zero_and_no_width() {
         let set = isolation_index(paired(&LN_U, &LN_U, Confidence::P95).unwrap()).unwrap();
-        let got = set.bounded().unwrap();
+        let actual = set.bounded().unwrap();
         assert!(
-            got.value == 0.0 && got.lo.abs() < 1e-7 && got.hi.abs() < 1e-7,
-            "{got:?}"
+            actual.value == 0.0 && actual.lo.abs() < 1e-7 && actual.hi.abs() < 1e-7,
+            "{actual:?}"
         );
     }
 
@@ -261,11 +261,11 @@ mod tests {
 
     #[test]
     fn identical_blocks_give_an_interval_of_width_zero() {
-        let got = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95)
+        let actual = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        assert_eq!((got.lo, got.hi), (got.value, got.value));
+        assert_eq!((actual.lo, actual.hi), (actual.value, actual.value));
         assert!(paired(&[1.0], &[1.0], Confidence::P95).is_err());
         assert!(paired(&[1.0; 3], &[1.0; 2], Confidence::P95).is_err());
     }

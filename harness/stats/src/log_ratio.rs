@@ -82,28 +82,31 @@ mod tests {
         let ratio = LogRatio::paired(&A, &B).unwrap();
         // r = scipy.stats.ttest_rel(log(A), log(B)); c = r.confidence_interval(.95)
         // exp(mean(log(A) - log(B))), exp(c.low), exp(c.high), r.pvalue
-        let got = ratio.interval(Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, 0.606_876_086_886_063),
-            (got.lo, 0.597_338_233_505_269_4),
-            (got.hi, 0.616_566_233_627_654_3),
+        let actual = ratio.interval(Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, 0.606_876_086_886_063),
+            (actual.lo, 0.597_338_233_505_269_4),
+            (actual.hi, 0.616_566_233_627_654_3),
             (
                 ratio.effect().unwrap().two_sided_p().unwrap(),
                 2.055_486_917_686_253_3e-11,
             ),
         ] {
-            assert!((got - want).abs() < 1e-11 * want, "got {got}, want {want}");
+            assert!(
+                (actual - expected).abs() < 1e-11 * expected,
+                "actual {actual}, expected {expected}"
+            );
         }
-        assert_eq!(got.n, 8);
+        assert_eq!(actual.n, 8);
     }
 
     #[test]
     fn equal_conditions_are_exactly_one() {
-        let got = LogRatio::paired(&A, &A)
+        let actual = LogRatio::paired(&A, &A)
             .unwrap()
             .interval(Confidence::P95)
             .unwrap();
-        assert_eq!((got.value, got.lo, got.hi), (1.0, 1.0, 1.0));
+        assert_eq!((actual.value, actual.lo, actual.hi), (1.0, 1.0, 1.0));
     }
 
     #[test]

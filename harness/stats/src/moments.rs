@@ -78,22 +78,22 @@ mod tests {
         let x = [2.1, 3.4, 1.9, 5.6, 4.2];
         let y = [1.0, 2.5, 0.7, 3.1, 2.9];
         // numpy.mean(x), numpy.std(x, ddof=1), numpy.cov(x, y)[0, 1]
-        let got = moments(&x).unwrap();
-        assert!((got.mean - 3.44).abs() < 1e-15);
-        assert!((got.sd - 1.533_949_151_699_625).abs() < 1e-15);
+        let actual = moments(&x).unwrap();
+        assert!((actual.mean - 3.44).abs() < 1e-15);
+        assert!((actual.sd - 1.533_949_151_699_625).abs() < 1e-15);
         assert!((covariance(&x, &y).unwrap() - 1.5955).abs() < 1e-14);
     }
 
     #[test]
     fn identical_values_have_a_deviation_of_zero() {
-        let got = moments(&[0.1; 7]).unwrap();
-        assert_eq!((got.mean, got.sd), (0.1, 0.0));
+        let actual = moments(&[0.1; 7]).unwrap();
+        assert_eq!((actual.mean, actual.sd), (0.1, 0.0));
     }
 
     #[test]
     fn a_small_spread_on_a_large_mean_survives() {
-        let got = moments(&[1e9, 1e9 + 1.0, 1e9 + 2.0]).unwrap();
-        assert_eq!((got.mean, got.sd), (1e9 + 1.0, 1.0));
+        let actual = moments(&[1e9, 1e9 + 1.0, 1e9 + 2.0]).unwrap();
+        assert_eq!((actual.mean, actual.sd), (1e9 + 1.0, 1.0));
     }
 
     #[test]

@@ -108,9 +108,9 @@ mod tests {
     fn finds_the_cut_of_the_definition() {
         for seed in 1..=20 {
             let series = noisy(37, 503, seed);
-            let got = warm_up(&series).unwrap();
+            let actual = warm_up(&series).unwrap();
             assert_eq!(
-                got.discard_batches as usize,
+                actual.discard_batches as usize,
                 by_definition(&series),
                 "seed {seed}"
             );
@@ -119,17 +119,20 @@ mod tests {
 
     #[test]
     fn cuts_a_step_at_the_batch_that_contains_its_end() {
-        let got = warm_up(&noisy(37, 503, 1)).unwrap();
-        assert!((8..=20).contains(&got.discard_batches), "{got:?}");
-        assert_eq!(got.discard_requests, got.discard_batches as usize * 5);
-        assert_eq!(got.batches, 100);
-        assert!(got.settled());
+        let actual = warm_up(&noisy(37, 503, 1)).unwrap();
+        assert!((8..=20).contains(&actual.discard_batches), "{actual:?}");
+        assert_eq!(actual.discard_requests, actual.discard_batches as usize * 5);
+        assert_eq!(actual.batches, 100);
+        assert!(actual.settled());
     }
 
     #[test]
     fn a_series_that_settles_late_is_rejected() {
-        let got = warm_up(&noisy(320, 500, 2)).unwrap();
-        assert!(got.discard_batches >= 64 && !got.settled(), "{got:?}");
+        let actual = warm_up(&noisy(320, 500, 2)).unwrap();
+        assert!(
+            actual.discard_batches >= 64 && !actual.settled(),
+            "{actual:?}"
+        );
         let exactly_half = WarmUp {
             discard_requests: 250,
             discard_batches: 50,
@@ -152,8 +155,8 @@ mod tests {
 
     #[test]
     fn identical_requests_need_no_warm_up() {
-        let got = warm_up(&[0.1; 60]).unwrap();
-        assert_eq!((got.discard_requests, got.batches), (0, 12));
+        let actual = warm_up(&[0.1; 60]).unwrap();
+        assert_eq!((actual.discard_requests, actual.batches), (0, 12));
         // One odd batch in front, then equal values: everything after it is perfect.
         let mut series = vec![0.1; 60];
         series[2] = 9.0;

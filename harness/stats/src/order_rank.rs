@@ -132,18 +132,18 @@ mod tests {
             (1_000_000, 0.99, 989_805, 990_196),
             (50000, 0.999, 49936, 49964),
         ] {
-            let got = ranks(n, p, Confidence::P95).unwrap();
-            let want = Ranks {
+            let actual = ranks(n, p, Confidence::P95).unwrap();
+            let expected = Ranks {
                 lower: Some(lower),
                 upper: Some(upper),
             };
-            assert_eq!(got, want, "n = {n}, p = {p}");
+            assert_eq!(actual, expected, "n = {n}, p = {p}");
         }
     }
 
     #[test]
     fn a_finite_upper_bound_needs_this_many_values() {
-        for (p, want) in [
+        for (p, expected) in [
             (0.5, 6),
             (0.9, 36),
             (0.99, 368),
@@ -152,10 +152,15 @@ mod tests {
         ] {
             assert_eq!(
                 smallest_n_for_upper_bound(p, Confidence::P95).unwrap(),
-                want
+                expected
             );
-            assert!(ranks(want, p, Confidence::P95).unwrap().upper.is_some());
-            assert!(ranks(want - 1, p, Confidence::P95).unwrap().upper.is_none());
+            assert!(ranks(expected, p, Confidence::P95).unwrap().upper.is_some());
+            assert!(
+                ranks(expected - 1, p, Confidence::P95)
+                    .unwrap()
+                    .upper
+                    .is_none()
+            );
         }
     }
 
@@ -179,15 +184,18 @@ mod tests {
             }
         );
         let enough = Sorted::new((1..=40_000).map(f64::from).collect()).unwrap();
-        let got = enough.order_interval(0.99, Confidence::P95).unwrap();
-        assert_eq!((got.lo, got.hi, got.n), (39_561.0, 39_640.0, 40_000));
+        let actual = enough.order_interval(0.99, Confidence::P95).unwrap();
+        assert_eq!(
+            (actual.lo, actual.hi, actual.n),
+            (39_561.0, 39_640.0, 40_000)
+        );
     }
 
     #[test]
     fn a_single_value_has_no_interval() {
-        let got = ranks(1, 0.5, Confidence::P95).unwrap();
+        let actual = ranks(1, 0.5, Confidence::P95).unwrap();
         assert_eq!(
-            got,
+            actual,
             Ranks {
                 lower: None,
                 upper: None

@@ -30,8 +30,9 @@ pub fn mde80_of(se: f64, df: f64, confidence: Confidence) -> Result<f64, NoEstim
     Ok((two_sided_quantile(confidence.alpha(), df)? + quantile(POWER, df)?) * se)
 }
 
-/// How many blocks would move an interval clear of a boundary at `distance` from its estimate: `n*
-/// = ceil((t * sd / distance)^2)`, at least two (Cochran, "Sampling Techniques", 1977, chapter 4).
+/// How many blocks would move an interval clear of a boundary at `distance` from its estimate,
+/// `n* = ceil((t * sd / distance)^2)`, at least two (Cochran, "Sampling Techniques", 1977,
+/// chapter 4).
 ///
 /// `t` is that of the present `n` blocks. More blocks have a smaller t, so the result is an upper
 /// estimate as long as the point estimate does not move.
@@ -123,10 +124,10 @@ mod tests {
             (16, 0.749_423_629_688_681_9, 1.149_769_849_626_463),
             (20, 0.660_528_801_986_637, 0.992_892_600_740_279),
         ] {
-            let got = mde80(1.0, n, Confidence::P95).unwrap();
-            assert!((got - single).abs() < 1e-11, "n = {n}: {got}");
-            let got = mde80(1.0, n, family).unwrap();
-            assert!((got - one_of_25).abs() < 1e-11, "n = {n}: {got}");
+            let actual = mde80(1.0, n, Confidence::P95).unwrap();
+            assert!((actual - single).abs() < 1e-11, "n = {n}: {actual}");
+            let actual = mde80(1.0, n, family).unwrap();
+            assert!((actual - one_of_25).abs() < 1e-11, "n = {n}: {actual}");
         }
         assert_eq!(mde80(0.0, 8, Confidence::P95).unwrap(), 0.0);
         assert!(mde80(1.0, 1, Confidence::P95).is_err());
@@ -152,13 +153,13 @@ mod tests {
 
     #[test]
     fn few_blocks_have_a_large_smallest_p() {
-        for (n, want) in [
+        for (n, expected) in [
             (5, 0.0625),
             (6, 0.031_25),
             (8, 0.007_812_5),
             (10, 0.001_953_125),
         ] {
-            assert_eq!(sign_flip_min_p(n).unwrap(), want);
+            assert_eq!(sign_flip_min_p(n).unwrap(), expected);
         }
         assert_eq!(sign_flip_min_p(1).unwrap(), 1.0);
         assert!(sign_flip_min_p(u32::MAX).unwrap() > 0.0);

@@ -147,10 +147,18 @@ mod tests {
                 5.571_516_034_432_556e-05,
             ),
         ] {
-            let got = clopper_pearson(k, n, Confidence::P95).unwrap();
-            assert!((got.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", got.lo);
-            assert!((got.hi - hi).abs() < 1e-12, "{k}/{n}: {} {hi}", got.hi);
-            assert_eq!(got.n, n);
+            let actual = clopper_pearson(k, n, Confidence::P95).unwrap();
+            assert!(
+                (actual.lo - lo).abs() < 1e-12,
+                "{k}/{n}: {} {lo}",
+                actual.lo
+            );
+            assert!(
+                (actual.hi - hi).abs() < 1e-12,
+                "{k}/{n}: {} {hi}",
+                actual.hi
+            );
+            assert_eq!(actual.n, n);
         }
     }
 
@@ -166,12 +174,16 @@ mod tests {
             (58, 59, 0.922_102_078_481_181_8),
             (0, 3, 0.0),
         ] {
-            let got = lower_bound(k, n, Confidence::P95).unwrap();
-            assert!((got.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", got.lo);
-            assert_eq!(got.hi, 1.0);
+            let actual = lower_bound(k, n, Confidence::P95).unwrap();
+            assert!(
+                (actual.lo - lo).abs() < 1e-12,
+                "{k}/{n}: {} {lo}",
+                actual.lo
+            );
+            assert_eq!(actual.hi, 1.0);
         }
         // The bounds that the levels of fault containment are read from.
-        for (n, want) in [
+        for (n, expected) in [
             (10, "0.74"),
             (14, "0.81"),
             (29, "0.90"),
@@ -179,7 +191,7 @@ mod tests {
             (299, "0.99"),
         ] {
             let lo = lower_bound(n, n, Confidence::P95).unwrap().lo;
-            assert_eq!(format!("{lo:.2}"), want, "{n}/{n}");
+            assert_eq!(format!("{lo:.2}"), expected, "{n}/{n}");
         }
     }
 

@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn the_seed_expander_equals_its_reference() {
         let mut mix = SplitMix64 { state: 1_234_567 };
-        let got: Vec<u64> = (0..5).map(|_| mix.next()).collect();
+        let actual: Vec<u64> = (0..5).map(|_| mix.next()).collect();
         assert_eq!(
-            got,
+            actual,
             [
                 0x599e_d017_fb08_fc85,
                 0x2c73_f084_5854_0fa5,
@@ -117,7 +117,7 @@ mod tests {
     /// g.state = s; g.random_raw(6)`, with S and I from SplitMix64 of the seed.
     #[test]
     fn the_generator_equals_numpy() {
-        for (seed, want) in [
+        for (seed, expected) in [
             (
                 0,
                 [
@@ -164,8 +164,8 @@ mod tests {
             ),
         ] {
             let mut rng = ScheduleRng::new(seed);
-            let got: Vec<u64> = (0..6).map(|_| rng.next_u64()).collect();
-            assert_eq!(got, want, "seed {seed}");
+            let actual: Vec<u64> = (0..6).map(|_| rng.next_u64()).collect();
+            assert_eq!(actual, expected, "seed {seed}");
         }
     }
 
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn distributions_equal_the_oracle() {
         let mut rng = ScheduleRng::new(42);
-        let got: Vec<f64> = (0..4).map(|_| rng.uniform()).collect();
+        let actual: Vec<f64> = (0..4).map(|_| rng.uniform()).collect();
         assert_eq!(
-            got,
+            actual,
             [
                 0.662_700_975_374_724_2,
                 0.534_534_654_679_493_5,
@@ -185,14 +185,17 @@ mod tests {
             ]
         );
         let mut rng = ScheduleRng::new(42);
-        for want in [
+        for expected in [
             0.411_431_408_069_627_1,
             0.626_358_714_922_814_5,
             1.350_814_047_310_696_4,
             0.678_492_910_568_542_2,
         ] {
-            let got = rng.exponential();
-            assert!((got - want).abs() <= want * f64::EPSILON, "{got} {want}");
+            let actual = rng.exponential();
+            assert!(
+                (actual - expected).abs() <= expected * f64::EPSILON,
+                "{actual} {expected}"
+            );
         }
     }
 

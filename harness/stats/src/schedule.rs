@@ -151,15 +151,15 @@ mod tests {
     /// `t += max(1, floor(e * 1e9 / rate + 0.5))`, see the tests of `rng`.
     #[test]
     fn a_schedule_equals_the_oracle() {
-        let got = poisson_schedule_ns(250.0, 10 * SECOND_NS, 42).unwrap();
+        let actual = poisson_schedule_ns(250.0, 10 * SECOND_NS, 42).unwrap();
         assert_eq!(
-            got[..6],
+            actual[..6],
             [
                 1_645_726, 4_151_161, 9_554_417, 12_268_389, 16_914_640, 17_807_511
             ]
         );
-        assert_eq!(got.len(), 2_498);
-        assert_eq!(schedule_hash(&got), 0x651e_d121_3bc9_dade);
+        assert_eq!(actual.len(), 2_498);
+        assert_eq!(schedule_hash(&actual), 0x651e_d121_3bc9_dade);
     }
 
     /// FNV-1a of nothing is its basis; of the eight bytes "\x01\0\0\0\0\0\0\0" see the oracle.
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn arrivals_rise_strictly_and_stay_below_the_end() {
         for (rate_per_s, seed) in [(1e8, 1), (1e8, 2), (3e7, 3), (1000.0, 4)] {
-            let got = poisson_schedule_ns(rate_per_s, SECOND_NS / 1000, seed).unwrap();
-            assert!(got.windows(2).all(|pair| pair[0] < pair[1]));
-            assert!(got.iter().all(|&t| t > 0 && t < SECOND_NS / 1000));
+            let actual = poisson_schedule_ns(rate_per_s, SECOND_NS / 1000, seed).unwrap();
+            assert!(actual.windows(2).all(|pair| pair[0] < pair[1]));
+            assert!(actual.iter().all(|&t| t > 0 && t < SECOND_NS / 1000));
         }
     }
 

@@ -106,19 +106,19 @@ mod tests {
 
     /// The incomplete beta function of statrs keeps 11 digits up to thousands of degrees of
     /// freedom, and 9 at a million.
-    fn close(df: f64, got: f64, want: f64) {
-        let error = (got - want).abs() / want.abs();
+    fn close(df: f64, actual: f64, expected: f64) {
+        let error = (actual - expected).abs() / expected.abs();
         let accepted = if df > 1e4 { 1e-9 } else { 1e-11 };
         assert!(
             error < accepted,
-            "got {got}, want {want}, df {df}, relative error {error:e}"
+            "actual {actual}, expected {expected}, df {df}, relative error {error:e}"
         );
     }
 
     /// `scipy.stats.t.ppf(p, df)`, SciPy 1.17.1.
     #[test]
     fn quantiles_equal_scipy() {
-        for (p, df, want) in [
+        for (p, df, expected) in [
             (0.975, 1.0, 12.706_204_736_174_694),
             (0.975, 2.0, 4.302_652_729_749_462),
             (0.975, 7.0, 2.364_624_251_592_784),
@@ -132,9 +132,13 @@ mod tests {
             (0.975, 5000.0, 1.960_438_551_706_507_3),
             (0.975, 1e6, 1.959_966_356_814_107),
         ] {
-            close(df, quantile(p, df).unwrap(), want);
-            close(df, quantile(1.0 - p, df).unwrap(), -want);
-            close(df, two_sided_quantile(2.0 * (1.0 - p), df).unwrap(), want);
+            close(df, quantile(p, df).unwrap(), expected);
+            close(df, quantile(1.0 - p, df).unwrap(), -expected);
+            close(
+                df,
+                two_sided_quantile(2.0 * (1.0 - p), df).unwrap(),
+                expected,
+            );
         }
         assert_eq!(quantile(0.5, 3.0).unwrap(), 0.0);
     }
@@ -142,7 +146,7 @@ mod tests {
     /// `2 * scipy.stats.t.sf(abs(t), df)`, SciPy 1.17.1.
     #[test]
     fn probabilities_equal_scipy() {
-        for (t, df, want_p) in [
+        for (t, df, expected_p) in [
             (1.0, 1.0, 0.5),
             (-2.0, 7.0, 0.085_619_328_562_976_05),
             (2.5, 3.7, 0.071_822_022_911_826_78),
@@ -151,12 +155,12 @@ mod tests {
             (40.0, 9.0, 1.898_299_844_933_982_6e-11),
             (-1.96, 1e6, 0.049_996_067_585_269_85),
         ] {
-            close(df, two_sided_p(t, df).unwrap(), want_p);
+            close(df, two_sided_p(t, df).unwrap(), expected_p);
         }
     }
 
     #[test]
-    fn infinite_t_has_no_tail_and_nonsense_is_refused() {
+    fn infinite_t_has_no_tail_and_impossible_values_are_refused() {
         assert_eq!(two_sided_p(f64::INFINITY, 7.0).unwrap(), 0.0);
         assert!(two_sided_p(f64::NAN, 7.0).is_err());
         assert!(quantile(1.0, 7.0).is_err());

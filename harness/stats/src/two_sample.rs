@@ -158,24 +158,24 @@ mod tests {
     const A: [f64; 4] = [0.010, -0.004, 0.002, 0.007];
     const B: [f64; 5] = [-0.121, -0.139, -0.128, -0.118, -0.133];
 
-    fn close(got: f64, want: f64) {
+    fn close(actual: f64, expected: f64) {
         assert!(
-            (got - want).abs() < 1e-11 * want.abs(),
-            "got {got}, want {want}"
+            (actual - expected).abs() < 1e-11 * expected.abs(),
+            "actual {actual}, expected {expected}"
         );
     }
 
     #[test]
     fn welch_equals_scipy() {
-        let got = welch(&A, &B).unwrap();
+        let actual = welch(&A, &B).unwrap();
         // r = scipy.stats.ttest_ind(B, A, equal_var=False); r.df, r.pvalue,
         // r.confidence_interval(.95)
-        close(got.df, 6.956_170_713_605_561_5);
-        close(got.two_sided_p().unwrap(), 2.820_574_793_210_043_3e-08);
-        let interval = got.interval(Confidence::P95).unwrap();
+        close(actual.df, 6.956_170_713_605_561_5);
+        close(actual.two_sided_p().unwrap(), 2.820_574_793_210_043_3e-08);
+        let interval = actual.interval(Confidence::P95).unwrap();
         close(interval.lo, -0.143_181_835_885_024_53);
         close(interval.hi, -0.119_918_164_114_975_48);
-        assert_eq!(got.n, 9);
+        assert_eq!(actual.n, 9);
     }
 
     #[test]
@@ -189,12 +189,12 @@ mod tests {
 
     #[test]
     fn a_new_session_uses_the_prediction_interval() {
-        let got = new_against_baseline(&B, -0.10).unwrap();
+        let actual = new_against_baseline(&B, -0.10).unwrap();
         // B.std(ddof=1) * sqrt(1 + 1/5); half width t.ppf(.975, 4) * that
-        close(got.se, 0.009_404_254_356_407_005);
-        let interval = got.interval(Confidence::P95).unwrap();
-        close(interval.hi - got.value, 0.026_110_395_975_881_256);
-        assert_eq!((got.df, got.n), (4.0, 5));
+        close(actual.se, 0.009_404_254_356_407_005);
+        let interval = actual.interval(Confidence::P95).unwrap();
+        close(interval.hi - actual.value, 0.026_110_395_975_881_256);
+        assert_eq!((actual.df, actual.n), (4.0, 5));
     }
 
     #[test]
@@ -203,28 +203,28 @@ mod tests {
             sd: 0.01,
             sessions: 10,
         };
-        let got = one_against_one(&A, &B, history).unwrap();
+        let actual = one_against_one(&A, &B, history).unwrap();
         // sw2 = (3*var(A) + 4*var(B)) / 7; v = sw2*(1/4 + 1/5), w = 2*.01**2
         // sqrt(v + w), (v + w)**2 / (v*v/7 + w*w/9)
-        close(got.se, 0.015_039_934_935_269_597);
-        close(got.df, 11.263_891_314_887_525);
+        close(actual.se, 0.015_039_934_935_269_597);
+        close(actual.df, 11.263_891_314_887_525);
         let unknown = SessionSpread {
             sd: 0.01,
             sessions: 1,
         };
         assert!(one_against_one(&A, &B, unknown).is_err());
-        let nonsense = SessionSpread {
+        let impossible = SessionSpread {
             sd: f64::NAN,
             sessions: 10,
         };
-        assert!(one_against_one(&A, &B, nonsense).is_err());
+        assert!(one_against_one(&A, &B, impossible).is_err());
     }
 
     #[test]
     fn identical_sessions_are_legal() {
-        let got = welch(&[0.1; 3], &[0.1; 3]).unwrap();
-        assert_eq!((got.value, got.se, got.df), (0.0, 0.0, 4.0));
-        assert_eq!(got.two_sided_p().unwrap(), 1.0);
+        let actual = welch(&[0.1; 3], &[0.1; 3]).unwrap();
+        assert_eq!((actual.value, actual.se, actual.df), (0.0, 0.0, 4.0));
+        assert_eq!(actual.two_sided_p().unwrap(), 1.0);
         // Variances whose squares underflow still have degrees of freedom.
         let tiny = welch(&[0.0, 1e-100], &[0.0, 1e-100]).unwrap();
         close(tiny.df, 2.0);

@@ -73,8 +73,8 @@ proptest! {
 
     #[test]
     fn a_ratio_with_itself_is_exactly_one(values in vec(positive(), 2..24)) {
-        let got = ratio(&values, &values);
-        prop_assert_eq!((got.lo, got.value, got.hi), (1.0, 1.0, 1.0));
+        let actual = ratio(&values, &values);
+        prop_assert_eq!((actual.lo, actual.value, actual.hi), (1.0, 1.0, 1.0));
     }
 
     #[test]
@@ -147,19 +147,19 @@ proptest! {
     fn order_intervals_contain_their_quantile(
         values in vec(-1e6..1e6_f64, 40..400), p in 0.1..0.9_f64
     ) {
-        let got = Sorted::new(values).unwrap().order_interval(p, Confidence::P95).unwrap();
-        prop_assert!(got.contains(got.value));
+        let actual = Sorted::new(values).unwrap().order_interval(p, Confidence::P95).unwrap();
+        prop_assert!(actual.contains(actual.value));
     }
 
     #[test]
     fn proportions_mirror_and_contain(n in 1..400_u32, share in 0.0..=1.0_f64) {
         let k = (share * f64::from(n)) as u32;
-        let got = clopper_pearson(k, n, Confidence::P95).unwrap();
+        let actual = clopper_pearson(k, n, Confidence::P95).unwrap();
         let other = clopper_pearson(n - k, n, Confidence::P95).unwrap();
-        prop_assert!(got.contains(got.value));
-        prop_assert!(near(got.lo, 1.0 - other.hi) && near(got.hi, 1.0 - other.lo));
+        prop_assert!(actual.contains(actual.value));
+        prop_assert!(near(actual.lo, 1.0 - other.hi) && near(actual.hi, 1.0 - other.lo));
         let one_sided = lower_bound(k, n, Confidence::P95).unwrap();
-        prop_assert!(one_sided.lo >= got.lo);
+        prop_assert!(one_sided.lo >= actual.lo);
         if k < n {
             let more = lower_bound(k + 1, n, Confidence::P95).unwrap();
             prop_assert!(more.lo > one_sided.lo);

@@ -18,7 +18,7 @@ pub struct Graph {
 }
 
 // SAFETY: the handles are used through `&self` for launches only, one stream at a time each; the
-// driver asks for no particular thread (CUDA driver API, "Graph object thread safety").
+// driver requires no particular thread (CUDA driver API, "Graph object thread safety").
 unsafe impl Send for Graph {}
 
 impl Graph {

@@ -43,7 +43,7 @@ impl DevicePtr {
     pub fn read<T: Pod>(self, context: &Context, values: &mut [T]) -> Result<(), DriverError> {
         let to = values.as_mut_ptr().cast();
         // SAFETY: the target is `values`, any bits are a value, and the source is checked by the
-        // driver, which knows every mapping of the context.
+        // driver against every mapping of the context.
         unsafe { context.api().memcpy_d2h(to, self.0, size_of_val(values)) }
     }
 }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_in_bytes_whatever_the_type() {
+    fn an_offset_is_in_bytes_for_every_type() {
         assert_eq!(DevicePtr(100).offset_bytes(8), DevicePtr(108));
     }
 }

@@ -100,7 +100,7 @@ impl Driver {
         Ok(Self { api })
     }
 
-    /// The CUDA version that the driver speaks, as cuda.h writes it (12090 is 12.9).
+    /// The CUDA version of the driver, as cuda.h writes it (12090 is 12.9).
     pub fn cuda_version(&self) -> Result<i32, DriverError> {
         let mut version = 0;
         // SAFETY: writes one int.

@@ -77,12 +77,12 @@ impl VirtualMemory {
             outcome = outcome.and(unsafe { api.mem_unmap(self.address, self.bytes) });
         }
         if self.address != 0 {
-            // SAFETY: reserved by this object, given back once.
+            // SAFETY: reserved by this object, released once.
             outcome = outcome.and(unsafe { api.mem_address_free(self.address, self.bytes) });
             self.address = 0;
         }
         if self.bytes != 0 {
-            // SAFETY: created by this object, given back once.
+            // SAFETY: created by this object, released once.
             outcome = outcome.and(unsafe { api.mem_release(self.handle) });
             self.bytes = 0;
         }

@@ -46,8 +46,8 @@ impl Session {
         super::evidence::add_facts(driver, &context, &mut facts)?;
         let stream = match inside {
             Some(Inside::StreamPriority { high }) => {
-                let (least, greatest) = context.stream_priority_range()?;
-                Stream::with_priority(&context, if high { greatest } else { least })?
+                let (least_urgent, most_urgent) = context.stream_priority_range()?;
+                Stream::with_priority(&context, if high { most_urgent } else { least_urgent })?
             }
             _ => Stream::new(&context)?,
         };

@@ -19,7 +19,7 @@ pub(super) fn run(
 ) -> Result<bool, CellRunError> {
     let run = issuer.run;
     let before = issuer.issued();
-    // When the issuer last slept, and when its last call returned. The preceding closed loop is
+    // Since when the issuer is awake, and when its last call returned. The preceding closed loop is
     // work of the system under test too.
     let (mut awake_since_ns, mut returned_ns) = (0, issuer.now_ns());
     for arrival_ns in &run.arrivals_ns {

@@ -51,7 +51,7 @@ pub enum LoadError {
     },
     /// No parameters give a request of the target length.
     #[error(
-        "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {wanted_ns}"
+        "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {target_ns}"
     )]
     Length {
         /// Which workload.
@@ -61,18 +61,18 @@ pub enum LoadError {
         /// The closest length.
         found_ns: u64,
         /// The target length.
-        wanted_ns: u64,
+        target_ns: u64,
     },
     /// The steps of the knob are too long for this length.
     #[error(
-        "no request of {wanted_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
+        "no request of {target_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
          the smallest ({smallest}) {smallest_ns} ns"
     )]
     NoSuchLength {
         /// Which workload.
         workload: &'static str,
         /// The target length.
-        wanted_ns: u64,
+        target_ns: u64,
         /// The tolerance.
         tolerance_pct: u32,
         /// The nearest possible length.

@@ -1,7 +1,7 @@
 //! The catalogue of workloads: what a tenant can run, one file each.
 //!
 //! To add one, write its file with its `WORKLOADS` and add its line to `catalogue!`. All sizes come
-//! from the properties of the device at hand or from the calibration on it.
+//! from the properties of the device or from the calibration on it.
 
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COUNTER, PinnedCopy, Directions, verify_directions};
+use super::pinned_copy::{COUNTER, Directions, PinnedCopy, verify_directions};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.

@@ -3,7 +3,7 @@
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COUNTER_TO_HOST, PinnedCopy, Direction, Directions, verify_directions};
+use super::pinned_copy::{COUNTER_TO_HOST, Direction, Directions, PinnedCopy, verify_directions};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.

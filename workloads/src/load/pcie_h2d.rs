@@ -2,7 +2,9 @@
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, Direction, Directions, verify_directions};
+use super::pinned_copy::{
+    COPY_KNOB, COUNTER, Direction, Directions, PinnedCopy, verify_directions,
+};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.

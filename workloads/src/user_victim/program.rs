@@ -57,8 +57,8 @@ pub(super) enum Received {
 pub(super) struct Program {
     child: Child,
     orders: Option<UnixStream>,
-    heard: Receiver<(u64, u64, String)>,
-    listening: Arc<AtomicBool>,
+    lines: Receiver<(u64, u64, String)>,
+    keeping: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -96,24 +96,24 @@ impl Program {
         let mut child = shell.spawn()?;
         // Closes this side's last copy, so that the program's end is detected.
         drop(theirs);
-        let listening = Arc::new(AtomicBool::new(true));
-        let (hearing, heard) = sync_channel(LINES_KEPT_MAX);
+        let keeping = Arc::new(AtomicBool::new(true));
+        let (sender, lines) = sync_channel(LINES_KEPT_MAX);
         ours.set_write_timeout(Some(UNREAD_MAX))?;
         let orders = match (reports, child.stdout.take()) {
             (Reports::Lines, Some(printed)) => {
-                read_lines(printed, false, hearing, Arc::clone(&listening))?;
+                read_lines(printed, false, sender, Arc::clone(&keeping))?;
                 None
             }
             _ => {
-                read_lines(ours.try_clone()?, true, hearing, Arc::clone(&listening))?;
+                read_lines(ours.try_clone()?, true, sender, Arc::clone(&keeping))?;
                 Some(ours)
             }
         };
         Ok(Self {
             child,
             orders,
-            heard,
-            listening,
+            lines,
+            keeping,
         })
     }
 
@@ -124,8 +124,8 @@ impl Program {
 
     /// Whether lines are kept from now on. Between cells the lines of a program that prints all the
     /// time are dropped.
-    pub(super) fn keep_lines(&self, wanted: bool) {
-        self.listening.store(wanted, Ordering::Release);
+    pub(super) fn keep_lines(&self, keep: bool) {
+        self.keeping.store(keep, Ordering::Release);
     }
 
     /// Sends it a message.
@@ -141,7 +141,7 @@ impl Program {
                         UNREAD_MAX.as_secs()
                     )
                 }
-                _ => format!("the program does not keep_lines: {error}"),
+                _ => format!("the program does not read its orders: {error}"),
             })
     }
 
@@ -152,7 +152,7 @@ impl Program {
             let ended = matches!(self.child.try_wait(), Ok(Some(_)));
             let left_ns = until_ns.saturating_sub(clock.now_ns());
             let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
-            match self.heard.recv_timeout(Duration::from_nanos(wait_ns)) {
+            match self.lines.recv_timeout(Duration::from_nanos(wait_ns)) {
                 Ok((number, at_ns, text)) => {
                     return Received::Line {
                         number,
@@ -214,8 +214,8 @@ impl Program {
 fn read_lines(
     from: impl Read + Send + 'static,
     with_text: bool,
-    hearing: SyncSender<(u64, u64, String)>,
-    listening: Arc<AtomicBool>,
+    sender: SyncSender<(u64, u64, String)>,
+    keeping: Arc<AtomicBool>,
 ) -> std::io::Result<()> {
     let read = move || {
         let clock = Clock::wall();
@@ -231,7 +231,7 @@ fn read_lines(
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
-            if !listening.load(Ordering::Acquire) {
+            if !keeping.load(Ordering::Acquire) {
                 continue;
             }
             let text = if with_text {
@@ -239,7 +239,7 @@ fn read_lines(
             } else {
                 String::new()
             };
-            if hearing.send((number, clock.now_ns(), text)).is_err() {
+            if sender.send((number, clock.now_ns(), text)).is_err() {
                 break;
             }
         }

@@ -140,9 +140,12 @@ fn short_series_have_no_interval_and_constant_series_no_width() {
 #[test]
 fn fractional_ranks_lie_between_whole_ones() {
     // Whole numbers give the ranks of `order_rank` (6 and 100, from SciPy).
-    for (n, p, want) in [(20.0, 0.5, 6.0), (100.0, 0.9, 84.0), (6.0, 0.5, 1.0)] {
+    for (n, p, expected) in [(20.0, 0.5, 6.0), (100.0, 0.9, 84.0), (6.0, 0.5, 1.0)] {
         let rank = lower_rank(n, p, 0.025).unwrap();
-        assert!((want..want + 1.0).contains(&rank), "{n} {p}: {rank}");
+        assert!(
+            (expected..expected + 1.0).contains(&rank),
+            "{n} {p}: {rank}"
+        );
     }
     assert_eq!(lower_rank(5.0, 0.5, 0.025), None);
 }

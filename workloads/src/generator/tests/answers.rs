@@ -2,7 +2,8 @@
 
 use gpubench_record::{LoadSpec, Phase, SampleStatus};
 
-use super::super::fake::{FakeClock, Script};
+use super::super::fake::FakeClock;
+use super::super::fake_device::Script;
 use super::{Checked, of, play_answering, victim};
 
 #[test]

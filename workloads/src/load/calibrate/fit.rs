@@ -19,8 +19,8 @@ pub(super) struct Point {
 }
 
 /// Relative deviation of a time from the target.
-pub(super) fn miss(found_ns: f64, wanted_ns: u64) -> f64 {
-    (found_ns / wanted_ns as f64 - 1.0).abs()
+pub(super) fn miss(found_ns: f64, target_ns: u64) -> f64 {
+    (found_ns / target_ns as f64 - 1.0).abs()
 }
 
 /// Nanoseconds per step of the knob and work per nanosecond, through the last point and the latest
@@ -35,28 +35,28 @@ pub(super) fn slope(points: &[Point]) -> Option<(f64, f64)> {
 }
 
 /// The next value: on the line through two points, or proportional to the only point.
-fn next_value(points: &[Point], wanted_ns: u64) -> f64 {
+fn next_value(points: &[Point], target_ns: u64) -> f64 {
     let Some(last) = points.last() else {
         return 1.0;
     };
-    let wanted = match slope(points) {
-        Some((slope, _)) => last.value + (wanted_ns as f64 - last.elapsed_ns) / slope,
-        None => last.value * wanted_ns as f64 / last.elapsed_ns,
+    let target = match slope(points) {
+        Some((slope, _)) => last.value + (target_ns as f64 - last.elapsed_ns) / slope,
+        None => last.value * target_ns as f64 / last.elapsed_ns,
     };
-    wanted.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
+    target.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
 }
 
 /// The next value, a multiple of the granule; `None` where no other value can be nearer to the
 /// target and the neighbouring value was tried.
-pub(super) fn next_step(points: &[Point], wanted_ns: u64, knob: Knob) -> Option<u64> {
+pub(super) fn next_step(points: &[Point], target_ns: u64, knob: Knob) -> Option<u64> {
     let last = points.last()?;
     let value = |value: f64| rounded(value, knob.granule, knob.max);
-    let next = value(next_value(points, wanted_ns));
+    let next = value(next_value(points, target_ns));
     if next as f64 != last.value {
         return Some(next);
     }
     let step = knob.granule as f64;
-    let towards = if last.elapsed_ns < wanted_ns as f64 {
+    let towards = if last.elapsed_ns < target_ns as f64 {
         step
     } else {
         -step

@@ -133,7 +133,7 @@ impl Search<'_> {
     pub(super) fn tune(
         &mut self,
         first: WorkloadSpec,
-        wanted_ns: u64,
+        target_ns: u64,
         close: f64,
     ) -> Result<Tuned, LoadError> {
         let allowed = close.max(self.tolerance());
@@ -144,14 +144,14 @@ impl Search<'_> {
         for _ in 0..ATTEMPTS_MAX {
             let point = self.point(&spec)?;
             points.push(point);
-            let miss = miss(point.elapsed_ns, wanted_ns);
+            let miss = miss(point.elapsed_ns, target_ns);
             if best.as_ref().is_none_or(|best| miss < best.0) {
                 best = Some((miss, spec.clone(), point.elapsed_ns));
             }
             if miss <= close {
                 break;
             }
-            let Some(next) = next_step(&points, wanted_ns, self.knob) else {
+            let Some(next) = next_step(&points, target_ns, self.knob) else {
                 ends_between_steps = true;
                 break;
             };
@@ -168,7 +168,7 @@ impl Search<'_> {
             return Err(self.missed(elapsed_ns as u64));
         }
         // A short request need only be short, and an aggressor needs no exact length.
-        let is_whole = wanted_ns == self.service_ns;
+        let is_whole = target_ns == self.service_ns;
         if is_whole && self.workload.role != Role::Aggressor {
             return Err(self.between_steps(&spec, elapsed_ns)?);
         }
@@ -187,7 +187,7 @@ impl Search<'_> {
         // The casts saturate; the figures are for a message.
         Ok(LoadError::NoSuchLength {
             workload: self.workload.name,
-            wanted_ns: self.service_ns,
+            target_ns: self.service_ns,
             tolerance_pct: (TOLERANCE * 100.0).round() as u32,
             nearest_ns: nearest_ns as u64,
             smallest_ns: smallest.elapsed_ns as u64,
@@ -212,12 +212,12 @@ impl Search<'_> {
     }
 
     fn missed(&self, found_ns: u64) -> LoadError {
-        let (workload, wanted_ns) = (self.workload.name, self.service_ns);
+        let (workload, target_ns) = (self.workload.name, self.service_ns);
         LoadError::Length {
             workload,
             attempts: ATTEMPTS_MAX,
             found_ns,
-            wanted_ns,
+            target_ns,
         }
     }
 }

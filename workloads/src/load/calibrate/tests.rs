@@ -83,10 +83,10 @@ fn found(name: &str, model: &mut Model, share: f64, ns: u64) -> Result<Calibrate
 #[test]
 fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
     for workload in CATALOGUE.iter().filter(|workload| workload.knob.is_some()) {
-        for wanted_ns in [MS / 10, MS, 10 * MS] {
-            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
-            let miss = miss(calibrated.service_ns as f64, wanted_ns);
-            assert!(miss <= CLOSE, "{} at {wanted_ns} ns: {miss}", workload.name);
+        for target_ns in [MS / 10, MS, 10 * MS] {
+            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, target_ns)?;
+            let miss = miss(calibrated.service_ns as f64, target_ns);
+            assert!(miss <= CLOSE, "{} at {target_ns} ns: {miss}", workload.name);
         }
     }
     Ok(())
