@@ -100,7 +100,7 @@ class Cuda:
 
 
 def tenant():
-    """Holds 256 MiB, loads the device until the fault order, and prints the error code of the fault."""
+    """Holds 256 MiB, loads the device until the fault order, and prints the fault's error code."""
     cuda = Cuda()
     cuda.alloc(256 * MIB)
     print("ready", flush=True)

@@ -3,8 +3,8 @@
     python3 ci/operator_schema.py CHECKOUT TAG > harness/predict/tests/schemas/gpu-operator.tsv
 
 CHECKOUT is a clone of github.com/NVIDIA/gpu-operator, TAG one of its releases. The excerpt has a
-line for every property of the ClusterPolicy's components in COMPONENTS, and of the same components of
-the Helm chart's values: path, type, and the accepted values where they are listed. Needs PyYAML.
+line for every property of the ClusterPolicy's components in COMPONENTS, and of the same components
+of the Helm chart's values: path, type, and the accepted values where they are listed. Needs PyYAML.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The reference queueing model as a NumPy program: the reference of `gpubench simulate --rng numpy`.
+"""The queueing model in NumPy, the reference of `gpubench simulate --rng numpy`.
 
     python ci/oracle_numpy.py table [--tenants N] [--service-ms S] [--rate-per-s L] ...
     python ci/oracle_numpy.py bits FILE < JOBS

@@ -1,8 +1,8 @@
-//! The clock finds the time interface of a libcuda that keeps virtual time, wherever the loader finds
-//! that library, and uses the wall clock where the interface is absent, switched off or broken.
+//! The clock finds the time interface of a libcuda that keeps virtual time, wherever the loader
+//! finds that library, and uses the wall clock where the interface is absent, off or broken.
 //!
-//! The test compiles the libraries with the C compiler that Rust links with. It runs itself again in
-//! a process for each, with the library's folder on LD_LIBRARY_PATH.
+//! The test compiles the libraries with the C compiler that Rust links with. It runs itself again
+//! in a process for each, with the library's folder on LD_LIBRARY_PATH.
 
 use std::path::Path;
 use std::process::Command;

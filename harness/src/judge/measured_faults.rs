@@ -1,6 +1,6 @@
 //! The answers of real GPUs to a fault, for `gpubench list faults`, beside the documented ones.
 
-use gpubench_workloads::fault::{CAMPAIGNS, Observed, Campaign, Fault, Measured};
+use gpubench_workloads::fault::{CAMPAIGNS, Campaign, Fault, Measured, Observed};
 use serde_json::{Value, json};
 
 /// Key of the measured answers; tables print each of them on its own line.

@@ -22,8 +22,7 @@ pub struct Campaign {
     pub mechanisms: &'static [&'static str],
     /// The results.
     pub rows: &'static [Measured],
-    /// Faults without a trial, with the reason. A fault that is newer than the campaign needs no
-    /// entry.
+    /// Faults without a trial, with the reason; faults newer than the campaign need no entry.
     pub without: &'static [(&'static str, &'static str)],
 }
 
@@ -181,14 +180,12 @@ impl Measured {
     /// The figures that differ from the documents, by their names in lists.
     #[must_use]
     pub fn unlike(&self, fault: &Fault) -> Vec<&'static str> {
-        let as_documented = [
+        let matching = [
             ("code", answers(fault.answer, self.own)),
             ("nvml_xids", logged(fault.xids, self.nvml_xids)),
             ("log_xids", logged(fault.xids, self.log_xids)),
         ];
-        let unlike = as_documented
-            .into_iter()
-            .filter(|(_, as_documented)| !as_documented);
+        let unlike = matching.into_iter().filter(|(_, matching)| !matching);
         unlike.map(|(figure, _)| figure).collect()
     }
 }
@@ -204,9 +201,8 @@ fn answers(documented: Answer, observed: Observed) -> bool {
 }
 
 /// Whether every observed Xid is documented, and at least one was observed if any is documented.
-fn logged(documented: &[u32], observed: &[u32]) -> bool {
-    documented.is_empty() == observed.is_empty()
-        && observed.iter().all(|xid| documented.contains(xid))
+fn logged(known: &[u32], observed: &[u32]) -> bool {
+    known.is_empty() == observed.is_empty() && observed.iter().all(|xid| known.contains(xid))
 }
 
 #[cfg(test)]
