@@ -1,7 +1,7 @@
-"""Checks what a smoke run says about itself: `python3 ci/check_smoke.py REPORT.json`.
+"""Checks the report of a smoke run: `python3 ci/check_smoke.py REPORT.json`.
 
-The report is the output of `gpubench report DIR --format json` for a run on the virtual GPU. The
-figures are judged elsewhere; this asks whether the run is whole and marked as virtual.
+The report is the output of `gpubench report DIR --format json` for a run on the virtual GPU. This
+checks that the run is complete and marked as virtual; other tests check the figures.
 """
 
 import json
@@ -22,7 +22,7 @@ ESTIMATES = (
 
 
 def problems(report):
-    """Every way in which the report is not that of a whole run on the virtual GPU.
+    """What shows that the report is not of a complete run on the virtual GPU.
 
     >>> row = {"mechanism": "mps", "variant": "mps", "axis": "memory", "outcome": "measured"}
     >>> good = dict.fromkeys(["format_version", "provenance", "profile", "seed"], 1)
@@ -57,7 +57,7 @@ def problems(report):
 
 
 def matrix_problems(matrix):
-    """Rows need a place and an outcome; without one measured row nothing was shown.
+    """Rows need a mechanism, an axis and an outcome, and at least one row must be measured.
 
     >>> place = {"mechanism": "mps", "variant": "mps", "axis": "memory"}
     >>> fine = place | {"outcome": "measured", "retention": {"value": 0.5, "n": 6}}
@@ -90,7 +90,7 @@ def matrix_problems(matrix):
 
 
 def main():
-    """Prints what is wrong, or one line that says what was seen."""
+    """Prints the problems, or one line with the number of measured rows."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:

@@ -1,14 +1,14 @@
-"""Checks the simulator's promises about time: `python ci/check_speed.py WHOLE_PROCESS`.
+"""Checks the speed of the simulator: `python ci/check_speed.py WHOLE_PROCESS`.
 
 WHOLE_PROCESS is the release build of harness/predict/examples/whole_process.rs; the interpreter is
-the one of ci/install-oracles.sh, which has NumPy. In one run, after comparing what was printed:
+the one of ci/install-oracles.sh, which has NumPy. In one run, after comparing the output:
 
 - a million requests of the reference model take under a thirtieth of the NumPy program's time,
-  whole processes on one core, in processor time (which other programs on the machine spare);
+  whole processes on one core, in processor time (which other programs do not affect);
 - a sweep over loads is faster with two threads than with one, in elapsed time. Two processes at
-  once tell whether the machine has a second core to give at that moment.
+  once show whether the machine has a second free core.
 
-Noise only ever adds time, so the least of several runs counts, and more are taken where few do not
+Noise only adds time, so the minimum of several runs counts, and more runs follow where few do not
 suffice.
 """
 
@@ -22,16 +22,16 @@ import time
 # 7 tenants at 12 requests a second.
 DURATION_S = 11905
 AT_LEAST = {"requests": 1_000_000, "times_faster": 30.0, "threads_gain": 1.3}
-# Where two processes side by side gain less than this, other programs have the second core.
+# Where two simultaneous processes gain less than this, other programs use the second core.
 CORES_FREE = 1.6
 SWEEP_DURATION_S = 2000
-# Fewest and most rounds of a measurement.
+# Minimum and maximum rounds of a measurement.
 NUMPY_ROUNDS = (3, 12)
 SWEEP_ROUNDS = (6, 30)
 
 
 def run(command, cores):
-    """What a program printed, its processor time and its elapsed time, on the given cores."""
+    """The output, processor time and elapsed time of a program on the given cores."""
     begun = time.perf_counter()
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, cores)
@@ -46,7 +46,7 @@ def run(command, cores):
 
 
 def least(measurements, is_enough, rounds):
-    """The least times of several measurements, taken in turn until they are enough.
+    """The minimum times of several alternating measurements.
 
     >>> slow, fast = iter([5.0, 3.0, 4.0]), iter([1.0, 2.0, 1.0])
     >>> twice = lambda slow, fast: slow / fast >= 2.0
@@ -64,7 +64,7 @@ def least(measurements, is_enough, rounds):
 
 
 def same(what, one, other):
-    """The texts must be equal: floats are printed so that reading them gives back every bit."""
+    """The texts must be equal: floats are printed with every bit."""
     if one != other:
         sys.exit(f"{what} differ:\n{one}\n{other}")
 
@@ -112,13 +112,13 @@ def over_threads(program, cores):
         f" two processes at once do {free:.2f} times the work of one"
     )
     if ratio < wanted and free < CORES_FREE:
-        print("sweep over threads: not judged, because other programs keep the second core busy")
+        print("sweep over threads: not checked, because other programs keep the second core busy")
         return True
     return ratio >= wanted
 
 
 def side_by_side(command, cores):
-    """The elapsed time of two independent processes: what the machine gives."""
+    """The elapsed time of two independent processes, the limit of the machine."""
     begun = time.perf_counter()
     pair = [
         subprocess.Popen(

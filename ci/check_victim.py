@@ -1,21 +1,20 @@
-"""Holds a record whose victim was a foreign program against what it must say:
-python3 THIS RECORD CATALOGUE
+"""Checks a record with a user's program as the victim: python3 THIS RECORD CATALOGUE
 
-CATALOGUE is what `gpubench list mechanisms --format json` prints. Only what holds on a busy machine
-is asked for: that the program was started under each mechanism whose tenants are processes, was
-told when to work, that its requests became samples of the cells of each, and that each was in force
-over it; and that the others are waived with their reason.
+CATALOGUE is the output of `gpubench list mechanisms --format json`. The checks hold on a busy
+machine too: under each mechanism with process tenants the program started, received a schedule, and
+reported requests that became samples, and the mechanism was in force. Mechanisms with tenants in
+one process are waived with their reason.
 """
 import json
 import sys
 
-# Whoever adds a mechanism of threads adds it here, and a mechanism of processes nowhere.
+# Mechanisms with tenants in one process; add new ones here.
 WAIVED = ("green-context", "stream-priority")
 REASON = "its tenants are threads of one process, and the victim is a program"
 
 
 def wrong(record, mechanisms=()):
-    """What is not as it must be.
+    """The problems of a record.
 
     >>> wrong({"plan": {}, "cells": []})
     ['the plan names no program', 'no cell']
@@ -47,7 +46,7 @@ def wrong(record, mechanisms=()):
 
 
 def in_force(record, name):
-    """Why this mechanism was not in force over the program; nothing if it was."""
+    """The problems of a mechanism that must be in force."""
     rows = [row for row in record["mechanisms"] if row["name"] == name]
     found = [] if rows else [f"{name} has no row"]
     if not any(cell["mechanism"] == name for cell in record["cells"]):
@@ -63,7 +62,7 @@ def in_force(record, name):
 
 
 def waived(record, name):
-    """Whether a mechanism that cannot have a program is waived and says why.
+    """The problems of a mechanism that must be waived with its reason.
 
     >>> row = {"name": "green-context", "outcome": "waived", "reason": REASON}
     >>> waived({"mechanisms": [row], "cells": []}, "green-context")
@@ -84,7 +83,7 @@ def waived(record, name):
 
 
 def main():
-    """Prints what is wrong and the number of requests; the status says whether all is right."""
+    """Prints the problems and the number of requests; exits with 1 if there is a problem."""
     with open(sys.argv[1], encoding="utf-8") as file:
         record = json.load(file)
     with open(sys.argv[2], encoding="utf-8") as file:
@@ -93,7 +92,7 @@ def main():
     for line in found:
         print(line)
     rows = sum(cell["tenant_results"][0]["rows"] for cell in record["cells"])
-    total = f"{len(record['cells'])} cells, {rows} requests of a foreign program"
+    total = f"{len(record['cells'])} cells, {rows} requests of a user's program"
     print(f"{total}, {len(mechanisms)} mechanisms, {len(found)} wrong")
     sys.exit(1 if found or not mechanisms else 0)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program on NVIDIA's own Python bindings of the driver, unmodified, over a virtual GPU.
+"""Runs a program on NVIDIA's unmodified Python bindings of the driver on a virtual GPU.
 
     python3 -m venv DIR
     DIR/bin/pip install cuda-bindings==13.0.3 nvidia-cuda-runtime-cu12==12.9.79
@@ -29,14 +29,14 @@ failures = []
 
 
 def check(what, good, found=""):
-    """Prints the outcome of one check and remembers a failure."""
+    """Prints the outcome of one check and counts a failure."""
     print(f"PASS {what}" if good else f"FAIL {what}: found {found!r}", flush=True)
     if not good:
         failures.append(what)
 
 
 def call(name, *arguments):
-    """Calls the driver; what it answers without the code, which must be success."""
+    """Calls the driver, which must succeed; returns the results without the code."""
     code, *rest = getattr(driver, name)(*arguments)
     if int(code) != 0:
         raise RuntimeError(f"{name} answers {int(code)}")
@@ -51,7 +51,7 @@ def function(name):
 
 
 def pattern(index, seed):
-    """What pattern_fill stores: the finaliser of MurmurHash3 over index and seed."""
+    """The words of pattern_fill: the finaliser of MurmurHash3 over index and seed."""
     h = (index ^ seed) & 0xFFFFFFFF
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         h = ((h ^ (h >> shift)) * factor) & 0xFFFFFFFF
@@ -110,13 +110,13 @@ def event_checks(stream):
     call("cuEventSynchronize", end)
     passed_ms = call("cuEventElapsedTime", begin, end)
     least_ms = (64 << 20) / (MACHINE["memory"]["dram_gb_per_s"] * 1e6)
-    # On the wall clock the fill takes no less than the model says, and not for ever.
+    # On the wall clock the fill takes at least the time of the model, and ends.
     check("events", 0.5 * least_ms < passed_ms < 1000, passed_ms)
     call("cuMemFree", memory)
 
 
 def fault_checks(stream):
-    """A store to nowhere gives its code from the next call that waits, and goes on giving it."""
+    """A store to an unmapped address fails the next waiting call and every later one."""
     import ctypes
 
     broken = function("fault_illegal_store")
@@ -136,7 +136,7 @@ print(runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), 4096))
 
 
 def runtime_checks():
-    """The CUDA runtime needs parts that a virtual GPU lacks; its error says so."""
+    """The CUDA runtime needs parts that a virtual GPU lacks; its error names them."""
     from importlib.metadata import files
 
     name = "libcudart.so.12"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs NVML's own clients, unmodified, over a virtual GPU and checks what they say.
+"""Runs unmodified NVML clients on a virtual GPU and checks their output.
 
 The clients are nvidia-ml-py, gpustat and nvitop from their wheels; the load is a tenant process
 that calls libcuda through ctypes. The expected figures are those of the machine file.
@@ -37,7 +37,7 @@ failures = []
 
 
 def check(what, good, found=""):
-    """Prints the outcome of one check and remembers a failure."""
+    """Prints the outcome of one check and counts a failure."""
     print(f"PASS {what}" if good else f"FAIL {what}: found {found!r}", flush=True)
     if not good:
         failures.append(what)
@@ -47,13 +47,13 @@ def equal(what, found, expected):
     check(f"{what} is {expected!r}", found == expected, found)
 
 
-def eventually(what, look, holds):
-    """Checks that a reading comes true within the patience of this script."""
+def eventually(what, read, holds):
+    """Checks that a reading satisfies a condition within PATIENCE_S."""
     end = time.monotonic() + PATIENCE_S
-    found = look()
+    found = read()
     while not holds(found) and time.monotonic() < end:
         time.sleep(0.05)
-        found = look()
+        found = read()
     check(what, holds(found), found)
     return found
 
@@ -67,7 +67,7 @@ def buffer_mib(machine):
 # The tenant: a driver-API program of its own.
 
 class Cuda:
-    """The few calls of libcuda that the tenant makes; any code but success ends it."""
+    """The libcuda calls of the tenant; any error ends it."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libcuda.so.1")
@@ -78,7 +78,7 @@ class Cuda:
     def call(self, name, *args):
         code = getattr(self.lib, name)(*args)
         if code != 0:
-            raise SystemExit(f"{name} said {code}")
+            raise SystemExit(f"{name} returned {code}")
 
     def alloc(self, size):
         pointer = ctypes.c_uint64()
@@ -100,7 +100,7 @@ class Cuda:
 
 
 def tenant():
-    """Holds 256 MiB; then loads the device until told to fault, and says what the fault said."""
+    """Holds 256 MiB, loads the device until the fault order, and prints the fault's error code."""
     cuda = Cuda()
     cuda.alloc(256 * MIB)
     print("ready", flush=True)
@@ -122,7 +122,7 @@ def tenant():
 
 
 class Tenant:
-    """A tenant process, spoken to in lines."""
+    """A tenant process, controlled by lines."""
 
     def __init__(self):
         command = [sys.executable, __file__, "--tenant"]
@@ -274,7 +274,7 @@ def loaded(nvml, device, machine, tenant_process):
 
 
 def metrics_between(nvml, device, seconds, ids):
-    """Metrics of the performance monitor over that time."""
+    """Metrics of the performance monitor over an interval."""
     samples = [nvml.nvmlGpmSampleAlloc() for _ in range(2)]
     nvml.nvmlGpmSampleGet(device, samples[0])
     time.sleep(seconds)
@@ -307,7 +307,7 @@ def monitored(nvml, device, machine):
 
 
 def divided(nvml, device, machine):
-    """MIG: two equal halves are made, found in every way, and taken apart again."""
+    """MIG: two equal halves are created, found by every query, and destroyed again."""
     mig, profile = machine["mig"], next(p for p in machine["mig"]["profile"] if p["nvml"] == 2)
     equal("MIG mode", nvml.nvmlDeviceGetMigMode(device), [0, 0])
     activation = nvml.nvmlDeviceSetMigMode(device, nvml.NVML_DEVICE_MIG_ENABLE)
@@ -374,7 +374,7 @@ def main():
     if not folder:
         print("no virtual GPU: run this under `gpubench virtual-gpu exec`", file=sys.stderr)
         return 2
-    # Looked for only: to import gpustat would change pynvml under our hands.
+    # Only looked up: importing gpustat would change pynvml.
     missing = [name for name in ("pynvml", "gpustat", "nvitop") if find_spec(name) is None]
     if missing:
         print(f"clients are missing: {', '.join(missing)}", file=sys.stderr)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes target/clients, a virtual environment with programs of others that talk to the driver's
-# libraries; the virtual GPU is checked with them, unmodified.
+# Creates target/clients, a virtual environment with programs of others that use the driver's
+# libraries; they test the virtual GPU unmodified.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home="$root/target/clients"

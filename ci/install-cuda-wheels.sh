@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes target/cuda-wheels: the compilers that `gpubench-ci ptx` works with, from Python wheels.
+# Creates target/cuda-wheels: the compilers for `gpubench-ci ptx`, from Python wheels.
 #
-# NVRTC 11.8 makes the PTX that is checked in: `.version 7.8` loads from driver branch R520 on.
-# ptxas assembles it twice: 13.5 knows the newest targets, 11.8 is what the oldest drivers hold.
+# NVRTC 11.8 makes the checked-in PTX: `.version 7.8` loads from driver branch R520 on.
+# ptxas assembles it twice: 13.5 supports the newest targets, 11.8 is that of the oldest drivers.
 # No toolkit and no GPU is needed; the wheels are about 90 MB, fetched once.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,7 +18,7 @@ install() {
     rm -rf "$folder"
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         --no-compile --root-user-action=ignore --target "$folder" "$wheel"
-    # Written last, so that an interrupted installation is done again.
+    # Written last, so that an interrupted installation is repeated.
     printf '%s\n' "$wheel" >"$folder/installed"
 }
 

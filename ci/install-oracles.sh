@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes target/oracles, a virtual environment with the programs that tests compare gpubench to.
-# Tests find it there; with GPUBENCH_REQUIRE_ORACLES=1 they fail where it is missing.
+# Creates target/oracles, a virtual environment with the reference programs of the tests.
+# With GPUBENCH_REQUIRE_ORACLES=1 tests fail where it is missing.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home="$root/target/oracles"

@@ -1,10 +1,10 @@
-"""Writes the excerpt of the GPU Operator's schema against which tests hold what `advise` prints.
+"""Writes the excerpt of the GPU Operator's schema with which tests check the output of `advise`.
 
     python3 ci/operator_schema.py CHECKOUT TAG > harness/predict/tests/schemas/gpu-operator.tsv
 
 CHECKOUT is a clone of github.com/NVIDIA/gpu-operator, TAG one of its releases. The excerpt has a
-line for every property of the ClusterPolicy's components in COMPONENTS, and of the same parts of
-the Helm chart's values: path, type, and the accepted values where they are listed. Needs PyYAML.
+line for every property of the ClusterPolicy's components in COMPONENTS, and of the same components
+of the Helm chart's values: path, type, and the accepted values where they are listed. Needs PyYAML.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 CRD = "config/crd/bases/nvidia.com_clusterpolicies.yaml"
 VALUES = "deployments/gpu-operator/values.yaml"
 COMPONENTS = ("devicePlugin", "driver", "mig", "migManager", "toolkit")
-# Stands where no values are listed.
+# Used where no values are listed.
 ANY = "-"
 HEADER = """\
 # Derived by ci/operator_schema.py from NVIDIA GPU Operator {tag}, commit {commit}:
@@ -49,7 +49,7 @@ def schema_lines(path, node):
 
 
 def value_lines(path, value):
-    """The same of a chart's values, whose types are those of its defaults.
+    """The same for a chart's values, with the types of their defaults.
 
     >>> list(value_lines("a", {"b": True, "c": "x", "d": 1}))
     ['a\\tobject\\t-', 'a.b\\tboolean\\t-', 'a.c\\tstring\\t-', 'a.d\\tinteger\\t-']
@@ -68,7 +68,7 @@ def spec(crd):
 
 
 def main():
-    import yaml  # here, so that the examples above need nothing
+    import yaml  # here, so that the examples above need no package
 
     checkout, tag = sys.argv[1:]
     crd, values = (yaml.safe_load(git(checkout, "show", f"{tag}:{path}")) for path in (CRD, VALUES))

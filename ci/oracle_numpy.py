@@ -1,9 +1,9 @@
-"""The reference queueing model as a NumPy program: what `gpubench simulate --rng numpy` must equal.
+"""The queueing model in NumPy, the reference of `gpubench simulate --rng numpy`.
 
     python ci/oracle_numpy.py table [--tenants N] [--service-ms S] [--rate-per-s L] ...
     python ci/oracle_numpy.py bits FILE < JOBS
 
-`table` prints what a person reads, or JSON. `bits` reads a JSON list of jobs and writes the
+`table` prints a table or JSON. `bits` reads a JSON list of jobs and writes the
 results as 64-bit little-endian words, floats as their bits, so that equality means every bit.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def streams(rng, loads, duration):
-    """Poisson arrivals, tenant after tenant from one generator, in order of (time, tenant)."""
+    """Poisson arrivals of all tenants from one generator, sorted by (time, tenant)."""
     events = []
     for tenant, (_, rate) in enumerate(loads):
         t = 0.0

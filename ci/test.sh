@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Every check of the repository, in order, without a GPU: `bash ci/test.sh [STEP...]`.
 #
-# With no STEP all of them run. The compiler's checks come first, because they fail soonest; the
+# With no STEP all of them run. The compiler's checks come first, because they fail first; the
 # release build comes last and only once, because the Parquet library takes minutes to build.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# More jobs would only fight for the memory of a small runner.
+# More jobs would exceed the memory of a small runner.
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 
 # The shared object form of the virtual GPU is built by the package that embeds it.
@@ -15,7 +15,7 @@ steps=(fmt clippy oracles tests tidy dummies msrv ptx smoke clients)
 
 say() { printf '== %s\n' "$*"; }
 
-# A folder of its own per run, removed whatever happens.
+# A folder of its own per run, removed at every exit.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpubench-test.XXXXXX")
 current=none
 finish() {
@@ -36,7 +36,7 @@ bounded() {
 
 task() { cargo run --locked --quiet -p gpubench-ci -- "$@"; }
 
-# Runs a script of this repository; a script that should be there and is not fails the step.
+# Runs a script of this repository; a missing script fails the step.
 script() {
     [ -f "$1" ] || { say "missing: $1"; return 1; }
     bash "$@"
@@ -55,8 +55,8 @@ step_oracles() {
     check_speed
 }
 
-# The simulator against the NumPy program: equal figures, and the promised times. Alone on the
-# machine, before the tests: a release build of one package, which needs none of the large ones.
+# The simulator against the NumPy program: equal figures, and the required speed. It runs before
+# the tests, with no other load: a release build of one package, which needs none of the large ones.
 check_speed() {
     local built="${CARGO_TARGET_DIR:-target}/release/examples/whole_process"
     cargo build --locked --release --quiet -p gpubench-predict --example whole_process
@@ -69,7 +69,7 @@ step_tests() {
         # nextest does not run the examples in documentation.
         bounded 20m cargo test "${packages[@]}" --doc
     else
-        # Unlike nextest it ends no single test that hangs.
+        # Unlike nextest it has no time limit for a single test.
         bounded 60m cargo test "${packages[@]}"
     fi
 }
@@ -84,16 +84,16 @@ step_msrv() {
     if [ "${GPUBENCH_EXACT_MSRV:-0}" = 1 ]; then task msrv; else task msrv --or-newer; fi
 }
 
-# The device code, compiled again: the checked-in PTX has to come out byte for byte.
+# The device code, compiled again: the result must equal the checked-in PTX byte for byte.
 step_ptx() {
     script ci/install-cuda-wheels.sh
     task ptx --check
 }
 
-# The main job from end to end, as a new user runs it, and what its report claims.
+# The main job from end to end, as a new user runs it, and its report.
 step_smoke() {
     local out="$scratch/smoke"
-    # The check of the report is checked first, and costs nothing.
+    # First the tests of the check itself, which are quick.
     python3 -m doctest ci/check_smoke.py
     cargo build --locked --release
     bounded 10m cargo run --locked --release -- matrix --device virtual --profile smoke --out "$out"
@@ -101,7 +101,7 @@ step_smoke() {
     python3 ci/check_smoke.py "$scratch/smoke.json"
 }
 
-# Foreign programs on the virtual GPU, unmodified: they must print the values of the machine file.
+# Unmodified programs of others on the virtual GPU: they must print the values of the machine file.
 step_clients() {
     script ci/install-clients.sh
     cc -Wall -Werror -o "$scratch/driver" ci/conformance_driver.c -ldl
@@ -124,7 +124,7 @@ on_virtual() {
 }
 
 # A user's program as the victim, end to end: on NVIDIA's Python bindings, under every mechanism of
-# the catalogue; mechanisms of threads are waived. It takes three minutes, most of them waiting.
+# the catalogue; mechanisms of threads are waived. It takes three minutes, mostly waits.
 victim() {
     local command="target/clients/bin/python workloads/examples/victim.py"
     local known="$scratch/mechanisms.json"
@@ -136,8 +136,8 @@ victim() {
     python3 ci/check_victim.py "$scratch/victim/record.json" "$known"
 }
 
-# Runs one step and says how long it took. It runs in this shell, not in a condition: a function
-# called in a condition would go on after a failing command.
+# Runs one step and prints its duration. It is not called in a condition: there a function continues
+# after a failing command.
 run_step() {
     local name=$1 started=$SECONDS
     current="$name"

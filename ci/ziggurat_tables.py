@@ -17,7 +17,7 @@ getcontext().prec = 60
 
 
 def layers(r):
-    """The edges x[1..255] that follow from a right edge r, the area, and by how much f misses 1."""
+    """The edges x[1..255] for a right edge r, the area, and the deviation of f from 1."""
     area = r * (-r).exp() + (-r).exp()
     x = [None] * LAYERS
     x[LAYERS - 1] = r

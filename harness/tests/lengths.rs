@@ -116,12 +116,12 @@ fn again(machine: &str) -> Result<(), Error> {
                 line["error"] = json!(error.to_string());
                 if let LoadError::NoSuchLength {
                     nearest_ns,
-                    least_ns,
+                    smallest_ns,
                     ..
                 } = error
                 {
                     line["nearest_ns"] = json!(nearest_ns);
-                    line["least_ns"] = json!(least_ns);
+                    line["least_ns"] = json!(smallest_ns);
                 }
             }
         }

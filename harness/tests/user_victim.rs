@@ -330,7 +330,7 @@ fn a_program_that_does_harm_fails_its_cells_and_leaves_nothing() -> Result<(), E
         "the program ended: exit status 137, which is the shell's for a process killed by signal 9",
         "the program ended: exit status 0",
         "more than 100000 requests a second, which no GPU does",
-        "the program had not said {\"done\":true} 10 s after until_ns",
+        "the program did not report {\"done\":true} within 10 s of until_ns",
     ];
     assert_eq!(failed.len(), wanted.len(), "{failed:#?}");
     for (failed, wanted) in failed.iter().zip(wanted) {

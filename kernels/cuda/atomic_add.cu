@@ -1,4 +1,4 @@
-// atomic_add: atomic additions to words of global memory, spread over as many as asked for.
+// atomic_add: atomic additions to words of global memory, spread over a given number of words.
 //
 // Unit: atomic units of L2 (few slots: contention on lines; many slots: throughput)
 // Counter: lts__t_sectors_op_red.sum and lts__t_sectors_op_atom.sum

@@ -1,4 +1,4 @@
-// block_slots: small blocks that sleep, so that block slots are taken and nothing else is.
+// block_slots: small blocks that sleep: they occupy block slots and use nothing else of an SM.
 //
 // Unit: block slots of the SMs (launched with as many blocks as are resident at once)
 // Counter: sm__warps_active.avg.pct_of_peak_sustained_active with smsp__inst_issued.sum near zero

@@ -1,12 +1,12 @@
-// block_trace: writes down where and when every block ran, and the gaps in which it did not.
+// block_trace: records where and when every block ran, and the gaps in which it did not run.
 //
 // Unit: none; a probe of block placement, time slices and preemption
 // Counter: its own rows: distinct %smid values, overlap of [start, end] between tenants
 //
 // Thread 0 of block b polls %globaltimer for min(spin_ns, budget_ns), at most budget_ns polls, and
-// leaves {smid, start_ns, end_ns, gaps seen} in rows[4b..4b+4]. Two polls further apart than
-// gap_threshold_ns are a gap: the first gap_capacity of them land in gaps as {before, after}.
-// The count keeps counting beyond the capacity, so an overflow is visible.
+// writes {smid, start_ns, end_ns, gap count} to rows[4b..4b+4]. Two polls further apart than
+// gap_threshold_ns are a gap: the first gap_capacity of them are stored in gaps as {before, after}.
+// The count includes gaps beyond the capacity, so an overflow is visible.
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ u64 globaltimer_ns()

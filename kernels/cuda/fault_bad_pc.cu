@@ -1,9 +1,9 @@
-// fault_bad_pc: calls a function through a pointer that the host may bend.
+// fault_bad_pc: calls a function through a pointer that the host can offset.
 //
 // Unit: none; a fault (SM: 718 CUDA_ERROR_INVALID_PC when the pointer leads to no code)
 // Counter: the code of the next synchronising call; Xid 13
 //
-// The pointer is that of a function here plus offset_bytes: zero is harmless.
+// The pointer is that of a function in this file plus offset_bytes; zero is harmless.
 typedef unsigned long long u64;
 typedef unsigned int (*Function)(unsigned int);
 

@@ -3,9 +3,9 @@
 // Unit: none; a fault (SM: 717 CUDA_ERROR_INVALID_ADDRESS_SPACE: atomics know no local memory)
 // Counter: the code of the next synchronising call; Xid 13
 //
-// PTX lets a generic address of an atomic point to global or shared memory only, and does not say
-// what becomes of another one. An H100 (sm_90, driver 580.159.04) raised no error: the fault did
-// not happen there. No access that PTX for sm_70 can express is known to be promised 717.
+// In PTX the generic address of an atomic must point to global or shared memory; the effect of
+// other addresses is undefined. An H100 (sm_90, driver 580.159.04) raised no error: the fault did
+// not happen there. No access that PTX for sm_70 can express is documented to raise 717.
 extern "C" __global__ void fault_bad_space(unsigned int armed, unsigned int *global)
 {
     unsigned int local[2];

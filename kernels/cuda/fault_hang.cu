@@ -1,10 +1,10 @@
-// fault_hang: runs until the host raises a flag, or until its budget is spent.
+// fault_hang: runs until the host sets a flag, or until its budget is spent.
 //
 // Unit: none; a fault (no error by itself: tenants that time-share the SMs wait for a preemption)
 // Counter: stamps, start and end of every block; the progress gap of the neighbours
 //
-// The loop ends after budget_ns on %globaltimer and after budget_ns polls even where that clock
-// stands still, so a lost host never leaves the kernel behind.
+// The loop ends after budget_ns on %globaltimer, and after budget_ns polls even where that clock
+// stands still, so the kernel ends even if its host process dies.
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ u64 globaltimer_ns()

@@ -1,4 +1,4 @@
-// fault_misaligned: loads a word from an address that need not be a multiple of four.
+// fault_misaligned: loads a word from an address that may not be a multiple of four.
 //
 // Unit: none; a fault (SM: 716 CUDA_ERROR_MISALIGNED_ADDRESS when offset_bytes is odd)
 // Counter: the code of the next synchronising call; Xid 13

@@ -1,4 +1,4 @@
-// fault_printf: prints lines from the device until the ring of the printf buffer runs over.
+// fault_printf: prints lines from the device until the ring buffer of printf overflows.
 //
 // Unit: none; a fault (no error: the ring overwrites itself, and every synchronisation is slow)
 // Counter: time of the next synchronising call against one without prints

@@ -1,4 +1,5 @@
-// fault_shared_oob: stores a word at any offset of shared memory, in the block's window or not.
+// fault_shared_oob: stores a word at an offset of shared memory, inside or outside the block's
+// window.
 //
 // Unit: none; a fault (SM: 719 CUDA_ERROR_LAUNCH_FAILED or 700 beyond the window)
 // Counter: the code of the next synchronising call; Xid 13

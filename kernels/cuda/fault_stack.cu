@@ -3,7 +3,7 @@
 // Unit: none; a fault (714 CUDA_ERROR_HARDWARE_STACK_ERROR, 700 or 719 beyond the stack limit)
 // Counter: the code of the next synchronising call; Xid 13 or 31
 //
-// Depth d gives the sum of the numbers from 1 to d, which the array on the way down carries.
+// Depth d returns the sum of the numbers from 1 to d, computed from an array in each stack frame.
 static __device__ __noinline__ unsigned int descend(unsigned int depth)
 {
     volatile unsigned int frame[64];

@@ -4,8 +4,8 @@
 // Counter: smsp__sass_thread_inst_executed_op_ffma_pred_on.sum; DCGM_FI_PROF_PIPE_FP32_ACTIVE
 //
 // One iteration is 4 steps of 8 FMAs: 32 FMAs, 64 operations. Eight chains cover the FMA latency
-// (4 cycles since Volta) from few warps. mul and add are arguments so that nothing can be folded;
-// the sum of the chains leaves the kernel so that nothing can be dropped.
+// (4 cycles since Volta) with few warps. mul and add are arguments so that the compiler cannot fold
+// them; the sum of the chains is stored so that it cannot remove them.
 extern "C" __global__ void fp32_chain(float *out, unsigned int iterations, float mul, float add)
 {
     const unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x;

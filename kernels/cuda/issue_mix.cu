@@ -1,4 +1,4 @@
-// issue_mix: floating-point and integer instructions in turn, so that the issue slots run out
+// issue_mix: alternating floating-point and integer instructions, so that the issue slots saturate
 // before any pipe does.
 //
 // Unit: issue slots of the warp schedulers

@@ -1,4 +1,4 @@
-// l1_stream: every block reads its own small part of a buffer again and again, 16 bytes an access.
+// l1_stream: every block reads its own small part of a buffer repeatedly, 16 bytes an access.
 //
 // Unit: L1 bandwidth and capacity (part of a block below the L1 size)
 // Counter: l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum

@@ -1,11 +1,11 @@
-// l2_chase: one dependent load after another through a ring of cache lines that fits in L2.
+// l2_chase: dependent loads through a ring of cache lines that fits in L2.
 //
-// Unit: L2 latency and capacity (a ring that an aggressor evicts answers from DRAM instead)
+// Unit: L2 latency and capacity (loads of lines that an aggressor evicts come from DRAM instead)
 // Counter: lts__t_sectors_op_read_lookup_hit.sum against lts__t_sectors_op_read_lookup_miss.sum
 //
 // chain[i] is the word index of the next element; the host builds one ring through all lines.
-// Loads bypass L1 (.cg). Thread 0 of block b starts at word b * start_stride, and leaves where it
-// ended in last[b] and the time it took in elapsed_ns[b].
+// Loads bypass L1 (.cg). Thread 0 of block b starts at word b * start_stride, and stores its last
+// position in last[b] and its time in elapsed_ns[b].
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ u64 globaltimer_ns()

@@ -1,4 +1,4 @@
-// l2_stream: reads a buffer that fits in L2 again and again, 16 bytes an access.
+// l2_stream: reads a buffer that fits in L2 repeatedly, 16 bytes an access.
 //
 // Unit: L2 bandwidth (buffer below the L2 size, above the sum of the L1 caches)
 // Counter: lts__t_bytes.sum with dram__bytes_read.sum near zero

@@ -1,10 +1,10 @@
-// page_mark: writes a canary into every page of a buffer, the same in each.
+// page_mark: writes the same marker into every page of a buffer.
 //
 // Unit: none; a tool of the residue probe
 // Counter: page_scan over the same buffer finds every word of every page
 //
-// Word i of each page becomes the pattern of pattern_fill for index i, so that a page is known
-// again wherever it lies later.
+// Word i of each page becomes the pattern of pattern_fill for index i, so that a page can be
+// recognised at any address.
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ unsigned int pattern(unsigned int index, unsigned int seed)

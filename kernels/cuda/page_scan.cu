@@ -1,7 +1,7 @@
-// page_scan: counts in every page of a buffer the words that carry the canary of page_mark.
+// page_scan: counts in every page of a buffer the words that hold the marker of page_mark.
 //
 // Unit: none; a tool of the residue probe
-// Counter: found[page], page_words for a page that is left as it was marked
+// Counter: found[page], page_words for a page that still holds its marker
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ unsigned int pattern(unsigned int index, unsigned int seed)

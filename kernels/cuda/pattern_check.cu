@@ -1,6 +1,6 @@
 // pattern_check: counts the 32-bit words that differ from the pattern of pattern_fill.
 //
-// Unit: none; a tool of the checks (result verification, canaries, residue probes)
+// Unit: none; a tool of the checks (result verification, markers, residue probes)
 // Counter: *mismatches, zero over a freshly filled buffer
 typedef unsigned long long u64;
 

@@ -1,6 +1,6 @@
-// pattern_fill: gives every 32-bit word a value that follows from its index and a seed.
+// pattern_fill: sets every 32-bit word to a value derived from its index and a seed.
 //
-// Unit: none; a tool of the checks (result verification, canaries, residue probes)
+// Unit: none; a tool of the checks (result verification, markers, residue probes)
 // Counter: pattern_check over the same words finds no mismatch
 //
 // The value is the finaliser of MurmurHash3 (A. Appleby, public domain, MurmurHash3.cpp: fmix32)

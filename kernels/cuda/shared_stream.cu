@@ -1,4 +1,4 @@
-// shared_stream: reads the shared memory of its block again and again, 16 bytes an access.
+// shared_stream: reads the shared memory of its block repeatedly, 16 bytes an access.
 //
 // Unit: shared memory bandwidth (the data path of L1), and its capacity by the dynamic size
 // Counter: l1tex__data_pipe_lsu_wavefronts_mem_shared.sum

@@ -4,7 +4,7 @@
 // Counter: smsp__inst_executed_pipe_xu.sum
 //
 // out[i] = 2^((in[i] - max) * log2(e)) / sum, blocks of 128 threads, exponentials by ex2.approx
-// (relative error below 2^-22, PTX ISA), so the host agrees within a tolerance and not in bits.
+// (relative error below 2^-22, PTX ISA), so results agree within a tolerance and not in every bit.
 typedef unsigned long long u64;
 
 static __device__ __forceinline__ float exp2_approx(float x)

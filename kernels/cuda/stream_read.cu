@@ -4,8 +4,9 @@
 // Counter: dram__bytes_read.sum; DCGM_FI_PROF_DRAM_ACTIVE
 //
 // The values are folded with xor into 64 bits a thread. A thread whose fold equals `trigger` adds
-// one to *hits: with an arbitrary trigger that is one chance in 2^64, yet no load can be dropped,
-// and a check that picks the trigger on purpose can count exactly which threads read what.
+// one to *hits. An arbitrary trigger matches with a chance of 1 in 2^64, yet no load can be
+// removed,
+// and a check with a chosen trigger counts exactly which threads read what.
 typedef unsigned long long u64;
 
 extern "C" __global__ void stream_read(const ulonglong2 *__restrict__ src, u64 vectors, u64 trigger,

@@ -3,7 +3,7 @@
 // Unit: DRAM bandwidth, writes (buffer well above the L2 size)
 // Counter: dram__bytes_write.sum; DCGM_FI_PROF_DRAM_ACTIVE
 //
-// Vector i becomes {value ^ i, i}: cheap to make, different in every line, easy to check.
+// Vector i becomes {value ^ i, i}: cheap to compute, different in every line, easy to check.
 typedef unsigned long long u64;
 
 extern "C" __global__ void stream_write(ulonglong2 *__restrict__ dst, u64 vectors, u64 value)

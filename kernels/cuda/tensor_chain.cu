@@ -4,9 +4,10 @@
 // Counter: sm__inst_executed_pipe_tensor.sum; DCGM_FI_PROF_PIPE_TENSOR_ACTIVE
 //
 // Warp-level products of 16 by 16 by 16 (wmma, PTX ISA 6.0, sm_70), 8192 operations each, four in
-// one iteration. Each matrix holds one value all over, `a` and `b` as pairs of equal halves, so
-// every sum grows by 16 a b and the result does not depend on how a fragment is laid out. Hopper
-// and later reach their full rate only with instructions of their own; this one loads everywhere.
+// one iteration. Each matrix has one value in all elements, `a` and `b` as pairs of equal halves,
+// so
+// every sum grows by 16 a b and the result does not depend on the layout of a fragment. Hopper
+// and later reach their full rate only with their own instructions; this kernel loads everywhere.
 typedef unsigned int u32;
 
 static __device__ __forceinline__ void multiply_add(float (&c)[8], u32 a, u32 b)

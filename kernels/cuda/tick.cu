@@ -1,4 +1,4 @@
-// tick: the smallest kernel that leaves a trace, for floods of launches.
+// tick: the smallest kernel with a visible effect, for floods of launches.
 //
 // Unit: launch path (host submission, front end, block scheduler)
 // Counter: *count, one more for every launch that ran

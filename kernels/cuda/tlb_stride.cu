@@ -1,11 +1,11 @@
-// tlb_stride: one load from each of many pages, so that every load needs another translation.
+// tlb_stride: one load from each of many pages, so that every load needs a different translation.
 //
 // Unit: TLB reach (pages beyond what the last-level TLB covers; 2 MiB a page)
 // Counter: no public one; time per load against the same loads with a stride of one line
 //
 // Thread t loads `steps` words: the first word of line (page mod lines) of pages t, t + threads,
 // t + 2 * threads..., modulo `pages`. The lines differ from page to page so that the words do not
-// fall into one set of the caches. page_bytes is a power of two. sums[t] is what thread t added up.
+// map to one cache set. page_bytes is a power of two. sums[t] is the sum of thread t's words.
 typedef unsigned long long u64;
 
 extern "C" __global__ void tlb_stride(const char *base, u64 pages, u64 page_bytes,

@@ -9,7 +9,7 @@ use crate::verify::VerifyError;
 pub struct KernelInfo {
     /// Its number.
     pub kernel: Kernel,
-    /// Its name: of both files and of the entry.
+    /// Its name, which is also that of both files and of the entry.
     pub name: &'static str,
     /// `cuda/<name>.cu`.
     pub source: &'static str,
@@ -25,12 +25,12 @@ impl KernelInfo {
         self.header(self.name)
     }
 
-    /// The unit of the GPU that it saturates, or "none" and what it is for.
+    /// The unit of the GPU that it saturates, or "none" and its purpose.
     pub fn unit(&self) -> &'static str {
         self.header("Unit")
     }
 
-    /// The counter that proves it.
+    /// The hardware counter that shows this.
     pub fn counter(&self) -> &'static str {
         self.header("Counter")
     }
@@ -113,7 +113,7 @@ catalogue! {
 }
 
 impl Kernel {
-    /// Its place in `CATALOGUE`.
+    /// Its index in `CATALOGUE`.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_header_says_what_it_is_what_it_loads_and_what_proves_it() {
+    fn every_header_has_a_summary_a_unit_and_a_counter() {
         for info in CATALOGUE {
             for (key, text) in [
                 ("name", info.summary()),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ptx_is_the_portable_one_and_holds_the_entry_alone() {
+    fn every_ptx_targets_sm_70_and_has_one_entry() {
         for info in CATALOGUE {
             assert!(
                 info.ptx.contains("\n.version 7.8\n.target sm_70\n"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_source_and_no_ptx_is_left_out() {
+    fn every_source_and_every_ptx_is_in_the_catalogue() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         for (folder, extension) in [("cuda", "cu"), ("ptx", "ptx")] {
             let files: BTreeSet<_> = std::fs::read_dir(root.join(folder))

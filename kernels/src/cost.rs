@@ -1,9 +1,9 @@
-//! What one launch asks of the device, counted from its arguments and not measured.
+//! The work of one launch, computed from its arguments and not measured.
 
-/// Work of one launch, by resource. Zero means that the kernel does not set out to use it.
+/// Work of one launch, by resource; zero where the kernel does not target the resource.
 ///
-/// Bytes are those that the instructions ask for; where a buffer is said to exceed L2 they are DRAM
-/// bytes, where it is said to fit they are L2 bytes. A multiply-add counts as two operations.
+/// Bytes are those that the instructions access. They are DRAM bytes where the buffer exceeds L2,
+/// and L2 bytes where it fits. A multiply-add counts as two operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Bytes read from DRAM.

@@ -1,4 +1,4 @@
-//! The kernels of a context, each loaded when it is first asked for.
+//! The kernels of a context, each loaded at its first use.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use crate::driver::{Args, Context, DriverError, Function, Grid, Module, Stream};
 
 /// Kernels loaded into one context.
 ///
-/// Compilation by the driver takes milliseconds: a tenant calls `prepare` for what it will launch
-/// before its measured phase.
+/// The driver compiles a kernel in milliseconds, so a tenant calls `prepare` before its measured
+/// phase.
 #[derive(Debug)]
 pub struct KernelSet {
     context: Context,
@@ -38,7 +38,7 @@ impl KernelSet {
             .try_for_each(|kernel| self.function(*kernel).map(|_| ()))
     }
 
-    /// The function of a kernel, loaded if it was not.
+    /// The function of a kernel; loads it if necessary.
     pub fn function(&self, kernel: Kernel) -> Result<&Function, DriverError> {
         let slot = &self.loaded[kernel.index()];
         if let Some(function) = slot.get() {
@@ -46,26 +46,26 @@ impl KernelSet {
         }
         let info = kernel.info();
         let function = Module::load(&self.context, info.name, info.ptx)?.function(info.name)?;
-        // Two threads may both load; one wins and the other's copy is unloaded.
+        // Two threads may both load it; one copy is kept and the other one is unloaded.
         Ok(slot.get_or_init(|| function))
     }
 }
 
-/// A launch with everything it needs but the context.
+/// A launch without its context.
 pub trait Launcher {
     /// Which kernel.
     fn kernel(&self) -> Kernel;
 
-    /// Its shape.
+    /// Its launch shape.
     fn grid(&self) -> Grid;
 
     /// Its arguments.
     fn args(&self) -> Args;
 
-    /// What it asks of the device.
+    /// Its work.
     fn cost(&self) -> Cost;
 
-    /// Queues it.
+    /// Queues the launch.
     fn launch(&self, kernels: &KernelSet, stream: &Stream) -> Result<(), DriverError> {
         kernels
             .function(self.kernel())?

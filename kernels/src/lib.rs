@@ -1,8 +1,8 @@
 //! Device code: CUDA sources, checked-in PTX, typed launchers and the thin driver layer.
 //!
 //! `driver` talks to libcuda; `CATALOGUE` lists the kernels; each module under `kernel` holds the
-//! launcher of one kernel with its cost and its check. Nothing here decides how much load to make
-//! or what a figure means: that is the tenant's and the scorer's business.
+//! launcher of one kernel with its cost and its check. The amount of load is the tenant's decision,
+//! and the meaning of a figure the scorer's.
 
 mod catalogue;
 mod cost;
@@ -18,4 +18,4 @@ pub use catalogue::{CATALOGUE, Kernel, KernelInfo};
 pub use cost::Cost;
 pub use kernel_set::{KernelSet, Launcher};
 pub use pattern::pattern_word;
-pub use verify::{VerifyError, verify_all};
+pub use verify::VerifyError;

@@ -3,7 +3,7 @@
 /// The word that `pattern_fill` stores at `index` for `seed`.
 ///
 /// The finaliser of MurmurHash3 (A. Appleby, MurmurHash3.cpp, fmix32) over the folded index and the
-/// seed; `cuda/pattern_fill.cu` and `cuda/pattern_check.cu` hold the same lines.
+/// seed; `cuda/pattern_fill.cu` and `cuda/pattern_check.cu` compute the same.
 pub fn pattern_word(index: u64, seed: u32) -> u32 {
     let [low, high] = [index, index >> 32].map(|half| (half & 0xffff_ffff) as u32);
     let mut h = low ^ high.wrapping_mul(0x9e37_79b1) ^ seed;
@@ -21,7 +21,7 @@ mod tests {
     /// Published values of fmix32: 0 stays 0, 1 becomes 0x514e28b7 (also the hash of the empty
     /// string under seed 1 in the reference implementation).
     #[test]
-    fn it_is_the_published_finaliser() {
+    fn pattern_words_equal_the_published_finaliser() {
         assert_eq!(pattern_word(0, 0), 0);
         assert_eq!(pattern_word(1, 0), 0x514e_28b7);
         assert_eq!(pattern_word(0, 1), 0x514e_28b7);
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_words_and_seeds_share_nothing() {
+    fn neighbouring_words_and_seeds_differ() {
         let row = |seed| (0..1000).map(move |i| pattern_word(i, seed));
         assert_eq!(row(1).zip(row(2)).filter(|(a, b)| a == b).count(), 0);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The little that has to be read from PTX text: which entries it has and what they take.
+//! Reads the entries of PTX text and the sizes of their parameters.
 
 /// Bytes of each parameter of an entry, in order, or `None` where the text has no such entry.
 pub(crate) fn param_bytes(ptx: &str, entry: &str) -> Option<Vec<u8>> {
@@ -22,7 +22,7 @@ fn is_name(c: char) -> bool {
 fn params_of(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_start();
     let Some(list) = text.strip_prefix('(') else {
-        // An entry without parentheses takes nothing.
+        // An entry without parentheses has no parameters.
         return Some(Vec::new());
     };
     let (list, _) = list.split_once(')')?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_signature() {
+    fn unreadable_parameters_give_no_signature() {
         assert_eq!(param_bytes(".entry odd(.param .pred p) {}", "odd"), None);
         assert_eq!(param_bytes(".entry cut(.param .u64 p", "cut"), None);
         assert_eq!(param_bytes(".entry big(.param .b8 p[900]) {}", "big"), None);

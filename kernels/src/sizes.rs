@@ -1,22 +1,22 @@
-//! How large a load has to be on the device at hand. No figure here is that of one GPU.
+//! Sizes of loads, derived from the properties of the device; no figure is that of one GPU.
 
 use crate::driver::{DeviceProps, Grid};
 
 /// A buffer for DRAM loads is this many times the size of L2, so that at most one access in eight
-/// of a cyclic sweep could find its line again.
+/// of a cyclic sweep can hit in L2.
 const DRAM_OVER_L2: u64 = 8;
 
-/// No single buffer takes more than this part of the device memory: tenants share it.
+/// Largest part of the device memory for one buffer, because tenants share it.
 const MEMORY_PART: u64 = 16;
 
 /// A TLB load sweeps this part of the device memory.
 const TLB_PART: u64 = 8;
 
-/// Buffers are whole pages of the GPU's large size, so that a page walk costs all the same.
+/// Buffers are whole pages of the GPU's large size, so that every page walk costs the same.
 pub(crate) const PAGE_BYTES: u64 = 2 << 20;
 
 impl DeviceProps {
-    /// Bytes of a buffer that streams from DRAM: well over L2, well under a tenant's share.
+    /// Bytes of a buffer that streams from DRAM: several times L2, far below a tenant's share.
     pub fn dram_buffer_bytes(&self) -> u64 {
         let wanted = self.l2_bytes.saturating_mul(DRAM_OVER_L2).max(PAGE_BYTES);
         let allowed = (self.total_bytes / MEMORY_PART).max(PAGE_BYTES);
@@ -34,14 +34,14 @@ impl DeviceProps {
         (self.total_bytes / TLB_PART / PAGE_BYTES).max(1) * PAGE_BYTES
     }
 
-    /// Bytes of L1 or shared memory for each of `blocks` on one SM, in whole lines of 128 bytes,
-    /// so that together they take half of it: L1 and shared memory are one store since Volta.
+    /// Bytes of L1 or shared memory for each of `blocks` on one SM, in whole lines of 128 bytes.
+    /// Together they use half of it: L1 and shared memory are one store since Volta.
     pub fn l1_part_bytes(&self, blocks: u32) -> u32 {
         let part = self.shared_per_sm_bytes / 2 / blocks.max(1);
         (part.min(self.shared_per_block_bytes) / 128).max(1) * 128
     }
 
-    /// A grid of blocks of `threads` that fills every SM once.
+    /// A grid that fills every SM once with blocks of `threads`.
     pub fn full_grid(&self, threads: u32) -> Grid {
         self.share_grid(threads, 1.0)
     }
@@ -50,11 +50,6 @@ impl DeviceProps {
     pub fn share_grid(&self, threads: u32, share: f64) -> Grid {
         let sms = (f64::from(self.sm_count) * share.clamp(0.0, 1.0)) as u32;
         Grid::new(sms.max(1) * self.blocks_on_one_sm(threads), threads)
-    }
-
-    /// One block on every SM.
-    pub fn one_block_per_sm(&self, threads: u32) -> Grid {
-        Grid::new(self.sm_count.max(1), threads)
     }
 
     fn blocks_on_one_sm(&self, threads: u32) -> u32 {
@@ -107,7 +102,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_slice_with_little_memory_still_gets_a_buffer() {
+    fn a_mig_slice_with_little_memory_gets_a_buffer() {
         let slice = DeviceProps {
             total_bytes: 64 << 20,
             ..devices()[1]
@@ -124,14 +119,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn grids_fill_what_they_say() {
+    fn grids_fill_the_requested_share() {
         let [small, large] = devices();
         assert_eq!(small.full_grid(256), Grid::new(160, 256));
         assert_eq!(large.full_grid(256), Grid::new(1056, 256));
         assert_eq!(large.full_grid(32), Grid::new(132 * 32, 32));
         assert_eq!(small.share_grid(256, 3.0 / 7.0), Grid::new(17 * 4, 256));
         assert_eq!(small.share_grid(256, 0.0), Grid::new(4, 256));
-        assert_eq!(large.one_block_per_sm(1024), Grid::new(132, 1024));
     }
 
     #[test]

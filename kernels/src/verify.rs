@@ -1,42 +1,32 @@
-//! Checks that a kernel does on the device at hand what its source says.
+//! Checks that a kernel computes on this device what its source says.
 //!
-//! Every check runs at a size made for it, under two million lane instructions, so that a simulator
-//! can execute it in full; none of them times anything.
+//! Every check runs at a size of its own, under two million lane instructions, so that a simulator
+//! can execute it in full. Checks measure no time.
 
-use crate::catalogue::CATALOGUE;
-use crate::driver::{Context, DeviceBuffer, DriverError, Pod, Stream};
+use crate::driver::{DeviceBuffer, DriverError, Pod, Stream};
 use crate::kernel_set::{KernelSet, Launcher};
 
-/// Why a kernel is not to be trusted here.
+/// Why a kernel must not be used on this device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// The driver refused a call of the check.
+    /// A driver call of the check failed.
     #[error("{0}")]
     Driver(#[from] DriverError),
-    /// The device computed something else.
+    /// The device computed another result.
     #[error("kernel {kernel}: {what}: expected {expected}, found {found}")]
     Mismatch {
         /// Which kernel.
         kernel: &'static str,
-        /// What was looked at.
+        /// What was compared.
         what: String,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it was.
+        /// The value on the device.
         found: String,
     },
 }
 
-/// Runs the check of every kernel in the catalogue, in its order.
-pub fn verify_all(context: &Context) -> Vec<(&'static str, Result<(), VerifyError>)> {
-    let kernels = KernelSet::new(context);
-    CATALOGUE
-        .iter()
-        .map(|info| (info.name, (info.verify)(&kernels)))
-        .collect()
-}
-
-/// One check under way: its kernel's name, its set and a stream of its own.
+/// One running check: the kernel's name, the kernels and a stream of its own.
 pub(crate) struct Check<'a> {
     pub(crate) name: &'static str,
     pub(crate) kernels: &'a KernelSet,
@@ -70,8 +60,8 @@ impl<'a> Check<'a> {
         Ok(self.stream.synchronize()?)
     }
 
-    /// A kernel of microseconds lasted as long as asked, and ended at all: the upper bound leaves
-    /// room for any neighbour on a shared device.
+    /// Checks that a kernel of microseconds lasted at least as long as required and ended: the
+    /// upper limit allows for any neighbour on a shared device.
     pub(crate) fn lasted(
         &self,
         what: &str,
@@ -97,8 +87,8 @@ impl<'a> Check<'a> {
         )
     }
 
-    /// A load that counts the threads whose sum equals a trigger counts as the host does, for the
-    /// sums of the first, a middle and the last thread.
+    /// Checks that a load counts the threads with a given sum as the host does, for the sums of the
+    /// first, a middle and the last thread.
     pub(crate) fn counts_sums(
         &self,
         sums: &[u64],
@@ -117,7 +107,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// How many threads of a load hit their trigger.
+    /// The number of threads of a load that count a hit.
     pub(crate) fn count_hits(
         &self,
         hits: &DeviceBuffer<u32>,

@@ -1,4 +1,4 @@
-//! What recording costs a tenant: one row into the log, its stamps given. Must stay under 60 ns.
+//! The cost of recording one row in the log, without its stamps. The limit is 60 ns.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 use gpubench_workloads::log::LogWriter;
 
-/// Rows until the log is made anew; its pages stay in the cache no better than a tenant's do.
+/// Rows per log: enough that its pages stay in the cache no better than a tenant's do.
 const ROWS: u64 = 1 << 20;
 
 fn one_row(c: &mut Criterion) {
@@ -17,7 +17,7 @@ fn one_row(c: &mut Criterion) {
         number += 1;
         let path = folder.path().join(number.to_string());
         let log = LogWriter::create(&path, ROWS).expect("space for a log");
-        // Only the mapping is needed: the disk stays free for the next one.
+        // Only the mapping is needed, so the next log finds disk space.
         std::fs::remove_file(path).expect("the log just made");
         log
     };
@@ -34,9 +34,9 @@ fn one_row(c: &mut Criterion) {
         status: SampleStatus::Ok,
         issuer_idle: true,
     };
-    c.bench_function("one row, stamps given", |bencher| {
+    c.bench_function("one row without stamps", |bencher| {
         bencher.iter_custom(|rows| {
-            let mut took = std::time::Duration::ZERO;
+            let mut elapsed = std::time::Duration::ZERO;
             let mut left = rows;
             while left > 0 {
                 let room = ROWS - log.committed_rows();
@@ -50,10 +50,10 @@ fn one_row(c: &mut Criterion) {
                     row.seq += 1;
                     black_box(log.push(black_box(&row)));
                 }
-                took += begun.elapsed();
+                elapsed += begun.elapsed();
                 left -= now;
             }
-            took
+            elapsed
         });
     });
 }

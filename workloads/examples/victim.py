@@ -1,8 +1,8 @@
-"""A victim of one's own: kernels on the GPU through NVIDIA's cuda-bindings, told to gpubench."""
+"""A user's victim: runs kernels with NVIDIA's cuda-bindings and reports them to gpubench."""
 import ctypes, json, os, socket, time
 from cuda.bindings import driver
 
-# One warp with 100 000 multiplications that wait for one another: a millisecond or so.
+# One warp with 100 000 dependent multiply-adds: about a millisecond.
 KERNEL = b"""
 .version 7.0
 .target sm_70
@@ -37,23 +37,23 @@ def work():
     call("cuLaunchKernel", kernel, 1, 1, 1, 32, 1, 1, 0, 0, arguments, 0)
     call("cuStreamSynchronize", 0)
 
-# From here on: all that a program needs to be a victim.
+# The victim protocol: all that a program needs.
 gpubench = socket.socket(fileno=int(os.environ["GPUBENCH_VICTIM_FD"])).makefile("rw")
 
-def tell(**what):
+def report(**what):
     gpubench.write(json.dumps(what) + "\n")
     gpubench.flush()
 
 def request(due_ns=None):
     start_ns = time.monotonic_ns()
     work()
-    tell(due_ns=due_ns, start_ns=start_ns, end_ns=time.monotonic_ns())
+    report(due_ns=due_ns, start_ns=start_ns, end_ns=time.monotonic_ns())
 
 def wait(instant_ns):
     time.sleep(max(0, instant_ns - time.monotonic_ns()) / 1e9)
 
 work()
-tell(ready=True, arrivals=True)
+report(ready=True, arrivals=True)
 for line in gpubench:
     run = json.loads(line).get("run")
     if run is None:
@@ -65,4 +65,4 @@ for line in gpubench:
         wait(due_ns)
         if time.monotonic_ns() < run["until_ns"]:
             request(due_ns)
-    tell(done=True)
+    report(done=True)

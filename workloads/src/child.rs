@@ -1,8 +1,8 @@
-//! The tenant's main loop: reads one message, writes one reply, until told to quit.
+//! The tenant's main loop: reads one message and writes one reply, until the quit message.
 //!
-//! The issuing thread is this one. It joins the clock for everything that touches the driver and
-//! has left before a reply is written or the next message is read, so that a pipe never holds up
-//! virtual time. When the coordinator is gone, so is the tenant; the system reclaims what it held.
+//! This thread is the issuer. It joins the clock for all work on the driver and leaves it before it
+//! writes a reply or reads the next message, so that a pipe never stops virtual time. The tenant
+//! ends with its coordinator, and the system releases its resources.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -26,14 +26,14 @@ pub use failure::Failure;
 pub(crate) use failure::While;
 use tenant::Tenant;
 
-/// Serves one coordinator; the exit status of the process.
+/// Serves one coordinator; returns the exit status of the process.
 pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
     let code = match Clock::find() {
         Ok(clock) => serve_device(clock, reader, writer),
         Err(error) => {
             let mut writer = writer;
             let failure = Failure::other("finding the clock", error.to_string());
-            // Without a clock the tenant cannot work; with a closed pipe the report is lost.
+            // Without a clock the tenant cannot work. If the pipe is closed, the report is lost.
             let _unreported = send(&mut writer, &failure.into());
             ExitCode::Internal
         }
@@ -41,35 +41,35 @@ pub fn tenant_main(reader: impl BufRead, writer: impl Write) -> i32 {
     i32::from(code.code())
 }
 
-/// Serves further tenants beside the one on the standard pipes, as threads of this process: each
-/// has a connection to the socket at `path`, made in order.
+/// Serves further tenants beside the one on the standard pipes, as threads of this process. Each
+/// has its own connection to the socket at `path`, opened in order.
 ///
 /// # Errors
-/// When the socket does not take so many connections.
+/// When the socket does not accept that many connections.
 pub fn serve_beside(path: &Path, count: u32) -> std::io::Result<()> {
     for place in 1..=count {
         let socket = UnixStream::connect(path)?;
         let reader = BufReader::new(socket.try_clone()?);
         std::thread::Builder::new()
             .name(format!("tenant-{place}"))
-            // It ends with its connection, or with the process, and is not joined.
+            // It ends with its connection or with the process; no thread joins it.
             .spawn(move || tenant_main(reader, socket))?;
     }
     Ok(())
 }
 
-/// Answers with a device of its own.
+/// Serves with a device.
 fn serve_device(clock: Clock, reader: impl BufRead, writer: impl Write) -> ExitCode {
     let name = clock.name();
     let mut tenant = Tenant::new(clock);
     let code = serve(name, reader, writer, &mut |message| tenant.answer(message));
     // Releasing device objects takes driver calls, for which this thread would have to join the
-    // clock unannounced; the driver reclaims them when the process ends.
+    // clock unannounced. The driver releases them when the process ends.
     std::mem::forget(tenant);
     code
 }
 
-/// Says hello with the name of the clock, then has messages answered.
+/// Sends the hello message with the name of the clock, then answers messages.
 pub(crate) fn serve(
     clock: &str,
     mut reader: impl BufRead,
@@ -88,7 +88,7 @@ pub(crate) fn serve(
     loop {
         let message = match receive(&mut reader) {
             Ok(Some(message)) => message,
-            // The coordinator closed the pipe or died; there is no one to report to.
+            // The coordinator closed the pipe or died, so nothing can be reported.
             Ok(None) => break ExitCode::Done,
             Err(failure) => match send(&mut writer, &failure.into()) {
                 Ok(()) => continue,
@@ -116,17 +116,17 @@ pub(crate) fn serve(
     }
 }
 
-/// Reads one message; none at the end of the input.
+/// Reads one message; `None` at the end of the input.
 fn receive(reader: &mut impl BufRead) -> Result<Option<ToTenant>, Failure> {
     let mut line = String::new();
     let mut limited = reader.take(LINE_BYTES_MAX as u64 + 1);
     match limited.read_line(&mut line) {
         Ok(0) => Ok(None),
-        // A line that the limit cut off is refused for its length.
+        // A line cut off at the limit is refused for its length.
         Ok(_) => from_line(&line)
             .map(Some)
             .map_err(|error| Failure::other("reading a message", one_line(&error))),
-        // A pipe that cannot be read is as good as closed.
+        // A pipe that cannot be read counts as closed.
         Err(_) => Ok(None),
     }
 }
@@ -137,7 +137,7 @@ fn send(writer: &mut impl Write, message: &FromTenant) -> std::io::Result<()> {
     writer.flush()
 }
 
-/// What a message asks for, as errors say it.
+/// The step that a message requests, for errors.
 pub(crate) fn doing(message: &ToTenant) -> &'static str {
     match message {
         ToTenant::Open { .. } => "opening the device",
@@ -156,7 +156,7 @@ pub(crate) fn doing(message: &ToTenant) -> &'static str {
     }
 }
 
-/// Inode of the time namespace, 0 on a kernel without them (before 5.6 there is only one).
+/// Inode of the time namespace; 0 on kernels before 5.6, which have only one.
 fn time_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/time").map_or(0, |meta| meta.ino())
 }

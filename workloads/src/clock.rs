@@ -1,11 +1,11 @@
-//! The one seam through which a tenant reads time, sleeps and hands over between its threads.
+//! The clock of a tenant: time, sleep and wake-ups between its threads.
 //!
-//! On a GPU without hardware the model's clock rules: it moves only while every participant waits,
-//! so a thread joins before its first driver call, does all its waiting through this seam, and
-//! leaves before it blocks on anything else (a pipe, a mutex, another thread). On the wall clock
-//! the same calls are CLOCK_MONOTONIC, a sleep that ends in a spin, and a token a thread.
+//! With a virtual GPU the model's clock is used. It advances only while every participant waits, so
+//! a thread joins before its first driver call, waits only through this interface, and leaves
+//! before it blocks on anything else (a pipe, a mutex, another thread). On the wall clock the same
+//! calls are CLOCK_MONOTONIC, a sleep that ends in a spin, and one token per thread.
 //!
-//! Nothing else in this package reads a clock or sleeps.
+//! No other file of this package reads a clock or sleeps.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use thread::Cores;
 use virtual_time::VirtualTime;
 pub use wall::WallClock;
 
-/// Why time could not be read, slept or handed over.
+/// Why a clock operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClockError {
-    /// The library keeps virtual time but lacks a part of the seam.
+    /// The library keeps virtual time but lacks a function of it.
     #[error("libcuda keeps virtual time (version {version}) but has no symbol {symbol}")]
     MissingSymbol {
         /// Version that the library reports.
@@ -32,12 +32,12 @@ pub enum ClockError {
         /// The symbol.
         symbol: &'static str,
     },
-    /// Virtual time refused a call.
+    /// The virtual clock refused a call.
     #[error("virtual time refused {call} with {code}")]
     Refused {
         /// The call, as exported.
         call: &'static str,
-        /// Its answer, a negative error number.
+        /// Its result, a negative error number.
         code: i32,
     },
     /// The operating system refused a call.
@@ -50,62 +50,63 @@ pub enum ClockError {
     },
 }
 
-/// What the load generator needs of time. Instants are nanoseconds on the shared clock.
+/// The clock interface of the load generator. Instants are nanoseconds on the shared clock.
 pub trait Time: Send + Sync + 'static {
     /// The present instant.
     fn now_ns(&self) -> u64;
 
-    /// Returns at the instant, or at once when it has passed.
+    /// Sleeps until the instant; returns at once when it has passed.
     ///
     /// # Errors
     /// When the clock refuses.
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError>;
 
-    /// Takes part in the clock as participant `me`, on the calling thread.
+    /// Joins the clock as participant `me`, on the calling thread.
     ///
     /// # Errors
-    /// When the clock refuses, for example a number that was not reserved.
+    /// When the clock refuses, for example a number that is not reserved.
     fn join(&self, me: u32) -> Result<(), ClockError>;
 
-    /// Takes part no longer.
+    /// Leaves the clock.
     ///
     /// # Errors
     /// When the clock refuses.
     fn leave(&self, me: u32) -> Result<(), ClockError>;
 
-    /// Waits for a token and takes it; one that was left before the call is not lost.
+    /// Waits for this participant's token and takes it; an earlier token is not lost.
     ///
     /// # Errors
     /// When the clock refuses.
     fn park(&self, me: u32) -> Result<(), ClockError>;
 
-    /// Leaves the token of participant `whom`.
+    /// Gives participant `whom` its token.
     ///
     /// # Errors
     /// When the clock refuses.
     fn unpark(&self, whom: u32) -> Result<(), ClockError>;
 
-    /// Makes room for a participant of this process that is about to join.
+    /// Reserves room for a participant of this process that will join soon.
     fn announce(&self, _id: u32) {}
 
-    /// Readies the reaping thread: onto these cores, where cores are real.
+    /// Prepares the reaping thread: moves it to these cores, on the wall clock.
     ///
     /// # Errors
-    /// When the kernel refuses them.
+    /// When the kernel refuses the cores.
     fn settle_reaper(&self, _cores: Option<&Cores>) -> Result<(), ClockError> {
         Ok(())
     }
 
-    /// Asks for punctual waking of the issuer while it follows a schedule; true if it was given.
+    /// Requests punctual wake-ups for the issuer while it follows a schedule; true if granted.
     fn begin_schedule(&self, _rate_per_s: f64) -> bool {
         false
     }
 
-    /// Ends what [`Time::begin_schedule`] asked for.
+    /// Ends the effect of [`Time::begin_schedule`].
     fn end_schedule(&self) {}
 }
 
-/// The clock of this process: virtual where the loaded libcuda keeps virtual time, wall elsewhere.
+/// The clock of this process: virtual where the loaded libcuda keeps virtual time, else the wall
+/// clock.
 #[derive(Debug, Clone)]
 pub struct Clock {
     kind: Kind,
@@ -118,10 +119,10 @@ enum Kind {
 }
 
 impl Clock {
-    /// Finds the clock: asks the libcuda that the loader finds whether it keeps virtual time.
+    /// Finds the clock: queries the libcuda that the loader finds for virtual time.
     ///
     /// # Errors
-    /// When the library says that it does but lacks a part of the seam.
+    /// When the library keeps virtual time but lacks one of its functions.
     pub fn find() -> Result<Self, ClockError> {
         Ok(match VirtualTime::find()? {
             Some(time) => Self {
@@ -131,7 +132,7 @@ impl Clock {
         })
     }
 
-    /// The wall clock, whatever library is there.
+    /// The wall clock, whatever libcuda is installed.
     #[must_use]
     pub fn wall() -> Self {
         Self {
@@ -139,19 +140,19 @@ impl Clock {
         }
     }
 
-    /// Whether time is the model's.
+    /// Whether this is the model's time.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind, Kind::Virtual(_))
     }
 
-    /// `virtual` or `wall`, as messages and records say it.
+    /// `virtual` or `wall`, as in messages and records.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.is_virtual() { "virtual" } else { "wall" }
     }
 
-    /// The wall clock behind it, if it is one.
+    /// The wall clock, unless time is virtual.
     #[must_use]
     pub fn as_wall(&self) -> Option<&WallClock> {
         match &self.kind {

@@ -1,4 +1,4 @@
-//! The load generator's device on a real driver: requests with an event before and one after.
+//! The load generator's device on a real driver: each request has an event before and one after it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use gpubench_kernels::driver::{Context, DriverError, Event, EventKind};
 use crate::generator::{DeviceError, Reap, Submit};
 use crate::load::{Gpu, Prepared};
 
-/// Pairs of events, made before a cell and used again and again.
+/// Pairs of events, created before a cell and reused.
 #[derive(Debug)]
 pub struct EventPool {
     context: Context,
@@ -15,7 +15,7 @@ pub struct EventPool {
 }
 
 impl EventPool {
-    /// So many pairs; `spin` says how a thread waits for them.
+    /// Creates `pairs` pairs; `spin` says how a thread waits for them.
     ///
     /// # Errors
     /// When the driver refuses.
@@ -35,13 +35,13 @@ impl EventPool {
         })
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are none, which there always are.
+    /// Whether there are none; there is always at least one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
@@ -60,7 +60,7 @@ impl Reap for EventPool {
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError> {
         let (before, after) = &self.pairs[slot];
         let milliseconds = after.elapsed_ms_since(before)?;
-        // The driver gives a float of milliseconds; the cast saturates a negative one at zero.
+        // The driver returns milliseconds as a float; the cast saturates a negative one at zero.
         Ok((f64::from(milliseconds) * 1e6).round() as u64)
     }
 }
@@ -110,13 +110,13 @@ impl From<DriverError> for DeviceError {
     }
 }
 
-/// The device of a tenant that has nothing to do.
+/// The device of a tenant without load.
 #[derive(Debug, Clone, Copy)]
 pub struct NoDevice;
 
 impl NoDevice {
     fn refusal() -> DeviceError {
-        let what = "an idle tenant was asked for a request".to_owned();
+        let what = "an idle tenant received a request".to_owned();
         DeviceError {
             what,
             code: None,

@@ -1,9 +1,9 @@
-//! The load generator: offers requests to a device and stamps each of them.
+//! The load generator: submits requests to a device and stamps each of them.
 //!
-//! One thread issues. In the open loop it never waits for a completion: a second thread, the
-//! reaper, does, and writes the rows. Every wait goes through [`Time`], so that the same code runs
-//! on the wall clock, in virtual time, and against the fake device of the tests. The lock that the
-//! two share is held for a few memory writes and never across a call of the clock or the driver.
+//! The issuing thread never waits for a completion in the open loop: a second thread, the reaper,
+//! waits and writes the rows. Every wait uses [`Time`], so the same code runs on the wall clock, in
+//! virtual time, and with the fake device of the tests. The lock that both threads share is held
+//! for a few memory writes and never across a call of the clock or the driver.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,8 @@ mod aggressor;
 mod closed;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod fake_device;
 mod issuer;
 mod open;
 mod reaper;
@@ -27,20 +29,20 @@ mod shared;
 use issuer::Issuer;
 use shared::Shared;
 
-/// How long after the end of the open loop its last requests are waited for.
+/// How long the drain waits for requests after the end of the open loop.
 pub const DRAIN_NS_MAX: u64 = 2_000_000_000;
 
-/// How long after that the device may take to become idle before the tenant is given up.
+/// How long after the drain the device may take to become idle before the tenant is given up.
 pub const SETTLE_NS_MAX: u64 = 10_000_000_000;
 
-/// How often the end of the drain is looked for.
+/// How often the drain checks for its end.
 const POLL_NS: u64 = 1_000_000;
 
-/// Requests that may fail one after the other before the cell is given up, unless the failures are
-/// [`Part::answers`].
+/// Consecutive failed requests after which the cell ends, unless the failures are
+/// [`CellRun::answers`].
 pub const ERRORS_IN_A_ROW_MAX: u32 = 16;
 
-/// How arrivals bunch, as schedules are made of it.
+/// Converts bursts to the type of schedules.
 #[must_use]
 pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
     gpubench_stats::Bursts {
@@ -49,13 +51,13 @@ pub const fn shape(bursts: Bursts) -> gpubench_stats::Bursts {
     }
 }
 
-/// The driver refused or reported an error.
+/// A driver error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct DeviceError {
-    /// What went wrong, in one line.
+    /// The error in one line.
     pub what: String,
-    /// The driver's number, where it was the driver.
+    /// The driver's number, if the error is the driver's.
     pub code: Option<i32>,
     /// Whether every later call is expected to fail too.
     pub sticky: bool,
@@ -63,64 +65,64 @@ pub struct DeviceError {
 
 /// Submits requests. Belongs to the issuing thread.
 pub trait Submit {
-    /// Submits one request, with an event before and one after it in pair `slot`.
+    /// Submits one request, with one event before and one after it from pair `slot`.
     ///
     /// # Errors
     /// When the driver refuses.
     fn submit(&mut self, slot: usize) -> Result<(), DeviceError>;
 
-    /// Whether everything submitted has ended.
+    /// Whether all submitted requests have ended.
     ///
     /// # Errors
-    /// When the driver reports that it ended badly.
+    /// When the driver reports an error of them.
     fn is_idle(&mut self) -> Result<bool, DeviceError>;
 
-    /// Pairs of events, and so requests that can be outstanding.
+    /// Number of event pairs, which limits the outstanding requests.
     fn slots(&self) -> usize;
 }
 
 /// Waits for requests. Used by both threads.
 pub trait Reap: Send + Sync + 'static {
-    /// Readies the calling thread for driver calls.
+    /// Prepares the calling thread for driver calls.
     ///
     /// # Errors
     /// When the driver refuses.
     fn enter_thread(&self) -> Result<(), DeviceError>;
 
-    /// Returns when the request of this pair has ended.
+    /// Waits for the request of this pair.
     ///
     /// # Errors
-    /// When it ended badly.
+    /// When the request failed.
     fn wait(&self, slot: usize) -> Result<(), DeviceError>;
 
-    /// Time between the two events of a request that has ended.
+    /// Time between the two events of an ended request.
     ///
     /// # Errors
     /// When the driver refuses.
     fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError>;
 }
 
-/// What one tenant does in one cell.
+/// The run of one tenant in one cell.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct CellRun {
     /// The common start.
     pub t0_ns: u64,
     /// How requests are offered.
     pub load: LoadSpec,
-    /// Arrivals of the open loop, as offsets from its start, rising.
+    /// Arrivals of the open loop, as ascending offsets from its start.
     pub arrivals_ns: Vec<u64>,
     /// Participant number of the issuing thread.
     pub issuer: u32,
     /// Participant number of the reaping thread.
     pub reaper: u32,
-    /// The cores for the reaper, where the issuer is pinned to one that it needs for itself. The
-    /// reaper is a child of the issuer's thread, and would begin, and stay, on that one.
+    /// The cores of the reaper, where the issuer is pinned to a core of its own. The issuer starts
+    /// the reaper, which would otherwise inherit and keep that core.
     pub reaper_cores: Option<Cores>,
-    /// Numbers of the driver's refusals that answer a request.
+    /// Driver error codes that answer a request.
     pub answers: &'static [i32],
 }
 
-/// How the part of one tenant ended. What was measured stands in the log.
+/// How the run ended. The samples are in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Rows in the log.
@@ -129,70 +131,70 @@ pub struct Outcome {
     pub unlogged: u64,
     /// Whether the limit of outstanding requests was reached, which ended the open loop.
     pub overloaded: bool,
-    /// Requests that had not ended when the drain was over; they stand in the log as such.
+    /// Requests that had not ended after the drain; the log marks them.
     pub unfinished: u64,
     /// Whether the issuer had the real-time class in the open loop.
     pub fifo: bool,
-    /// Whether work is still on the device, so that this process can measure nothing more.
+    /// Whether work is still on the device, so that this process cannot measure any more.
     pub stuck: bool,
-    /// The first error that ended the part before its time.
+    /// The first error that ended the run early.
     pub failure: Option<DeviceError>,
 }
 
-/// Why a part could not be played at all.
+/// Why a run could not start or finish.
 #[derive(Debug, thiserror::Error)]
-pub enum PartError {
-    /// The clock refused.
+pub enum CellRunError {
+    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
-    /// No second thread.
+    /// The second thread did not start.
     #[error("cannot start the reaping thread: {0}")]
     Thread(std::io::Error),
     /// The second thread panicked.
     #[error("the reaping thread panicked")]
     ReaperPanicked,
-    /// The load cannot be offered with what was prepared.
+    /// The load does not fit the prepared events.
     #[error("{0}")]
     Load(&'static str),
 }
 
-/// Plays one part on the calling thread and returns when it is over. The calling thread must not
-/// have joined the clock; both threads join here and leave at the end of their work.
+/// Runs a cell on the calling thread and returns when it ends. The calling thread must not have
+/// joined the clock; both threads join here and leave at the end of their work.
 ///
 /// # Errors
-/// When the clock refuses, a thread cannot be had, or the load fits neither pool nor period.
-pub fn play(
+/// When a clock operation fails, a thread does not start, or the load does not fit.
+pub fn run_cell(
     time: &Arc<dyn Time>,
-    part: &Part,
+    run: &CellRun,
     submit: &mut dyn Submit,
     reap: &Arc<dyn Reap>,
     log: LogWriter,
-) -> Result<Outcome, PartError> {
-    check(part, submit.slots())?;
+) -> Result<Outcome, CellRunError> {
+    check(run, submit.slots())?;
     let shared = Arc::new(Shared::new(log, submit.slots()));
-    let reaping = reaper::start(time, part, reap, &shared)?;
-    // From here on the reaper takes part in the clock: whatever happens, it must be let go.
-    let played = issue(&**time, part, submit, &**reap, &shared);
+    let reaping = reaper::start(time, run, reap, &shared)?;
+    // The reaper now takes part in the clock, so it must be released even after an error.
+    let played = issue(&**time, run, submit, &**reap, &shared);
     shared.close();
     if played.is_err() {
-        // Only the reaper's own error, if any, would come back; the first one counts.
-        let _first_error_counts = time.unpark(part.reaper);
+        // This could only return the reaper's own error; the first error counts.
+        let _first_error_counts = time.unpark(run.reaper);
     }
     let (overloaded, fifo, stuck) = played?;
     if !stuck {
-        reaping.join().map_err(|_| PartError::ReaperPanicked)??;
+        reaping.join().map_err(|_| CellRunError::ReaperPanicked)??;
     }
     Ok(shared.outcome(overloaded, fifo, stuck))
 }
 
-/// What the load asks for must fit what was prepared.
-fn check(part: &Part, slots: usize) -> Result<(), PartError> {
-    match part.load {
+/// Checks that the load fits the prepared events.
+fn check(run: &CellRun, slots: usize) -> Result<(), CellRunError> {
+    match run.load {
         LoadSpec::Victim {
             outstanding_max, ..
         } => {
             if outstanding_max == 0 || outstanding_max as usize > slots {
-                return Err(PartError::Load(
+                return Err(CellRunError::Load(
                     "outstanding_max is 0 or more than the event pairs",
                 ));
             }
@@ -204,13 +206,15 @@ fn check(part: &Part, slots: usize) -> Result<(), PartError> {
             ..
         } => {
             if depth == 0 || depth as usize > slots {
-                return Err(PartError::Load("depth is 0 or more than the event pairs"));
+                return Err(CellRunError::Load(
+                    "depth is 0 or more than the event pairs",
+                ));
             }
             if !(0.0..=1.0).contains(&dose) {
-                return Err(PartError::Load("dose is not between 0 and 1"));
+                return Err(CellRunError::Load("dose is not between 0 and 1"));
             }
             if dose < 1.0 && period_ns == 0 {
-                return Err(PartError::Load("a dose below 1 needs a period above 0"));
+                return Err(CellRunError::Load("a dose below 1 needs a period above 0"));
             }
         }
         LoadSpec::Idle { .. } => {}
@@ -221,16 +225,16 @@ fn check(part: &Part, slots: usize) -> Result<(), PartError> {
 /// The issuing thread's side: overloaded, real-time, stuck.
 fn issue(
     time: &dyn Time,
-    part: &Part,
+    run: &CellRun,
     submit: &mut dyn Submit,
     reap: &dyn Reap,
     shared: &Shared,
-) -> Result<(bool, bool, bool), PartError> {
-    let participation = Participation::join(time, part.issuer)?;
-    time.sleep_until(part.t0_ns)?;
-    let mut issuer = Issuer::new(time, part, submit, reap, shared);
+) -> Result<(bool, bool, bool), CellRunError> {
+    let participation = Participation::join(time, run.issuer)?;
+    time.sleep_until(run.t0_ns)?;
+    let mut issuer = Issuer::new(time, run, submit, reap, shared);
     let (mut overloaded, mut fifo, mut stuck) = (false, false, false);
-    match part.load {
+    match run.load {
         LoadSpec::Victim {
             warmup_end_ns,
             closed_end_ns,
@@ -246,7 +250,7 @@ fn issue(
             time.end_schedule();
             overloaded = open?;
             shared.close();
-            time.unpark(part.reaper)?;
+            time.unpark(run.reaper)?;
             stuck = open::drain(&mut issuer, open_end_ns)?;
         }
         LoadSpec::Aggressor {
@@ -257,10 +261,10 @@ fn issue(
         } => {
             aggressor::run(&mut issuer, end_ns, dose, period_ns, depth as usize)?;
         }
-        LoadSpec::Idle { end_ns } => time.sleep_until(part.t0_ns.saturating_add(end_ns))?,
+        LoadSpec::Idle { end_ns } => time.sleep_until(run.t0_ns.saturating_add(end_ns))?,
     }
     if !shared.closing.swap(true, Ordering::AcqRel) {
-        time.unpark(part.reaper)?;
+        time.unpark(run.reaper)?;
     }
     participation.leave()?;
     Ok((overloaded, fifo, stuck))

@@ -1,6 +1,6 @@
-//! What a tenant does: the clock seam, load generation, the sample log and the workloads.
+//! What a tenant does: its clock, load generation, the sample log, workloads, faults and probes.
 //!
-//! Runs in the tenant process. Nothing here judges: samples go out, scoring happens elsewhere.
+//! Runs in the tenant process. It produces samples; scoring happens elsewhere.
 
 pub mod child;
 pub mod clock;

@@ -1,8 +1,8 @@
 //! The sample log of one tenant in one cell: a file mapped into memory, written row by row.
 //!
-//! Its form is fixed by `gpubench_record::sample`. Writing a row is two memory writes: the row,
-//! then the count that covers it, stored with release order. A tenant that is killed between the
-//! two loses that row and no other.
+//! `gpubench_record::sample` defines its layout. Writing a row is two memory writes: the row, then
+//! the count that includes it, stored with release order. A tenant killed between the two loses
+//! that row and no other.
 
 mod reader;
 mod writer;
@@ -12,47 +12,47 @@ use gpubench_record::RefusalKind;
 pub use reader::{LogContents, read_log};
 pub use writer::LogWriter;
 
-/// Why a log could not be made or read.
+/// Why a log cannot be created or read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// More or fewer rows than a log may have.
+    /// The number of rows is zero or too large.
     #[error("a log of {rows} rows, accepted are 1 to {ROWS_MAX}")]
     Rows {
-        /// Rows asked for.
+        /// The requested rows.
         rows: u64,
     },
-    /// The disk cannot hold it.
+    /// The disk has too little space.
     #[error("no space for a log of {bytes} bytes at {path}")]
     NoSpace {
         /// Size of the log.
         bytes: u64,
-        /// Where it was to go.
+        /// Its path.
         path: String,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("{doing} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// On which file.
+        /// The file.
         path: String,
-        /// What the file system said.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// The file is no sample log.
+    /// The file is not a sample log.
     #[error("{path} is no sample log of this version")]
     OtherFormat {
         /// The file.
         path: String,
     },
-    /// The file ends before the rows that it counts.
+    /// The file is shorter than its count of rows.
     #[error("{path} counts {committed} rows but has room for {present}")]
     Truncated {
         /// The file.
         path: String,
         /// Rows that its header counts.
         committed: u64,
-        /// Rows that it has.
+        /// Rows for which it has room.
         present: u64,
     },
     /// A counted row cannot be read.
@@ -62,13 +62,13 @@ pub enum LogError {
         row: u64,
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         source: gpubench_record::sample::RowError,
     },
 }
 
 impl LogError {
-    /// How a tenant tells the coordinator, which ends the run on a full disk.
+    /// The kind that the coordinator receives; it ends the run on a full disk.
     #[must_use]
     pub const fn kind(&self) -> RefusalKind {
         match self {
@@ -78,5 +78,5 @@ impl LogError {
     }
 }
 
-/// Most rows in a log: 4 GiB of file.
+/// Maximum number of rows in a log: a file of 4 GiB.
 pub const ROWS_MAX: u64 = 1 << 26;

@@ -1,7 +1,7 @@
-//! How punctual this machine is: wake-ups on a Poisson schedule, as the open loop makes them.
+//! Measures the punctuality of this machine: wake-ups on a Poisson schedule, as in the open loop.
 //!
-//! Wall time only. What this measures is the floor below which no verdict on jitter is given; in
-//! virtual time the floor is the tick of the model and nothing is measured.
+//! Wall time only. The result is the floor below which jitter has no verdict; in virtual time the
+//! floor is the tick of the model.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ pub use stops::{OVER_NS, Stops};
 /// Wake-ups a second.
 pub const RATE_PER_S: f64 = 1_000.0;
 
-/// Head start of the schedule, so that the first wake-up is no different from the others.
+/// Delay before the schedule, so that the first wake-up is like the others.
 const HEAD_START_NS: u64 = 5_000_000;
 
-/// Scheduling class in which to measure.
+/// Scheduling class of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The one that every thread has.
+    /// The ordinary class.
     Other,
-    /// SCHED_FIFO, where the process may have it.
+    /// SCHED_FIFO, where the process has permission.
     Fifo,
 }
 
 /// Lateness of wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Punctuality {
-    /// Class in which it was measured.
+    /// The class of the measurement.
     pub class: Class,
     /// Wake-ups.
     pub wakes: u64,
@@ -44,38 +44,38 @@ pub struct Punctuality {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The latest.
+    /// Maximum.
     pub max_ns: u64,
-    /// Wake-ups later than [`OVER_NS`] that came out of their sleep after the instant: the guard
-    /// was too short for them.
+    /// Wake-ups later than [`OVER_NS`] that ended their sleep after the instant: the guard was too
+    /// short for them.
     pub overslept: u64,
-    /// Wake-ups later than [`OVER_NS`] that were awake in time and stopped while they spun.
+    /// Wake-ups later than [`OVER_NS`] that were awake in time and were stopped while they spun.
     pub stopped: u64,
-    /// What the host takes from a thread that only spins, in the same class.
+    /// Time that the host takes from a spinning thread, in the same class.
     pub stops: Stops,
 }
 
-/// Why punctuality could not be measured.
+/// Why punctuality cannot be measured.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SelfTestError {
-    /// The class was refused, as it is to most users.
+    /// No permission for the class, as for most users.
     #[error("no permission for SCHED_FIFO: {0}")]
     Class(ClockError),
-    /// The clock refused.
+    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
-    /// No schedule, or an empty one.
+    /// The schedule is empty or cannot be made.
     #[error("no schedule of {0:?}: {1}")]
     Schedule(Duration, String),
-    /// The measuring thread was not to be had, or panicked.
+    /// The measuring thread could not start, or panicked.
     #[error("the measuring thread: {0}")]
     Thread(String),
 }
 
-/// Measures for about that long, on a thread of its own.
+/// Measures for about `duration`, on a thread of its own.
 ///
 /// # Errors
-/// When the class is refused, or the duration holds no wake-up.
+/// When the class is refused, or no wake-up falls into the duration.
 pub fn punctuality(
     duration: Duration,
     class: Class,
@@ -100,7 +100,7 @@ pub fn punctuality(
 
 fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestError> {
     let clock = WallClock::new();
-    // As the issuer of a victim, where there are cores for that.
+    // As for the issuer of a victim, where there are enough cores.
     if let [_, _, own, _, ..] = Cores::of_this_thread()?.list()[..] {
         Cores::only(own).apply()?;
     }
@@ -109,14 +109,14 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
     }
     clock.measure_guard()?;
     clock.limit_guard(RATE_PER_S);
-    let stops = stops::look(&clock);
+    let stops = stops::measure(&clock);
     let mut late_ns = Vec::with_capacity(arrivals_ns.len());
     let (mut overslept, mut stopped) = (0, 0);
     let t0_ns = clock.now_ns() + HEAD_START_NS;
     for arrival_ns in arrivals_ns {
         let due_ns = t0_ns + arrival_ns;
-        // One that has passed already is late as well, as a request of the open loop would be.
-        clock.doze(due_ns)?;
+        // An instant that has already passed counts as late, like a request of the open loop.
+        clock.sleep_to_guard(due_ns)?;
         let awake_ns = clock.now_ns();
         clock.spin_until(due_ns);
         let by_ns = clock.now_ns().saturating_sub(due_ns);
@@ -142,7 +142,7 @@ fn measure(arrivals_ns: &[u64], class: Class) -> Result<Punctuality, SelfTestErr
     })
 }
 
-/// The smallest figure that at least so many thousandths of all do not exceed.
+/// The smallest figure that at least this many thousandths of all figures do not exceed.
 fn nearest_rank(sorted: &[u64], thousandths: usize) -> u64 {
     let rank = (sorted.len() * thousandths).div_ceil(1_000);
     rank.checked_sub(1)
@@ -170,18 +170,18 @@ mod tests {
         let clock = WallClock::new();
         let begun_ns = clock.now_ns();
         let found = punctuality(Duration::from_millis(60), Class::Other, 3)?;
-        let took_ns = clock.now_ns() - begun_ns;
+        let elapsed_ns = clock.now_ns() - begun_ns;
         let late = found.overslept + found.stopped;
         assert!(late <= found.wakes, "{found:?}");
         assert_eq!(late == 0, found.max_ns <= OVER_NS, "{found:?}");
         assert!(found.stops.span_ns >= 400_000_000, "{found:?}");
         let arrivals_ns = poisson_schedule_ns(RATE_PER_S, 60_000_000, 3).unwrap_or_default();
         assert_eq!(found.wakes, arrivals_ns.len() as u64);
-        // Whoever does not wait is never late.
+        // A wake-up without a wait is never late.
         assert!(
             arrivals_ns
                 .last()
-                .is_some_and(|last_ns| took_ns >= *last_ns)
+                .is_some_and(|last_ns| elapsed_ns >= *last_ns)
         );
         assert!(found.p50_ns <= found.p99_ns && found.p99_ns <= found.p999_ns);
         assert!(found.p999_ns <= found.max_ns && found.guard_ns >= 100_000);
@@ -189,11 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn fifo_is_had_or_refused_by_name() {
+    fn fifo_is_granted_or_refused_by_name() {
         match punctuality(Duration::from_millis(30), Class::Fifo, 3) {
             Ok(found) => assert_eq!(found.class, Class::Fifo),
             Err(SelfTestError::Class(error)) => assert!(error.to_string().contains("sched")),
-            Err(other) => panic!("neither had nor refused: {other}"),
+            Err(other) => panic!("neither granted nor refused: {other}"),
         }
     }
 

@@ -1,16 +1,20 @@
-//! The hot path neither allocates nor calls the kernel: shown by counting allocations, and by
+//! The hot path neither allocates nor makes a system call: tested by counting allocations, and by
 //! writing rows in a process that the kernel kills at its first system call.
 #![expect(unsafe_code, reason = "a counting allocator, fork and seccomp")]
+
+mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
 use gpubench_record::sample::MISSING;
-use gpubench_record::{LoadSpec, Phase, SampleRow, SampleStatus};
+use gpubench_record::{Phase, SampleRow, SampleStatus};
 use gpubench_workloads::clock::{Clock, Time};
-use gpubench_workloads::generator::{DeviceError, Part, Reap, Submit, play};
+use gpubench_workloads::generator::{Reap, run_cell};
 use gpubench_workloads::log::{LogWriter, read_log};
+
+use support::{InstantReap, InstantSubmit, victim_cell};
 
 type Checked = Result<(), Box<dyn std::error::Error>>;
 
@@ -61,7 +65,7 @@ fn writing_rows_allocates_nothing() -> Checked {
         std::hint::black_box(log.push(&row(seq)));
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);
-    // The counter counts: one box is one allocation.
+    // The counter works: one box is one allocation.
     drop(std::hint::black_box(Box::new(7_u64)));
     assert_eq!(ALLOCATIONS.get() - before, 1);
     Ok(())
@@ -79,17 +83,17 @@ fn writing_rows_makes_no_system_call() -> Checked {
     })?;
     assert!(!killed, "the kernel killed the writer for a system call");
     assert_eq!(read_log(&path)?.rows.len(), 5_000);
-    // The cage is real: a process that asks for its parent dies in it.
-    let asks = || {
+    // Strict mode works: a process that queries its parent is killed.
+    let get_parent = || {
         // SAFETY: takes nothing and returns a number.
         unsafe { libc::syscall(libc::SYS_getppid) };
     };
-    assert!(in_strict_mode(asks)?);
+    assert!(in_strict_mode(get_parent)?);
     Ok(())
 }
 
 #[test]
-fn rows_survive_the_death_of_their_writer() -> Checked {
+fn rows_survive_a_killed_writer() -> Checked {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("log");
     let mut log = LogWriter::create(&path, 1_000)?;
@@ -97,30 +101,30 @@ fn rows_survive_the_death_of_their_writer() -> Checked {
         for seq in 0..321 {
             log.push(&row(seq));
         }
-        // Any system call will do: the kernel answers with SIGKILL.
+        // At any system call the kernel sends SIGKILL.
         // SAFETY: takes nothing and returns a number.
         unsafe { libc::syscall(libc::SYS_getppid) };
     })?;
     assert!(killed);
-    // This process still maps the file; what counts is what stands in it.
+    // This process still maps the file, so the rows come from the file itself.
     let rows = read_log(&path)?.rows;
     assert_eq!(rows, (0..321).map(row).collect::<Vec<_>>());
     Ok(())
 }
 
-/// Runs `work` in a child that may do nothing but compute and exit; whether it was killed.
+/// Runs `work` in a child that may only compute and exit; returns whether it was killed.
 fn in_strict_mode(work: impl FnOnce()) -> Result<bool, std::io::Error> {
     // SAFETY: the child calls nothing but prctl, `work` (which allocates nothing) and exit.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
             // SAFETY: plain numbers; after this only read, write, sigreturn and exit are allowed.
-            let caged = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) };
-            if caged == 0 {
+            let refused = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) };
+            if refused == 0 {
                 work();
             }
             // SAFETY: exit of this one thread, which is the whole child.
-            unsafe { libc::syscall(libc::SYS_exit, i64::from(caged != 0)) };
+            unsafe { libc::syscall(libc::SYS_exit, i64::from(refused != 0)) };
             unreachable!("exit does not return");
         }
         child => {
@@ -130,95 +134,37 @@ fn in_strict_mode(work: impl FnOnce()) -> Result<bool, std::io::Error> {
                 return Err(std::io::Error::last_os_error());
             }
             if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) != 0 {
-                return Err(std::io::Error::other("the cage could not be built"));
+                return Err(std::io::Error::other("the kernel refuses strict mode"));
             }
             Ok(libc::WIFSIGNALED(status))
         }
     }
 }
 
-/// Ends every request at once. Notes the allocations of the issuing thread.
-struct Instantly {
-    first: Option<u64>,
-    last: Arc<std::sync::atomic::AtomicU64>,
-}
-
-impl Submit for Instantly {
-    fn submit(&mut self, _slot: usize) -> Result<(), DeviceError> {
-        let count = ALLOCATIONS.get();
-        let first = *self.first.get_or_insert(count);
-        self.last
-            .store(count - first, std::sync::atomic::Ordering::SeqCst);
-        Ok(())
-    }
-
-    fn is_idle(&mut self) -> Result<bool, DeviceError> {
-        Ok(true)
-    }
-
-    fn slots(&self) -> usize {
-        64
-    }
-}
-
-impl Reap for Instantly {
-    fn enter_thread(&self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn wait(&self, _slot: usize) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn gpu_ns(&self, _slot: usize) -> Result<u64, DeviceError> {
-        Ok(1)
-    }
-}
-
 #[test]
 fn issuing_allocates_nothing_between_the_first_request_and_the_last() -> Checked {
-    const MS: u64 = 1_000_000;
     let folder = tempfile::tempdir()?;
     let time: Arc<dyn Time> = Arc::new(Clock::wall());
-    let allocations = Arc::default();
-    let mut device = Instantly {
-        first: None,
-        last: Arc::clone(&allocations),
-    };
-    let reap: Arc<dyn Reap> = Arc::new(Instantly {
-        first: None,
-        last: Arc::default(),
+    // Allocations of the issuing thread at its first and its latest request.
+    let (mut first, mut latest) = (None, 0);
+    let mut submit = InstantSubmit(|| {
+        latest = ALLOCATIONS.get();
+        first.get_or_insert(latest);
     });
+    let reap: Arc<dyn Reap> = Arc::new(InstantReap(|| Ok(())));
     let arrivals_ns: Vec<u64> = (0..100).map(|n| n * 100_000).collect();
-    let part = Part {
-        t0_ns: time.now_ns() + 5 * MS,
-        load: LoadSpec::Victim {
-            warmup_end_ns: MS,
-            closed_end_ns: 2 * MS,
-            open_start_ns: 3 * MS,
-            open_end_ns: 15 * MS,
-            rate_per_s: 10_000.0,
-            bursts: None,
-            seed: 1,
-            outstanding_max: 64,
-        },
-        arrivals_ns,
-        issuer: 1,
-        reaper: 2,
-        reaper_cores: None,
-        answers: &[],
-    };
+    let run = victim_cell(time.now_ns(), arrivals_ns, None);
     let path = folder.path().join("log");
     let log = LogWriter::create(&path, 1 << 17)?;
-    let outcome = play(&time, &part, &mut device, &reap, log)?;
+    let outcome = run_cell(&time, &run, &mut submit, &reap, log)?;
     assert_eq!(outcome.failure, None);
     let rows = read_log(&path)?.rows;
     let open = rows.iter().filter(|row| row.phase == Phase::Open).count();
-    // On a busy machine requests may bunch up until the limit is reached; most come through.
+    // On a busy machine arrivals may accumulate until the limit of outstanding requests is reached.
     assert!(
         open == 100 || outcome.overloaded,
         "{open} of 100 in the open loop"
     );
-    assert_eq!(allocations.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(Some(latest), first);
     Ok(())
 }

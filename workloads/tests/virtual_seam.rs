@@ -1,8 +1,8 @@
-//! The clock finds the seam of a libcuda that keeps virtual time, wherever the loader finds that
-//! library, and does without where it is absent, switched off or broken.
+//! The clock finds the time interface of a libcuda that keeps virtual time, wherever the loader
+//! finds that library, and uses the wall clock where the interface is absent, off or broken.
 //!
-//! The libraries are made here by the C compiler that Rust itself links with. Each is tried in a
-//! process of its own, this test program again, with the library's folder on LD_LIBRARY_PATH.
+//! The test compiles the libraries with the C compiler that Rust links with. It runs itself again
+//! in a process for each, with the library's folder on LD_LIBRARY_PATH.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,10 @@ use gpubench_workloads::clock::{Clock, ClockError, Time};
 
 type Checked = Result<(), Box<dyn std::error::Error>>;
 
-/// Which part the program plays: absent in the parent.
-const PART: &str = "GPUBENCH_TEST_SEAM";
+/// The case that a child process tests; unset in the parent.
+const CASE: &str = "GPUBENCH_TEST_SEAM";
 
-/// A seam that remembers: every call moves the time by an amount of its own.
+/// A time interface in which every call advances the time by its own amount.
 const SEAM: &str = r"
 #include <stdint.h>
 static uint64_t now = 1000;
@@ -38,29 +38,32 @@ fn library(folder: &Path, name: &str, defines: &[&str]) -> Checked {
         .args(defines)
         .arg(&source)
         .status()?;
-    assert!(made.success(), "the C compiler failed on the seam");
+    assert!(made.success(), "the C compiler failed");
     Ok(())
 }
 
-/// Runs this test again as `part`, with the folder where the loader looks first.
-fn try_part(part: &str, folder: &Path) -> Checked {
-    let tried = Command::new(std::env::current_exe()?)
-        .args(["--exact", "the_seam_is_found_wherever_the_loader_finds_it"])
-        .env(PART, part)
+/// Runs this test again as `case`, with the folder first in the loader's search path.
+fn try_case(case: &str, folder: &Path) -> Checked {
+    let child = Command::new(std::env::current_exe()?)
+        .args([
+            "--exact",
+            "virtual_time_is_found_wherever_the_loader_finds_it",
+        ])
+        .env(CASE, case)
         .env("LD_LIBRARY_PATH", folder)
         .output()?;
-    let said = String::from_utf8_lossy(&tried.stdout);
+    let output = String::from_utf8_lossy(&child.stdout);
     assert!(
-        tried.status.success() && said.contains("1 passed"),
-        "{part}: {said}"
+        child.status.success() && output.contains("1 passed"),
+        "{case}: {output}"
     );
     Ok(())
 }
 
 #[test]
-fn the_seam_is_found_wherever_the_loader_finds_it() -> Checked {
-    match std::env::var(PART).as_deref() {
-        Ok("virtual") => virtual_part(),
+fn virtual_time_is_found_wherever_the_loader_finds_it() -> Checked {
+    match std::env::var(CASE).as_deref() {
+        Ok("virtual") => virtual_case(),
         Ok("wall") => {
             assert_eq!(Clock::find()?.name(), "wall");
             Ok(())
@@ -75,7 +78,7 @@ fn the_seam_is_found_wherever_the_loader_finds_it() -> Checked {
             Ok(())
         }
         _ => {
-            for (part, name, defines) in [
+            for (case, name, defines) in [
                 ("virtual", "libcuda.so", &["-DVERSION=1"][..]),
                 ("virtual", "libcuda.so.1", &["-DVERSION=2"]),
                 ("wall", "libcuda.so", &["-DVERSION=0"]),
@@ -83,15 +86,15 @@ fn the_seam_is_found_wherever_the_loader_finds_it() -> Checked {
             ] {
                 let folder = tempfile::tempdir()?;
                 library(folder.path(), name, defines)?;
-                try_part(part, folder.path())?;
+                try_case(case, folder.path())?;
             }
             Ok(())
         }
     }
 }
 
-/// Every function is the library's, with its argument, and a refusal keeps its number.
-fn virtual_part() -> Checked {
+/// Every call reaches the library with its argument, and an error keeps its number.
+fn virtual_case() -> Checked {
     let clock = Clock::find()?;
     assert!(clock.is_virtual() && clock.as_wall().is_none());
     assert_eq!(clock.now_ns(), 1_000);
@@ -108,7 +111,7 @@ fn virtual_part() -> Checked {
     assert_eq!(clock.now_ns(), 8_057);
     assert!(
         !clock.begin_schedule(10.0),
-        "no real-time class in virtual time"
+        "virtual time has no real-time class"
     );
     let call = "gpubench_vt_join";
     assert_eq!(clock.join(99), Err(ClockError::Refused { call, code: -1 }));

@@ -1,6 +1,6 @@
 //! The answers of real GPUs to a fault, for `gpubench list faults`, beside the documented ones.
 
-use gpubench_workloads::fault::{CAMPAIGNS, Came, Campaign, Fault, Measured};
+use gpubench_workloads::fault::{CAMPAIGNS, Campaign, Fault, Measured, Observed};
 use serde_json::{Value, json};
 
 /// Key of the measured answers; tables print each of them on its own line.
@@ -87,28 +87,28 @@ fn trials(campaign: &Campaign) -> String {
     }
 }
 
-fn code(came: Came) -> Option<i32> {
+fn code(came: Observed) -> Option<i32> {
     match came {
-        Came::Code(code) => Some(code),
-        Came::Well | Came::Ended | Came::Silent => None,
+        Observed::Code(code) => Some(code),
+        Observed::Well | Observed::Ended | Observed::Silent => None,
     }
 }
 
-fn name(came: Came) -> &'static str {
+fn name(came: Observed) -> &'static str {
     match came {
-        Came::Well => "well",
-        Came::Code(_) => "code",
-        Came::Ended => "ended",
-        Came::Silent => "silent",
+        Observed::Well => "well",
+        Observed::Code(_) => "code",
+        Observed::Ended => "ended",
+        Observed::Silent => "silent",
     }
 }
 
-fn came(came: Came) -> String {
+fn came(came: Observed) -> String {
     match came {
-        Came::Well => "no error".to_owned(),
-        Came::Code(code) => format!("code {code}"),
-        Came::Ended => "ended".to_owned(),
-        Came::Silent => "no answer".to_owned(),
+        Observed::Well => "no error".to_owned(),
+        Observed::Code(code) => format!("code {code}"),
+        Observed::Ended => "ended".to_owned(),
+        Observed::Silent => "no answer".to_owned(),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Two modes among the blocks: the one shape that no interval at ten blocks survives.
+//! Detects two modes among the blocks of a row.
 //!
-//! With a slow mode in a fifth of the blocks even a t interval covers far less than it says, so
-//! the caller turns such a row into "inconclusive" and shows both modes. The test: the largest
-//! gap between sorted values that leaves two or more on each side, against three times the
+//! With a slow mode in a fifth of the blocks a t interval covers far less often than it claims, so
+//! the caller makes such a row inconclusive and prints both modes. The test compares the largest
+//! gap between sorted values, with at least two values on each side, with three times the
 //! normal-consistent median absolute deviation of all values.
 //!
-//! Its blind spot: two modes of about equal weight spread the median absolute deviation over
-//! themselves and hide. Simulated here with normal blocks and a step of ten standard deviations,
-//! 8 blocks: found in 38 % of runs with a 20 % mode, 47 % with a 50 % mode (27 % at 20 blocks);
-//! false alarms 1.7 %. A silent test therefore does not show that there is one mode.
+//! Limit: two modes of about equal weight increase the median absolute deviation and hide
+//! themselves. Simulated here with 8 normal blocks and a step of ten standard deviations: found in
+//! 38 % of runs with a 20 % mode and in 47 % with a 50 % mode (27 % at 20 blocks); false alarms 1.7
+//! %. A negative result does not prove that there is one mode.
 
 use crate::estimate::{NoEstimate, require_finite_result, require_series};
 use crate::jitter::median_absolute_deviation;
@@ -17,13 +17,13 @@ use crate::moments::mean;
 /// A gap must exceed this many normal-consistent median absolute deviations.
 const GAP_IN_MAD: f64 = 3.0;
 
-/// Fewest values on either side of a gap: one value alone is an outlier, not a mode.
+/// Smallest group on either side of a gap: one value alone is an outlier, not a mode.
 const SIDE_MIN: usize = 2;
 
-/// What the gap test found.
+/// The result of the gap test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Modes {
-    /// No gap stands out.
+    /// No gap is large enough.
     One,
     /// Two groups, each described by its mean and size.
     Two {
@@ -40,9 +40,9 @@ pub enum Modes {
 
 /// Tests one number per block for two modes.
 ///
-/// `smallest_gap` is the smallest distance worth calling two modes, in the unit of the values. On
-/// a device with exact times most blocks agree to the last digit, the deviation is zero, and
-/// without it a rounding step would count as a mode; 0 gives the bare test.
+/// `smallest_gap` is the smallest distance that counts as two modes, in the unit of the values; 0
+/// disables it. On a device with exact timing most blocks are equal and the deviation is zero, so
+/// that a rounding step would count as a mode.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under four blocks, [`NoEstimate::NotFinite`], and

@@ -1,30 +1,29 @@
-//! Bootstrap-t for odd statistics: whole blocks are resampled, the seed is the caller's.
+//! Bootstrap-t intervals for statistics other than means; whole blocks are resampled.
 //!
-//! Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 12.5, with the
-//! jackknife standard error of chapter 11 inside every resample. Only for statistics that are no
-//! mean of block values; those have a t interval that needs fewer blocks and covers better.
-//! Resampling requests instead of blocks would claim an independence that they do not have.
+//! Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 12.5, with the jackknife
+//! standard error of chapter 11 in every resample. A mean of block values has a t interval, which
+//! needs fewer blocks and covers better. Resampling requests would assume that they are
+//! independent, which they are not. The caller chooses the seed.
 
 use crate::confidence::Confidence;
 use crate::estimate::{Estimate, NoEstimate, require_finite_result};
 use crate::rng::ScheduleRng;
 
-/// Fewest blocks: below this the bootstrap covers clearly less than it says.
+/// Smallest number of blocks: with fewer, the coverage is clearly below the nominal one.
 pub const BLOCKS_MIN: u32 = 20;
 
-/// Resamples when nothing speaks for another number: one less than a round number, so that the
-/// 2.5 % points are order statistics themselves.
+/// Default number of resamples: 999, so that the 2.5 % points are order statistics.
 pub const RESAMPLES_DEFAULT: u32 = 999;
 
 /// The statistic of all blocks with its bootstrap-t interval; `n` counts blocks.
 ///
-/// `statistic` sees the blocks of one resample in the order drawn, with repetitions.
+/// `statistic` receives the blocks of one resample in the order drawn, with repetitions.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under 20 blocks or too few resamples for the confidence;
-/// [`NoEstimate::Unbounded`] when so many resamples have no spread at all that the studentised
-/// distribution has no finite tail; [`NoEstimate::Disordered`] when it lies all on one side; and
-/// whatever the statistic itself refuses.
+/// [`NoEstimate::Unbounded`] when too many resamples have no spread for a finite tail of the
+/// studentised distribution; [`NoEstimate::Disordered`] when that distribution lies on one side of
+/// zero; and every error of the statistic.
 ///
 /// Wanted by: diff
 pub fn bootstrap_t<T>(
@@ -50,8 +49,8 @@ pub fn bootstrap_t<T>(
         let drawn: Vec<&T> = (0..n).map(|_| all[rng.below(n) as usize]).collect();
         let distance = checked(&drawn)? - value;
         let spread = jackknife_se(&drawn, &checked)?;
-        // A resample without spread that misses the estimate is infinitely far out; it takes
-        // part as such instead of being dropped, which would flatter the tails.
+        // A resample without spread that misses the estimate counts as infinitely far out. Dropping
+        // it would make the tails too short.
         studentised.push(if distance == 0.0 {
             0.0
         } else {
@@ -78,7 +77,7 @@ fn jackknife_se<T>(
     let mut without = Vec::with_capacity(sample.len());
     without.push(statistic(&kept)?);
     for (at, left_in) in sample[..sample.len() - 1].iter().enumerate() {
-        // Puts block `at` back in the place of block `at + 1`.
+        // Puts block `at` back where block `at + 1` was left out.
         kept[at] = *left_in;
         without.push(statistic(&kept)?);
     }
@@ -143,23 +142,26 @@ mod tests {
     /// index, standard error of the mean (which is what the jackknife gives) in each resample.
     #[test]
     fn the_interval_of_a_mean_equals_the_oracle() {
-        let got = bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, 1.034_999_999_999_999_7),
-            (got.lo, 1.005_469_325_919_642_3),
-            (got.hi, 1.080_872_267_812_113),
+        let actual = bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, 1.034_999_999_999_999_7),
+            (actual.lo, 1.005_469_325_919_642_3),
+            (actual.hi, 1.080_872_267_812_113),
         ] {
-            assert!((got - want).abs() < 1e-12, "got {got}, want {want}");
+            assert!(
+                (actual - expected).abs() < 1e-12,
+                "actual {actual}, expected {expected}"
+            );
         }
-        assert_eq!(got.n, 20);
+        assert_eq!(actual.n, 20);
         // The seed is the only source of chance.
         assert_eq!(
             bootstrap_t(&X, mean_of, 999, 42, Confidence::P95).unwrap(),
-            got
+            actual
         );
         assert_ne!(
             bootstrap_t(&X, mean_of, 999, 43, Confidence::P95).unwrap(),
-            got
+            actual
         );
     }
 
@@ -167,27 +169,27 @@ mod tests {
     #[test]
     fn the_jackknife_of_a_mean_is_its_standard_error() {
         let all: Vec<&f64> = X.iter().collect();
-        let want = crate::Effect::of_mean(&X).unwrap().se;
-        assert!((jackknife_se(&all, &mean_of).unwrap() - want).abs() < 1e-15);
+        let expected = crate::Effect::of_mean(&X).unwrap().se;
+        assert!((jackknife_se(&all, &mean_of).unwrap() - expected).abs() < 1e-15);
     }
 
     #[test]
-    fn blocks_stay_whole() {
-        // Every block is a pair whose members differ by one; a torn pair would show.
+    fn blocks_are_resampled_whole() {
+        // Every block is a pair whose members differ by one; a pair split by resampling would fail.
         let blocks: Vec<(f64, f64)> = X.iter().map(|x| (*x, *x + 1.0)).collect();
         let difference =
             |sample: &[&(f64, f64)]| mean(&sample.iter().map(|(a, b)| b - a).collect::<Vec<f64>>());
-        let got = bootstrap_t(&blocks, difference, 199, 1, Confidence::P95).unwrap();
+        let actual = bootstrap_t(&blocks, difference, 199, 1, Confidence::P95).unwrap();
         assert!(
-            (got.value - 1.0).abs() < 1e-12 && got.half_width() < 1e-12,
-            "{got:?}"
+            (actual.value - 1.0).abs() < 1e-12 && actual.hi - actual.lo < 2e-12,
+            "{actual:?}"
         );
     }
 
     #[test]
     fn identical_blocks_are_legal() {
-        let got = bootstrap_t(&[0.1; 20], mean_of, 199, 1, Confidence::P95).unwrap();
-        assert_eq!((got.value, got.lo, got.hi), (0.1, 0.1, 0.1));
+        let actual = bootstrap_t(&[0.1; 20], mean_of, 199, 1, Confidence::P95).unwrap();
+        assert_eq!((actual.value, actual.lo, actual.hi), (0.1, 0.1, 0.1));
     }
 
     #[test]
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_missing_and_passes_refusals_on() {
+    fn reports_missing_blocks_and_errors_of_the_statistic() {
         assert_eq!(
             bootstrap_t(&X[..19], mean_of, 999, 1, Confidence::P95),
             Err(NoEstimate::TooFew {

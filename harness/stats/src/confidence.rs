@@ -1,20 +1,20 @@
-//! How sure an interval is: one checked number, so that no function meets a nonsense confidence.
+//! The confidence of an interval, checked once so that no function receives an invalid one.
 
 use crate::estimate::{NoEstimate, require_open_unit};
 
 /// The confidence of an interval, kept as its error probability alpha.
 ///
-/// Alpha and not the coverage is stored, because `1 - 0.05 / 25` loses digits that the quantile
-/// of a small tail needs.
+/// It stores alpha and not the coverage: `1 - 0.05 / 25` loses digits that the quantile of a small
+/// tail needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence {
     alpha: f64,
 }
 
 impl Confidence {
-    /// Two-sided 95 %, the interval of every level.
+    /// Two-sided 95 %: the confidence of every level.
     pub const P95: Self = Self { alpha: 0.05 };
-    /// Two-sided 90 %, the interval of an equivalence test at 5 % (see [`crate::effect`]).
+    /// Two-sided 90 %: the confidence of an equivalence test at 5 % (see [`crate::effect`]).
     pub const P90: Self = Self { alpha: 0.10 };
 
     /// A confidence of `1 - alpha`.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nonsense() {
+    fn refuses_impossible_values() {
         for alpha in [0.0, 1.0, -0.1, f64::NAN, f64::INFINITY] {
             assert!(
                 Confidence::from_alpha(alpha).is_err(),

@@ -1,23 +1,22 @@
-//! How much less a run of correlated latencies says about a tail quantile than independent ones.
+//! The design effect: how much serial correlation inflates the variance of a tail quantile.
 //!
-//! `D` is the variance of the share of exceedances as batch means show it, over the binomial
-//! variance that independence would give that share (Kish's design effect, "Survey Sampling",
-//! 1965; batch means: Law, "Simulation Modeling and Analysis", ch. 9). Queues let exceedances
-//! cluster, so D grows steeply with load. Only batches longer than the clusters see all of it: an
-//! estimate from short batches is too small.
+//! `D` is the variance of the share of exceedances by batch means over the binomial variance of
+//! independent values (Kish's design effect, "Survey Sampling", 1965; batch means: Law, "Simulation
+//! Modeling and Analysis", ch. 9). Queues make exceedances cluster, so D grows steeply with load.
+//! Batches must be longer than the clusters: short batches give an estimate that is too small.
 
 use crate::estimate::{NoEstimate, require_open_unit, require_series};
 use crate::moments::moments;
 use crate::quantile::Sorted;
 
-/// How many batches to use when nothing speaks for another number. Schmeiser, "Batch size effects
-/// in the analysis of simulation output", Operations Research 30(3), 1982: 10 to 30 serve best.
+/// The default number of batches. Schmeiser, "Batch size effects in the analysis of simulation
+/// output", Operations Research 30(3), 1982, recommends 10 to 30.
 pub const BATCHES_DEFAULT: u32 = 20;
 
 /// The design effect of the indicator "above the p quantile" in one series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DesignEffect {
-    /// Variance inflation; 1 for independent values, and noise may put it somewhat below.
+    /// Variance inflation: 1 for independent values; noise may make it slightly smaller.
     pub d: f64,
     /// Values used: the series less the remainder that fills no batch.
     pub n: u32,
@@ -25,7 +24,7 @@ pub struct DesignEffect {
     pub exceedances: u32,
 }
 
-/// Estimates D from latencies in the order of their arrival; only this function depends on it.
+/// Estimates D from latencies in the order of their arrival.
 ///
 /// # Errors
 /// [`NoEstimate::OutOfRange`] unless `0 < p < 1`; [`NoEstimate::TooFew`] for under two batches,
@@ -43,7 +42,7 @@ pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEf
     let total = require_series("latencies", latencies, batches)?;
     let batch_len = total / batches;
     let n = batch_len * batches;
-    // The head goes: it is nearest to the warm-up.
+    // The remainder is left out at the start, next to the warm-up.
     let used = &latencies[(total - n) as usize..];
     let threshold = Sorted::new(used.to_vec())?.linear(p)?;
     let shares: Vec<f64> = used
@@ -58,8 +57,8 @@ pub fn design_effect(latencies: &[f64], p: f64, batches: u32) -> Result<DesignEf
             need: u64::from(batches),
         });
     }
-    // The share found and not 1 - p: they differ where values tie at the quantile, and what is
-    // compared must be the variance of one and the same share.
+    // The observed share and not 1 - p: they differ where values tie at the quantile, and both
+    // variances must be of the same share.
     let share = exceedances as f64 / f64::from(n);
     let between = moments(&shares)?.sd.powi(2) / f64::from(batches);
     let independent = share * (1.0 - share) / f64::from(n);
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_missing() {
+    fn reports_missing_batches_and_exceedances() {
         assert_eq!(
             design_effect(&[1.0; 4000], 0.99, 20).unwrap_err(),
             NoEstimate::TooFew {

@@ -1,13 +1,13 @@
-//! The dose area: retention averaged over how hard the neighbour pushes.
+//! The dose area: the mean retention over a range of aggressor doses.
 //!
-//! The trapezoid mean of the dose-response curve, after the integral of quality-of-service impact
-//! over disruptive load of Krebs, Momm and Kounev (QoSA 2012). One dose would miss a mechanism
-//! that holds at full load and gives way in the middle.
+//! The trapezoid mean of the dose-response curve, after Krebs, Momm and Kounev (QoSA 2012), who
+//! integrate the impact on quality of service over the disruptive load. A single dose would miss a
+//! mechanism that isolates at full load and fails at a medium one.
 
 use crate::estimate::{NoEstimate, require_equal_lengths, require_finite_result, require_series};
 
 /// The mean height of the piecewise linear curve through `(dose, response)`, in the unit of the
-/// response. For an interval, take the area of every block and then a t interval over blocks.
+/// response. For an interval, compute the area of every block, then a t interval over blocks.
 ///
 /// # Errors
 /// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two doses, [`NoEstimate::NotFinite`],
@@ -42,15 +42,15 @@ mod tests {
     #[test]
     fn equals_scipy_and_the_hand() {
         // scipy.integrate.trapezoid([1, .9, .7, .8, .6], DOSES) = 0.8
-        let got = dose_area(&DOSES, &[1.0, 0.9, 0.7, 0.8, 0.6]).unwrap();
-        assert!((got - 0.8).abs() < 1e-15);
+        let actual = dose_area(&DOSES, &[1.0, 0.9, 0.7, 0.8, 0.6]).unwrap();
+        assert!((actual - 0.8).abs() < 1e-15);
         // Uneven doses weigh by their width: (0.2 * 0.9 + 0.8 * 0.7) over a range of 1.
         let uneven = dose_area(&[0.0, 0.2, 1.0], &[1.0, 0.8, 0.6]).unwrap();
         assert!((uneven - 0.74).abs() < 1e-15);
     }
 
     #[test]
-    fn it_is_a_mean_whatever_the_range_of_doses() {
+    fn it_is_a_mean_for_any_range_of_doses() {
         assert!((dose_area(&[2.0, 4.0], &[0.5, 0.7]).unwrap() - 0.6).abs() < 1e-15);
         assert!((dose_area(&DOSES, &[1.0; 5]).unwrap() - 1.0).abs() < 1e-15);
     }

@@ -1,36 +1,36 @@
-//! An effect with its standard error and degrees of freedom: what every t interval is made of.
+//! An effect with its standard error and degrees of freedom: the basis of every t interval.
 //!
-//! [`crate::log_ratio`] and [`crate::two_sample`] build effects, this file turns them into
-//! intervals, p values and equivalence verdicts. Effects are on the scale of their input; on the
-//! log scale an effect of 0.03 is a change of 3 %, near enough for margins.
+//! [`crate::log_ratio`] and [`crate::two_sample`] build effects; this file turns them into
+//! intervals, p values and equivalence tests. An effect is on the scale of its input: on the log
+//! scale 0.03 is a change of about 3 %.
 
 use crate::confidence::Confidence;
 use crate::estimate::{Estimate, NoEstimate, require_finite_result, require_positive};
 use crate::moments::moments;
 use crate::student_t::{two_sided_p, two_sided_quantile};
 
-/// A mean or a difference of means, with what is needed for its t interval.
+/// A mean or a difference of means, with the figures for its t interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// The point estimate.
     pub value: f64,
-    /// Its standard error; zero is legal and means that the units were identical.
+    /// Its standard error; zero when all units were identical.
     pub se: f64,
     /// Degrees of freedom of the standard error.
     pub df: f64,
-    /// How many independent units it stands on.
+    /// Number of independent units.
     pub n: u32,
 }
 
-/// The outcome of two one-sided tests at 5 %: is the effect shown to be within a margin?
+/// The result of two one-sided tests at 5 %: does the effect lie within a margin?
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Equivalence {
-    /// The 90 % interval T of the effect.
+    /// The 90 % interval of the effect.
     pub interval: Estimate,
     /// The larger of the two one-sided p values.
     pub p: f64,
-    /// True when the interval lies strictly inside the margin. False shows nothing: neither that
-    /// the effect is large nor that it is small.
+    /// True when the interval lies strictly inside the margin. False proves nothing: the effect may
+    /// be large or small.
     pub shown: bool,
 }
 
@@ -60,10 +60,9 @@ impl Effect {
         Estimate::new(self.value, self.value - half, self.value + half, self.n)
     }
 
-    /// The two-sided p value of "there is no effect".
+    /// The two-sided p value of the hypothesis "no effect".
     ///
-    /// With a standard error of zero it is 1 for no effect and 0 for any other: the units agreed
-    /// exactly, and the data hold no doubt to weigh the effect against.
+    /// With a standard error of zero it is 1 for an effect of zero and 0 for any other.
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] for impossible degrees of freedom.
@@ -85,16 +84,20 @@ impl Effect {
         require_positive("equivalence margin", margin)?;
         let interval = self.interval(Confidence::P90)?;
         // The nearer margin decides; beyond it the one-sided p exceeds one half.
-        let room = require_finite_result("distance to the margin", margin - self.value.abs())?;
-        let half_p = two_sided_p(t_statistic(room, self.se), self.df)? / 2.0;
-        let p = if room > 0.0 { half_p } else { 1.0 - half_p };
+        let to_margin = require_finite_result("distance to the margin", margin - self.value.abs())?;
+        let half_p = two_sided_p(t_statistic(to_margin, self.se), self.df)? / 2.0;
+        let p = if to_margin > 0.0 {
+            half_p
+        } else {
+            1.0 - half_p
+        };
         let shown = -margin < interval.lo && interval.hi < margin;
         Ok(Equivalence { interval, p, shown })
     }
 }
 
 fn t_statistic(distance: f64, se: f64) -> f64 {
-    // 0 / 0 would be NaN: no distance and no doubt is "exactly there".
+    // 0 / 0 would be NaN: an effect of zero with no error is exactly zero.
     if distance == 0.0 { 0.0 } else { distance / se }
 }
 
@@ -102,27 +105,27 @@ fn t_statistic(distance: f64, se: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Measured in no laboratory: eight numbers to compute with.
+    /// Invented numbers.
     const X: [f64; 8] = [-0.51, -0.48, -0.55, -0.47, -0.50, -0.53, -0.46, -0.52];
 
     #[test]
     fn interval_and_p_equal_scipy() {
         let effect = Effect::of_mean(&X).unwrap();
         // m = X.mean(); h = t.ppf(.975, 7) * X.std(ddof=1) / 8**.5
-        let got = effect.interval(Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, -0.502_5),
-            (got.lo, -0.528_460_916_020_784_3),
-            (got.hi, -0.476_539_083_979_215_7),
+        let actual = effect.interval(Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, -0.502_5),
+            (actual.lo, -0.528_460_916_020_784_3),
+            (actual.hi, -0.476_539_083_979_215_7),
             // scipy.stats.ttest_1samp(X, 0).pvalue
             (effect.two_sided_p().unwrap(), 6.211_841_883_550_3e-10),
         ] {
             assert!(
-                (got - want).abs() < 1e-12 * want.abs(),
-                "got {got}, want {want}"
+                (actual - expected).abs() < 1e-12 * expected.abs(),
+                "actual {actual}, expected {expected}"
             );
         }
-        assert_eq!(got.n, 8);
+        assert_eq!(actual.n, 8);
     }
 
     #[test]
@@ -131,21 +134,21 @@ mod tests {
         let effect = Effect::of_mean(&shifted).unwrap();
         // max(ttest_1samp(Y, -m, alternative='greater').pvalue,
         //     ttest_1samp(Y, m, alternative='less').pvalue) for m in (0.03, 0.04, 0.01)
-        for (margin, want, shown) in [
+        for (margin, expected, shown) in [
             (0.03, 0.077_485_852_237_122_37, false),
             (0.04, 0.020_352_373_152_458_275, true),
             (0.01, 0.586_810_088_406_698, false),
         ] {
-            let got = effect.equivalence(margin).unwrap();
+            let actual = effect.equivalence(margin).unwrap();
             assert!(
-                (got.p - want).abs() < 1e-10 * want,
-                "margin {margin}: {} {want}",
-                got.p
+                (actual.p - expected).abs() < 1e-10 * expected,
+                "margin {margin}: {} {expected}",
+                actual.p
             );
-            assert_eq!(got.shown, shown, "margin {margin}");
+            assert_eq!(actual.shown, shown, "margin {margin}");
             assert_eq!(
-                got.shown,
-                got.p < 0.05,
+                actual.shown,
+                actual.p < 0.05,
                 "the two forms of the test disagree"
             );
         }

@@ -1,13 +1,13 @@
-//! The two shapes of an answer: an interval estimate, or the reason why there is none.
+//! The two kinds of result: an interval estimate, or the reason why there is none.
 //!
-//! This file lacks any formula: the other modules compute, this one only refuses bad numbers.
+//! This file holds no statistics, only checks of numbers.
 
 use thiserror::Error;
 
 /// A value with its interval and the number of independent units behind it.
 ///
-/// The unit of measurement is that of the values that went in. `n` counts blocks, sessions or
-/// trials, as the function that made the estimate says.
+/// The unit of measurement is that of the input. `n` counts blocks, sessions or trials, as the
+/// function that makes the estimate says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The point estimate.
@@ -16,12 +16,12 @@ pub struct Estimate {
     pub lo: f64,
     /// The upper end of the interval, at least `value`.
     pub hi: f64,
-    /// How many independent units (blocks, sessions, trials) the interval stands on.
+    /// Number of independent units (blocks, sessions, trials).
     pub n: u32,
 }
 
 impl Estimate {
-    /// Builds an estimate, refusing whatever is not finite or not in order.
+    /// Builds an estimate; refuses figures that are not finite or not in order.
     ///
     /// # Errors
     /// [`NoEstimate::Overflow`] when a figure is infinite or not a number, and
@@ -43,16 +43,7 @@ impl Estimate {
         self.lo <= x && x <= self.hi
     }
 
-    /// Half the width of the interval, in the unit of the value.
-    ///
-    /// Wanted by: diff
-    #[must_use]
-    pub fn half_width(&self) -> f64 {
-        // Halves first: the difference of two huge ends could overflow.
-        self.hi / 2.0 - self.lo / 2.0
-    }
-
-    /// The same interval seen through an increasing function, for example `exp`.
+    /// Maps the interval through an increasing function, for example `exp`.
     ///
     /// # Errors
     /// Those of [`Estimate::new`], on the mapped figures.
@@ -60,7 +51,7 @@ impl Estimate {
         Self::new(f(self.value), f(self.lo), f(self.hi), self.n)
     }
 
-    /// The same interval seen through a decreasing function, which swaps its ends.
+    /// Maps the interval through a decreasing function, which swaps its ends.
     ///
     /// # Errors
     /// Those of [`Estimate::new`], on the mapped figures.
@@ -69,10 +60,10 @@ impl Estimate {
     }
 }
 
-/// Why there is no estimate. The text says what was wrong and what is accepted.
+/// Why there is no estimate. The text says what is wrong and what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum NoEstimate {
-    /// The data are too short for the question.
+    /// The series is too short.
     #[error("too few {what}: have {have}, need at least {need}")]
     TooFew {
         /// What is counted.
@@ -87,7 +78,7 @@ pub enum NoEstimate {
     NotFinite {
         /// What the numbers are.
         what: &'static str,
-        /// Position of the first offender, counted from 0.
+        /// Position of the first such number, counted from 0.
         index: usize,
     },
     /// An input that must be above zero is not.
@@ -95,12 +86,12 @@ pub enum NoEstimate {
     NotPositive {
         /// What the numbers are.
         what: &'static str,
-        /// Position of the first offender, counted from 0.
+        /// Position of the first such number, counted from 0.
         index: usize,
-        /// The offender.
+        /// The number.
         value: f64,
     },
-    /// Two series that belong together differ in length.
+    /// Two paired series differ in length.
     #[error("series differ in length: {left} against {right}, equal lengths are accepted")]
     Unequal {
         /// Length of the first series.
@@ -108,14 +99,14 @@ pub enum NoEstimate {
         /// Length of the second series.
         right: usize,
     },
-    /// A parameter is outside its range.
+    /// A parameter outside its range.
     #[error("{what} is {value}: accepted is {accepted}")]
     OutOfRange {
         /// The parameter.
         what: &'static str,
-        /// What was given.
+        /// Its value.
         value: f64,
-        /// What would have been accepted.
+        /// The accepted values.
         accepted: &'static str,
     },
     /// The data are consistent with arbitrarily large figures.
@@ -130,7 +121,7 @@ pub enum NoEstimate {
         /// The figure that overflowed.
         what: &'static str,
     },
-    /// The interval misses its own point estimate (a resampling artefact, or a defect).
+    /// The interval does not contain its point estimate (a resampling artefact, or a defect).
     #[error("interval [{lo}, {hi}] does not contain its estimate {value}")]
     Disordered {
         /// The point estimate.
@@ -142,7 +133,7 @@ pub enum NoEstimate {
     },
 }
 
-/// Refuses a series that is too short, or holds an infinity or a NaN; returns its length.
+/// Refuses a series that is too short or holds an infinity or NaN; returns its length.
 pub(crate) fn require_series(
     what: &'static str,
     values: &[f64],
@@ -289,7 +280,6 @@ mod tests {
             (mirrored.lo, mirrored.value, mirrored.hi),
             (0.25, 0.5, 0.75)
         );
-        assert_eq!(estimate.half_width(), 0.25);
         assert!(estimate.contains(0.75) && !estimate.contains(0.76));
     }
 }

@@ -1,8 +1,8 @@
 //! Progress and fairness of tenants that share a device: ANTT, STP, min over max, Jain.
 //!
 //! Eyerman and Eeckhout, "System-level performance metrics for multiprogram workloads", IEEE
-//! Micro 28(3), 2008; Jain, Chiu and Hawe, DEC-TR-301, 1984. These are the operator's view and
-//! stand beside the isolation level, never in it: a fair device can isolate nothing.
+//! Micro 28(3), 2008; Jain, Chiu and Hawe, DEC-TR-301, 1984. They describe the operator's view and
+//! never enter the isolation level: a fair device may isolate nothing.
 
 use crate::estimate::{
     NoEstimate, require_equal_lengths, require_finite_result, require_positive_series,
@@ -12,20 +12,20 @@ use crate::moments::mean;
 /// The progress of tenants on one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
-    /// Average normalised turnaround time, the mean of `T_shared / T_alone`; 1 is undisturbed.
+    /// Average normalised turnaround time, the mean of `T_shared / T_alone`; 1 without slowdown.
     pub antt: f64,
-    /// System throughput, the sum of `T_alone / T_shared`; as many as tenants is undisturbed.
+    /// System throughput, the sum of `T_alone / T_shared`; the number of tenants without slowdown.
     pub stp: f64,
-    /// Least over greatest normalised progress; 1 is fair.
+    /// Smallest over largest normalised progress; 1 is fair.
     pub min_over_max: f64,
-    /// Jain's index of the normalised progress. It is flat near 1: a split of two to one between
-    /// two tenants still scores 0.9, so it is never to be read alone.
+    /// Jain's index of the normalised progress. It is flat near 1: two tenants that progress two to
+    /// one still score 0.9, so read it together with `min_over_max`.
     pub jain: f64,
-    /// How many tenants.
+    /// Number of tenants.
     pub tenants: u32,
 }
 
-/// Compares what each tenant takes for its work when sharing and when alone, in the same order.
+/// Compares each tenant's time for its work when sharing with its time alone, in the same order.
 ///
 /// # Errors
 /// [`NoEstimate::Unequal`], [`NoEstimate::NotPositive`], [`NoEstimate::NotFinite`], or
@@ -38,27 +38,27 @@ pub fn fairness(shared: &[f64], alone: &[f64]) -> Result<Fairness, NoEstimate> {
     let progress: Vec<f64> = shared.iter().zip(alone).map(|(s, a)| a / s).collect();
     require_positive_series("normalised turnaround times", &turnaround, 1)?;
     require_positive_series("normalised progress figures", &progress, 1)?;
-    let greatest = progress.iter().copied().fold(0.0, f64::max);
-    let least = progress.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = progress.iter().copied().fold(0.0, f64::max);
+    let smallest = progress.iter().copied().fold(f64::INFINITY, f64::min);
     Ok(Fairness {
         antt: mean(&turnaround)?,
         stp: require_finite_result("system throughput", progress.iter().sum())?,
-        min_over_max: least / greatest,
+        min_over_max: smallest / largest,
         jain: jain(&progress)?,
         tenants,
     })
 }
 
-/// Jain's index, `(sum x)^2 / (n * sum x^2)`: 1 for equal shares, `1/n` when one has everything.
+/// Jain's index, `(sum x)^2 / (n * sum x^2)`: 1 for equal shares, `1/n` when one tenant has all.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for no share, [`NoEstimate::NotPositive`], [`NoEstimate::NotFinite`].
 pub fn jain(shares: &[f64]) -> Result<f64, NoEstimate> {
     let n = require_positive_series("shares", shares, 1)?;
-    // The index does not depend on the scale; shares of the greatest cannot overflow as squares.
-    let greatest = shares.iter().copied().fold(0.0, f64::max);
-    let sum: f64 = shares.iter().map(|x| x / greatest).sum();
-    let squares: f64 = shares.iter().map(|x| (x / greatest).powi(2)).sum();
+    // The index does not depend on the scale; dividing by the largest avoids overflow of squares.
+    let largest = shares.iter().copied().fold(0.0, f64::max);
+    let sum: f64 = shares.iter().map(|x| x / largest).sum();
+    let squares: f64 = shares.iter().map(|x| (x / largest).powi(2)).sum();
     Ok(sum * sum / (f64::from(n) * squares))
 }
 
@@ -68,23 +68,26 @@ mod tests {
 
     #[test]
     fn two_equal_halves_are_fair_but_slow() {
-        let got = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
-        let want = Fairness {
+        let actual = fairness(&[2.0, 4.0], &[1.0, 2.0]).unwrap();
+        let expected = Fairness {
             antt: 2.0,
             stp: 1.0,
             min_over_max: 1.0,
             jain: 1.0,
             tenants: 2,
         };
-        assert_eq!(got, want);
+        assert_eq!(actual, expected);
     }
 
     #[test]
     fn one_tenant_at_full_speed_and_one_at_a_quarter() {
-        let got = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
-        assert_eq!((got.antt, got.stp, got.min_over_max), (2.5, 1.25, 0.25));
+        let actual = fairness(&[1.0, 4.0], &[1.0, 1.0]).unwrap();
+        assert_eq!(
+            (actual.antt, actual.stp, actual.min_over_max),
+            (2.5, 1.25, 0.25)
+        );
         // 1.25^2 / (2 * 1.0625)
-        assert!((got.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
+        assert!((actual.jain - 0.735_294_117_647_058_8).abs() < 1e-15);
     }
 
     #[test]

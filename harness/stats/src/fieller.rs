@@ -1,10 +1,10 @@
-//! Fieller's interval for a ratio of two means, and the isolation index that is read from it.
+//! Fieller's interval for a ratio of two means, and the isolation index derived from it.
 //!
 //! Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16(2), 1954. The interval
 //! is the set of ratios r that a t test of `mean x - r * mean y = 0` does not reject: between the
 //! roots of `(y^2 - t^2 s_yy) r^2 - 2 (x y - t^2 s_xy) r + (x^2 - t^2 s_xx) = 0` when y differs
-//! from zero, and unbounded otherwise. The type says which, because an unbounded set squeezed
-//! into two numbers would read as a finding.
+//! from zero, and unbounded otherwise. The type distinguishes the cases: an unbounded set written
+//! as two numbers would look like a result.
 
 use crate::confidence::Confidence;
 use crate::estimate::{
@@ -13,13 +13,13 @@ use crate::estimate::{
 use crate::moments::{Moments, covariance, moments};
 use crate::student_t::two_sided_quantile;
 
-/// The set of ratios that the data do not reject.
+/// The set of ratios that the data do not reject at the confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RatioSet {
     /// An ordinary interval.
     Bounded(Estimate),
-    /// Everything except the open gap between two numbers: the denominator may be zero, but some
-    /// ratios are excluded all the same.
+    /// Everything except the open gap between two numbers: the denominator may be zero, but the
+    /// data still exclude some ratios.
     Outside {
         /// The point estimate.
         value: f64,
@@ -27,14 +27,14 @@ pub enum RatioSet {
         below: f64,
         /// Ratios at or above this one are not rejected.
         above: f64,
-        /// How many blocks it stands on.
+        /// Number of blocks.
         n: u32,
     },
-    /// No ratio is rejected; there is no point estimate when the denominator is exactly zero.
+    /// No ratio is rejected. There is no point estimate when the denominator is exactly zero.
     Everything {
         /// The point estimate, if there is one.
         value: Option<f64>,
-        /// How many blocks it stands on.
+        /// Number of blocks.
         n: u32,
     },
 }
@@ -54,8 +54,8 @@ impl RatioSet {
     }
 }
 
-/// Mean of `x` over mean of `y`, measured in the same blocks: covariance counts, `B - 1` degrees
-/// of freedom.
+/// Mean of `x` over mean of `y`, measured in the same blocks: uses their covariance and `B - 1`
+/// degrees of freedom.
 ///
 /// # Errors
 /// [`NoEstimate::Unequal`], [`NoEstimate::TooFew`] for under two blocks, [`NoEstimate::NotFinite`].
@@ -67,8 +67,8 @@ pub fn paired(x: &[f64], y: &[f64], confidence: Confidence) -> Result<RatioSet, 
     solve(moments(x)?, moments(y)?, shared, df, confidence)
 }
 
-/// Mean of `x` over mean of `y`, measured in blocks of their own: no covariance, and the degrees
-/// of freedom of the shorter series, which errs on the side of a wider set.
+/// Mean of `x` over mean of `y`, measured in different blocks: no covariance, and the degrees of
+/// freedom of the shorter series, which makes the set wider, never narrower.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two blocks in either series, [`NoEstimate::NotFinite`].
@@ -78,8 +78,8 @@ pub fn independent(x: &[f64], y: &[f64], confidence: Confidence) -> Result<Ratio
     solve(of_x, of_y, 0.0, df, confidence)
 }
 
-/// The isolation index `I = 1 - ln R / ln U` from the set of `ln R / ln U`: 1 is unaffected by
-/// the neighbour, 0 is as unprotected, and below 0 is worse than that.
+/// The isolation index `I = 1 - ln R / ln U` from the set of `ln R / ln U`: 1 when the neighbour
+/// has no effect, 0 when the mechanism prevents nothing, below 0 when it makes the effect worse.
 ///
 /// # Errors
 /// [`NoEstimate::Overflow`] when the set leaves the range of the float.
@@ -117,8 +117,8 @@ fn solve(
     let (s_xx, s_yy) = (x.sd.powi(2) / f64::from(x.n), y.sd.powi(2) / f64::from(y.n));
     let square = y.mean.powi(2) - t2 * s_yy;
     let linear = x.mean * y.mean - t2 * s_xy;
-    // A quarter of the discriminant, expanded so that the large terms x^2 y^2 cancel on paper
-    // instead of in floats. Never negative when `square` is positive; rounding may say so.
+    // A quarter of the discriminant, expanded so that the large terms x^2 y^2 cancel in algebra and
+    // not in floats. It is not negative when `square` is positive, except by rounding.
     let spread = x.mean.powi(2) * s_yy - 2.0 * x.mean * y.mean * s_xy + y.mean.powi(2) * s_xx;
     let quarter = t2 * (spread - t2 * (s_xx * s_yy - s_xy.powi(2)));
     for (what, figure) in [
@@ -135,8 +135,8 @@ fn solve(
     if square > 0.0 {
         let root = quarter.max(0.0).sqrt();
         let (lo, hi) = ((linear - root) / square, (linear + root) / square);
-        // The estimate lies between the roots; where they coincide with it, rounding must not
-        // push them past it.
+        // The estimate lies between the roots; rounding must not move it outside where they
+        // coincide.
         return Estimate::new(value, lo.min(value), hi.max(value), n).map(RatioSet::Bounded);
     }
     if square < 0.0 && quarter > 0.0 {
@@ -169,56 +169,56 @@ mod tests {
         -0.690, -0.702, -0.671, -0.715, -0.688, -0.699, -0.665, -0.705,
     ];
 
-    fn close(got: f64, want: f64) {
+    fn close(actual: f64, expected: f64) {
         assert!(
-            (got - want).abs() < 1e-9 * want.abs(),
-            "got {got}, want {want}"
+            (actual - expected).abs() < 1e-9 * expected.abs(),
+            "actual {actual}, expected {expected}"
         );
     }
 
-    /// The ends are where `scipy.stats.ttest_1samp(x - r * y, 0).pvalue` is 0.05, found by
-    /// `scipy.optimize.brentq`: the definition of the set, not the quadratic.
+    /// The ends are where `scipy.stats.ttest_1samp(x - r * y, 0).pvalue` is 0.05, by
+    /// `scipy.optimize.brentq`: the definition of the set, without the quadratic.
     #[test]
-    fn paired_ends_are_where_the_t_test_turns() {
-        let got = paired(&LN_R, &LN_U, Confidence::P95)
+    fn paired_bounds_are_where_the_t_test_rejects() {
+        let actual = paired(&LN_R, &LN_U, Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        close(got.lo, 0.146_420_642_804_756_45);
-        close(got.hi, 0.160_094_546_630_523_86);
-        let index = isolation_index(RatioSet::Bounded(got))
+        close(actual.lo, 0.146_420_642_804_756_45);
+        close(actual.hi, 0.160_094_546_630_523_86);
+        let index = isolation_index(RatioSet::Bounded(actual))
             .unwrap()
             .bounded()
             .unwrap();
         assert_eq!(
             (index.lo, index.hi, index.n),
-            (1.0 - got.hi, 1.0 - got.lo, 8)
+            (1.0 - actual.hi, 1.0 - actual.lo, 8)
         );
     }
 
     /// As above with `abs(mean(x) - r * mean(y)) / sqrt(var(x)/8 + r*r*var(y)/8) = t.ppf(.975, 7)`.
     #[test]
-    fn independent_ends_are_where_the_t_test_turns() {
-        let got = independent(&LN_R, &LN_U, Confidence::P95)
+    fn independent_bounds_are_where_the_t_test_rejects() {
+        let actual = independent(&LN_R, &LN_U, Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        close(got.lo, 0.143_128_300_742_325_83);
-        close(got.hi, 0.163_777_158_714_254_25);
+        close(actual.lo, 0.143_128_300_742_325_83);
+        close(actual.hi, 0.163_777_158_714_254_25);
     }
 
     #[test]
-    fn the_unprotected_system_itself_has_index_zero_with_no_doubt() {
+    fn the_unprotected_condition_has_index_zero_and_no_width() {
         let set = isolation_index(paired(&LN_U, &LN_U, Confidence::P95).unwrap()).unwrap();
-        let got = set.bounded().unwrap();
+        let actual = set.bounded().unwrap();
         assert!(
-            got.value == 0.0 && got.lo.abs() < 1e-7 && got.hi.abs() < 1e-7,
-            "{got:?}"
+            actual.value == 0.0 && actual.lo.abs() < 1e-7 && actual.hi.abs() < 1e-7,
+            "{actual:?}"
         );
     }
 
     #[test]
-    fn an_aggressor_that_may_not_bite_leaves_the_set_unbounded() {
+    fn an_ineffective_aggressor_leaves_the_set_unbounded() {
         let weak = [-0.02, 0.03, -0.01, 0.02, -0.03, 0.01, 0.02, -0.01];
         let set = independent(&LN_R, &weak, Confidence::P95).unwrap();
         let RatioSet::Outside { below, above, .. } = set else {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn two_effects_of_nothing_reject_nothing() {
+    fn two_zero_effects_reject_no_ratio() {
         let flat = [-0.02, 0.03, -0.01, 0.02];
         let other = [0.02, -0.03, 0.02, -0.02];
         let set = independent(&flat, &other, Confidence::P95).unwrap();
@@ -261,11 +261,11 @@ mod tests {
 
     #[test]
     fn identical_blocks_give_an_interval_of_width_zero() {
-        let got = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95)
+        let actual = paired(&[-0.1; 6], &[-0.5; 6], Confidence::P95)
             .unwrap()
             .bounded()
             .unwrap();
-        assert_eq!((got.lo, got.hi), (got.value, got.value));
+        assert_eq!((actual.lo, actual.hi), (actual.value, actual.value));
         assert!(paired(&[1.0], &[1.0], Confidence::P95).is_err());
         assert!(paired(&[1.0; 3], &[1.0; 2], Confidence::P95).is_err());
     }

@@ -3,9 +3,8 @@
 use crate::estimate::{NoEstimate, require_finite_result};
 use crate::quantile::Sorted;
 
-/// Makes the median absolute deviation of normal data equal to their standard deviation:
-/// `1 / Phi^-1(3/4)` (Rousseeuw and Croux, JASA 88(424), 1993). Their four decimals are the
-/// ones in use everywhere.
+/// Makes the median absolute deviation of normal data equal to their standard deviation: `1 /
+/// Phi^-1(3/4)` (Rousseeuw and Croux, JASA 88(424), 1993), rounded to four decimals as they do.
 const NORMAL_CONSISTENCY: f64 = 1.4826;
 
 /// The median absolute deviation, `1.4826 * median(|D - median D|)`, in the unit of the values.

@@ -1,11 +1,11 @@
-//! Interval estimates and tests used by scoring, diffing and prediction: pure functions of numbers.
+//! Interval estimates and tests for scoring, comparison and prediction: pure functions of numbers.
 //!
-//! No I/O, no clock, no global state. Every function answers with a typed result or with the
-//! reason why it has none ([`NoEstimate`]); not-a-number never leaves this package. Identical
-//! values are legal input: a variance of zero gives an interval of width zero.
+//! No I/O, no clock, no global state. A function returns a typed result or the reason why there is
+//! none ([`NoEstimate`]); it never returns NaN. Identical values are legal input: a variance of
+//! zero gives an interval of width zero.
 //!
-//! The unit of inference is the block or the session, never the request: what enters the
-//! intervals here is one number per block. Thresholds, levels and verdicts live with the caller.
+//! The unit of inference is the block or the session, never the request: every interval is computed
+//! from one number per block. Thresholds, levels and verdicts belong to the caller.
 
 pub mod bimodal;
 pub mod bootstrap;

@@ -1,8 +1,8 @@
 //! Ratios of paired measurements, by a t interval on the logarithm of each block's ratio.
 //!
-//! `L_b = ln(a_b / b_b)`, ratio `exp(mean L)`, interval `exp(mean L +/- t * s_L / sqrt(B))`:
-//! the effect-size interval of Kalibera and Jones (arXiv 2007.10899) with the block as the unit.
-//! A bootstrap of the percentiles undercovers at 5 to 10 blocks; Student's t on logs does not.
+//! `L_b = ln(a_b / b_b)`, ratio `exp(mean L)`, interval `exp(mean L +/- t * s_L / sqrt(B))`: the
+//! effect-size interval of Kalibera and Jones (arXiv 2007.10899) with the block as the unit. A
+//! percentile bootstrap covers too rarely at 5 to 10 blocks; Student's t on logs does not.
 
 use crate::confidence::Confidence;
 use crate::effect::Effect;
@@ -26,8 +26,8 @@ impl LogRatio {
         require_equal_lengths(numerator, denominator)?;
         require_positive_series("numerator blocks", numerator, 2)?;
         require_positive_series("denominator blocks", denominator, 2)?;
-        // A difference of logs, not the log of a quotient: it can neither overflow nor depend
-        // on which condition stands on top, so swapping the two mirrors the result exactly.
+        // A difference of logs, not the log of a quotient: it cannot overflow, and swapping
+        // numerator and denominator mirrors the result exactly.
         let logs = numerator
             .iter()
             .zip(denominator)
@@ -36,7 +36,7 @@ impl LogRatio {
         Ok(Self { logs })
     }
 
-    /// Takes log-ratios that were computed before.
+    /// Takes existing log-ratios.
     ///
     /// # Errors
     /// [`NoEstimate::NotFinite`] for a bad value, [`NoEstimate::TooFew`] for under two blocks.
@@ -82,32 +82,35 @@ mod tests {
         let ratio = LogRatio::paired(&A, &B).unwrap();
         // r = scipy.stats.ttest_rel(log(A), log(B)); c = r.confidence_interval(.95)
         // exp(mean(log(A) - log(B))), exp(c.low), exp(c.high), r.pvalue
-        let got = ratio.interval(Confidence::P95).unwrap();
-        for (got, want) in [
-            (got.value, 0.606_876_086_886_063),
-            (got.lo, 0.597_338_233_505_269_4),
-            (got.hi, 0.616_566_233_627_654_3),
+        let actual = ratio.interval(Confidence::P95).unwrap();
+        for (actual, expected) in [
+            (actual.value, 0.606_876_086_886_063),
+            (actual.lo, 0.597_338_233_505_269_4),
+            (actual.hi, 0.616_566_233_627_654_3),
             (
                 ratio.effect().unwrap().two_sided_p().unwrap(),
                 2.055_486_917_686_253_3e-11,
             ),
         ] {
-            assert!((got - want).abs() < 1e-11 * want, "got {got}, want {want}");
+            assert!(
+                (actual - expected).abs() < 1e-11 * expected,
+                "actual {actual}, expected {expected}"
+            );
         }
-        assert_eq!(got.n, 8);
+        assert_eq!(actual.n, 8);
     }
 
     #[test]
     fn equal_conditions_are_exactly_one() {
-        let got = LogRatio::paired(&A, &A)
+        let actual = LogRatio::paired(&A, &A)
             .unwrap()
             .interval(Confidence::P95)
             .unwrap();
-        assert_eq!((got.value, got.lo, got.hi), (1.0, 1.0, 1.0));
+        assert_eq!((actual.value, actual.lo, actual.hi), (1.0, 1.0, 1.0));
     }
 
     #[test]
-    fn refuses_what_has_no_logarithm_or_no_partner() {
+    fn refuses_values_without_a_logarithm_or_a_partner() {
         assert_eq!(
             LogRatio::paired(&[1.0, 0.0], &[1.0, 1.0]).unwrap_err(),
             NoEstimate::NotPositive {

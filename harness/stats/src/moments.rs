@@ -1,8 +1,8 @@
 //! Mean, sample standard deviation and covariance, exact for identical values.
 //!
-//! Values are summed in sorted order as differences from the smallest one. Sorting makes the
-//! result independent of the order of the input to the last bit; the shift makes the mean of
-//! equal values that very value, and their deviation zero rather than a rounding remainder.
+//! Values are summed in sorted order, as differences from the smallest one. Sorting makes the
+//! result independent of the input order to the last bit. The differences make the mean of equal
+//! values exactly that value and their deviation exactly zero.
 
 use crate::estimate::{NoEstimate, require_equal_lengths, require_finite_result, require_series};
 
@@ -34,7 +34,7 @@ pub fn moments(values: &[f64]) -> Result<Moments, NoEstimate> {
     let n = require_series("values", values, 2)?;
     let ordered = sorted(values);
     let mean = shifted_mean(&ordered, n)?;
-    // Two passes: the textbook one-pass form cancels catastrophically when sd << mean.
+    // Two passes: the one-pass formula loses all digits when sd << mean.
     let squares: f64 = ordered.iter().map(|v| (v - mean).powi(2)).sum();
     let sd = require_finite_result("standard deviation", (squares / f64::from(n - 1)).sqrt())?;
     Ok(Moments { mean, sd, n })
@@ -78,26 +78,26 @@ mod tests {
         let x = [2.1, 3.4, 1.9, 5.6, 4.2];
         let y = [1.0, 2.5, 0.7, 3.1, 2.9];
         // numpy.mean(x), numpy.std(x, ddof=1), numpy.cov(x, y)[0, 1]
-        let got = moments(&x).unwrap();
-        assert!((got.mean - 3.44).abs() < 1e-15);
-        assert!((got.sd - 1.533_949_151_699_625).abs() < 1e-15);
+        let actual = moments(&x).unwrap();
+        assert!((actual.mean - 3.44).abs() < 1e-15);
+        assert!((actual.sd - 1.533_949_151_699_625).abs() < 1e-15);
         assert!((covariance(&x, &y).unwrap() - 1.5955).abs() < 1e-14);
     }
 
     #[test]
-    fn identical_values_have_no_deviation_at_all() {
-        let got = moments(&[0.1; 7]).unwrap();
-        assert_eq!((got.mean, got.sd), (0.1, 0.0));
+    fn identical_values_have_a_deviation_of_zero() {
+        let actual = moments(&[0.1; 7]).unwrap();
+        assert_eq!((actual.mean, actual.sd), (0.1, 0.0));
     }
 
     #[test]
     fn a_small_spread_on_a_large_mean_survives() {
-        let got = moments(&[1e9, 1e9 + 1.0, 1e9 + 2.0]).unwrap();
-        assert_eq!((got.mean, got.sd), (1e9 + 1.0, 1.0));
+        let actual = moments(&[1e9, 1e9 + 1.0, 1e9 + 2.0]).unwrap();
+        assert_eq!((actual.mean, actual.sd), (1e9 + 1.0, 1.0));
     }
 
     #[test]
-    fn overflow_is_a_reason_and_not_an_infinity() {
+    fn overflow_is_an_error_and_not_an_infinity() {
         assert_eq!(
             mean(&[-1.7e308, 1.7e308]).unwrap_err(),
             NoEstimate::Overflow { what: "mean" }

@@ -1,9 +1,10 @@
-//! Warm-up: how much of a series to leave out of the score, and whether the rest is steady.
+//! Warm-up: how many requests at the start of a series to leave out, and whether the rest is
+//! steady.
 //!
 //! MSER-5: White, "An effective truncation heuristic for bias reduction in simulation output",
 //! Simulation 69(6), 1997, on means of five requests (White, Cobb and Spratt, WSC 2000). It cuts
-//! where the standard error of the remaining mean is smallest. Nothing is deleted here: the
-//! caller keeps the discarded requests and marks them as warm-up.
+//! where the standard error of the remaining mean is smallest. The caller keeps the discarded
+//! requests and marks them as warm-up.
 
 use crate::estimate::{NoEstimate, require_series};
 use crate::moments::mean;
@@ -11,12 +12,11 @@ use crate::moments::mean;
 /// Requests per batch, the 5 of MSER-5.
 pub const BATCH_REQUESTS: usize = 5;
 
-/// Fewest batches that a cut is searched in: with fewer, the criterion follows single batches.
+/// Smallest number of batches for a cut: with fewer, single batches decide the criterion.
 pub const BATCHES_MIN: u32 = 10;
 
-/// The criterion is not looked at where fewer batches remain: a handful of batches that happen to
-/// lie close together would win over any honest cut (White, Cobb and Spratt, 2000, leave out the
-/// same number).
+/// Smallest number of batches after the cut. A few equal batches at the end would otherwise win
+/// over any sensible cut (White, Cobb and Spratt, 2000, use the same number).
 const BATCHES_LEFT_MIN: usize = 5;
 
 /// Where the warm-up of a series ends.
@@ -31,7 +31,7 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// Whether the series settled early enough to be scored; `d* > n / 2` rejects it.
+    /// Whether the series settled early enough to be scored, `d* <= n / 2`.
     #[must_use]
     pub fn settled(&self) -> bool {
         u64::from(self.discard_batches) * 2 <= u64::from(self.batches)
@@ -39,7 +39,7 @@ impl WarmUp {
 }
 
 /// Finds the cut `d* = argmin (1 / (n - d)^2) * sum_{i > d} (x_i - mean_{i > d})^2` over batch
-/// means; of equal candidates the earliest. A remainder that fills no batch takes no part.
+/// means, the earliest one on a tie. A remainder that fills no batch is ignored.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under ten batches of five, [`NoEstimate::NotFinite`].
@@ -50,8 +50,8 @@ pub fn warm_up(requests: &[f64]) -> Result<WarmUp, NoEstimate> {
         .map(mean)
         .collect::<Result<Vec<f64>, NoEstimate>>()?;
     let mut best = (f64::INFINITY, 0);
-    // Welford's update from the end: one pass gives the sum of squares of every tail, and is
-    // exactly zero for equal values.
+    // Welford's update from the end: one pass gives the sum of squares of every tail, and exactly
+    // zero for equal values.
     let (mut tail_mean, mut tail_squares) = (0.0_f64, 0.0_f64);
     for (kept, (discarded, value)) in means.iter().enumerate().rev().enumerate() {
         let count = (kept + 1) as f64;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::ScheduleRng;
 
-    /// The definition, word for word and quadratic in time.
+    /// The definition, in quadratic time.
     fn by_definition(requests: &[f64]) -> usize {
         let means: Vec<f64> = requests
             .chunks_exact(5)
@@ -108,9 +108,9 @@ mod tests {
     fn finds_the_cut_of_the_definition() {
         for seed in 1..=20 {
             let series = noisy(37, 503, seed);
-            let got = warm_up(&series).unwrap();
+            let actual = warm_up(&series).unwrap();
             assert_eq!(
-                got.discard_batches as usize,
+                actual.discard_batches as usize,
                 by_definition(&series),
                 "seed {seed}"
             );
@@ -119,17 +119,20 @@ mod tests {
 
     #[test]
     fn cuts_a_step_at_the_batch_that_contains_its_end() {
-        let got = warm_up(&noisy(37, 503, 1)).unwrap();
-        assert!((8..=20).contains(&got.discard_batches), "{got:?}");
-        assert_eq!(got.discard_requests, got.discard_batches as usize * 5);
-        assert_eq!(got.batches, 100);
-        assert!(got.settled());
+        let actual = warm_up(&noisy(37, 503, 1)).unwrap();
+        assert!((8..=20).contains(&actual.discard_batches), "{actual:?}");
+        assert_eq!(actual.discard_requests, actual.discard_batches as usize * 5);
+        assert_eq!(actual.batches, 100);
+        assert!(actual.settled());
     }
 
     #[test]
     fn a_series_that_settles_late_is_rejected() {
-        let got = warm_up(&noisy(320, 500, 2)).unwrap();
-        assert!(got.discard_batches >= 64 && !got.settled(), "{got:?}");
+        let actual = warm_up(&noisy(320, 500, 2)).unwrap();
+        assert!(
+            actual.discard_batches >= 64 && !actual.settled(),
+            "{actual:?}"
+        );
         let exactly_half = WarmUp {
             discard_requests: 250,
             discard_batches: 50,
@@ -139,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_leaves_five_batches_at_least() {
-        // The last 25 requests are equal: nothing beats them, and nothing shorter is looked at.
+    fn a_cut_leaves_at_least_five_batches() {
+        // The last 25 requests are equal: no cut is better, and shorter tails are not considered.
         let mut series = noisy(0, 475, 3);
         series.extend([1.0; 25]);
         assert_eq!(warm_up(&series).unwrap().discard_batches, 95);
-        // Equal over four batches only: the perfect tail is out of reach.
+        // Equal over four batches only: too short to be considered.
         let mut shorter = noisy(0, 480, 3);
         shorter.extend([1.0; 20]);
         assert!(warm_up(&shorter).unwrap().discard_batches <= 95);
@@ -152,8 +155,8 @@ mod tests {
 
     #[test]
     fn identical_requests_need_no_warm_up() {
-        let got = warm_up(&[0.1; 60]).unwrap();
-        assert_eq!((got.discard_requests, got.batches), (0, 12));
+        let actual = warm_up(&[0.1; 60]).unwrap();
+        assert_eq!((actual.discard_requests, actual.batches), (0, 12));
         // One odd batch in front, then equal values: everything after it is perfect.
         let mut series = vec![0.1; 60];
         series[2] = 9.0;

@@ -1,8 +1,8 @@
-//! Many rows at once: Bonferroni, Holm and Benjamini-Hochberg adjusted p values.
+//! Adjusted p values for many rows at once: Bonferroni, Holm and Benjamini-Hochberg.
 //!
-//! Adjusted values come back in the order of the input and are compared with the nominal error
-//! (5 %) directly. The matching simultaneous intervals are those of
-//! [`crate::Confidence::simultaneous`].
+//! Adjusted values are returned in the order of the input and are compared directly with the
+//! nominal error (5 %). [`crate::Confidence::simultaneous`] gives the matching simultaneous
+//! intervals.
 
 use crate::estimate::NoEstimate;
 
@@ -80,10 +80,13 @@ mod tests {
 
     const P: [f64; 6] = [0.035, 0.001, 0.2, 0.012, 0.03, 0.9];
 
-    fn close(got: &[f64], want: &[f64]) {
-        assert_eq!(got.len(), want.len());
-        for (g, w) in got.iter().zip(want) {
-            assert!((g - w).abs() < 1e-14, "got {got:?}, want {want:?}");
+    fn close(actual: &[f64], expected: &[f64]) {
+        assert_eq!(actual.len(), expected.len());
+        for (g, w) in actual.iter().zip(expected) {
+            assert!(
+                (g - w).abs() < 1e-14,
+                "actual {actual:?}, expected {expected:?}"
+            );
         }
     }
 
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_family_is_empty_and_nonsense_is_refused() {
+    fn an_empty_family_is_empty_and_bad_p_values_are_refused() {
         assert!(holm(&[]).unwrap().is_empty());
         for bad in [f64::NAN, -0.1, 1.1] {
             assert!(holm(&[0.5, bad]).is_err());

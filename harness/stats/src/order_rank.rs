@@ -1,9 +1,9 @@
-//! Distribution-free intervals for a quantile, by the ranks of order statistics.
+//! Distribution-free intervals for a quantile, from the ranks of order statistics.
 //!
-//! For `n` independent values the number below the true quantile is binomial, so two ranks bracket
-//! it whatever the distribution (David and Nagaraja, "Order Statistics", 2003, section 7.1).
-//! Latencies of one open-loop cell are not independent: their interval of this kind speaks
-//! "within this run" only, and undercovers by far at high load. See [`crate::design_effect`].
+//! The number of `n` independent values below the true quantile is binomial, so two ranks bracket
+//! the quantile for every distribution (David and Nagaraja, "Order Statistics", 2003, section 7.1).
+//! Latencies of one open-loop cell are correlated: such an interval then covers too rarely, by far
+//! at high load. See [`crate::design_effect`] and [`crate::serial`].
 
 use statrs::function::beta::beta_reg;
 
@@ -132,18 +132,18 @@ mod tests {
             (1_000_000, 0.99, 989_805, 990_196),
             (50000, 0.999, 49936, 49964),
         ] {
-            let got = ranks(n, p, Confidence::P95).unwrap();
-            let want = Ranks {
+            let actual = ranks(n, p, Confidence::P95).unwrap();
+            let expected = Ranks {
                 lower: Some(lower),
                 upper: Some(upper),
             };
-            assert_eq!(got, want, "n = {n}, p = {p}");
+            assert_eq!(actual, expected, "n = {n}, p = {p}");
         }
     }
 
     #[test]
     fn a_finite_upper_bound_needs_this_many_values() {
-        for (p, want) in [
+        for (p, expected) in [
             (0.5, 6),
             (0.9, 36),
             (0.99, 368),
@@ -152,15 +152,20 @@ mod tests {
         ] {
             assert_eq!(
                 smallest_n_for_upper_bound(p, Confidence::P95).unwrap(),
-                want
+                expected
             );
-            assert!(ranks(want, p, Confidence::P95).unwrap().upper.is_some());
-            assert!(ranks(want - 1, p, Confidence::P95).unwrap().upper.is_none());
+            assert!(ranks(expected, p, Confidence::P95).unwrap().upper.is_some());
+            assert!(
+                ranks(expected - 1, p, Confidence::P95)
+                    .unwrap()
+                    .upper
+                    .is_none()
+            );
         }
     }
 
     #[test]
-    fn the_interval_of_a_series_says_how_many_values_it_lacks() {
+    fn a_short_series_reports_how_many_values_it_needs() {
         let few = Sorted::new((0..367).map(f64::from).collect()).unwrap();
         assert_eq!(
             few.order_interval(0.99, Confidence::P95).unwrap_err(),
@@ -179,15 +184,18 @@ mod tests {
             }
         );
         let enough = Sorted::new((1..=40_000).map(f64::from).collect()).unwrap();
-        let got = enough.order_interval(0.99, Confidence::P95).unwrap();
-        assert_eq!((got.lo, got.hi, got.n), (39_561.0, 39_640.0, 40_000));
+        let actual = enough.order_interval(0.99, Confidence::P95).unwrap();
+        assert_eq!(
+            (actual.lo, actual.hi, actual.n),
+            (39_561.0, 39_640.0, 40_000)
+        );
     }
 
     #[test]
-    fn a_single_value_brackets_nothing() {
-        let got = ranks(1, 0.5, Confidence::P95).unwrap();
+    fn a_single_value_has_no_interval() {
+        let actual = ranks(1, 0.5, Confidence::P95).unwrap();
         assert_eq!(
-            got,
+            actual,
             Ranks {
                 lower: None,
                 upper: None

@@ -1,17 +1,17 @@
-//! What a number of blocks can find: detectable effect, blocks needed, and the least p value.
+//! What a number of blocks can show: detectable effect, blocks needed, and the smallest p value.
 
 use crate::confidence::Confidence;
 use crate::estimate::{NoEstimate, require_positive};
 use crate::student_t::{quantile, two_sided_quantile};
 
-/// The power that [`mde80`] speaks of.
+/// The power of [`mde80`].
 const POWER: f64 = 0.8;
 
 /// The smallest effect found with 80 % power:
 /// `MDE80 = (t_(1 - alpha/2, n - 1) + t_(0.8, n - 1)) * sd / sqrt(n)`, in the unit of `sd`.
 ///
-/// This is the usual approximation of the noncentral t (Bloom, Evaluation Review 19(5), 1995).
-/// For two groups or known spreads see [`mde80_of`].
+/// The usual approximation of the noncentral t (Bloom, Evaluation Review 19(5), 1995). For two
+/// groups or known spreads see [`mde80_of`].
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two blocks, [`NoEstimate::OutOfRange`] for a bad `sd`.
@@ -30,14 +30,15 @@ pub fn mde80_of(se: f64, df: f64, confidence: Confidence) -> Result<f64, NoEstim
     Ok((two_sided_quantile(confidence.alpha(), df)? + quantile(POWER, df)?) * se)
 }
 
-/// How many blocks would bring an interval clear of a boundary that lies `distance` from its
-/// estimate: `n* = ceil((t * sd / distance)^2)`, never under two.
+/// How many blocks would move an interval clear of a boundary at `distance` from its estimate,
+/// `n* = ceil((t * sd / distance)^2)`, at least two (Cochran, "Sampling Techniques", 1977,
+/// chapter 4).
 ///
-/// `t` is that of the `n` blocks at hand; more blocks have a smaller one, so that the answer errs
-/// upwards, and the estimate itself will move.
+/// `t` is that of the present `n` blocks. More blocks have a smaller t, so the result is an upper
+/// estimate as long as the point estimate does not move.
 ///
 /// # Errors
-/// [`NoEstimate::TooFew`] for under two blocks at hand, [`NoEstimate::OutOfRange`] for a bad `sd`
+/// [`NoEstimate::TooFew`] for under two present blocks, [`NoEstimate::OutOfRange`] for a bad `sd`
 /// or distance; [`NoEstimate::Unbounded`] on the boundary itself, or beyond 32 bits.
 pub fn blocks_needed(
     sd: f64,
@@ -63,21 +64,22 @@ pub fn blocks_needed(
     }
 }
 
-/// The least two-sided p value that a sign-flip permutation test of `n` blocks can reach,
-/// `2 / 2^n`: only all signs alike, or all reversed, are as extreme as that.
+/// The smallest two-sided p value of a sign-flip permutation test with `n` blocks, `2 / 2^n`: only
+/// the two assignments with all signs equal are as extreme (Fisher, "The Design of Experiments",
+/// 1935, section 21).
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for no block.
 ///
 /// Wanted by: diff
-pub fn sign_flip_least_p(n: u32) -> Result<f64, NoEstimate> {
+pub fn sign_flip_min_p(n: u32) -> Result<f64, NoEstimate> {
     match n {
         0 => Err(NoEstimate::TooFew {
             what: "blocks",
             have: 0,
             need: 1,
         }),
-        // Beyond the range of the exponent the power is 0, which no p value is.
+        // Beyond the range of the exponent the power is 0, which is not a p value.
         n => Ok(0.5_f64
             .powi(i32::try_from(n - 1).unwrap_or(i32::MAX))
             .max(f64::MIN_POSITIVE)),
@@ -122,10 +124,10 @@ mod tests {
             (16, 0.749_423_629_688_681_9, 1.149_769_849_626_463),
             (20, 0.660_528_801_986_637, 0.992_892_600_740_279),
         ] {
-            let got = mde80(1.0, n, Confidence::P95).unwrap();
-            assert!((got - single).abs() < 1e-11, "n = {n}: {got}");
-            let got = mde80(1.0, n, family).unwrap();
-            assert!((got - one_of_25).abs() < 1e-11, "n = {n}: {got}");
+            let actual = mde80(1.0, n, Confidence::P95).unwrap();
+            assert!((actual - single).abs() < 1e-11, "n = {n}: {actual}");
+            let actual = mde80(1.0, n, family).unwrap();
+            assert!((actual - one_of_25).abs() < 1e-11, "n = {n}: {actual}");
         }
         assert_eq!(mde80(0.0, 8, Confidence::P95).unwrap(), 0.0);
         assert!(mde80(1.0, 1, Confidence::P95).is_err());
@@ -150,17 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_cannot_reach_a_small_p() {
-        for (n, want) in [
+    fn few_blocks_have_a_large_smallest_p() {
+        for (n, expected) in [
             (5, 0.0625),
             (6, 0.031_25),
             (8, 0.007_812_5),
             (10, 0.001_953_125),
         ] {
-            assert_eq!(sign_flip_least_p(n).unwrap(), want);
+            assert_eq!(sign_flip_min_p(n).unwrap(), expected);
         }
-        assert_eq!(sign_flip_least_p(1).unwrap(), 1.0);
-        assert!(sign_flip_least_p(u32::MAX).unwrap() > 0.0);
-        assert!(sign_flip_least_p(0).is_err());
+        assert_eq!(sign_flip_min_p(1).unwrap(), 1.0);
+        assert!(sign_flip_min_p(u32::MAX).unwrap() > 0.0);
+        assert!(sign_flip_min_p(0).is_err());
     }
 }

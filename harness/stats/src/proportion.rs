@@ -1,16 +1,16 @@
 //! Intervals for proportions: Clopper-Pearson, two-sided and as a one-sided lower bound.
 //!
 //! Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
-//! binomial", Biometrika 26(4), 1934. Exact: the coverage is never below the nominal one, which
-//! is what a promise about survival needs.
+//! binomial", Biometrika 26(4), 1934. Exact: the coverage is never below the nominal one, as a
+//! claim about survival needs.
 
 use statrs::function::beta::beta_reg;
 
 use crate::confidence::Confidence;
 use crate::estimate::{Estimate, NoEstimate, require_open_unit};
 
-/// Most trials. The continued fraction of statrs' incomplete beta function stops after 140 terms,
-/// which was seen to give wrong bounds from three million trials on and right ones at a million.
+/// Largest number of trials. The continued fraction of statrs' incomplete beta function stops after
+/// 140 terms: its bounds are wrong from three million trials on and right at a million.
 pub const TRIALS_MAX: u32 = 1_000_000;
 
 /// The two-sided interval for `successes` out of `trials`; `n` counts trials.
@@ -30,7 +30,7 @@ pub fn clopper_pearson(
     Estimate::new(f64::from(successes) / f64::from(trials), lo, hi, trials)
 }
 
-/// The one-sided lower bound: all of the error is spent below, and `hi` is 1 by definition.
+/// The one-sided lower bound: the whole error is in the lower tail, and `hi` is 1.
 ///
 /// # Errors
 /// As [`clopper_pearson`].
@@ -81,7 +81,7 @@ fn require_counts(successes: u32, trials: u32) -> Result<(), NoEstimate> {
     Ok(())
 }
 
-/// Refuses more trials than the incomplete beta function is right for.
+/// Refuses more trials than the incomplete beta function supports.
 pub(crate) fn require_trials(trials: u32) -> Result<(), NoEstimate> {
     if trials <= TRIALS_MAX {
         return Ok(());
@@ -147,10 +147,18 @@ mod tests {
                 5.571_516_034_432_556e-05,
             ),
         ] {
-            let got = clopper_pearson(k, n, Confidence::P95).unwrap();
-            assert!((got.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", got.lo);
-            assert!((got.hi - hi).abs() < 1e-12, "{k}/{n}: {} {hi}", got.hi);
-            assert_eq!(got.n, n);
+            let actual = clopper_pearson(k, n, Confidence::P95).unwrap();
+            assert!(
+                (actual.lo - lo).abs() < 1e-12,
+                "{k}/{n}: {} {lo}",
+                actual.lo
+            );
+            assert!(
+                (actual.hi - hi).abs() < 1e-12,
+                "{k}/{n}: {} {hi}",
+                actual.hi
+            );
+            assert_eq!(actual.n, n);
         }
     }
 
@@ -166,12 +174,16 @@ mod tests {
             (58, 59, 0.922_102_078_481_181_8),
             (0, 3, 0.0),
         ] {
-            let got = lower_bound(k, n, Confidence::P95).unwrap();
-            assert!((got.lo - lo).abs() < 1e-12, "{k}/{n}: {} {lo}", got.lo);
-            assert_eq!(got.hi, 1.0);
+            let actual = lower_bound(k, n, Confidence::P95).unwrap();
+            assert!(
+                (actual.lo - lo).abs() < 1e-12,
+                "{k}/{n}: {} {lo}",
+                actual.lo
+            );
+            assert_eq!(actual.hi, 1.0);
         }
         // The bounds that the levels of fault containment are read from.
-        for (n, want) in [
+        for (n, expected) in [
             (10, "0.74"),
             (14, "0.81"),
             (29, "0.90"),
@@ -179,7 +191,7 @@ mod tests {
             (299, "0.99"),
         ] {
             let lo = lower_bound(n, n, Confidence::P95).unwrap().lo;
-            assert_eq!(format!("{lo:.2}"), want, "{n}/{n}");
+            assert_eq!(format!("{lo:.2}"), expected, "{n}/{n}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Exact quantiles of a sorted series: linear interpolation and nearest rank.
 //!
-//! No sketch and no histogram: a cell holds some ten thousand raw samples, which sort in a
+//! No sketch and no histogram: a cell holds about ten thousand raw samples, which sort in a
 //! millisecond, and a verdict must not depend on bucket edges.
 
 use crate::estimate::{NoEstimate, require_finite_result, require_series};
@@ -13,7 +13,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// Sorts a series; the order that it comes in does not matter.
+    /// Sorts a series of any order.
     ///
     /// # Errors
     /// [`NoEstimate::TooFew`] for an empty series, [`NoEstimate::NotFinite`] for a bad value.
@@ -23,7 +23,7 @@ impl Sorted {
         Ok(Self { values, n })
     }
 
-    /// Sorts durations in nanoseconds; the quantiles are nanoseconds too.
+    /// Sorts durations in nanoseconds; the quantiles are in nanoseconds.
     ///
     /// # Errors
     /// [`NoEstimate::TooFew`] for an empty series; [`NoEstimate::OutOfRange`] for a duration of
@@ -71,7 +71,7 @@ impl Sorted {
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`; [`NoEstimate::Overflow`] when two
-    /// neighbours lie further apart than a float can say.
+    /// neighbours are further apart than a float can represent.
     pub fn linear(&self, p: f64) -> Result<f64, NoEstimate> {
         require_unit(p)?;
         let position = p * f64::from(self.n - 1);
@@ -80,8 +80,8 @@ impl Sorted {
         let index = below as usize;
         let a = self.values[index];
         let b = self.values[(index + 1).min(self.values.len() - 1)];
-        // NumPy's interpolation to the last bit: from the nearer neighbour, so that both ends are
-        // exact and no result leaves [a, b].
+        // NumPy's interpolation, equal to the last bit: it starts at the nearer neighbour, so both
+        // ends are exact and no result leaves [a, b].
         let step = require_finite_result("distance of neighbours", b - a)?;
         Ok(if fraction < 0.5 {
             a + step * fraction
@@ -90,15 +90,15 @@ impl Sorted {
         })
     }
 
-    /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all
-    /// values at or below it. It is always one of the values.
+    /// The `p` quantile by nearest rank: the smallest value with at least a share `p` of all values
+    /// at or below it. It is always one of the values (type 1 of Hyndman and Fan).
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] unless `0 <= p <= 1`.
     pub fn nearest_rank(&self, p: f64) -> Result<f64, NoEstimate> {
         require_unit(p)?;
         let n = f64::from(self.n);
-        // 0.07 * 100 is 7.000000000000001 in floats and must stay rank 7.
+        // 0.07 * 100 is 7.000000000000001 in floats, and the rank must be 7.
         let exact = p * n;
         let near = exact.round();
         let rank = if (exact - near).abs() <= 4.0 * f64::EPSILON * n {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nothing_nonsense_and_blurred_durations() {
+    fn refuses_empty_series_bad_probabilities_and_long_durations() {
         assert!(Sorted::new(vec![]).is_err());
         assert!(Sorted::new(vec![1.0, f64::NAN]).is_err());
         for p in [-0.01, 1.01, f64::NAN] {

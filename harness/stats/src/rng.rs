@@ -1,17 +1,17 @@
-//! The random generator behind schedules, orders and resampling: PCG64, vendored.
+//! The random generator for schedules, orders and resampling: PCG64, written out in this file.
 //!
 //! O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms for
 //! random number generation", HMC-CS-2014-0905: 128-bit linear congruential state, output XSL-RR.
-//! It is written out here because a seed must mean the same arrivals for years and on every
-//! platform; a library's generator may change with its version. Not for secrets.
+//! A library's generator may change with its version. A seed must give the same arrivals for years
+//! and on every platform, so the generator is part of this package. Not for cryptography.
 
 /// Multiplier of the 128-bit congruence (pcg-cpp, `pcg128`).
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
-/// 2^-53, the distance of neighbouring doubles in `[0.5, 1)`.
+/// 2^-53, the distance between neighbouring doubles in `[0.5, 1)`.
 const ULP_OF_UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// PCG64 with the few distributions that the harness needs, equal bit for bit everywhere.
+/// PCG64 with the distributions that the harness needs, equal bit for bit on every platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleRng {
     state: u128,
@@ -50,7 +50,7 @@ impl ScheduleRng {
 
     /// Exponential with mean 1, as `-ln(u)` with u on `(0, 1]`: finite, and at least 0.
     ///
-    /// The logarithm is libm's in software; the one of the platform differs in its last digit.
+    /// The logarithm is libm's software version: the platform's may differ in the last digit.
     pub fn exponential(&mut self) -> f64 {
         let u = ((self.next_u64() >> 11) + 1) as f64 * ULP_OF_UNIT;
         // 0 - ln rather than -ln: u = 1 must give +0.
@@ -59,15 +59,15 @@ impl ScheduleRng {
 
     /// Uniform on `0..bound`; 0 when the bound is 0.
     ///
-    /// By multiplication (Lemire, ACM TOMACS 29(1), 2019) without his rejection step: the bias is
+    /// Lemire's multiplication (ACM TOMACS 29(1), 2019) without the rejection step: the bias is
     /// below `bound / 2^64`, and every call draws exactly once.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// Puts a slice into random order (Fisher and Yates; Knuth, TAOCP 2, 3.4.2, algorithm P).
+    /// Shuffles a slice (Fisher and Yates; Knuth, TAOCP 2, 3.4.2, algorithm P).
     ///
-    /// Only the first 2^32 places take part, more than any plan or sample has.
+    /// Only the first 2^32 elements are shuffled, more than any plan or sample has.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         let last = u32::try_from(items.len()).unwrap_or(u32::MAX);
         for end in (2..=last).rev() {
@@ -77,7 +77,7 @@ impl ScheduleRng {
     }
 }
 
-/// The seed spreader.
+/// SplitMix64, which expands a seed.
 struct SplitMix64 {
     state: u64,
 }
@@ -98,11 +98,11 @@ mod tests {
 
     /// The published first outputs for seed 1234567 (Vigna's splitmix64.c, as in many ports).
     #[test]
-    fn the_seed_spreader_equals_its_reference() {
+    fn the_seed_expander_equals_its_reference() {
         let mut mix = SplitMix64 { state: 1_234_567 };
-        let got: Vec<u64> = (0..5).map(|_| mix.next()).collect();
+        let actual: Vec<u64> = (0..5).map(|_| mix.next()).collect();
         assert_eq!(
-            got,
+            actual,
             [
                 0x599e_d017_fb08_fc85,
                 0x2c73_f084_5854_0fa5,
@@ -117,7 +117,7 @@ mod tests {
     /// g.state = s; g.random_raw(6)`, with S and I from SplitMix64 of the seed.
     #[test]
     fn the_generator_equals_numpy() {
-        for (seed, want) in [
+        for (seed, expected) in [
             (
                 0,
                 [
@@ -164,8 +164,8 @@ mod tests {
             ),
         ] {
             let mut rng = ScheduleRng::new(seed);
-            let got: Vec<u64> = (0..6).map(|_| rng.next_u64()).collect();
-            assert_eq!(got, want, "seed {seed}");
+            let actual: Vec<u64> = (0..6).map(|_| rng.next_u64()).collect();
+            assert_eq!(actual, expected, "seed {seed}");
         }
     }
 
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn distributions_equal_the_oracle() {
         let mut rng = ScheduleRng::new(42);
-        let got: Vec<f64> = (0..4).map(|_| rng.uniform()).collect();
+        let actual: Vec<f64> = (0..4).map(|_| rng.uniform()).collect();
         assert_eq!(
-            got,
+            actual,
             [
                 0.662_700_975_374_724_2,
                 0.534_534_654_679_493_5,
@@ -185,19 +185,22 @@ mod tests {
             ]
         );
         let mut rng = ScheduleRng::new(42);
-        for want in [
+        for expected in [
             0.411_431_408_069_627_1,
             0.626_358_714_922_814_5,
             1.350_814_047_310_696_4,
             0.678_492_910_568_542_2,
         ] {
-            let got = rng.exponential();
-            assert!((got - want).abs() <= want * f64::EPSILON, "{got} {want}");
+            let actual = rng.exponential();
+            assert!(
+                (actual - expected).abs() <= expected * f64::EPSILON,
+                "{actual} {expected}"
+            );
         }
     }
 
-    /// Made by this code with libm 0.2.16, for want of another implementation that rounds alike.
-    /// When it changes, seeds of old records no longer give their schedules.
+    /// Computed by this code with libm 0.2.16: no other implementation rounds alike. When it
+    /// changes, seeds of old records no longer give their schedules.
     #[test]
     fn the_software_logarithm_is_pinned_to_the_last_bit() {
         let mut rng = ScheduleRng::new(7);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_nothing_are_harmless() {
+    fn a_bound_of_zero_and_an_empty_slice_are_legal() {
         let mut rng = ScheduleRng::new(1);
         assert_eq!((rng.below(0), rng.below(1)), (0, 0));
         rng.shuffle::<u8>(&mut []);

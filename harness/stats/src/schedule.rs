@@ -1,13 +1,13 @@
-//! Arrival schedules: made in full before a cell starts, equal bit for bit on every platform.
+//! Arrival schedules: computed in full before a cell starts, equal bit for bit on every platform.
 //!
-//! Poisson, because a fixed rate locks phase with the quanta of a scheduler. Every cell of a
-//! block uses the same schedule, so the seed belongs to the block.
+//! Arrivals are Poisson because a fixed rate would lock phase with the time slices of a scheduler.
+//! All cells of a block use the same schedule, so the seed belongs to the block.
 
 use thiserror::Error;
 
 use crate::rng::ScheduleRng;
 
-/// Most arrivals of one schedule: 100 times the longest cell planned, 800 MB.
+/// Largest number of arrivals of one schedule: 100 times the longest planned cell, 800 MB.
 pub const ARRIVALS_MAX: f64 = 1e8;
 
 const NS_PER_S: f64 = 1e9;
@@ -15,13 +15,13 @@ const NS_PER_S: f64 = 1e9;
 /// Why a schedule cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum ScheduleError {
-    /// The rate is no rate that a nanosecond clock can hold.
+    /// The rate is zero, negative, not a number or too high for a nanosecond clock.
     #[error("arrival rate is {rate_per_s} per second: accepted is above 0 and at most 1e8")]
     Rate {
-        /// What was asked for.
+        /// The requested rate.
         rate_per_s: f64,
     },
-    /// The schedule would not fit in memory.
+    /// The schedule would exceed the memory limit.
     #[error("schedule would hold {expected} arrivals: accepted are at most 1e8")]
     TooMany {
         /// The expected number of arrivals.
@@ -30,10 +30,10 @@ pub enum ScheduleError {
 }
 
 /// Poisson arrivals as offsets in nanoseconds from the start, strictly rising and all below
-/// `duration_ns`. An empty schedule is legal: none arrived in time.
+/// `duration_ns`. An empty schedule is legal.
 ///
-/// Each gap is rounded to whole nanoseconds, at least one, and gaps add up as integers; no error
-/// accumulates, and no platform rounds differently.
+/// Each gap is rounded to whole nanoseconds, at least one, and gaps are added as integers, so
+/// errors do not accumulate and no platform rounds differently.
 ///
 /// # Errors
 /// [`ScheduleError::Rate`] unless the rate is above 0 and at most 1e8 per second;
@@ -67,9 +67,9 @@ pub fn poisson_schedule_ns(
     }
 }
 
-/// How arrivals bunch: an interrupted Poisson process (Kuczura, Bell System Technical Journal
-/// 52(3), 1973). Bursts of exponential length alternate with exponential pauses for thought;
-/// within a burst arrivals are Poisson.
+/// Bursts of arrivals: an interrupted Poisson process (Kuczura, Bell System Technical Journal
+/// 52(3), 1973). Bursts of exponential length alternate with exponential pauses; arrivals within a
+/// burst are Poisson.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
     /// Mean arrivals of a burst; above 0.
@@ -78,10 +78,10 @@ pub struct Bursts {
     pub peak: f64,
 }
 
-/// Arrivals at a mean rate, bunched or, without bursts, as [`poisson_schedule_ns`] has them.
+/// Arrivals at a mean rate, in bursts; without `bursts` those of [`poisson_schedule_ns`].
 ///
 /// # Errors
-/// As there; the rate within a burst must be a rate too.
+/// As [`poisson_schedule_ns`], for the rate within a burst as well.
 pub fn schedule_ns(
     rate_per_s: f64,
     duration_ns: u64,
@@ -107,14 +107,14 @@ pub fn schedule_ns(
     let gap_ns = NS_PER_S / within_per_s;
     let burst_ns = requests * gap_ns;
     let pause_ns = burst_ns * (peak - 1.0);
-    // It begins somewhere in the long run: in a burst for one part in `peak` of the time. A second
-    // generator keeps the first for lengths and gaps.
+    // The process is in its steady state at time 0: in a burst for one part in `peak` of the time.
+    // A second generator leaves the first for lengths and gaps.
     let in_burst = ScheduleRng::new(!seed).uniform() * peak < 1.0;
     let mut now_ns = if in_burst { 0 } else { draw_ns(pause_ns) };
     let mut arrivals_ns = Vec::with_capacity(expected as usize);
     while now_ns < duration_ns {
         let end_ns = now_ns.saturating_add(draw_ns(burst_ns));
-        // An exponential gap that the burst's end cuts off forgets how long it lasted.
+        // The exponential is memoryless, so the gap that the end of a burst cuts off is drawn anew.
         loop {
             now_ns = now_ns.saturating_add(draw_ns(gap_ns));
             if now_ns >= end_ns || now_ns >= duration_ns {
@@ -151,15 +151,15 @@ mod tests {
     /// `t += max(1, floor(e * 1e9 / rate + 0.5))`, see the tests of `rng`.
     #[test]
     fn a_schedule_equals_the_oracle() {
-        let got = poisson_schedule_ns(250.0, 10 * SECOND_NS, 42).unwrap();
+        let actual = poisson_schedule_ns(250.0, 10 * SECOND_NS, 42).unwrap();
         assert_eq!(
-            got[..6],
+            actual[..6],
             [
                 1_645_726, 4_151_161, 9_554_417, 12_268_389, 16_914_640, 17_807_511
             ]
         );
-        assert_eq!(got.len(), 2_498);
-        assert_eq!(schedule_hash(&got), 0x651e_d121_3bc9_dade);
+        assert_eq!(actual.len(), 2_498);
+        assert_eq!(schedule_hash(&actual), 0x651e_d121_3bc9_dade);
     }
 
     /// FNV-1a of nothing is its basis; of the eight bytes "\x01\0\0\0\0\0\0\0" see the oracle.
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn arrivals_rise_strictly_and_stay_below_the_end() {
         for (rate_per_s, seed) in [(1e8, 1), (1e8, 2), (3e7, 3), (1000.0, 4)] {
-            let got = poisson_schedule_ns(rate_per_s, SECOND_NS / 1000, seed).unwrap();
-            assert!(got.windows(2).all(|pair| pair[0] < pair[1]));
-            assert!(got.iter().all(|&t| t > 0 && t < SECOND_NS / 1000));
+            let actual = poisson_schedule_ns(rate_per_s, SECOND_NS / 1000, seed).unwrap();
+            assert!(actual.windows(2).all(|pair| pair[0] < pair[1]));
+            assert!(actual.iter().all(|&t| t > 0 && t < SECOND_NS / 1000));
         }
     }
 
@@ -218,12 +218,15 @@ mod tests {
         let dispersion = 1.0 + 2.0 * l * a / (a + b).powi(2);
         // Mean 2000 with deviation 166, so a standard error of 8.3; of the variance 7 %.
         assert!((found.mean - 2_000.0).abs() < 35.0, "{found:?}");
-        let seen = found.sd.powi(2) / found.mean;
-        assert!((seen / dispersion - 1.0).abs() < 0.3, "{seen} {dispersion}");
+        let observed = found.sd.powi(2) / found.mean;
+        assert!(
+            (observed / dispersion - 1.0).abs() < 0.3,
+            "{observed} {dispersion}"
+        );
     }
 
     #[test]
-    fn without_bursts_a_schedule_is_poisson_and_no_burst_is_refused() {
+    fn schedules_without_bursts_are_poisson_and_bad_bursts_are_refused() {
         let plain = poisson_schedule_ns(100.0, SECOND_NS, 3).unwrap();
         assert_eq!(schedule_ns(100.0, SECOND_NS, 3, None).unwrap(), plain);
         for (requests, peak) in [(0.0, 2.0), (5.0, 1.0), (f64::NAN, 2.0), (5.0, 1e7)] {

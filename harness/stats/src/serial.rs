@@ -1,11 +1,11 @@
-//! Intervals for a quantile of a series whose neighbours depend on each other: windows of one run,
-//! launches one after the other.
+//! Intervals for a quantile of a serially correlated series, such as windows of one run or
+//! consecutive launches.
 //!
-//! The number of values below a quantile then varies `D` times as much as the binomial of
-//! independent values, so the ranks that bracket the quantile are those of `n / D` values (the
-//! design effect by batch means, [`crate::design_effect`]). `D` is itself an estimate, from few
-//! batches: the normal quantile behind binomial ranks is widened to Student's with a degree less
-//! than there are batches (Law, "Simulation Modeling and Analysis", ch. 9).
+//! Correlation makes the number of values below a quantile vary `D` times as much as the binomial
+//! of independent values. The ranks that bracket the quantile are therefore those of `n / D`
+//! values, with `D` the design effect by batch means ([`crate::design_effect`]). `D` is an estimate
+//! from few batches, so the normal quantile is replaced by Student's with one degree of freedom
+//! less than there are batches (Law, "Simulation Modeling and Analysis", ch. 9).
 
 use statrs::function::beta::beta_reg;
 
@@ -16,25 +16,25 @@ use crate::order_rank::smallest_n_for_upper_bound;
 use crate::quantile::Sorted;
 use crate::student_t;
 
-/// Fewest batches that a variance is made from (Schmeiser 1982: 10 to 30 serve best).
+/// Smallest number of batches for a variance (Schmeiser 1982 recommends 10 to 30).
 pub const BATCHES_MIN: u32 = 10;
-/// Fewest values: a batch of one shows no dependence.
+/// Smallest number of values: two per batch, because a batch of one shows no correlation.
 pub const VALUES_MIN: u32 = 2 * BATCHES_MIN;
 
-/// How much neighbours depend on each other.
+/// The serial correlation of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dependence {
-    /// By how much the variance of a share of the values exceeds that of independent values, with
-    /// what not knowing it exactly adds; never less than 1.
+    /// Factor by which the variance of a share of the values exceeds that of independent values,
+    /// widened for the uncertainty of the factor; at least 1.
     pub d: f64,
 }
 
 impl Dependence {
-    /// Values that do not depend on each other.
+    /// Independent values.
     pub const NONE: Self = Self { d: 1.0 };
 
-    /// As the series itself shows it, for the indicator "above the p quantile"; for that of the
-    /// median where too few values lie beyond the quantile. `None` of a series that is too short.
+    /// Estimates the correlation from the series, for the indicator "above the p quantile"; for
+    /// "above the median" where too few values lie beyond the quantile. `None` for a short series.
     ///
     /// # Errors
     /// [`NoEstimate::OutOfRange`] unless `0 < p < 1`, [`NoEstimate::NotFinite`] for a bad value.
@@ -48,8 +48,8 @@ impl Dependence {
         let p = if beyond < BATCHES_MIN { 0.5 } else { p };
         let beyond = (f64::from(n) * p.min(1.0 - p)).floor() as u32;
         let batches = (n / 2).min(beyond).clamp(BATCHES_MIN, BATCHES_DEFAULT);
-        // Nearly all values are one and the same, and so is every quantile among them.
-        let Some((found, batches)) = shown(series, p, batches)? else {
+        // Nearly all values are equal, and so are all quantiles among them.
+        let Some((found, batches)) = estimate(series, p, batches)? else {
             return Ok(Some(Self::NONE));
         };
         let tail = 1.0 - confidence.alpha() / 2.0;
@@ -60,10 +60,9 @@ impl Dependence {
         }))
     }
 
-    /// That of means over `length` neighbours each: what reaches over less than a mean's length
-    /// stays within it. Exact for an autoregression of the first order whose memory is shorter than
-    /// a mean, whose neighbouring means correlate by `(D^2 - 1) / (4 D length)`; never more than
-    /// that of the series itself.
+    /// The correlation of means over `length` consecutive values each; at most that of the series.
+    /// Exact for a first-order autoregression with a memory shorter than one mean: neighbouring
+    /// means correlate by `(D^2 - 1) / (4 D length)`.
     #[must_use]
     pub fn of_means(self, length: u32) -> Self {
         let length = f64::from(length.max(1));
@@ -74,9 +73,13 @@ impl Dependence {
     }
 }
 
-/// The design effect, with the batches that it rests on. Values that tie at the quantile may leave
-/// too few above it for so many batches; then those below tell, or fewer batches do.
-fn shown(series: &[f64], p: f64, batches: u32) -> Result<Option<(DesignEffect, u32)>, NoEstimate> {
+/// The design effect and its number of batches. Ties at the quantile may leave too few values above
+/// it for that many batches; the values below it or fewer batches are then used.
+fn estimate(
+    series: &[f64],
+    p: f64,
+    batches: u32,
+) -> Result<Option<(DesignEffect, u32)>, NoEstimate> {
     let mirrored: Vec<f64> = series.iter().map(|value| -value).collect();
     for batches in [batches, BATCHES_MIN] {
         for (series, p) in [(series, p), (&mirrored[..], 1.0 - p)] {
@@ -90,25 +93,31 @@ fn shown(series: &[f64], p: f64, batches: u32) -> Result<Option<(DesignEffect, u
     Ok(None)
 }
 
-/// Degrees at which Student's distribution is normal for every purpose here.
-const DEGREES_MANY: f64 = 1e9;
+/// Degrees of freedom at which Student's distribution equals the normal one to double precision.
+const NORMAL_DEGREES: f64 = 1e9;
 
 fn normal_quantile(p: f64) -> Result<f64, NoEstimate> {
-    student_t::quantile(p, DEGREES_MANY)
+    student_t::quantile(p, NORMAL_DEGREES)
 }
 
-/// The `p` quantile (linear) of a series in its order, with an interval that knows how much its
-/// neighbours depend on each other; `n` counts values. A series that is too short to show it is
-/// taken for independent.
+/// The `p` quantile (linear) of a series in its order, with an interval that accounts for serial
+/// correlation; `n` counts values. A series too short to estimate the correlation counts as
+/// independent.
 ///
 /// # Errors
-/// As [`Sorted::order_interval`]: also where what the series says does not suffice for a bound.
+/// As [`Sorted::order_interval`]; also when the effective number of values is too small for a
+/// bound.
 pub fn interval(series: &[f64], p: f64, confidence: Confidence) -> Result<Estimate, NoEstimate> {
-    let shown = Dependence::of(series, p, confidence)?;
-    interval_with(series, p, shown.unwrap_or(Dependence::NONE), confidence)
+    let dependence = Dependence::of(series, p, confidence)?;
+    interval_with(
+        series,
+        p,
+        dependence.unwrap_or(Dependence::NONE),
+        confidence,
+    )
 }
 
-/// The same where it is known how much neighbours depend on each other.
+/// As [`interval`], with a known correlation.
 ///
 /// # Errors
 /// As [`interval`].
@@ -131,12 +140,12 @@ pub fn interval_with(
     let (Some(below), Some(above)) = (below, above) else {
         let need = smallest_n_for_upper_bound(p.max(1.0 - p), confidence)?;
         return Err(NoEstimate::TooFew {
-            what: "values, for as much as their neighbours say",
+            what: "effective values",
             have: effective.floor() as u64,
             need: u64::from(need),
         });
     };
-    // Ranks among so many effective values as ranks among all, rounded outwards.
+    // Converts ranks among the effective values to ranks among all values, rounded outwards.
     let scale = f64::from(n) / effective;
     let among_all = |rank: f64| ((rank * scale).floor() as u32).clamp(1, n) as usize;
     let values = sorted.values();
@@ -151,8 +160,8 @@ pub fn interval_with(
     Estimate::new(sorted.linear(p)?, lo, hi, n)
 }
 
-/// The rank that lies further out: with few effective values the binomial is coarse, and the ranks
-/// that the normal approximation of the share gives are the safer ones.
+/// The outer of two ranks. With few effective values the binomial is coarse, and the normal
+/// approximation of the share gives the safer rank.
 fn outwards(binomial: usize, normal: usize) -> usize {
     binomial.min(normal).max(1)
 }
@@ -164,8 +173,8 @@ fn rank_by_normal(n: u32, p: f64, dependence: Dependence, tail: f64) -> Result<u
     Ok((share * n).floor().max(0.0) as usize)
 }
 
-/// The greatest rank, of `n` values that need be no whole number, above which the quantile lies
-/// but for the tail; `None` where not even the least value is that low.
+/// The largest rank, among `n` values (a fraction is allowed), that exceeds the quantile with at
+/// most the probability `tail`; `None` where even the smallest value exceeds it more often.
 fn lower_rank(n: f64, p: f64, tail: f64) -> Option<f64> {
     // The r-th of n uniform values is distributed as Beta(r, n + 1 - r).
     let missed = |rank: f64| 1.0 - beta_reg(rank, n + 1.0 - rank, p);
@@ -185,149 +194,4 @@ fn lower_rank(n: f64, p: f64, tail: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ScheduleRng;
-
-    const SEEDS: [u64; 3] = [7, 8, 9];
-    const REPLICATES: usize = 400;
-
-    /// Standard normal by Box and Muller.
-    fn normal(rng: &mut ScheduleRng) -> f64 {
-        let angle = std::f64::consts::TAU * rng.uniform();
-        (2.0 * rng.exponential()).sqrt() * angle.cos()
-    }
-
-    /// Windows whose share follows that of the window before: an autoregression of the first order
-    /// around 0.5, with a spread of 0.05.
-    fn windows(rng: &mut ScheduleRng, n: usize, correlation: f64) -> Vec<f64> {
-        let fresh = (1.0 - correlation * correlation).sqrt();
-        let mut off = normal(rng);
-        let next = |_| {
-            off = correlation * off + fresh * normal(rng);
-            0.5 + 0.05 * off
-        };
-        (0..n).map(next).collect()
-    }
-
-    type Interval = fn(&[f64]) -> Result<Estimate, NoEstimate>;
-
-    fn new(series: &[f64]) -> Result<Estimate, NoEstimate> {
-        interval(series, 0.5, Confidence::P95)
-    }
-
-    /// Windows taken for independent.
-    fn old(series: &[f64]) -> Result<Estimate, NoEstimate> {
-        Sorted::new(series.to_vec())?.order_interval(0.5, Confidence::P95)
-    }
-
-    /// In which part of all series the interval holds the true median.
-    fn coverage(of: Interval, seed: u64, n: usize, correlation: f64) -> f64 {
-        let mut rng = ScheduleRng::new(seed);
-        let holds = |_: &usize| {
-            of(&windows(&mut rng, n, correlation))
-                .unwrap()
-                .contains(0.5)
-        };
-        let held = (0..REPLICATES).filter(holds).count();
-        held as f64 / REPLICATES as f64
-    }
-
-    #[test]
-    fn intervals_of_windows_that_follow_each_other_hold_the_truth() {
-        for (seed, (n, correlation)) in SEEDS.into_iter().zip([(600, 0.8), (600, 0.5), (200, 0.6)])
-        {
-            let covered = coverage(new, seed, n, correlation);
-            assert!(
-                (0.92..=0.985).contains(&covered),
-                "{n} windows, {correlation}: {covered}"
-            );
-            // Independence claims what is not there.
-            let claimed = coverage(old, seed, n, correlation);
-            assert!(claimed < 0.85, "{n} windows, {correlation}: {claimed}");
-        }
-    }
-
-    #[test]
-    fn long_windows_know_from_the_short_ones_of_which_they_are_made() {
-        let mut rng = ScheduleRng::new(13);
-        let (mut claimed, mut held) = (0, 0);
-        for _ in 0..REPLICATES {
-            let fine = windows(&mut rng, 600, 0.8);
-            let means: Vec<f64> = fine
-                .chunks(100)
-                .map(|c| c.iter().sum::<f64>() / 100.0)
-                .collect();
-            let shown = Dependence::of(&fine, 0.5, Confidence::P95)
-                .unwrap()
-                .unwrap();
-            let long = shown.of_means(100);
-            // Where the short ones depend too much, six long ones claim nothing.
-            if let Ok(found) = interval_with(&means, 0.5, long, Confidence::P95) {
-                claimed += 1;
-                held += usize::from(found.contains(0.5));
-            }
-        }
-        let covered = held as f64 / claimed as f64;
-        assert!(claimed > REPLICATES / 2, "{claimed} of {REPLICATES}");
-        assert!((0.93..=0.99).contains(&covered), "{covered} of {claimed}");
-    }
-
-    #[test]
-    fn independent_windows_keep_their_intervals() {
-        let covered = coverage(new, 10, 600, 0.0);
-        assert!((0.94..=0.985).contains(&covered), "{covered}");
-        let width = |of: Interval| {
-            let mut rng = ScheduleRng::new(11);
-            let all = (0..50).map(|_| of(&windows(&mut rng, 600, 0.0)).unwrap().half_width());
-            all.sum::<f64>()
-        };
-        let wider = width(new) / width(old);
-        assert!((1.0..1.25).contains(&wider), "{wider}");
-    }
-
-    #[test]
-    fn values_that_tie_at_the_quantile_hide_no_dependence() {
-        let steps: Vec<f64> = (0..26).map(|k| f64::from(k / 2)).collect();
-        let d = Dependence::of(&steps, 0.5, Confidence::P95)
-            .unwrap()
-            .unwrap()
-            .d;
-        assert!(d > 2.0, "{d}");
-    }
-
-    #[test]
-    fn means_over_many_neighbours_depend_less() {
-        let fine = Dependence { d: 9.0 };
-        // A correlation of 0.8 between neighbours; means of 100 correlate by 0.022.
-        assert!((fine.of_means(100).d - 1.044).abs() < 0.001);
-        assert_eq!(fine.of_means(1).d, (80.0_f64 / 18.0 + 1.0).min(9.0));
-        assert_eq!(Dependence::NONE.of_means(7), Dependence::NONE);
-    }
-
-    #[test]
-    fn what_is_too_little_has_no_interval_and_what_never_changes_has_no_width() {
-        let six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-        let with = |d| interval_with(&six, 0.5, Dependence { d }, Confidence::P95);
-        assert_eq!(with(1.0).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
-        // 5.32 independent values bracket a median with 95 %.
-        assert_eq!(with(1.12).map(|e| (e.lo, e.hi)), Ok((1.0, 6.0)));
-        assert!(matches!(
-            with(1.14),
-            Err(NoEstimate::TooFew { have: 5, .. })
-        ));
-        let still = interval(&[0.25; 100], 0.5, Confidence::P95).unwrap();
-        assert_eq!((still.value, still.lo, still.hi), (0.25, 0.25, 0.25));
-        assert_eq!(Dependence::of(&six, 0.5, Confidence::P95), Ok(None));
-    }
-
-    #[test]
-    fn fractions_of_values_lie_between_whole_ones() {
-        // Whole numbers give the ranks of `order_rank` (6 and 100, from SciPy).
-        for (n, p, want) in [(20.0, 0.5, 6.0), (100.0, 0.9, 84.0), (6.0, 0.5, 1.0)] {
-            let rank = lower_rank(n, p, 0.025).unwrap();
-            assert!((want..want + 1.0).contains(&rank), "{n} {p}: {rank}");
-        }
-        assert_eq!(lower_rank(5.0, 0.5, 0.025), None);
-    }
-}
+mod tests;

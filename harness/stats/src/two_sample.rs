@@ -1,8 +1,7 @@
-//! Differences between sessions that share no blocks: Welch, prediction, and one against one.
+//! Differences between sessions without common blocks: Welch, prediction, and one against one.
 //!
-//! All effects are "second minus first" on the scale of the input, which for comparisons is the
-//! session mean of block logs. How many sessions are enough to attribute a change is a rule of
-//! the caller; this file needs only what the arithmetic needs.
+//! Every effect is "second minus first" on the scale of the input; comparisons use the session mean
+//! of block logs. The caller decides how many sessions suffice to attribute a change.
 
 use crate::effect::Effect;
 use crate::estimate::{NoEstimate, require_finite_result, require_series};
@@ -31,8 +30,8 @@ pub fn welch(first: &[f64], second: &[f64]) -> Result<Effect, NoEstimate> {
 
 /// One new session against `K` baseline sessions: `se = s * sqrt(1 + 1/K)`, `df = K - 1`.
 ///
-/// This is the prediction interval of one further observation (Hahn and Meeker, "Statistical
-/// Intervals", 1991, ch. 4): a new night that lies outside it is unlike the baseline. `n` is K.
+/// The prediction interval of one further observation (Hahn and Meeker, "Statistical Intervals",
+/// 1991, ch. 4): a new session outside it differs from the baseline. `n` is K.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two baseline sessions, [`NoEstimate::NotFinite`].
@@ -51,7 +50,7 @@ pub fn new_against_baseline(baseline: &[f64], new: f64) -> Result<Effect, NoEsti
     })
 }
 
-/// What is known of the spread between sessions of one machine, from A/A sessions.
+/// The spread between sessions of one machine, estimated from A/A sessions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SessionSpread {
     /// The standard deviation between sessions.
@@ -76,10 +75,10 @@ impl SessionSpread {
     }
 }
 
-/// One session against one, with a spread between sessions known from history:
-/// `se^2 = s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite
-/// (Biometrics Bulletin 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts
-/// sessions, so it is 2: however many blocks there are, each side was started once.
+/// One session against one, with the spread between sessions known from earlier sessions: `se^2 =
+/// s_w^2 (1/B_A + 1/B_B) + 2 sigma_s^2`, degrees of freedom by Satterthwaite (Biometrics Bulletin
+/// 2(6), 1946). `s_w` pools the block logs of both sessions. `n` counts sessions: it is 2, whatever
+/// the number of blocks.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`] for under two blocks a side or two sessions of history,
@@ -122,23 +121,23 @@ pub fn one_against_one(
     combine(b.mean - a.mean, [within, between], 2)
 }
 
-/// A part of a variance, with the degrees of freedom it is known with.
+/// One component of a variance, with its degrees of freedom.
 struct Component {
     variance: f64,
     df: f64,
 }
 
 /// Adds two variances; `df = (v1 + v2)^2 / (v1^2 / df1 + v2^2 / df2)`.
-fn combine(value: f64, parts: [Component; 2], n: u32) -> Result<Effect, NoEstimate> {
-    let total: f64 = parts.iter().map(|part| part.variance).sum();
+fn combine(value: f64, components: [Component; 2], n: u32) -> Result<Effect, NoEstimate> {
+    let total: f64 = components.iter().map(|component| component.variance).sum();
     let df = if total == 0.0 {
-        // The formula reads 0 / 0; every df gives the same interval of width zero.
-        parts.iter().map(|part| part.df).sum()
+        // The formula is 0 / 0; every df gives the same interval of width zero.
+        components.iter().map(|component| component.df).sum()
     } else {
-        // Shares instead of squares of variances: a tiny variance must not underflow to 0 / 0.
-        1.0 / parts
+        // Shares instead of squared variances: a tiny variance must not underflow to 0 / 0.
+        1.0 / components
             .iter()
-            .map(|part| (part.variance / total).powi(2) / part.df)
+            .map(|component| (component.variance / total).powi(2) / component.df)
             .sum::<f64>()
     };
     require_finite_result("difference", value)?;
@@ -159,24 +158,24 @@ mod tests {
     const A: [f64; 4] = [0.010, -0.004, 0.002, 0.007];
     const B: [f64; 5] = [-0.121, -0.139, -0.128, -0.118, -0.133];
 
-    fn close(got: f64, want: f64) {
+    fn close(actual: f64, expected: f64) {
         assert!(
-            (got - want).abs() < 1e-11 * want.abs(),
-            "got {got}, want {want}"
+            (actual - expected).abs() < 1e-11 * expected.abs(),
+            "actual {actual}, expected {expected}"
         );
     }
 
     #[test]
     fn welch_equals_scipy() {
-        let got = welch(&A, &B).unwrap();
+        let actual = welch(&A, &B).unwrap();
         // r = scipy.stats.ttest_ind(B, A, equal_var=False); r.df, r.pvalue,
         // r.confidence_interval(.95)
-        close(got.df, 6.956_170_713_605_561_5);
-        close(got.two_sided_p().unwrap(), 2.820_574_793_210_043_3e-08);
-        let interval = got.interval(Confidence::P95).unwrap();
+        close(actual.df, 6.956_170_713_605_561_5);
+        close(actual.two_sided_p().unwrap(), 2.820_574_793_210_043_3e-08);
+        let interval = actual.interval(Confidence::P95).unwrap();
         close(interval.lo, -0.143_181_835_885_024_53);
         close(interval.hi, -0.119_918_164_114_975_48);
-        assert_eq!(got.n, 9);
+        assert_eq!(actual.n, 9);
     }
 
     #[test]
@@ -189,15 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_night_is_judged_by_the_prediction_interval() {
-        let got = new_against_baseline(&B, -0.10).unwrap();
+    fn a_new_session_uses_the_prediction_interval() {
+        let actual = new_against_baseline(&B, -0.10).unwrap();
         // B.std(ddof=1) * sqrt(1 + 1/5); half width t.ppf(.975, 4) * that
-        close(got.se, 0.009_404_254_356_407_005);
-        close(
-            got.interval(Confidence::P95).unwrap().half_width(),
-            0.026_110_395_975_881_256,
-        );
-        assert_eq!((got.df, got.n), (4.0, 5));
+        close(actual.se, 0.009_404_254_356_407_005);
+        let interval = actual.interval(Confidence::P95).unwrap();
+        close(interval.hi - actual.value, 0.026_110_395_975_881_256);
+        assert_eq!((actual.df, actual.n), (4.0, 5));
     }
 
     #[test]
@@ -206,28 +203,28 @@ mod tests {
             sd: 0.01,
             sessions: 10,
         };
-        let got = one_against_one(&A, &B, history).unwrap();
+        let actual = one_against_one(&A, &B, history).unwrap();
         // sw2 = (3*var(A) + 4*var(B)) / 7; v = sw2*(1/4 + 1/5), w = 2*.01**2
         // sqrt(v + w), (v + w)**2 / (v*v/7 + w*w/9)
-        close(got.se, 0.015_039_934_935_269_597);
-        close(got.df, 11.263_891_314_887_525);
+        close(actual.se, 0.015_039_934_935_269_597);
+        close(actual.df, 11.263_891_314_887_525);
         let unknown = SessionSpread {
             sd: 0.01,
             sessions: 1,
         };
         assert!(one_against_one(&A, &B, unknown).is_err());
-        let nonsense = SessionSpread {
+        let impossible = SessionSpread {
             sd: f64::NAN,
             sessions: 10,
         };
-        assert!(one_against_one(&A, &B, nonsense).is_err());
+        assert!(one_against_one(&A, &B, impossible).is_err());
     }
 
     #[test]
     fn identical_sessions_are_legal() {
-        let got = welch(&[0.1; 3], &[0.1; 3]).unwrap();
-        assert_eq!((got.value, got.se, got.df), (0.0, 0.0, 4.0));
-        assert_eq!(got.two_sided_p().unwrap(), 1.0);
+        let actual = welch(&[0.1; 3], &[0.1; 3]).unwrap();
+        assert_eq!((actual.value, actual.se, actual.df), (0.0, 0.0, 4.0));
+        assert_eq!(actual.two_sided_p().unwrap(), 1.0);
         // Variances whose squares underflow still have degrees of freedom.
         let tiny = welch(&[0.0, 1e-100], &[0.0, 1e-100]).unwrap();
         close(tiny.df, 2.0);

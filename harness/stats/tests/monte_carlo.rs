@@ -1,11 +1,9 @@
-//! The promise behind every level and verdict, checked by simulation: what calls itself a 95 %
-//! interval contains the truth about 95 times in a hundred.
+//! Simulated coverage: a 95 % interval contains the true value in about 95 of 100 replicates.
 //!
-//! Seeds are fixed and listed, so the test is exact and cannot flicker. With 3000 replicates the
-//! bands stand five standard errors (0.4 %) from the nominal rate: they fail for a defect, such
-//! as a normal quantile in place of Student's (11 % false alarms at 6 blocks), and not for chance.
-//! Defects too small for them, such as a divisor of n in place of n - 1 (7 % at 6 blocks), are
-//! what the golden values beside each formula are for.
+//! Seeds are fixed, so the result is deterministic. With 3000 replicates the accepted bands are
+//! five standard errors (0.4 %) from the nominal rate: they find defects such as a normal quantile
+//! in place of Student's (11 % false alarms at 6 blocks). The golden values beside each formula
+//! find smaller ones, such as a divisor of n in place of n - 1 (7 % at 6 blocks).
 
 use gpubench_stats::two_sample::{new_against_baseline, welch};
 use gpubench_stats::{Confidence, Effect, LogRatio, ScheduleRng};
@@ -41,7 +39,7 @@ fn paired(rng: &mut ScheduleRng, blocks: usize, truth: f64) -> LogRatio {
 }
 
 #[test]
-fn equal_conditions_are_called_different_one_time_in_twenty() {
+fn equal_conditions_differ_significantly_in_one_of_twenty() {
     for (seed, blocks) in SEEDS.into_iter().zip([6, 8, 20]) {
         let false_positives = rate(seed, |rng| {
             let interval = paired(rng, blocks, 1.0).interval(Confidence::P95).unwrap();
@@ -71,7 +69,7 @@ fn intervals_contain_the_true_ratio() {
 }
 
 #[test]
-fn sessions_without_a_change_are_called_different_one_time_in_twenty() {
+fn equal_sessions_differ_significantly_in_one_of_twenty() {
     let night = |rng: &mut ScheduleRng| 0.01 * normal(rng);
     let excludes_zero = |effect: Effect| !effect.interval(Confidence::P95).unwrap().contains(0.0);
     for seed in SEEDS {
@@ -96,7 +94,7 @@ fn sessions_without_a_change_are_called_different_one_time_in_twenty() {
 }
 
 #[test]
-fn equivalence_is_shown_falsely_at_most_one_time_in_twenty() {
+fn equivalence_is_shown_falsely_in_at_most_one_of_twenty() {
     // The truth lies exactly on the margin, the hardest case of "no change".
     for seed in SEEDS {
         let false_shown = rate(seed, |rng| {

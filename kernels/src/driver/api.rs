@@ -66,7 +66,7 @@ macro_rules! table {
                 })
             }
 
-            /// Every symbol that the table asks for; true marks the required ones.
+            /// Every symbol of the table; true marks the required ones.
             #[cfg(test)]
             pub(super) fn symbols() -> Vec<(&'static str, bool)> {
                 vec![ $( ($req_symbol, true), )* $( ($opt_symbol, false), )* ]
@@ -79,7 +79,7 @@ macro_rules! table {
 
             $(
                 /// # Safety
-                /// As cuda.h asks of this function: pointers valid, handles alive.
+                /// As cuda.h requires of this function: pointers valid, handles alive.
                 #[allow(clippy::too_many_arguments, reason = "the C function has as many")]
                 pub(super) unsafe fn $req(&self $( , $ra: $rt )*) -> Result<(), DriverError> {
                     // SAFETY: the caller keeps the contract of the C function.
@@ -88,7 +88,7 @@ macro_rules! table {
             )*
             $(
                 /// # Safety
-                /// As cuda.h asks of this function: pointers valid, handles alive.
+                /// As cuda.h requires of this function: pointers valid, handles alive.
                 #[allow(clippy::too_many_arguments, reason = "the C function has as many")]
                 pub(super) unsafe fn $opt(&self $( , $oa: $ot )*) -> Result<(), DriverError> {
                     let call = self.$opt
@@ -136,8 +136,6 @@ table! {
             "cuModuleGetFunction"(function: *mut Handle, module: Handle, name: *const c_char);
         func_get_attribute =
             "cuFuncGetAttribute"(value: *mut c_int, attribute: c_int, function: Handle);
-        func_set_attribute =
-            "cuFuncSetAttribute"(function: Handle, attribute: c_int, value: c_int);
         occupancy = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(
             blocks: *mut c_int, function: Handle, threads: c_int, shared_bytes: usize
         );
@@ -168,12 +166,8 @@ table! {
             "cuMemcpyHtoDAsync_v2"(to: u64, from: *const c_void, bytes: usize, stream: Handle);
         memcpy_d2h_async =
             "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: u64, bytes: usize, stream: Handle);
-        memcpy_d2d_async =
-            "cuMemcpyDtoDAsync_v2"(to: u64, from: u64, bytes: usize, stream: Handle);
         memset_d8 = "cuMemsetD8_v2"(pointer: u64, value: u8, count: usize);
         memset_d32 = "cuMemsetD32_v2"(pointer: u64, value: c_uint, count: usize);
-        memset_d32_async =
-            "cuMemsetD32Async"(pointer: u64, value: c_uint, count: usize, stream: Handle);
         mem_host_alloc = "cuMemHostAlloc"(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
         mem_free_host = "cuMemFreeHost"(pointer: *mut c_void);
         mem_host_get_device_pointer = "cuMemHostGetDevicePointer_v2"(
@@ -181,9 +175,9 @@ table! {
         );
     }
     optional {
-        // CUDA 11.4; on a MIG slice this one names the slice, cuDeviceGetUuid its parent.
+        // CUDA 11.4; on a MIG slice this one names the slice, and cuDeviceGetUuid its parent.
         device_get_uuid_v2 = "cuDeviceGetUuid_v2"(uuid: *mut [u8; 16], device: c_int);
-        // CUDA 12.4: SMs set aside for some streams of a process.
+        // CUDA 12.4: SMs reserved for some streams of a process.
         device_get_dev_resource = "cuDeviceGetDevResource"(
             device: c_int, resource: *mut DevResource, kind: c_uint
         );
@@ -199,7 +193,7 @@ table! {
         );
         green_ctx_destroy = "cuGreenCtxDestroy"(green: Handle);
         ctx_from_green_ctx = "cuCtxFromGreenCtx"(context: *mut Handle, green: Handle);
-        // Other ways to the same memory: what a cap that watches one of them may overlook.
+        // Other allocation calls for the same memory: a cap that hooks one of them may miss these.
         mem_alloc_pitch = "cuMemAllocPitch_v2"(
             pointer: *mut u64, pitch: *mut usize, width: usize, height: usize, element: c_uint
         );
@@ -233,7 +227,7 @@ table! {
         ipc_open_mem_handle =
             "cuIpcOpenMemHandle_v2"(pointer: *mut u64, handle: IpcHandle, flags: c_uint);
         ipc_close_mem_handle = "cuIpcCloseMemHandle"(pointer: u64);
-        // Other ways to launch: what a limiter that watches cuLaunchKernel may overlook.
+        // Other launch calls: a limiter that hooks cuLaunchKernel may miss these.
         launch_cooperative = "cuLaunchCooperativeKernel"(
             function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
             block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
@@ -244,7 +238,7 @@ table! {
         graph_instantiate =
             "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
         graph_create = "cuGraphCreate"(graph: *mut Handle, flags: c_uint);
-        // CUDA 11.4: memory without a call that allocates.
+        // CUDA 11.4: memory that a graph allocates, without a call that allocates.
         graph_add_mem_alloc_node = "cuGraphAddMemAllocNode"(
             node: *mut Handle, graph: Handle, after: *const Handle, count: usize,
             params: *mut AllocNode
@@ -253,7 +247,7 @@ table! {
         graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
         graph_exec_destroy = "cuGraphExecDestroy"(executable: Handle);
         graph_destroy = "cuGraphDestroy"(graph: Handle);
-        // The same calls by other names, and from a pool that is named: a hook may know only one.
+        // Variants of the same calls, and allocation from an explicit pool: a hook may miss these.
         launch_kernel_ptsz = "cuLaunchKernel_ptsz"(
             function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
             block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint,
@@ -270,47 +264,4 @@ table! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_library_is_an_error_that_names_the_symbol() {
-        let error = Api::fill(|_| std::ptr::null())
-            .map(|_| ())
-            .expect_err("nothing to find");
-        assert_eq!(error, DriverError::MissingSymbol { symbol: "cuInit" });
-    }
-
-    #[test]
-    fn one_missing_required_symbol_is_named_and_an_optional_one_is_not_missed() {
-        // Never called: any address will do to fill the table.
-        let somewhere = Api::symbols as *const c_void;
-        let without = |gone: &'static str| {
-            Api::fill(move |s| {
-                if s == gone {
-                    std::ptr::null()
-                } else {
-                    somewhere
-                }
-            })
-        };
-        for (symbol, required) in Api::symbols() {
-            match without(symbol) {
-                Ok(_) => assert!(!required, "{symbol} is required but was not missed"),
-                Err(error) => {
-                    assert!(required, "{symbol} is optional but was missed");
-                    assert_eq!(error, DriverError::MissingSymbol { symbol });
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn no_symbol_is_asked_for_twice() {
-        let mut symbols = Api::symbols();
-        let all = symbols.len();
-        symbols.sort_unstable();
-        symbols.dedup();
-        assert_eq!(symbols.len(), all);
-    }
-}
+mod tests;

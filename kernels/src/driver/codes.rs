@@ -1,20 +1,20 @@
 //! Result codes of the driver API: plain numbers with a name table beside them.
 //!
-//! A code is never turned into a Rust enum: a driver newer than this table, or a library that
-//! stands in front of the driver, may answer with any number, and that number has to survive.
+//! A code is never converted to a Rust enum: a newer driver, or a library that wraps the driver,
+//! may return any number, and the number must be kept.
 
-/// The call did what was asked.
+/// The call succeeded.
 pub const SUCCESS: i32 = 0;
-/// No device memory left, or a cap was reached.
+/// No device memory is left, or a memory cap was reached.
 pub const OUT_OF_MEMORY: i32 = 2;
-/// No device that this process may see.
+/// This process can use no device.
 pub const NO_DEVICE: i32 = 100;
-/// Work is still pending; the answer of a query, not a failure.
+/// Work is still pending. A query returns it; it is not a failure.
 pub const NOT_READY: i32 = 600;
 /// The MPS server is recovering and takes no client yet.
 pub const MPS_SERVER_NOT_READY: i32 = 807;
 
-/// What `name` says of a number that the table does not hold.
+/// The result of `name` for a number that is not in the table.
 pub const UNKNOWN_NAME: &str = "code unknown to this version";
 
 /// Every code of `CUresult` in cuda.h of CUDA 13.5, ascending.

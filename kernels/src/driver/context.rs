@@ -1,4 +1,4 @@
-//! A context and the threads that use it.
+//! A context and its use by threads.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use std::ffi::{c_int, c_uint};
@@ -10,8 +10,8 @@ use super::error::{DriverError, note_drop};
 
 /// How a host thread waits for the device (`CUctx_flags` of cuda.h).
 ///
-/// Left to `Auto` the driver counts the contexts of this process only, so that many tenants spin on
-/// few cores; a tenant should say what it wants.
+/// With `Auto` the driver counts the contexts of this process only, so that many tenants spin on
+/// few cores. A tenant should choose a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WaitMode {
@@ -19,7 +19,7 @@ pub enum WaitMode {
     Auto = 0,
     /// Spin: lowest latency, one core.
     Spin = 1,
-    /// Spin, but give way to other threads.
+    /// Spin, but yield to other threads.
     Yield = 2,
     /// Sleep until an interrupt.
     BlockingSync = 4,
@@ -42,16 +42,16 @@ pub enum Limit {
 pub struct MemInfo {
     /// Bytes free.
     pub free_bytes: u64,
-    /// Bytes in all, or the cap where one is pretended.
+    /// Bytes in total, or the cap where a mechanism reports one.
     pub total_bytes: u64,
 }
 
-/// How a context came to be, which decides how it goes.
+/// How a context was created, which decides how it is released.
 #[derive(Debug)]
 pub(super) enum Kind {
     Primary,
     Own,
-    /// Converted from this green context, which holds the primary one.
+    /// Converted from this green context, which retains the primary one.
     Green(Handle),
 }
 
@@ -68,15 +68,15 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// A context of a device; clones share it, and the last one gives it back.
+/// A context of a device; clones share it, and the last clone releases it.
 ///
-/// It is current on the thread that made it. Every other thread that launches, copies, records or
-/// allocates calls `bind` once first; releases find their way by themselves.
+/// It is current on the thread that created it. Every other thread that launches, copies, records
+/// or allocates calls `bind` first. Releases make it current by themselves.
 #[derive(Debug, Clone)]
 pub struct Context(Arc<Inner>);
 
 impl Context {
-    /// Retains the primary context, the one that a framework in this process would share.
+    /// Retains the primary context, which a framework in this process would share.
     pub fn primary(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
         let api = &device.driver.api;
         let mut handle: Handle = std::ptr::null_mut();
@@ -93,7 +93,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Takes over a context, and makes it current on this thread.
+    /// Takes ownership of a context and makes it current on this thread.
     pub(super) fn adopt(device: &Device, handle: Handle, kind: Kind) -> Result<Self, DriverError> {
         let device = *device;
         let context = Self(Arc::new(Inner {
@@ -105,7 +105,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Creates a context of its own.
+    /// Creates a context.
     pub fn create(device: &Device, wait: WaitMode) -> Result<Self, DriverError> {
         let mut handle: Handle = std::ptr::null_mut();
         let flags = wait as c_uint;
@@ -134,14 +134,14 @@ impl Context {
         unsafe { self.api().ctx_set_current(self.0.handle) }
     }
 
-    /// Waits for all work of the context, and reports what went wrong since.
+    /// Waits for all work of the context, and reports errors of that work.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: no arguments.
         unsafe { self.api().ctx_synchronize() }
     }
 
-    /// Destroys a context of its own with whatever runs on it, while other handles to it are
-    /// still there. They are dead from then on, and have to be forgotten rather than dropped.
+    /// Destroys a context with the work that runs on it, while other handles to it exist. Those
+    /// handles are invalid from then on and must be forgotten, not dropped.
     pub fn destroy_under_work(&self) -> Result<(), DriverError> {
         // SAFETY: the handle was made by this object; every later use of it is refused.
         unsafe { self.api().ctx_destroy(self.0.handle) }
@@ -158,15 +158,15 @@ impl Context {
         })
     }
 
-    /// The priorities that streams may have: least urgent, most urgent (the smaller number).
+    /// The priorities of streams: least urgent, most urgent (the smaller number).
     pub fn stream_priority_range(&self) -> Result<(i32, i32), DriverError> {
-        let (mut least, mut greatest) = (0, 0);
+        let (mut least_urgent, mut most_urgent) = (0, 0);
         // SAFETY: writes two ints.
         unsafe {
             self.api()
-                .ctx_get_stream_priority_range(&raw mut least, &raw mut greatest)
+                .ctx_get_stream_priority_range(&raw mut least_urgent, &raw mut most_urgent)
         }?;
-        Ok((least, greatest))
+        Ok((least_urgent, most_urgent))
     }
 
     /// A limit in bytes.
@@ -187,7 +187,8 @@ impl Context {
         &self.0.device.driver.api
     }
 
-    /// Runs a release with this context current, puts back what was, and notes a failure.
+    /// Runs a release with this context current, restores the current context, and counts a
+    /// failure.
     pub(super) fn release(&self, free: impl FnOnce(&Api) -> Result<(), DriverError>) {
         let api = self.api();
         // SAFETY: the handle is alive as long as `self`.
@@ -209,7 +210,7 @@ impl Drop for Inner {
         note_drop(match self.kind {
             // SAFETY: retained once by this object.
             Kind::Primary => unsafe { api.primary_ctx_release(self.device.handle) },
-            // SAFETY: made by this object; whatever used it holds a clone, so nothing is left.
+            // SAFETY: made by this object; every user holds a clone, so no user is left.
             Kind::Own => unsafe { api.ctx_destroy(self.handle) },
             // SAFETY: as above.
             Kind::Green(green) => unsafe { api.green_ctx_destroy(green) },

@@ -1,4 +1,4 @@
-//! One device as the driver describes it: identity, attributes, and the sizes that loads follow.
+//! One device as the driver describes it: identity, attributes, and the properties that size loads.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -46,7 +46,7 @@ pub enum Attribute {
     MpsEnabled = 133,
 }
 
-/// A device identity; on a MIG slice the slice's own where the driver can tell.
+/// A device identity; on a MIG slice that of the slice where the driver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -63,7 +63,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// What the sizes of every load follow from. All read from the device, none assumed.
+/// The properties that size every load, all read from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceProps {
     /// Streaming multiprocessors that this process may use.
@@ -82,7 +82,7 @@ pub struct DeviceProps {
     pub warp_threads: u32,
     /// Bytes of shared memory of one SM.
     pub shared_per_sm_bytes: u32,
-    /// Bytes of shared memory that one block may ask for.
+    /// Bytes of shared memory that one block may use.
     pub shared_per_block_bytes: u32,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
@@ -122,7 +122,7 @@ impl Device {
         Ok(text_of(text))
     }
 
-    /// The identity: the slice's own under MIG where the driver has the newer call.
+    /// The identity: that of the slice under MIG where the driver has the newer call.
     pub fn uuid(&self) -> Result<Uuid, DriverError> {
         let mut bytes = [0_u8; 16];
         // SAFETY: writes 16 bytes.
@@ -155,7 +155,7 @@ impl Device {
     /// One attribute.
     pub fn attribute(&self, attribute: Attribute) -> Result<i32, DriverError> {
         let mut value = 0;
-        // SAFETY: writes one int; an unknown attribute is an error of the driver.
+        // SAFETY: writes one int; the driver refuses an unknown attribute.
         unsafe {
             self.driver
                 .api
@@ -164,7 +164,7 @@ impl Device {
         Ok(value)
     }
 
-    /// The sizes that loads follow.
+    /// The properties that size loads.
     pub fn props(&self) -> Result<DeviceProps, DriverError> {
         let read = |attribute| self.attribute(attribute).map(i32::unsigned_abs);
         let major = read(Attribute::ComputeCapabilityMajor)?;
@@ -184,7 +184,7 @@ impl Device {
     }
 }
 
-/// The text up to its NUL; the last byte is one whatever the driver wrote.
+/// The text up to its NUL; the last byte is forced to NUL.
 fn text_of(mut text: [c_char; 256]) -> String {
     text[255] = 0;
     // SAFETY: the array outlives the call and its last byte is NUL.

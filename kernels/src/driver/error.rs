@@ -1,10 +1,10 @@
-//! What can go wrong between this crate and libcuda, with the driver's own number kept.
+//! Errors between this crate and libcuda, with the driver's own number.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::codes;
 
-/// An answer of the driver that is not success, or a call that could not be made.
+/// A driver call that failed or could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// The loader found no libcuda.
@@ -15,25 +15,25 @@ pub enum DriverError {
         "libcuda has no symbol {symbol}, which this call needs (driver too old, or a stand-in)"
     )]
     MissingSymbol {
-        /// The entry point, as exported.
+        /// The symbol.
         symbol: &'static str,
     },
-    /// The driver was called and refused.
+    /// A driver call failed.
     #[error("{function} returned {code} ({name})")]
     Call {
-        /// The entry point, as exported.
+        /// The symbol.
         function: &'static str,
-        /// The result as the driver gave it, known or not.
+        /// The result of the driver, known or not.
         code: i32,
-        /// Its name in cuda.h, or a remark that it has none.
+        /// Its name in cuda.h, or a text that it has none.
         name: &'static str,
     },
-    /// The driver refused a module and said why.
+    /// The driver rejected a module, with a log.
     #[error("cuModuleLoadDataEx returned {code} ({name}) for module {module}: {log}")]
     Module {
         /// Which module.
         module: String,
-        /// The result as the driver gave it.
+        /// The result of the driver.
         code: i32,
         /// Its name in cuda.h.
         name: &'static str,
@@ -45,20 +45,20 @@ pub enum DriverError {
     NoEntry {
         /// Which module.
         module: String,
-        /// The entry that was asked for.
+        /// The missing entry.
         entry: String,
     },
     /// The arguments of a launch do not fit the parameters of the kernel.
-    #[error("kernel {kernel} takes parameters of {expected:?} bytes, given {given:?}")]
+    #[error("kernel {kernel} takes parameters of {expected:?} bytes, passed were {passed:?}")]
     Arguments {
         /// The kernel's name.
         kernel: String,
         /// Bytes of each parameter, from the PTX.
         expected: Vec<u8>,
         /// Bytes of each argument.
-        given: Vec<u8>,
+        passed: Vec<u8>,
     },
-    /// A copy or fill that would leave its buffer.
+    /// A copy or fill beyond the end of its buffer.
     #[error("{what}: {at} + {count} elements do not fit in a buffer of {len}")]
     Range {
         /// Which operation.
@@ -88,7 +88,7 @@ impl DriverError {
         }
     }
 
-    /// The driver's number, where the driver was asked.
+    /// The driver's number, where the driver was called.
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Call { code, .. } | Self::Module { code, .. } => Some(*code),
@@ -102,7 +102,7 @@ impl DriverError {
     }
 }
 
-/// Turns an answer into a `Result`; anything but zero is an error.
+/// Turns a result code into a `Result`; every code but zero is an error.
 pub(super) fn check(function: &'static str, code: i32) -> Result<(), DriverError> {
     if code == codes::SUCCESS {
         Ok(())
@@ -111,7 +111,7 @@ pub(super) fn check(function: &'static str, code: i32) -> Result<(), DriverError
     }
 }
 
-/// What went wrong while objects were dropped, where no `Result` can be returned.
+/// Failures of releases in destructors, which return no `Result`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DropErrors {
     /// How many releases failed in this process.
@@ -127,13 +127,13 @@ static DROPS: Mutex<DropErrors> = Mutex::new(DropErrors {
 
 /// Failures of releases so far, process-wide.
 ///
-/// After a sticky error every release fails, so a tenant that survived a fault reads a count here;
-/// on a healthy context the count stays zero.
+/// After a sticky error every release fails, so a tenant that survives a fault reads a count above
+/// zero. On a healthy context it stays zero.
 pub fn drop_errors() -> DropErrors {
     DROPS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Notes the outcome of a release.
+/// Counts the result of a release.
 pub(super) fn note_drop(outcome: Result<(), DriverError>) {
     if let Err(error) = outcome {
         let mut drops = DROPS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Events: marks in a stream, with the device's time where asked for.
+//! Events: marks in a stream, with the device's time where requested.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::api::Handle;
@@ -6,7 +6,7 @@ use super::context::Context;
 use super::error::DriverError;
 use super::stream::{Stream, done_or_pending};
 
-/// What an event is for (`CUevent_flags` of cuda.h).
+/// The purpose of an event (`CUevent_flags` of cuda.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EventKind {
@@ -14,9 +14,9 @@ pub enum EventKind {
     Timing = 0,
     /// Keeps the device's time; waiting sleeps.
     TimingBlocking = 1,
-    /// Only marks completion, the cheapest.
+    /// Marks completion only, the cheapest.
     Mark = 2,
-    /// Only marks completion; waiting sleeps.
+    /// Marks completion only; waiting sleeps.
     MarkBlocking = 3,
 }
 
@@ -44,7 +44,7 @@ impl Event {
         })
     }
 
-    /// Marks the present end of the stream.
+    /// Records the event at the present end of the stream.
     pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
         unsafe {
@@ -66,7 +66,7 @@ impl Event {
         unsafe { self.context.api().event_synchronize(self.handle) }
     }
 
-    /// Device milliseconds from `start` to this mark; both done, both of a timing kind.
+    /// Device milliseconds from `start` to this event; both completed, both of a timing kind.
     pub fn elapsed_ms_since(&self, start: &Self) -> Result<f32, DriverError> {
         let mut milliseconds = 0.0_f32;
         let api = self.context.api();

@@ -1,4 +1,4 @@
-//! Graphs: launches recorded once and submitted together, past whatever watches single launches.
+//! Graphs: launches captured once and submitted together, which a hook of single launches misses.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::api::Handle;
@@ -18,11 +18,11 @@ pub struct Graph {
 }
 
 // SAFETY: the handles are used through `&self` for launches only, one stream at a time each; the
-// driver asks for no particular thread (CUDA driver API, "Graph object thread safety").
+// driver requires no particular thread (CUDA driver API, "Graph object thread safety").
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records what `submit` puts into the stream; nothing of it runs yet.
+    /// Captures what `submit` puts into the stream; nothing runs yet.
     pub fn capture(
         stream: &Stream,
         submit: impl FnOnce(&Stream) -> Result<(), DriverError>,
@@ -46,7 +46,7 @@ impl Graph {
         Ok(this)
     }
 
-    /// Queues everything that was recorded.
+    /// Queues all captured work.
     pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
         // SAFETY: both handles are alive during the call.
         unsafe {

@@ -1,4 +1,4 @@
-//! Memory that a node of a graph takes when the graph is launched: no call that allocates is made.
+//! Memory that a graph node allocates when the graph is launched, without a call that allocates.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::api::{Api, Handle};
@@ -10,11 +10,11 @@ use super::layout::{AllocNode, Location, PoolProperties};
 const PINNED: i32 = 1;
 const DEVICE: i32 = 1;
 
-/// A graph that took memory; it has no node that gives it back.
+/// A graph that allocated memory; it has no node that frees it.
 #[derive(Debug)]
 pub(super) struct GraphMemory {
     pub(super) address: u64,
-    /// Whether the graph ran, so that the memory is there.
+    /// Whether the graph was launched, so that the memory exists.
     taken: bool,
     graph: Handle,
     executable: Handle,
@@ -22,7 +22,7 @@ pub(super) struct GraphMemory {
 }
 
 impl GraphMemory {
-    /// Makes a graph of one node that takes so many bytes, and launches it.
+    /// Makes a graph of one node that allocates that many bytes, and launches it.
     pub(super) fn alloc(context: &Context, bytes: usize) -> Result<Self, DriverError> {
         let mut memory = Self {
             address: 0,

@@ -1,4 +1,4 @@
-//! Device memory of another process, by the handle that it gave away.
+//! Device memory of another process, by its CUDA IPC handle.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::context::Context;
@@ -10,7 +10,7 @@ use super::memory::{DeviceBuffer, DevicePtr, Pod};
 const LAZY_PEER_ACCESS: u32 = 1;
 
 impl<T: Pod> DeviceBuffer<T> {
-    /// A name under which another process may map this buffer, as long as this one keeps it.
+    /// A handle by which another process may map this buffer, as long as this one keeps it.
     pub fn ipc_handle(&self) -> Result<IpcHandle, DriverError> {
         let mut handle = IpcHandle([0; 64]);
         let api = self.context().api();
@@ -28,7 +28,7 @@ pub struct IpcMapping {
 }
 
 impl IpcMapping {
-    /// Maps it; the exporting process has to be another one.
+    /// Maps the buffer; the exporter must be another process.
     pub fn open(context: &Context, handle: IpcHandle) -> Result<Self, DriverError> {
         let mut pointer = 0_u64;
         let api = context.api();
@@ -40,7 +40,7 @@ impl IpcMapping {
         })
     }
 
-    /// Where it lies here.
+    /// Its address in this process.
     pub fn device_ptr(&self) -> DevicePtr {
         DevicePtr(self.pointer)
     }

@@ -1,10 +1,10 @@
-//! The shape of a launch and its arguments, checked against the kernel before the driver sees them.
+//! The shape of a launch and its arguments, checked against the kernel before the driver call.
 
 use std::ffi::c_void;
 
 use super::memory::DevicePtr;
 
-/// How many arguments a kernel of this crate may have.
+/// Maximum number of arguments of a kernel of this crate.
 pub const MAX_ARGS: usize = 12;
 
 /// One-dimensional launch shape.
@@ -36,13 +36,13 @@ impl Grid {
         }
     }
 
-    /// Threads in all.
+    /// Threads in total.
     pub const fn total_threads(&self) -> u64 {
         self.blocks as u64 * self.threads as u64
     }
 }
 
-/// Arguments of a launch, in order, kept by value.
+/// Arguments of a launch, in order, by value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Args {
     values: [u64; MAX_ARGS],
@@ -92,13 +92,13 @@ impl Args {
         &self.sizes[..self.count]
     }
 
-    /// Whether the arguments fit a kernel with parameters of these sizes.
+    /// Whether the arguments match a kernel with parameters of these sizes.
     pub fn fit(&self, params: &[u8]) -> bool {
         !self.overflowed && self.sizes() == params
     }
 
-    /// Pointers to the values, as the driver takes them: on a little-endian host the low bytes of
-    /// each come first, so a 32-bit argument is read from the right place.
+    /// Pointers to the values for the driver. On a little-endian host the low bytes come first, so
+    /// a 32-bit argument is read correctly.
     pub(super) fn pointers(&mut self) -> [*mut c_void; MAX_ARGS] {
         self.values
             .each_mut()

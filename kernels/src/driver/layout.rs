@@ -1,4 +1,4 @@
-//! The structures of cuda.h that calls take, bit for bit.
+//! Structures of cuda.h that calls take, with their exact layout.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -12,8 +12,8 @@ pub(super) struct ArrayDescriptor {
     pub(super) channels: c_uint,
 }
 
-/// `CUdevResource`: a tagged union of which programs read the count of SMs only. The size is that
-/// of CUDA 12.4 and later.
+/// `CUdevResource`: a tagged union; programs read only the count of SMs. The size is that of CUDA
+/// 12.4 and later.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct DevResource {

@@ -1,7 +1,7 @@
-//! Other ways to libcuda's functions than a program usually takes: what a preloaded library that
-//! answers for them may overlook.
+//! Other lookups of libcuda's functions, which a preloaded library that wraps them may miss.
 //!
-//! Only tenants that are to find out take them, by a variable; all others load libcuda as usual.
+//! Only the escape probe selects them, by an environment variable; all other tenants load libcuda
+//! as usual.
 #![expect(unsafe_code, reason = "asks the dynamic loader for symbols")]
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -9,17 +9,16 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use super::error::DriverError;
 use super::origin::file_of;
 
-/// Environment variable that names the way: `dlvsym` or `path`.
+/// Environment variable that selects the lookup: `dlvsym` or `path`.
 pub const LOOKUP_ENV: &str = "GPUBENCH_DRIVER_LOOKUP";
 
 /// Versions under which C libraries have carried `dlsym`, the newest first.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.17", c"GLIBC_2.2.5"];
 
-/// A way to the driver's functions.
+/// A lookup of the driver's functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// By the C library's own `dlsym`, which `dlvsym` finds past any library that has put its own
-    /// in front of it.
+    /// By the C library's own `dlsym`, found by `dlvsym`, past any library that overrides `dlsym`.
     Dlvsym,
     /// By `dlsym` on a handle of the driver's file under its absolute path.
     Path,
@@ -27,7 +26,7 @@ pub enum Lookup {
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// What addresses are found with.
+/// The function and the handle that find addresses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Finder {
     handle: *mut c_void,
@@ -35,10 +34,10 @@ pub(super) struct Finder {
 }
 
 impl Lookup {
-    /// Both.
+    /// Both lookups.
     pub const ALL: [Self; 2] = [Self::Dlvsym, Self::Path];
 
-    /// As the variable names it.
+    /// The value of the variable.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,12 +46,12 @@ impl Lookup {
         }
     }
 
-    /// The way that the environment asks for; none for the usual one.
-    pub(super) fn wanted() -> Result<Option<Self>, DriverError> {
+    /// The lookup that the environment selects; `None` for the usual one.
+    pub(super) fn requested() -> Result<Option<Self>, DriverError> {
         let Some(name) = std::env::var_os(LOOKUP_ENV) else {
             return Ok(None);
         };
-        let found = Self::ALL.into_iter().find(|way| name == way.as_str());
+        let found = Self::ALL.into_iter().find(|lookup| name == lookup.as_str());
         found.map(Some).ok_or(DriverError::NoLibrary)
     }
 
@@ -76,18 +75,18 @@ impl Lookup {
 }
 
 impl Finder {
-    /// Where a symbol is; null if it is nowhere.
+    /// The address of a symbol; null if it has none.
     pub(super) fn address(&self, symbol: &str) -> *const c_void {
         let Ok(name) = CString::new(symbol) else {
             return std::ptr::null();
         };
-        // SAFETY: a handle that was opened and is never closed, and a C string.
+        // SAFETY: a handle that is never closed, and a C string.
         unsafe { (self.dlsym)(self.handle, name.as_ptr()) }
     }
 }
 
 fn open(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a C string; the library is the one that this program uses anyway.
+    // SAFETY: a C string; this program uses the library anyway.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     (!handle.is_null()).then_some(handle)
 }
@@ -116,7 +115,7 @@ mod tests {
     use super::{Finder, open, own_dlsym};
 
     #[test]
-    fn the_c_library_s_own_dlsym_finds_what_is_there() {
+    fn the_own_dlsym_of_the_c_library_finds_symbols() {
         let (Some(handle), Some(dlsym)) = (open(c"libc.so.6"), own_dlsym()) else {
             panic!("a C library without dlsym");
         };

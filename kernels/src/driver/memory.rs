@@ -1,7 +1,7 @@
 //! Device memory by `cuMemAlloc`, typed, and the copies to and from it.
 //!
-//! The asynchronous pool is never used here: what an allocation costs and what a cap refuses must
-//! be measured on the call that is named.
+//! It never uses the asynchronous pool: the cost of an allocation and the refusal of a cap must
+//! belong to `cuMemAlloc`.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Plain numbers: any bits are a value, and there are no gaps.
+/// Plain numbers: every bit pattern is a value, and there is no padding.
 pub trait Pod: sealed::Sealed + Copy + Default + Send + Sync + 'static {}
 
 macro_rules! pod {
@@ -23,7 +23,7 @@ macro_rules! pod {
 }
 pod!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
-/// An address in device memory. It keeps nothing alive.
+/// An address in device memory, without ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DevicePtr(pub u64);
 
@@ -31,19 +31,19 @@ impl DevicePtr {
     /// The null address.
     pub const NULL: Self = Self(0);
 
-    /// The address that many bytes further.
+    /// The address `bytes` further on.
     pub fn offset_bytes(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 }
 
 impl DevicePtr {
-    /// Copies `values.len()` numbers from this address, of any owner, and waits. The driver
-    /// checks the address and refuses what the context does not have.
+    /// Copies `values.len()` numbers from this address, of any owner, and waits. The driver checks
+    /// the address and refuses unmapped ones.
     pub fn read<T: Pod>(self, context: &Context, values: &mut [T]) -> Result<(), DriverError> {
         let to = values.as_mut_ptr().cast();
         // SAFETY: the target is `values`, any bits are a value, and the source is checked by the
-        // driver, which knows every mapping of the context.
+        // driver against every mapping of the context.
         unsafe { context.api().memcpy_d2h(to, self.0, size_of_val(values)) }
     }
 }
@@ -58,10 +58,10 @@ pub struct DeviceBuffer<T: Pod> {
 }
 
 impl<T: Pod> DeviceBuffer<T> {
-    /// Allocates; the contents are whatever was there.
+    /// Allocates; the contents are undefined.
     pub fn alloc(context: &Context, len: usize) -> Result<Self, DriverError> {
         let mut pointer = 0_u64;
-        // A length whose bytes overflow is asked for as is, and refused by the driver.
+        // The driver refuses a length that overflows the number of bytes.
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: writes one pointer.
         unsafe { context.api().mem_alloc(&raw mut pointer, bytes) }?;
@@ -80,7 +80,7 @@ impl<T: Pod> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// Gives the memory back and says whether that worked. The context must be current.
+    /// Frees the memory and returns the result. The context must be current.
     pub fn free(self) -> Result<(), DriverError> {
         let mut this = std::mem::ManuallyDrop::new(self);
         // SAFETY: allocated by this object and released once: its own drop does not run.
@@ -90,11 +90,11 @@ impl<T: Pod> DeviceBuffer<T> {
         outcome
     }
 
-    /// Gives the memory back twice, as a program with a bug does; the answer to the second time.
+    /// Frees the memory twice, as a faulty program does; returns the result of the second call.
     pub fn free_twice(self) -> Result<(), DriverError> {
         let (context, pointer) = (self.context.clone(), self.pointer);
         self.free()?;
-        // SAFETY: the address is plain; the driver is asked to refuse what it does not know.
+        // SAFETY: the address is a plain number; the driver refuses an unknown one.
         unsafe { context.api().mem_free(pointer) }
     }
 
@@ -103,7 +103,7 @@ impl<T: Pod> DeviceBuffer<T> {
         &self.context
     }
 
-    /// Where it lies.
+    /// Its address.
     pub fn device_ptr(&self) -> DevicePtr {
         DevicePtr(self.pointer)
     }
@@ -196,18 +196,6 @@ impl<T: Pod> DeviceBuffer<T> {
         }
     }
 
-    /// Queues a copy of the whole of `from` to the elements from `at` on.
-    pub fn copy_async(&self, at: usize, from: &Self, stream: &Stream) -> Result<(), DriverError> {
-        let to = self.address("device copy", at, from.len)?;
-        let bytes = from.len * size_of::<T>();
-        // SAFETY: both ranges lie in live buffers.
-        unsafe {
-            self.context
-                .api()
-                .memcpy_d2d_async(to, from.pointer, bytes, stream.handle())
-        }
-    }
-
     /// Sets every byte, and waits.
     pub fn fill_bytes(&self, value: u8) -> Result<(), DriverError> {
         let bytes = self.len * size_of::<T>();
@@ -216,8 +204,8 @@ impl<T: Pod> DeviceBuffer<T> {
         self.settle()
     }
 
-    /// Waits for the default stream: a copy from pageable memory returns once it is staged, and a
-    /// fill once it is queued, while our streams do not wait for the default one (CUDA driver API,
+    /// Waits for the default stream. A copy from pageable memory returns once it is staged and a
+    /// fill once it is queued, and our streams do not wait for the default one (CUDA driver API,
     /// "API synchronization behavior").
     fn settle(&self) -> Result<(), DriverError> {
         // SAFETY: null is the default stream of the current context.
@@ -236,13 +224,6 @@ impl DeviceBuffer<u32> {
         // SAFETY: the range is the whole buffer.
         unsafe { self.context.api().memset_d32(self.pointer, value, self.len) }?;
         self.settle()
-    }
-
-    /// Queues the setting of every word.
-    pub fn fill_async(&self, value: u32, stream: &Stream) -> Result<(), DriverError> {
-        let api = self.context.api();
-        // SAFETY: the range is the whole buffer.
-        unsafe { api.memset_d32_async(self.pointer, value, self.len, stream.handle()) }
     }
 }
 
@@ -295,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_in_bytes_whatever_the_type() {
+    fn an_offset_is_in_bytes_for_every_type() {
         assert_eq!(DevicePtr(100).offset_bytes(8), DevicePtr(108));
     }
 }

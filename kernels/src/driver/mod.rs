@@ -1,8 +1,9 @@
 //! The thin layer over libcuda: numbers stay numbers, nothing panics, every release is counted.
 //!
-//! cudarc finds and loads the library; the calls go through our own table, since its result type is
-//! a Rust enum that a driver may overrun. What is deliberately lacking: retries, caching, pools,
-//! hidden synchronisation (but for the release of pinned memory), and any judgement of an error.
+//! cudarc finds and loads the library. Calls use our own table, because cudarc's result type is a
+//! Rust enum and a driver may return other numbers. Missing on purpose: retries, caching, pools,
+//! hidden synchronisation (except before pinned memory is released), and any interpretation of
+//! errors.
 #![expect(unsafe_code, reason = "loads libcuda and calls it")]
 
 mod api;
@@ -11,6 +12,7 @@ mod context;
 mod device;
 mod error;
 mod event;
+mod function;
 mod graph;
 mod graph_memory;
 mod green;
@@ -38,13 +40,14 @@ pub use context::{Context, Limit, MemInfo, WaitMode};
 pub use device::{Attribute, Device, DeviceProps, Uuid};
 pub use error::{DriverError, DropErrors, drop_errors};
 pub use event::{Event, EventKind};
+pub use function::{FuncAttribute, Function};
 pub use graph::Graph;
 pub use ipc::IpcMapping;
 pub use launch::{Args, Grid};
 pub use layout::IpcHandle;
 pub use lookup::{LOOKUP_ENV, Lookup};
 pub use memory::{DeviceBuffer, DevicePtr, Pod};
-pub use module::{FuncAttribute, Function, Module};
+pub use module::Module;
 pub use other_memory::{AllocKind, OtherMemory};
 pub use pinned::PinnedBuffer;
 pub use registered::RegisteredBuffer;
@@ -59,8 +62,8 @@ pub struct Driver {
 impl Driver {
     /// Loads libcuda and initialises it.
     ///
-    /// The library is loaded once; `cuInit` is asked at every call (it is free once it succeeded),
-    /// so that a server that was not ready can be asked again.
+    /// The library is loaded once. `cuInit` is called every time (it is free after a success), so
+    /// that a caller can try again while an MPS server starts.
     pub fn load() -> Result<&'static Self, DriverError> {
         static DRIVER: OnceLock<Result<Driver, DriverError>> = OnceLock::new();
         let driver = DRIVER
@@ -73,12 +76,12 @@ impl Driver {
     }
 
     fn open() -> Result<Self, DriverError> {
-        // SAFETY: opens libcuda by name, which runs its initialisers; asked first because `culib`
-        // panics where there is none.
+        // SAFETY: opens libcuda by name, which runs its initialisers. This comes first because
+        // `culib` panics without a library.
         if !unsafe { sys::is_culib_present() } {
             return Err(DriverError::NoLibrary);
         }
-        if let Some(lookup) = Lookup::wanted()? {
+        if let Some(lookup) = Lookup::requested()? {
             let find = lookup.finder()?;
             return Ok(Self {
                 api: Api::fill(|symbol| find.address(symbol))?,
@@ -88,7 +91,7 @@ impl Driver {
         let library = unsafe { sys::culib() };
         let api = Api::fill(|symbol| {
             let name = format!("{symbol}\0");
-            // SAFETY: the symbol is taken as a bare address; `Api` gives it its type.
+            // SAFETY: the symbol is used as a plain address; `Api` gives it its type.
             match unsafe { library.get::<*const c_void>(name.as_bytes()) } {
                 Ok(address) => *address,
                 Err(_) => std::ptr::null(),
@@ -97,7 +100,7 @@ impl Driver {
         Ok(Self { api })
     }
 
-    /// The CUDA version that the driver speaks, as cuda.h writes it (12090 is 12.9).
+    /// The CUDA version of the driver, as cuda.h writes it (12090 is 12.9).
     pub fn cuda_version(&self) -> Result<i32, DriverError> {
         let mut version = 0;
         // SAFETY: writes one int.
@@ -105,7 +108,7 @@ impl Driver {
         Ok(version)
     }
 
-    /// How many devices this process may see.
+    /// Number of devices visible to this process.
     pub fn device_count(&self) -> Result<i32, DriverError> {
         let mut count = 0;
         // SAFETY: writes one int.
@@ -113,7 +116,7 @@ impl Driver {
         Ok(count)
     }
 
-    /// The device of that number among those that this process may see.
+    /// The device with that number among those visible to this process.
     pub fn device(&'static self, ordinal: i32) -> Result<Device, DriverError> {
         Device::new(self, ordinal)
     }

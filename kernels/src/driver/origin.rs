@@ -1,4 +1,4 @@
-//! Which file answers a call: an interposer that was preloaded shows itself by it.
+//! Finds the file that implements a driver call, which reveals a preloaded interposer.
 #![expect(unsafe_code, reason = "asks the dynamic loader about an address")]
 
 use std::ffi::{CStr, c_void};
@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_void};
 use super::Driver;
 
 impl Driver {
-    /// The file whose code answers `cuMemAlloc_v2` for this process, as the loader names it; absent
-    /// where the loader does not know.
+    /// The file with the code of `cuMemAlloc_v2` in this process, as the loader names it; `None`
+    /// where the loader does not know it.
     #[must_use]
     pub fn allocator_file(&self) -> Option<String> {
         file_of(self.api.allocator())

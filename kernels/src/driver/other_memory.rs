@@ -1,4 +1,4 @@
-//! Device memory by every other way than `cuMemAlloc`: what a cap has to watch as well.
+//! Device memory by every call other than `cuMemAlloc`: a memory cap must hook these as well.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::api::Handle;
@@ -10,14 +10,14 @@ use super::memory::DevicePtr;
 use super::module::Module;
 use super::virtual_memory::VirtualMemory;
 
-/// A way to device memory.
+/// A call that allocates device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocKind {
     /// `cuMemAlloc`.
     Plain,
     /// `cuMemAllocPitch`.
     Pitched,
-    /// `cuMemAllocManaged`; it takes device memory only once the device has touched it.
+    /// `cuMemAllocManaged`; it uses device memory only after the device has accessed it.
     Managed,
     /// `cuMemAllocAsync`, from the default pool, in the default stream.
     Pooled,
@@ -25,9 +25,9 @@ pub enum AllocKind {
     Virtual,
     /// `cuArrayCreate`; it has no address.
     Array,
-    /// `cuMemAllocFromPoolAsync`, from the device's default pool, which is named.
+    /// `cuMemAllocFromPoolAsync`, from the device's default pool, named explicitly.
     FromPool,
-    /// `cuMemAllocAsync` by its name for programs with a default stream for each thread.
+    /// `cuMemAllocAsync` in the variant for programs with a default stream per thread.
     PerThread,
     /// A variable of a module, by `cuModuleLoadDataEx`.
     Global,
@@ -59,7 +59,7 @@ impl AllocKind {
         Self::GraphNode,
     ];
 
-    /// The call that asks for the memory, as cuda.h names it.
+    /// The call that allocates the memory, as cuda.h names it.
     pub const fn function(self) -> &'static str {
         match self {
             Self::Plain => "cuMemAlloc",
@@ -77,61 +77,61 @@ impl AllocKind {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Allocation {
     Pointer(u64),
     Pooled(u64),
     Virtual(VirtualMemory),
     Array(Handle),
-    /// The memory goes with its module.
+    /// The module; the memory is freed with it.
     Global {
         _module: Module,
     },
     Graph(GraphMemory),
 }
 
-/// Device memory by one of these ways.
+/// Device memory by one of these calls.
 #[derive(Debug)]
 pub struct OtherMemory {
     context: Context,
     kind: AllocKind,
-    place: Place,
+    allocation: Allocation,
 }
 
 // SAFETY: the handles may be used from any thread (CUDA driver API, "Thread safety").
 unsafe impl Send for OtherMemory {}
 
 impl OtherMemory {
-    /// Asks for that many bytes; rows and pages are rounded up.
+    /// Allocates that many bytes; rows and pages are rounded up.
     pub fn alloc(context: &Context, kind: AllocKind, bytes: usize) -> Result<Self, DriverError> {
         let api = context.api();
         let rows = bytes.div_ceil(ROW_BYTES);
         let mut pointer = 0_u64;
-        let place = match kind {
+        let allocation = match kind {
             AllocKind::Plain => {
                 // SAFETY: writes one pointer.
                 unsafe { api.mem_alloc(&raw mut pointer, bytes) }?;
-                Place::Pointer(pointer)
+                Allocation::Pointer(pointer)
             }
             AllocKind::Pitched => {
                 let mut pitch = 0_usize;
                 let (to, pitch) = (&raw mut pointer, &raw mut pitch);
                 // SAFETY: writes one pointer and one size.
                 unsafe { api.mem_alloc_pitch(to, pitch, ROW_BYTES, rows, 16) }?;
-                Place::Pointer(pointer)
+                Allocation::Pointer(pointer)
             }
             AllocKind::Managed => {
                 // SAFETY: writes one pointer.
                 unsafe { api.mem_alloc_managed(&raw mut pointer, bytes, ATTACH_GLOBAL) }?;
-                Place::Pointer(pointer)
+                Allocation::Pointer(pointer)
             }
             AllocKind::Pooled => {
                 let default = std::ptr::null_mut();
                 // SAFETY: writes one pointer; null is the default stream.
                 unsafe { api.mem_alloc_async(&raw mut pointer, bytes, default) }?;
-                Place::Pooled(pointer)
+                Allocation::Pooled(pointer)
             }
-            AllocKind::Virtual => Place::Virtual(VirtualMemory::alloc(context, bytes)?),
-            AllocKind::Array => Place::Array(array(context, rows)?),
+            AllocKind::Virtual => Allocation::Virtual(VirtualMemory::alloc(context, bytes)?),
+            AllocKind::Array => Allocation::Array(array(context, rows)?),
             AllocKind::FromPool => {
                 let mut pool: Handle = std::ptr::null_mut();
                 let device = context.device().handle;
@@ -140,50 +140,50 @@ impl OtherMemory {
                 unsafe { api.device_get_default_mem_pool(&raw mut pool, device) }?;
                 // SAFETY: writes one pointer; null is the default stream.
                 unsafe { api.mem_alloc_from_pool_async(&raw mut pointer, bytes, pool, default) }?;
-                Place::Pooled(pointer)
+                Allocation::Pooled(pointer)
             }
             AllocKind::PerThread => {
                 let default = std::ptr::null_mut();
                 // SAFETY: writes one pointer; null is the thread's default stream.
                 unsafe { api.mem_alloc_async_ptsz(&raw mut pointer, bytes, default) }?;
-                // It is given back in the other default stream.
+                // It is freed in the legacy default stream.
                 // SAFETY: null is the default stream of the current context.
                 unsafe { api.ctx_synchronize() }?;
-                Place::Pooled(pointer)
+                Allocation::Pooled(pointer)
             }
-            AllocKind::Global => Place::Global {
+            AllocKind::Global => Allocation::Global {
                 _module: Module::load(context, RESERVE, &reserve(bytes))?,
             },
-            AllocKind::GraphNode => Place::Graph(GraphMemory::alloc(context, bytes)?),
+            AllocKind::GraphNode => Allocation::Graph(GraphMemory::alloc(context, bytes)?),
         };
         Ok(Self {
             context: context.clone(),
             kind,
-            place,
+            allocation,
         })
     }
 
-    /// How it came to be.
+    /// The call that allocated it.
     pub fn kind(&self) -> AllocKind {
         self.kind
     }
 
-    /// Where it lies; an array has no address.
+    /// Its address; an array has none.
     pub fn device_ptr(&self) -> Option<DevicePtr> {
-        match &self.place {
-            Place::Pointer(pointer) | Place::Pooled(pointer) => Some(DevicePtr(*pointer)),
-            Place::Virtual(memory) => Some(DevicePtr(memory.address)),
-            Place::Graph(memory) => Some(DevicePtr(memory.address)),
-            Place::Array(_) | Place::Global { .. } => None,
+        match &self.allocation {
+            Allocation::Pointer(pointer) | Allocation::Pooled(pointer) => Some(DevicePtr(*pointer)),
+            Allocation::Virtual(memory) => Some(DevicePtr(memory.address)),
+            Allocation::Graph(memory) => Some(DevicePtr(memory.address)),
+            Allocation::Array(_) | Allocation::Global { .. } => None,
         }
     }
 }
 
-/// Name of the module that has a variable and nothing else.
+/// Name of the module that holds one variable.
 const RESERVE: &str = "reserve";
 
-/// The module's text: one variable of that many bytes, in a PTX that every device since Volta
-/// takes.
+/// The module's text: one variable of that many bytes, in PTX that every device since Volta
+/// accepts.
 fn reserve(bytes: usize) -> String {
     format!(
         ".version 7.0\n.target sm_70\n.address_size 64\n\
@@ -211,24 +211,24 @@ fn array(context: &Context, rows: usize) -> Result<Handle, DriverError> {
 
 impl Drop for OtherMemory {
     fn drop(&mut self) {
-        let place = &mut self.place;
-        self.context.release(|api| match place {
+        let allocation = &mut self.allocation;
+        self.context.release(|api| match allocation {
             // SAFETY: allocated by this object, released once.
-            Place::Pointer(pointer) => unsafe { api.mem_free(*pointer) },
-            Place::Pooled(pointer) => {
+            Allocation::Pointer(pointer) => unsafe { api.mem_free(*pointer) },
+            Allocation::Pooled(pointer) => {
                 let default = std::ptr::null_mut();
                 // SAFETY: allocated by this object, released once; null is the default stream.
                 unsafe { api.mem_free_async(*pointer, default) }?;
-                // The pool keeps the pages until the next synchronization.
+                // The pool keeps the pages until the next synchronisation.
                 // SAFETY: null is the default stream of the current context.
                 unsafe { api.stream_synchronize(default) }
             }
-            Place::Virtual(memory) => memory.free(api),
-            Place::Graph(memory) => memory.free(api),
+            Allocation::Virtual(memory) => memory.free(api),
+            Allocation::Graph(memory) => memory.free(api),
             // SAFETY: made by this object, released once.
-            Place::Array(handle) => unsafe { api.array_destroy(*handle) },
-            // It unloads itself.
-            Place::Global { .. } => Ok(()),
+            Allocation::Array(handle) => unsafe { api.array_destroy(*handle) },
+            // It unloads itself when dropped.
+            Allocation::Global { .. } => Ok(()),
         });
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_another_call() {
+    fn every_kind_uses_another_call() {
         let mut names: Vec<_> = AllocKind::ALL.map(AllocKind::function).to_vec();
         names.sort_unstable();
         names.dedup();

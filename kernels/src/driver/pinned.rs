@@ -5,14 +5,14 @@ use super::context::Context;
 use super::error::{DriverError, note_drop};
 use super::memory::{DevicePtr, Pod, check_range};
 
-/// Usable from every context, and mapped into the device's address space (`CU_MEMHOSTALLOC_*`).
-/// Write-combined memory is never asked for: reading it back would be slow beyond comparison.
+/// Usable from every context, and mapped into the device's address space (`CU_MEMHOSTALLOC_*`). Not
+/// write-combined: reading that back on the host is very slow.
 const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 
 /// Page-locked host memory for `len` numbers.
 ///
-/// The device may write to it while the host looks on, so no slice of it is ever lent: `read` and
-/// `write` copy. Dropping it waits for the context, since a copy may still be under way.
+/// The device may write to it while the host reads, so no slice of it is handed out: `read` and
+/// `write` copy. Dropping it waits for the context, since a copy may be running.
 #[derive(Debug)]
 pub struct PinnedBuffer<T: Pod> {
     context: Context,
@@ -22,7 +22,7 @@ pub struct PinnedBuffer<T: Pod> {
 
 // SAFETY: raw memory owned by this object; host access goes through volatile copies only.
 unsafe impl<T: Pod> Send for PinnedBuffer<T> {}
-// SAFETY: as above: concurrent access yields some bits of a plain number, never a reference.
+// SAFETY: as above: concurrent access reads some bits of a plain number, never a reference.
 unsafe impl<T: Pod> Sync for PinnedBuffer<T> {}
 
 impl<T: Pod> PinnedBuffer<T> {
@@ -56,7 +56,7 @@ impl<T: Pod> PinnedBuffer<T> {
         self.len == 0
     }
 
-    /// Where the device finds it.
+    /// Its address on the device.
     pub fn device_ptr(&self) -> Result<DevicePtr, DriverError> {
         let mut pointer = 0_u64;
         let api = self.context.api();
@@ -69,7 +69,7 @@ impl<T: Pod> PinnedBuffer<T> {
     pub fn write(&self, at: usize, values: &[T]) -> Result<(), DriverError> {
         let to = self.address("write to pinned memory", at, values.len())?;
         for (offset, value) in values.iter().enumerate() {
-            // SAFETY: the range was checked; volatile because the device may look on.
+            // SAFETY: the range was checked; volatile because the device may be reading.
             unsafe { to.add(offset).write_volatile(*value) };
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Pageable host memory that is page-locked after the fact, as in a storm of pinning.
+//! Pageable host memory that is page-locked after its allocation.
 #![expect(unsafe_code, reason = "calls libcuda")]
 
 use super::context::Context;
@@ -12,10 +12,10 @@ pub struct RegisteredBuffer {
 }
 
 impl RegisteredBuffer {
-    /// Allocates that much, touches it and locks it.
+    /// Allocates that many bytes, touches and locks them.
     pub fn register(context: &Context, bytes: usize) -> Result<Self, DriverError> {
         let mut memory = vec![1_u8; bytes];
-        // SAFETY: the range is the vector's own, which stays where it is until it is unlocked.
+        // SAFETY: the range is the vector's own, which does not move until it is unlocked.
         unsafe {
             context
                 .api()

@@ -10,7 +10,7 @@ use super::event::Event;
 /// Does not wait for the legacy default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;
 
-/// A stream; it waits for nothing when dropped, pending work runs to its end.
+/// A stream. Dropping it does not wait; pending work runs to its end.
 #[derive(Debug)]
 pub struct Stream {
     context: Context,
@@ -60,9 +60,9 @@ impl Stream {
         done_or_pending(unsafe { self.context.api().stream_query(self.handle) })
     }
 
-    /// Lets work that is added from now on wait for an event.
+    /// Makes later work of this stream wait for an event.
     pub fn wait_event(&self, event: &Event) -> Result<(), DriverError> {
-        // SAFETY: both handles are alive during the call; the driver keeps what it needs.
+        // SAFETY: both handles are alive during the call; the driver retains what it uses.
         unsafe {
             self.context
                 .api()
@@ -83,7 +83,7 @@ impl Drop for Stream {
     }
 }
 
-/// NOT_READY is the answer "pending"; every other code is an error.
+/// Maps NOT_READY to false; every other code is an error.
 pub(super) fn done_or_pending(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
     match answer {
         Ok(()) => Ok(true),

@@ -12,7 +12,7 @@ const PINNED: i32 = 1;
 const DEVICE: i32 = 1;
 const READ_WRITE: i32 = 3;
 
-/// Pages mapped at an address; each part is given back where it came to be.
+/// Pages mapped at an address; dropping releases map, address range and pages.
 #[derive(Debug, Default)]
 pub(super) struct VirtualMemory {
     pub(super) address: u64,
@@ -22,7 +22,7 @@ pub(super) struct VirtualMemory {
 }
 
 impl VirtualMemory {
-    /// Whole pages for at least that many bytes, readable and writable.
+    /// Allocates whole pages for at least that many bytes, readable and writable.
     pub(super) fn alloc(context: &Context, bytes: usize) -> Result<Self, DriverError> {
         let mut memory = Self::default();
         match memory.build(context, bytes) {
@@ -69,7 +69,7 @@ impl VirtualMemory {
         unsafe { api.mem_set_access(self.address, size, &raw const access, 1) }
     }
 
-    /// Gives back what there is; the first failure is returned after all was tried.
+    /// Releases what exists; tries everything and returns the first failure.
     pub(super) fn free(&mut self, api: &Api) -> Result<(), DriverError> {
         let mut outcome = Ok(());
         if std::mem::take(&mut self.mapped) {
@@ -77,12 +77,12 @@ impl VirtualMemory {
             outcome = outcome.and(unsafe { api.mem_unmap(self.address, self.bytes) });
         }
         if self.address != 0 {
-            // SAFETY: reserved by this object, given back once.
+            // SAFETY: reserved by this object, released once.
             outcome = outcome.and(unsafe { api.mem_address_free(self.address, self.bytes) });
             self.address = 0;
         }
         if self.bytes != 0 {
-            // SAFETY: created by this object, given back once.
+            // SAFETY: created by this object, released once.
             outcome = outcome.and(unsafe { api.mem_release(self.handle) });
             self.bytes = 0;
         }

@@ -6,16 +6,16 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Adds one to words of global memory, atomically.
+/// Adds one atomically to words of global memory.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomicAdd {
     /// The words: `slots` u32.
     pub words: DevicePtr,
-    /// How many, a power of two: few of them collide, many spread over L2.
+    /// Number of words, a power of two: few words collide, many spread over L2.
     pub slots: u32,
-    /// Additions of each thread.
+    /// Additions per thread.
     pub iterations: u32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -44,7 +44,7 @@ impl Launcher for AtomicAdd {
     }
 }
 
-/// No addition is lost and each goes where it should, with one slot and with many.
+/// No addition is lost, and each hits the right word, with one slot and with many.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("atomic_add", kernels)?;
     let grid = Grid::new(3, 64);

@@ -1,4 +1,4 @@
-//! `block_slots`: small blocks that sleep in their slots.
+//! `block_slots`: small blocks that sleep in block slots.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -6,18 +6,18 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Takes block slots and sleeps in them.
+/// Occupies block slots and sleeps in them.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSlots {
-    /// For how long.
+    /// Duration.
     pub duration_ns: u64,
-    /// At the utmost, whatever `duration_ns` says.
+    /// Upper limit of the duration.
     pub budget_ns: u64,
-    /// Each nap; the device sleeps up to twice as long, and a millisecond at most.
+    /// Length of one sleep; the device sleeps up to twice as long, and a millisecond at most.
     pub nap_ns: u32,
     /// Null, or room for two u64 a block: its start and end on `%globaltimer`.
     pub stamps: DevicePtr,
-    /// Its shape: one warp a block takes a slot at the least cost of anything else.
+    /// The launch shape: one warp per block occupies a slot and little else.
     pub grid: Grid,
 }
 
@@ -44,7 +44,7 @@ impl Launcher for BlockSlots {
     }
 }
 
-/// It lasts as long as asked, and no launch outlives its budget for ever.
+/// A launch lasts the requested duration and never longer than its budget.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("block_slots", kernels)?;
     let (grid, nap_ns, long_ns) = (Grid::new(3, 32), 200, 1_000_000_000);
@@ -62,7 +62,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
             check.lasted("a block", pair[0], pair[1], 3_000)?;
         }
     }
-    // Without room for stamps nothing may be written.
+    // Without a stamp buffer it must not write.
     let stamps = DevicePtr::NULL;
     check.run(&BlockSlots {
         duration_ns: 100,

@@ -11,22 +11,22 @@ pub const ROW_WORDS: usize = 4;
 /// 64-bit words of one gap.
 pub const GAP_WORDS: usize = 2;
 
-/// Traces the blocks of one launch.
+/// Records the blocks of one launch.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockTrace {
-    /// `ROW_WORDS` u64 a block.
+    /// `ROW_WORDS` u64 per block.
     pub rows: DevicePtr,
-    /// `GAP_WORDS` u64 for each gap that a block may keep.
+    /// `GAP_WORDS` u64 for each gap that a block can store.
     pub gaps: DevicePtr,
-    /// Gaps that each block may keep; further ones are only counted.
+    /// Gaps that each block can store; further ones are only counted.
     pub gap_capacity: u32,
-    /// For how long each block watches the clock.
+    /// How long each block polls the clock.
     pub spin_ns: u64,
-    /// At the utmost.
+    /// Upper limit of that time.
     pub budget_ns: u64,
     /// Reads of the clock further apart than this are a gap.
     pub gap_threshold_ns: u64,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -58,22 +58,22 @@ impl Launcher for BlockTrace {
     }
 }
 
-/// What one block left.
+/// The trace of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRow {
-    /// The SM it began on; a preempted block may go on elsewhere.
+    /// The SM on which it started; a preempted block may continue on another one.
     pub sm: u64,
-    /// First look at the clock.
+    /// First reading of the clock.
     pub start_ns: u64,
-    /// Last look at the clock.
+    /// Last reading of the clock.
     pub end_ns: u64,
-    /// Gaps seen, kept or not.
+    /// Number of gaps, stored or not.
     pub gaps_seen: u64,
-    /// Gaps kept: the last look before and the first look after.
+    /// Stored gaps: the last reading before and the first one after.
     pub gaps_ns: Vec<(u64, u64)>,
 }
 
-/// Reads what a launch left in `rows` and `gaps`, one row a block.
+/// Decodes the rows and gaps of a launch, one row per block.
 pub fn decode(rows: &[u64], gaps: &[u64], gap_capacity: usize) -> Vec<TraceRow> {
     rows.chunks_exact(ROW_WORDS)
         .enumerate()
@@ -98,8 +98,8 @@ pub fn decode(rows: &[u64], gaps: &[u64], gap_capacity: usize) -> Vec<TraceRow> 
         .collect()
 }
 
-/// Rows are plausible and on existing SMs; with a threshold of zero every tick of the clock is a
-/// gap, in order and inside the row; with the highest none is; the capacity holds.
+/// Rows are plausible and name existing SMs. With a threshold of zero every clock tick is a gap, in
+/// order and inside the row; with the maximum none is; the capacity is respected.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("block_trace", kernels)?;
     let sms = u64::from(kernels.context().device().props()?.sm_count);
@@ -116,7 +116,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
             check.lasted("a block", row.start_ns, row.end_ns, 5_000)?;
             check.holds(
                 row.gaps_seen > 0,
-                "ticks seen",
+                "number of clock ticks",
                 &row.gaps_seen,
                 &"one or more",
             )?;
@@ -131,11 +131,11 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let (rows, gaps) = traced(&check, 5_000, long_ns, u64::MAX)?;
     check.same_slice("gaps below the threshold", &gaps, &vec![0; gaps.len()])?;
     rows.iter()
-        .try_for_each(|row| check.same("gaps seen", row.gaps_seen, 0))
+        .try_for_each(|row| check.same("number of gaps", row.gaps_seen, 0))
 }
 
-/// Traces three blocks with room for two gaps each, and one gap more that must stay unused. Rows
-/// start as all ones, which no SM and no time is.
+/// Traces three blocks with room for two gaps each, and one more gap that must stay unused. Rows
+/// start as all ones, which is neither an SM nor a time.
 fn traced(
     check: &Check<'_>,
     spin_ns: u64,
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_decoded_with_the_gaps_that_were_kept() {
+    fn rows_are_decoded_with_their_stored_gaps() {
         let rows = [5, 100, 200, 1, 6, 110, 210, 9];
         let gaps = [120, 150, 0, 0, 111, 112, 113, 114];
         let decoded = decode(&rows, &gaps, 2);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_trace_is_short_and_not_a_panic() {
+    fn a_truncated_trace_gives_fewer_rows_and_no_panic() {
         assert!(decode(&[1, 2, 3], &[], 4).is_empty());
         assert_eq!(decode(&[1, 2, 3, u64::MAX], &[], 4)[0].gaps_ns, []);
     }

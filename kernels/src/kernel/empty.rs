@@ -1,4 +1,4 @@
-//! `empty`: a launch and nothing else.
+//! `empty`: a kernel that does nothing.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -9,7 +9,7 @@ use crate::verify::{Check, VerifyError};
 /// A launch that does nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Empty {
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -31,7 +31,7 @@ impl Launcher for Empty {
     }
 }
 
-/// It is launched, completes, and leaves no error behind.
+/// It launches and completes without an error.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("empty", kernels)?;
     for grid in [Grid::new(1, 1), Grid::new(7, 33)] {

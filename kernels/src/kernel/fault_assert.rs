@@ -6,12 +6,12 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Asserts when armed.
+/// Fails an assertion when armed.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultAssert {
-    /// Whether to: 710; the driver prints the message to standard error.
+    /// Whether to fail (710); the driver prints the message to standard error.
     pub armed: bool,
-    /// One u32, one where the kernel came through.
+    /// One u32, set to one when the kernel reaches its end.
     pub done: DevicePtr,
 }
 
@@ -33,7 +33,7 @@ impl Launcher for FaultAssert {
     }
 }
 
-/// Unarmed it comes through.
+/// Unarmed it reaches its end.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_assert", kernels)?;
     let done = check.zeros::<u32>(1)?;

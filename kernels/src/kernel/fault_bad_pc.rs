@@ -1,4 +1,4 @@
-//! `fault_bad_pc`: calls a function through a pointer that the host may bend.
+//! `fault_bad_pc`: calls a function through a pointer that the host can offset.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -18,7 +18,7 @@ pub struct FaultBadPc {
 }
 
 impl FaultBadPc {
-    /// The fault itself: 718, the SM's. The address is beyond any code, and aligned like it.
+    /// The fault: error 718, raised by the SM. The address is beyond any code, and aligned.
     pub const fn armed(out: DevicePtr) -> Self {
         Self {
             offset_bytes: 1 << 40,
@@ -46,7 +46,7 @@ impl Launcher for FaultBadPc {
     }
 }
 
-/// With the pointer as it is the function is called.
+/// With an unchanged pointer it calls the function.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_bad_pc", kernels)?;
     let out = check.zeros::<u32>(1)?;

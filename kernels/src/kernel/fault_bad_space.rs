@@ -6,12 +6,12 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Adds through a generic pointer.
+/// Adds atomically through a generic pointer.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultBadSpace {
-    /// Whether the pointer leads to local memory: 717, the SM's.
+    /// Whether the pointer leads to local memory (error 717, raised by the SM).
     pub armed: bool,
-    /// One u32: one is added to it where unarmed.
+    /// One u32, incremented when unarmed.
     pub global: DevicePtr,
 }
 

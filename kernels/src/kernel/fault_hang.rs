@@ -1,4 +1,4 @@
-//! `fault_hang`: runs until a flag is raised or its budget is spent.
+//! `fault_hang`: runs until a flag is set or its budget is spent.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -6,16 +6,16 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Runs until a flag is raised.
+/// Runs until a flag is set.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultHang {
-    /// One u32, best in pinned host memory: anything but zero ends the kernel.
+    /// One u32, best in pinned host memory: any value but zero ends the kernel.
     pub flag: DevicePtr,
-    /// When it ends by itself; there is no launch without.
+    /// The time limit after which it ends by itself.
     pub budget_ns: u64,
     /// Room for two u64 a block: its start and end on `%globaltimer`.
     pub stamps: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -44,7 +44,7 @@ impl Launcher for FaultHang {
     }
 }
 
-/// A raised flag ends it at once, and so does its budget without one.
+/// A flag ends it at once, and the budget ends it without a flag.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_hang", kernels)?;
     let grid = Grid::new(2, 32);

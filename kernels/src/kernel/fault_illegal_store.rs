@@ -9,17 +9,17 @@ use crate::verify::{Check, VerifyError};
 /// Stores one word.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultIllegalStore {
-    /// Where to.
+    /// The address.
     pub target: DevicePtr,
-    /// What.
+    /// The word.
     pub value: u32,
 }
 
 impl FaultIllegalStore {
-    /// An address in the first page, which no allocation ever gets.
+    /// An address in the first page, which no allocation gets.
     pub const UNMAPPED: DevicePtr = DevicePtr(16);
 
-    /// The fault itself: 700, the MMU's.
+    /// The fault: error 700, raised by the MMU.
     pub const fn armed() -> Self {
         Self {
             target: Self::UNMAPPED,
@@ -46,7 +46,7 @@ impl Launcher for FaultIllegalStore {
     }
 }
 
-/// With an address of its own memory it stores without an error.
+/// At an allocated address it stores without an error.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_illegal_store", kernels)?;
     let words = check.zeros::<u32>(3)?;

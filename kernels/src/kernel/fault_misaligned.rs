@@ -1,4 +1,4 @@
-//! `fault_misaligned`: loads a word from an address that need not be a multiple of four.
+//! `fault_misaligned`: loads a word from an address that may not be a multiple of four.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -9,16 +9,16 @@ use crate::verify::{Check, VerifyError};
 /// Loads one word.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultMisaligned {
-    /// Memory of the process, eight bytes at least.
+    /// Memory of the process, at least eight bytes.
     pub base: DevicePtr,
-    /// Where in it.
+    /// Offset in that memory.
     pub offset_bytes: u32,
-    /// One u32: what was loaded.
+    /// One u32: the loaded word.
     pub out: DevicePtr,
 }
 
 impl FaultMisaligned {
-    /// The fault itself: 716, the SM's.
+    /// The fault: error 716, raised by the SM.
     pub const fn armed(base: DevicePtr, out: DevicePtr) -> Self {
         Self {
             base,
@@ -49,7 +49,7 @@ impl Launcher for FaultMisaligned {
     }
 }
 
-/// At an aligned offset it loads what lies there.
+/// At an aligned offset it loads the stored word.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_misaligned", kernels)?;
     let words = check.buffer(&[11_u32, 22])?;

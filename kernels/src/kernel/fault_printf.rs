@@ -6,22 +6,22 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Prints lines; they go to the standard output of the process when it synchronises.
+/// Prints lines; they go to the process's standard output when it synchronises.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultPrintf {
-    /// Lines of each thread.
+    /// Lines per thread.
     pub lines: u32,
-    /// One u32, one where the kernel came through.
+    /// One u32, set to one when the kernel reaches its end.
     pub done: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl FaultPrintf {
-    /// What one line takes in the ring at the least: three numbers of four bytes.
+    /// Smallest size of one line in the ring buffer: three numbers of four bytes.
     const LINE_BYTES: u32 = 12;
 
-    /// The flood: twice as many lines as a ring of `ring_bytes` holds.
+    /// The fault: twice as many lines as a ring buffer of `ring_bytes` holds.
     pub const fn armed(ring_bytes: u32, done: DevicePtr) -> Self {
         let lines = 2 * (ring_bytes / (Self::LINE_BYTES * 1024)) + 2;
         Self {
@@ -50,7 +50,7 @@ impl Launcher for FaultPrintf {
     }
 }
 
-/// With nothing to print it comes through.
+/// With nothing to print it reaches its end.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_printf", kernels)?;
     let done = check.zeros::<u32>(1)?;

@@ -1,4 +1,4 @@
-//! `fault_shared_oob`: stores a word at any offset of shared memory.
+//! `fault_shared_oob`: stores a word at an offset of shared memory.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -9,11 +9,11 @@ use crate::verify::{Check, VerifyError};
 /// Stores a word in shared memory and loads it again.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultSharedOob {
-    /// Where; inside `WINDOW_BYTES` it is harmless.
+    /// The offset; inside `WINDOW_BYTES` the store is harmless.
     pub offset_bytes: u32,
-    /// What.
+    /// The word.
     pub value: u32,
-    /// One u32: what was loaded.
+    /// One u32: the loaded word.
     pub out: DevicePtr,
 }
 
@@ -21,7 +21,7 @@ impl FaultSharedOob {
     /// Bytes of shared memory of the launch.
     pub const WINDOW_BYTES: u32 = 64;
 
-    /// The fault itself: 719 or 700. 16 MiB is beyond the shared window of any device.
+    /// The fault: error 719 or 700. 16 MiB is beyond the shared memory window of any device.
     pub const fn armed(out: DevicePtr) -> Self {
         Self {
             offset_bytes: 16 << 20,

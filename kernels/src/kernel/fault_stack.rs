@@ -6,20 +6,20 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Calls itself.
+/// Calls itself recursively.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultStack {
-    /// How deep; each call takes `FRAME_BYTES` of stack or more.
+    /// Recursion depth; each call uses `FRAME_BYTES` of stack or more.
     pub depth: u32,
     /// One u32: the sum of the numbers up to `depth`.
     pub out: DevicePtr,
 }
 
 impl FaultStack {
-    /// What one call takes at the least: an array of 64 words.
+    /// Smallest stack frame of one call: an array of 64 words.
     pub const FRAME_BYTES: u32 = 256;
 
-    /// The fault itself (714, 700 or 719): twice as deep as a stack of `stack_bytes` allows.
+    /// The fault (714, 700 or 719): twice the depth that a stack of `stack_bytes` allows.
     pub const fn armed(stack_bytes: u32, out: DevicePtr) -> Self {
         Self {
             depth: 2 * (stack_bytes / Self::FRAME_BYTES) + 2,
@@ -46,7 +46,7 @@ impl Launcher for FaultStack {
     }
 }
 
-/// Within the stack of any context it comes back with the sum.
+/// Within the stack of any context it returns the sum.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_stack", kernels)?;
     let out = check.zeros::<u32>(1)?;

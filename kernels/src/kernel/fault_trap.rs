@@ -9,9 +9,9 @@ use crate::verify::{Check, VerifyError};
 /// Traps when armed.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultTrap {
-    /// Whether to: 719 (715 on some parts), the SM's.
+    /// Whether to trap (719, on some parts 715, raised by the SM).
     pub armed: bool,
-    /// One u32, one where the kernel came through.
+    /// One u32, set to one when the kernel reaches its end.
     pub done: DevicePtr,
 }
 
@@ -33,7 +33,7 @@ impl Launcher for FaultTrap {
     }
 }
 
-/// Unarmed it comes through.
+/// Unarmed it reaches its end.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fault_trap", kernels)?;
     let done = check.zeros::<u32>(1)?;

@@ -14,20 +14,20 @@ const STEPS: u64 = 4;
 /// Runs eight chains of multiply-adds in every thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Fp32Chain {
-    /// One f32 a thread.
+    /// One f32 per thread.
     pub out: DevicePtr,
     /// Iterations of 32 multiply-adds each.
     pub iterations: u32,
     /// x becomes x * mul + add.
     pub mul: f32,
-    /// See `mul`.
+    /// The summand of `mul`.
     pub add: f32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl Fp32Chain {
-    /// With a factor and a summand that keep the values between zero and a thousand for ever.
+    /// A factor and a summand that keep the values between zero and a thousand for any length.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
         Self {
             out,
@@ -65,7 +65,7 @@ impl Launcher for Fp32Chain {
     }
 }
 
-/// Bit-exact on the host: an FMA rounds once in IEEE 754 on any processor.
+/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fp32_chain", kernels)?;
     let grid = Grid::new(3, 64);

@@ -14,20 +14,20 @@ const STEPS: u64 = 4;
 /// Runs eight chains of multiply-adds in every thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Fp64Chain {
-    /// One f64 a thread.
+    /// One f64 per thread.
     pub out: DevicePtr,
     /// Iterations of 32 multiply-adds each.
     pub iterations: u32,
     /// x becomes x * mul + add.
     pub mul: f64,
-    /// See `mul`.
+    /// The summand of `mul`.
     pub add: f64,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl Fp64Chain {
-    /// With a factor and a summand that keep the values between zero and a thousand for ever.
+    /// A factor and a summand that keep the values between zero and a thousand for any length.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
         Self {
             out,
@@ -65,7 +65,7 @@ impl Launcher for Fp64Chain {
     }
 }
 
-/// Bit-exact on the host: an FMA rounds once in IEEE 754 on any processor.
+/// Equal to the host's bits: an FMA rounds once in IEEE 754 on any processor.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("fp64_chain", kernels)?;
     let grid = Grid::new(3, 64);

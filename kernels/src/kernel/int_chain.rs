@@ -14,20 +14,20 @@ const STEPS: u64 = 4;
 /// Runs eight chains of integer multiply-adds in every thread.
 #[derive(Debug, Clone, Copy)]
 pub struct IntChain {
-    /// One u32 a thread.
+    /// One u32 per thread.
     pub out: DevicePtr,
     /// Iterations of 32 multiply-adds each.
     pub iterations: u32,
     /// x becomes x * mul + add, modulo 2^32.
     pub mul: u32,
-    /// See `mul`.
+    /// The summand of `mul`.
     pub add: u32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl IntChain {
-    /// With the constants of a generator of full period (Numerical Recipes, 3rd edition, 7.1).
+    /// The constants of a full-period generator (Numerical Recipes, 3rd edition, 7.1).
     pub const fn full_period(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
         Self {
             out,
@@ -65,7 +65,7 @@ impl Launcher for IntChain {
     }
 }
 
-/// Equal to the host's, number by number.
+/// Equal to the host's results.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("int_chain", kernels)?;
     let grid = Grid::new(3, 64);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_cost_counts_what_the_ptx_holds() {
-        // One more computes the thread's number.
+        // One more computes the index of the thread.
         let in_loop = Kernel::IntChain.info().ptx.matches("mad.lo.s32").count() - 1;
         let one = IntChain::full_period(DevicePtr::NULL, 1, Grid::new(1, 1));
         assert_eq!(one.cost().int_ops, 2 * in_loop as u64);

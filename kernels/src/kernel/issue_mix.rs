@@ -1,4 +1,4 @@
-//! `issue_mix`: floating-point and integer instructions in turn.
+//! `issue_mix`: alternating floating-point and integer instructions.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -16,22 +16,22 @@ const STEPS: u64 = 4;
 /// Runs floating-point and integer chains side by side in every thread.
 #[derive(Debug, Clone, Copy)]
 pub struct IssueMix {
-    /// One u32 a thread.
+    /// One u32 per thread.
     pub out: DevicePtr,
     /// Iterations of 16 multiply-adds and 16 integer instructions each.
     pub iterations: u32,
     /// x becomes x * mul + add.
     pub mul: f32,
-    /// See `mul`.
+    /// The summand of `mul`.
     pub add: f32,
     /// y becomes (y >> 1) ^ key.
     pub key: u32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl IssueMix {
-    /// With numbers that neither grow for ever nor come to rest.
+    /// Constants with which the values neither grow without bound nor become constant.
     pub const fn bounded(out: DevicePtr, iterations: u32, grid: Grid) -> Self {
         Self {
             out,
@@ -68,7 +68,7 @@ impl Launcher for IssueMix {
     }
 }
 
-/// Equal to the host's, bit by bit.
+/// Equal to the host's bits.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("issue_mix", kernels)?;
     let grid = Grid::new(3, 64);
@@ -112,7 +112,7 @@ mod tests {
             one.cost().fp32_flops,
             2 * ptx.matches("fma.rn.f32").count() as u64
         );
-        // Of the exclusive ors two join the results; every shift to the right is in the loop.
+        // Two of the exclusive ors combine the results; every right shift is in the loop.
         assert_eq!(
             one.cost().int_ops,
             2 * ptx.matches("shr.u32").count() as u64

@@ -1,4 +1,4 @@
-//! `l1_stream`: every block reads its own small part of a buffer again and again.
+//! `l1_stream`: every block reads its own small part of a buffer repeatedly.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -13,15 +13,15 @@ use crate::verify::{Check, VerifyError};
 pub struct L1Stream {
     /// The buffer, aligned to 16 bytes: as many parts as there are blocks.
     pub src: DevicePtr,
-    /// Bytes of each part, in whole accesses of 16; below the L1 size for what the name says.
+    /// Bytes of each part, a multiple of 16; below the L1 size so that reads hit in L1.
     pub bytes_per_block: u32,
-    /// How often each part is read.
+    /// Passes over each part.
     pub passes: u32,
-    /// Threads whose sum equals this add one to `hits`; any fixed number will do for a load.
+    /// Threads with this sum add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -58,13 +58,13 @@ impl Launcher for L1Stream {
     }
 }
 
-/// The sums are found as often as the host finds them, and one pass less is not.
+/// The device counts the host's sums, and does not with one pass less.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("l1_stream", kernels)?;
     let (grid, passes) = (Grid::new(3, 64), 3_u32);
     let threads = u64::from(grid.threads);
     let hits = check.zeros::<u32>(1)?;
-    // Two or three accesses past a round of four, none or one, and fewer than threads.
+    // Two or three accesses after rounds of four, none or one, and fewer accesses than threads.
     for vectors in [150_u64, 266, 20] {
         let halves = pattern_halves(vectors * u64::from(grid.blocks), 41);
         let src = check.buffer(&halves)?;

@@ -9,20 +9,20 @@ use crate::verify::{Check, VerifyError};
 /// Words of one cache line of 128 bytes: one element of the ring lies in each.
 pub const LINE_WORDS: u32 = 32;
 
-/// Follows a ring, one block a chain.
+/// Follows a ring with dependent loads, one chain per block.
 #[derive(Debug, Clone, Copy)]
 pub struct L2Chase {
-    /// The ring, as made by `ring`.
+    /// The ring, from `ring`.
     pub chain: DevicePtr,
-    /// Block b starts at word b * this; a multiple of `LINE_WORDS` inside the ring.
+    /// Block b starts at word b * `start_stride`; a multiple of `LINE_WORDS` inside the ring.
     pub start_stride_words: u32,
-    /// Loads, one after another.
+    /// Number of dependent loads.
     pub steps: u32,
-    /// One u32 a block: where it ended.
+    /// One u32 per block: its last position.
     pub last: DevicePtr,
-    /// One u64 a block: how long it took on `%globaltimer`.
+    /// One u64 per block: its time on `%globaltimer`.
     pub elapsed_ns: DevicePtr,
-    /// Blocks are chains; one thread of each does the work.
+    /// One chain per block; one thread of each block works.
     pub blocks: u32,
 }
 
@@ -58,7 +58,8 @@ impl Launcher for L2Chase {
 /// after the one at word i. Words between the elements are zero.
 ///
 /// Sattolo's algorithm (1986) over a SplitMix64 sequence (Steele, Lea, Flood 2014): one full cycle
-/// of all lines, so that a chase visits each before it comes back, and no prefetcher can guess.
+/// of all lines, so that a chase visits each line once before it repeats, in an unpredictable
+/// order.
 pub fn ring(lines: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lines).collect();
     let mut state = seed;
@@ -83,8 +84,7 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Every block ends where the host ends, and the way took time; a ring that leads nowhere is left
-/// without a time.
+/// Every block ends where the host ends and takes time. A broken ring gives no time.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("l2_chase", kernels)?;
     let (lines, blocks) = (512, 4);
@@ -109,7 +109,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         let ends = |block| (0..steps).fold(block * start_stride_words, |at, _| words[at as usize]);
         check.same_slice("ends", &last, &(0..blocks).map(ends).collect::<Vec<_>>())?;
         for elapsed in elapsed_ns {
-            // Any start will do: only the difference was kept.
+            // The start value does not matter: only the difference is kept.
             check.lasted("a chase", 1, 1 + elapsed, u64::from(steps > 0))?;
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_is_one_cycle_through_every_line() {
+    fn the_ring_is_one_cycle_through_all_lines() {
         for (lines, seed) in [(1, 1), (2, 1), (3, 9), (64, 1), (1000, 5)] {
             let words = ring(lines, seed);
             let mut at = 0;

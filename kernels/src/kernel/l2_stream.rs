@@ -1,4 +1,4 @@
-//! `l2_stream`: reads a buffer that fits in L2 again and again.
+//! `l2_stream`: reads a buffer that fits in L2 repeatedly.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -8,20 +8,20 @@ use crate::kernel::{VECTOR_BYTES, elements_of};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Reads a buffer several times, past L1.
+/// Reads a buffer several times, bypassing L1.
 #[derive(Debug, Clone, Copy)]
 pub struct L2Stream {
     /// The buffer, aligned to 16 bytes.
     pub src: DevicePtr,
-    /// Its size; below the size of L2 for what the name says.
+    /// Bytes of the buffer; below the size of L2 so that reads hit in L2.
     pub bytes: u64,
-    /// How often it is read.
+    /// Passes over the buffer.
     pub passes: u32,
-    /// Threads whose sum equals this add one to `hits`; any fixed number will do for a load.
+    /// Threads with this sum add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -51,14 +51,14 @@ impl Launcher for L2Stream {
     }
 }
 
-/// The sums over all passes are found as often as the host finds them, and one pass less is not.
+/// The device counts the host's sums over all passes, and does not with one pass less.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("l2_stream", kernels)?;
     let grid = Grid::new(2, 64);
     let threads = grid.total_threads();
     let hits = check.zeros::<u32>(1)?;
     let passes = 3;
-    // Rounds of four and a rest, rounds of four alone, and fewer vectors than threads.
+    // Rounds of four with a remainder and without, and fewer vectors than threads.
     for vectors in [threads * 5 + 3, threads * 4, 20] {
         let halves = pattern_halves(vectors, 31);
         let src = check.buffer(&halves)?;

@@ -13,11 +13,11 @@ pub const TILE: u32 = 16;
 /// c = a b.
 #[derive(Debug, Clone, Copy)]
 pub struct Matmul {
-    /// `m` times `n` f32, row after row.
+    /// `m` times `n` f32, by rows.
     pub c: DevicePtr,
-    /// `m` times `k` f32, row after row.
+    /// `m` times `k` f32, by rows.
     pub a: DevicePtr,
-    /// `k` times `n` f32, row after row.
+    /// `k` times `n` f32, by rows.
     pub b: DevicePtr,
     /// Rows of `c`.
     pub m: u32,
@@ -58,7 +58,7 @@ impl Launcher for Matmul {
     }
 }
 
-/// What the kernel computes, in the same order, so that the bits are the same.
+/// The kernel's computation in the same order, so that the bits are equal.
 pub fn reference(a: &[f32], b: &[f32], n: usize, k: usize) -> Vec<f32> {
     let cell = |row: &[f32], col: usize| {
         (0..k).fold(0.0_f32, |sum, i| row[i].mul_add(b[i * n + col], sum))
@@ -68,7 +68,7 @@ pub fn reference(a: &[f32], b: &[f32], n: usize, k: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Equal to the host's in every bit.
+/// Equal to the host's bits.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("matmul", kernels)?;
     let (m, n, k) = (32_u32, 48_u32, 64_u32);

@@ -15,13 +15,13 @@ pub const THREADS: u32 = 128;
 pub struct Matvec {
     /// `rows` f32.
     pub y: DevicePtr,
-    /// `rows` times `cols` f32, row after row, aligned to 16 bytes.
+    /// `rows` times `cols` f32, by rows, aligned to 16 bytes.
     pub w: DevicePtr,
     /// `cols` f32, aligned to 16 bytes.
     pub x: DevicePtr,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
-    /// How many columns, a multiple of four.
+    /// Number of columns, a multiple of four.
     pub cols: u32,
 }
 
@@ -53,20 +53,20 @@ impl Launcher for Matvec {
     }
 }
 
-/// What the kernel computes, in the same order, so that the bits are the same.
+/// The kernel's computation in the same order, so that the bits are equal.
 pub fn reference(w: &[f32], x: &[f32]) -> Vec<f32> {
     let row = |row: &[f32]| {
-        let part = |thread: usize| {
+        let partial_sum = |thread: usize| {
             let groups = (4 * thread..x.len()).step_by(4 * THREADS as usize);
             let own = groups.flat_map(|from| from..from + 4);
             own.fold(0.0_f32, |sum, k| row[k].mul_add(x[k], sum))
         };
-        tree_sum(std::array::from_fn(part))
+        tree_sum(std::array::from_fn(partial_sum))
     };
     w.chunks_exact(x.len()).map(row).collect()
 }
 
-/// Equal to the host's in every bit, for rows shorter and longer than one round of the block.
+/// Equal to the host's bits, for rows shorter and longer than one round of the block.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("matvec", kernels)?;
     for (rows, cols) in [(3_u32, 132_u32), (2, 1_028)] {

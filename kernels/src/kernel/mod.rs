@@ -1,4 +1,4 @@
-//! One typed launcher a kernel, with the cost of a launch and the check of its results.
+//! One typed launcher per kernel, with the cost of a launch and a check of its results.
 
 pub mod atomic_add;
 pub mod block_slots;
@@ -42,8 +42,8 @@ pub mod tlb_stride;
 /// Bytes of one access of the streaming kernels.
 pub const VECTOR_BYTES: u64 = 16;
 
-/// How often each thread of `grid` comes round to an element of `count`, for thread `thread`:
-/// the elements thread, thread + T, thread + 2 T... of a grid-stride loop over T threads.
+/// Number of elements that thread `thread` of `grid` visits: the elements thread, thread + T,
+/// thread + 2 T... of a grid-stride loop of T threads over `count` elements.
 pub(crate) fn elements_of(
     thread: u64,
     total_threads: u64,
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn a_grid_stride_loop_visits_every_element_once() {
-        let mut seen: Vec<_> = (0..7).flat_map(|t| elements_of(t, 7, 100)).collect();
-        seen.sort_unstable();
-        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+        let mut visited: Vec<_> = (0..7).flat_map(|t| elements_of(t, 7, 100)).collect();
+        visited.sort_unstable();
+        assert_eq!(visited, (0..100).collect::<Vec<_>>());
         assert_eq!(elements_of(9, 7, 5).count(), 0);
     }
 }

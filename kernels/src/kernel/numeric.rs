@@ -1,8 +1,8 @@
-//! What the checks of the numeric kernels share: test numbers, and sums in the kernels' order.
+//! Shared by the checks of the numeric kernels: test numbers, and sums in the kernels' order.
 
 use crate::pattern::pattern_word;
 
-/// `count` numbers in [-1, 1) that follow from a seed, each exact in single precision.
+/// `count` numbers in [-1, 1) from a seed, each exact in single precision.
 pub(crate) fn numbers(count: u64, seed: u32) -> Vec<f32> {
     let scale = 1.0 / f32::from(1_u16 << 15);
     (0..count)
@@ -10,12 +10,12 @@ pub(crate) fn numbers(count: u64, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-/// The bits of each number: equality of bits tells zeros apart and takes no tolerance.
+/// The bits of each number: equal bits distinguish zeros and need no tolerance.
 pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Adds up the parts of 128 threads as the kernels do: halves onto halves.
+/// Sums the values of 128 threads in the kernels' order: one half onto the other.
 pub(crate) fn tree_sum(mut parts: [f32; 128]) -> f32 {
     let mut half = parts.len() / 2;
     while half > 0 {

@@ -1,4 +1,4 @@
-//! `page_mark`: writes a canary into every page of a buffer.
+//! `page_mark`: writes a marker into every page of a buffer.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -12,13 +12,14 @@ use crate::verify::{Check, VerifyError};
 pub struct PageMark {
     /// The buffer: `pages` times `page_words` u32.
     pub dst: DevicePtr,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
-    /// 32-bit words of a page.
+    /// 32-bit words per page.
     pub page_words: u32,
-    /// Which canary; from `page_words` on, or one of its words is zero like those of a clean page.
+    /// Seed of the marker, at least `page_words`: a smaller seed gives a word of zero, as in a
+    /// clean page.
     pub seed: u32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -48,7 +49,7 @@ impl Launcher for PageMark {
     }
 }
 
-/// Every page carries the same canary, and the word behind the last is untouched.
+/// Every page has the same marker, and the word behind the last page is unchanged.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("page_mark", kernels)?;
     let (pages, seed) = (5_u64, 0xc0ff_ee00_u32);

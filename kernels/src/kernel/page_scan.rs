@@ -1,4 +1,4 @@
-//! `page_scan`: counts the words that carry the canary of `page_mark`.
+//! `page_scan`: counts the words that hold the marker of `page_mark`.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -7,20 +7,21 @@ use crate::kernel_set::{KernelSet, Launcher};
 use crate::pattern::pattern_word;
 use crate::verify::{Check, VerifyError};
 
-/// Looks for marked pages.
+/// Finds marked pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PageScan {
     /// The buffer: `pages` times `page_words` u32.
     pub src: DevicePtr,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
-    /// 32-bit words of a page.
+    /// 32-bit words per page.
     pub page_words: u32,
-    /// Which canary; from `page_words` on, or one of its words is zero like those of a clean page.
+    /// Seed of the marker, at least `page_words`: a smaller seed gives a word of zero, as in a
+    /// clean page.
     pub seed: u32,
-    /// One u32 a page; the words found are added to it.
+    /// One u32 per page; the number of found words is added to it.
     pub found: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -50,7 +51,7 @@ impl Launcher for PageScan {
     }
 }
 
-/// A whole page, a damaged one, an empty one and one with another mark are distinguished.
+/// Distinguishes a whole page, a damaged one, an empty one and one with another marker.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("page_scan", kernels)?;
     let seed = 0xc0ff_ee00_u32;
@@ -61,7 +62,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         words[page_words as usize + 30] ^= 1;
         words.extend(vec![0; page_words as usize]);
         words.extend(page(seed + 1));
-        // One whole page more, and one behind what is looked at.
+        // One more whole page, behind the scanned range.
         words.extend(page(seed).chain(page(seed)));
         let src = check.buffer(&words)?;
         let found = check.zeros::<u32>(6)?;

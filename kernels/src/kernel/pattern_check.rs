@@ -12,13 +12,13 @@ use crate::verify::{Check, VerifyError};
 pub struct PatternCheck {
     /// The words, aligned to 4 bytes.
     pub src: DevicePtr,
-    /// How many.
+    /// Number of words.
     pub words: u64,
-    /// Which pattern.
+    /// Seed of the pattern.
     pub seed: u32,
     /// One u32; the count is added to it.
     pub mismatches: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -47,8 +47,8 @@ impl Launcher for PatternCheck {
     }
 }
 
-/// Zero on the pattern, the exact number after that many words were changed, and nearly all words
-/// under another seed.
+/// Zero on the pattern, the exact number after some words change, and nearly all words under
+/// another seed.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("pattern_check", kernels)?;
     let words = 3_001_u64;

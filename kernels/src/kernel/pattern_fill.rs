@@ -1,4 +1,4 @@
-//! `pattern_fill`: gives every word a value that follows from its index and a seed.
+//! `pattern_fill`: sets every word to a value derived from its index and a seed.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -10,13 +10,13 @@ use crate::verify::{Check, VerifyError};
 /// Fills words with a pattern.
 #[derive(Debug, Clone, Copy)]
 pub struct PatternFill {
-    /// Where to, aligned to 4 bytes.
+    /// The target, aligned to 4 bytes.
     pub dst: DevicePtr,
-    /// How many 32-bit words.
+    /// Number of 32-bit words.
     pub words: u64,
-    /// Which pattern.
+    /// Seed of the pattern.
     pub seed: u32,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -41,7 +41,7 @@ impl Launcher for PatternFill {
     }
 }
 
-/// Every word is the host's, and the one behind the buffer is untouched.
+/// Every word equals the host's, and the word behind the buffer is unchanged.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("pattern_fill", kernels)?;
     let guard = 0xdead_beef;

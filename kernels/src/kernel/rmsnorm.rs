@@ -19,9 +19,9 @@ pub struct Rmsnorm {
     pub input: DevicePtr,
     /// `cols` f32.
     pub weight: DevicePtr,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
-    /// How many columns.
+    /// Number of columns.
     pub cols: u32,
     /// Added to the mean of the squares.
     pub eps: f32,
@@ -43,7 +43,7 @@ impl Launcher for Rmsnorm {
 
     fn cost(&self) -> Cost {
         let cells = u64::from(self.rows) * u64::from(self.cols);
-        // In and weight, in twice: once for the sum and once for the result.
+        // The weights once and the input twice: for the sum and for the result.
         Cost {
             l2_bytes: 12 * cells,
             fp32_flops: 4 * cells,
@@ -52,21 +52,21 @@ impl Launcher for Rmsnorm {
     }
 }
 
-/// What the kernel computes, in the same order, so that the bits are the same.
+/// The kernel's computation in the same order, so that the bits are equal.
 pub fn reference(input: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
     let row = |row: &[f32]| -> Vec<f32> {
-        let part = |thread: usize| {
+        let partial_sum = |thread: usize| {
             let own = (thread..row.len()).step_by(THREADS as usize);
             own.fold(0.0_f32, |sum, i| row[i].mul_add(row[i], sum))
         };
-        let mean = tree_sum(std::array::from_fn(part)) / row.len() as f32;
+        let mean = tree_sum(std::array::from_fn(partial_sum)) / row.len() as f32;
         let root = (mean + eps).sqrt();
         row.iter().zip(weight).map(|(x, w)| x * w / root).collect()
     };
     input.chunks_exact(weight.len()).flat_map(row).collect()
 }
 
-/// Equal to the host's in every bit.
+/// Equal to the host's bits.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("rmsnorm", kernels)?;
     let (rows, eps) = (3_u32, 1e-5_f32);

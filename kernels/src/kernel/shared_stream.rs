@@ -1,4 +1,4 @@
-//! `shared_stream`: reads the shared memory of its block again and again.
+//! `shared_stream`: reads the shared memory of its block repeatedly.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -10,18 +10,18 @@ use crate::verify::{Check, VerifyError};
 /// Reads shared memory several times.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedStream {
-    /// Bytes of shared memory of each block, in whole accesses of 16. Above 48 KiB the function has
-    /// to be told first, once: `Function::allow_dynamic_shared`.
+    /// Bytes of shared memory per block, a multiple of 16; at most 48 KiB, because more needs an
+    /// opt-in of the function.
     pub bytes_per_block: u32,
-    /// How often they are read.
+    /// Passes over the memory.
     pub passes: u32,
-    /// Threads whose sum equals this add one to `hits`; any fixed number will do for a load.
+    /// Threads with this sum add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// Blocks of this launch.
+    /// Blocks of the launch.
     pub blocks: u32,
-    /// Threads of each block.
+    /// Threads per block.
     pub threads: u32,
 }
 
@@ -57,12 +57,12 @@ impl Launcher for SharedStream {
     }
 }
 
-/// The sums are found as often as the host finds them, and one pass less is not.
+/// The device counts the host's sums, and does not with one pass less.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("shared_stream", kernels)?;
     let hits = check.zeros::<u32>(1)?;
     let (blocks, threads, passes) = (3_u32, 64_u32, 5_u32);
-    // One or two accesses past a round of four, three or none, and fewer than threads.
+    // One or two accesses after rounds of four, three or none, and fewer accesses than threads.
     for vectors in [333, 202, 20] {
         let load = SharedStream {
             bytes_per_block: vectors * VECTOR_BYTES as u32,
@@ -82,7 +82,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
         check.counts_sums(&sums, &hits, &|trigger| {
             Box::new(SharedStream { trigger, ..load })
         })?;
-        // No thread has the largest sum if a pass is missing.
+        // No thread has the largest sum if one pass is missing.
         let trigger = sums.iter().copied().max().unwrap_or(0);
         let less = SharedStream {
             trigger,

@@ -1,4 +1,4 @@
-//! `softmax`: exponentials over their sum, one row in every block.
+//! `softmax`: exponentials divided by their sum, one row per block.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -10,8 +10,8 @@ use crate::verify::{Check, VerifyError};
 /// Threads of a block, fixed by the kernel.
 pub const THREADS: u32 = 128;
 
-/// Relative tolerance of a check: the device's exponential is good to 2^-22 (PTX ISA, ex2.approx),
-/// argument and sum add a few roundings of 2^-24 each.
+/// Relative tolerance of a check: the device's exponential is exact to 2^-22 (PTX ISA, ex2.approx),
+/// and argument and sum add a few roundings of 2^-24 each.
 pub const TOLERANCE: f32 = 1e-5;
 
 /// Softmax of rows.
@@ -21,9 +21,9 @@ pub struct Softmax {
     pub out: DevicePtr,
     /// `rows` times `cols` f32.
     pub input: DevicePtr,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
-    /// How many columns, at least one.
+    /// Number of columns, at least one.
     pub cols: u32,
 }
 
@@ -42,7 +42,8 @@ impl Launcher for Softmax {
 
     fn cost(&self) -> Cost {
         let cells = u64::from(self.rows) * u64::from(self.cols);
-        // In twice, out once, for the maximum, the exponentials and the division.
+        // Reads the input twice and writes once, for the maximum, the exponentials and the
+        // division.
         Cost {
             l2_bytes: 12 * cells,
             fp32_flops: 5 * cells,
@@ -51,13 +52,13 @@ impl Launcher for Softmax {
     }
 }
 
-/// What the kernel computes, in double precision.
+/// The kernel's computation, in double precision.
 pub fn reference(input: &[f32], cols: usize) -> Vec<f32> {
     let row = |row: &[f32]| -> Vec<f32> {
-        let most = row.iter().copied().fold(f32::MIN, f32::max);
+        let max = row.iter().copied().fold(f32::MIN, f32::max);
         let powers: Vec<f64> = row
             .iter()
-            .map(|x| (f64::from(*x) - f64::from(most)).exp())
+            .map(|x| (f64::from(*x) - f64::from(max)).exp())
             .collect();
         let sum: f64 = powers.iter().sum();
         powers
@@ -72,8 +73,8 @@ pub fn reference(input: &[f32], cols: usize) -> Vec<f32> {
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("softmax", kernels)?;
     let rows = 3_u32;
-    // Rows longer and shorter than a block. In the second row one number is so large that its
-    // power is infinite unless the maximum was found.
+    // Rows longer and shorter than a block. One number of the second row is so large that its power
+    // is infinite unless the maximum is subtracted.
     for (cols, largest) in [(200_u32, 101_usize), (200, 170), (40, 39)] {
         let count = u64::from(rows * cols);
         let mut input: Vec<f32> = numbers(count, 7).iter().map(|x| 8.0 * x).collect();

@@ -9,13 +9,13 @@ use crate::verify::{Check, VerifyError};
 /// Keeps every launched thread busy.
 #[derive(Debug, Clone, Copy)]
 pub struct Spin {
-    /// For how long.
+    /// Duration.
     pub duration_ns: u64,
-    /// At the utmost, whatever `duration_ns` says.
+    /// Upper limit of the duration.
     pub budget_ns: u64,
     /// Null, or room for two u64 a block: its start and end on `%globaltimer`.
     pub stamps: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -44,7 +44,7 @@ impl Launcher for Spin {
     }
 }
 
-/// It lasts as long as asked, and no launch outlives its budget.
+/// A launch lasts the requested duration and never longer than its budget.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("spin", kernels)?;
     let grid = Grid::new(2, 32);
@@ -75,7 +75,7 @@ pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
             check.same("end of a block without time", pair[1], pair[0])?;
         }
     }
-    // Without room for stamps nothing may be written.
+    // Without a stamp buffer it must not write.
     check.run(&Spin {
         duration_ns: 100,
         budget_ns: 100,

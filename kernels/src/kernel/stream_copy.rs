@@ -12,13 +12,13 @@ use crate::verify::{Check, VerifyError};
 /// Copies a buffer once.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamCopy {
-    /// Where to, aligned to 16 bytes.
+    /// The target, aligned to 16 bytes.
     pub dst: DevicePtr,
-    /// Where from, aligned to 16 bytes, without overlap.
+    /// The source, aligned to 16 bytes, without overlap.
     pub src: DevicePtr,
-    /// How much; a rest below 16 bytes is not copied.
+    /// Bytes to copy; a remainder below 16 bytes is not copied.
     pub bytes: u64,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -48,12 +48,12 @@ impl Launcher for StreamCopy {
     }
 }
 
-/// The copy equals the source on the device and on the host, and nothing behind it was touched.
+/// The copy equals the source on the device and on the host; memory behind it is unchanged.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("stream_copy", kernels)?;
     let (grid, seed) = (Grid::new(2, 64), 23);
     let threads = grid.total_threads();
-    // Rounds of four and a rest, rounds of four alone, and fewer vectors than threads.
+    // Rounds of four with a remainder and without, and fewer vectors than threads.
     for vectors in [threads * 6 + 7, threads * 4, 20] {
         let halves = pattern_halves(vectors, seed);
         let src = check.buffer(&halves)?;

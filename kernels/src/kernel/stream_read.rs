@@ -13,13 +13,13 @@ use crate::verify::{Check, VerifyError};
 pub struct StreamRead {
     /// The buffer, aligned to 16 bytes.
     pub src: DevicePtr,
-    /// Its size; a rest below 16 bytes is not read.
+    /// Bytes of the buffer; a remainder below 16 bytes is not read.
     pub bytes: u64,
-    /// Threads whose fold equals this add one to `hits`; any fixed number will do for a load.
+    /// Threads with this fold add one to `hits`; a load uses any fixed number.
     pub trigger: u64,
     /// One u32.
     pub hits: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn pattern_halves(vectors: u64, seed: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The fold of the first and of the last thread are found, each exactly as often as the host finds
-/// it, and not once a single bit of the buffer has changed.
+/// The device finds the folds of the first and the last thread as often as the host does, and finds
+/// none after a single bit of the buffer changes.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("stream_read", kernels)?;
     let grid = Grid::new(2, 64);
     let threads = grid.total_threads();
     let hits = check.zeros::<u32>(1)?;
-    // Rounds of four and a rest, rounds of four alone, and fewer vectors than threads.
+    // Rounds of four with a remainder and without, and fewer vectors than threads.
     for vectors in [threads * 9 + 5, threads * 8, 20] {
         let mut halves = pattern_halves(vectors, 11);
         let src = check.buffer(&halves)?;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_is_what_is_read_and_not_what_is_asked() {
+    fn the_cost_leaves_out_the_unread_remainder() {
         let read = StreamRead {
             src: DevicePtr::NULL,
             bytes: 1000,

@@ -12,11 +12,11 @@ use crate::verify::{Check, VerifyError};
 pub struct StreamWrite {
     /// The buffer, aligned to 16 bytes.
     pub dst: DevicePtr,
-    /// Its size; a rest below 16 bytes is not written.
+    /// Bytes of the buffer; a remainder below 16 bytes is not written.
     pub bytes: u64,
     /// Vector i becomes {value ^ i, i}.
     pub value: u64,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
@@ -45,7 +45,7 @@ impl Launcher for StreamWrite {
     }
 }
 
-/// Every vector is as announced, and the one behind the buffer is untouched.
+/// Every vector has its value, and the one behind the buffer is unchanged.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("stream_write", kernels)?;
     let guard = 0x5a5a_5a5a_5a5a_5a5a_u64;

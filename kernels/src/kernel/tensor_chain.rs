@@ -6,7 +6,7 @@ use crate::driver::{Args, DevicePtr, Grid};
 use crate::kernel_set::{KernelSet, Launcher};
 use crate::verify::{Check, VerifyError};
 
-/// Products of each warp in one iteration.
+/// Products per warp in one iteration.
 const CHAINS: u64 = 4;
 /// Operations of one product of 16 by 16 by 16.
 const FLOPS: u64 = 2 * 16 * 16 * 16;
@@ -20,7 +20,7 @@ impl Half {
     pub const ONE_AND_A_HALF: Self = Self(0x3e00);
     /// 0.25.
     pub const QUARTER: Self = Self(0x3400);
-    /// 2^-14, the smallest that is not denormal: sums stay finite for any number of iterations.
+    /// 2^-14, the smallest normal number: sums stay finite for any number of iterations.
     pub const SMALL: Self = Self(0x0400);
 
     /// The pair of equal halves that a fragment register holds.
@@ -29,18 +29,18 @@ impl Half {
     }
 }
 
-/// Multiplies matrices of equal numbers again and again, four products in flight a warp.
+/// Multiplies constant matrices repeatedly, four products in flight per warp.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorChain {
-    /// One f32 a thread.
+    /// One f32 per thread.
     pub out: DevicePtr,
-    /// Iterations of four products a warp.
+    /// Iterations of four products per warp.
     pub iterations: u32,
-    /// What the first matrix holds.
+    /// The value of the first matrix.
     pub a: Half,
-    /// What the second matrix holds.
+    /// The value of the second matrix.
     pub b: Half,
-    /// Its shape; whole warps only.
+    /// The launch shape, in whole warps.
     pub grid: Grid,
 }
 

@@ -1,4 +1,4 @@
-//! `tick`: the smallest kernel that leaves a trace.
+//! `tick`: the smallest kernel with a visible effect.
 
 use crate::catalogue::Kernel;
 use crate::cost::Cost;
@@ -11,7 +11,7 @@ use crate::verify::{Check, VerifyError};
 pub struct Tick {
     /// One u32.
     pub count: DevicePtr,
-    /// Its shape; whatever it is, one is added.
+    /// The launch shape; every launch adds one, whatever its shape.
     pub grid: Grid,
 }
 
@@ -36,7 +36,7 @@ impl Launcher for Tick {
     }
 }
 
-/// Every launch of a burst is counted, once.
+/// Every launch of a burst is counted once.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tick", kernels)?;
     let count = check.zeros::<u32>(1)?;

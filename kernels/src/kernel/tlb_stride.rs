@@ -15,20 +15,20 @@ const LINE_BYTES: u64 = 128;
 pub struct TlbStride {
     /// The buffer: `pages` times `page_bytes`.
     pub base: DevicePtr,
-    /// How many pages, at least one.
+    /// Number of pages, at least one.
     pub pages: u64,
-    /// Bytes of a page, a power of two from 128 on.
+    /// Bytes of a page, a power of two of at least 128.
     pub page_bytes: u64,
-    /// Loads of each thread.
+    /// Loads per thread.
     pub steps: u32,
-    /// One u32 a thread.
+    /// One u32 per thread.
     pub sums: DevicePtr,
-    /// Its shape.
+    /// The launch shape.
     pub grid: Grid,
 }
 
 impl TlbStride {
-    /// Bytes of a page of the GPU's large size, the largest that `cuMemAlloc` is known to map.
+    /// Bytes of a large page of the GPU, the largest that `cuMemAlloc` is known to map.
     pub const PAGE_BYTES: u64 = crate::sizes::PAGE_BYTES;
 }
 
@@ -60,7 +60,7 @@ impl Launcher for TlbStride {
     }
 }
 
-/// Every thread adds up the words that the host expects it to find.
+/// Every thread has the host's sum.
 pub fn verify(kernels: &KernelSet) -> Result<(), VerifyError> {
     let check = Check::new("tlb_stride", kernels)?;
     let (pages, page_bytes, grid) = (37_u64, 1_024_u64, Grid::new(2, 32));

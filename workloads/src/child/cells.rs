@@ -1,4 +1,4 @@
-//! The tenant's part of a cell: preparing it, and running it with issuer and reaper.
+//! The tenant's side of a cell: prepares it, and runs it with issuer and reaper.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::tenant::{Open, Tenant, joined, usable};
 use crate::clock::thread::Cores;
 use crate::clock::{Clock, Time};
 use crate::device::{NoDevice, Requests};
-use crate::generator::{Outcome, Part, Reap, play, shape};
+use crate::generator::{CellRun, Outcome, Reap, run_cell, shape};
 use crate::log::LogWriter;
 
-/// A cell that is prepared.
+/// A prepared cell.
 pub(super) struct Cell {
     load: LoadSpec,
     arrivals_ns: Vec<u64>,
@@ -37,13 +37,14 @@ impl Tenant {
         open.cell = None;
         let idle = matches!(load, LoadSpec::Idle { .. });
         if idle != workload.is_none() {
-            let what = "an idle load goes without a workload and every other load with one";
+            let what = "an idle load takes no workload and every other load needs one";
             return Err(Failure::other(DOING, what));
         }
         let arrivals_ns = arrivals_ns(&load)?;
         let hash = matches!(load, LoadSpec::Victim { .. })
             .then(|| format!("{:016x}", schedule_hash(&arrivals_ns)));
-        // Made before the clock is joined: allocating a file takes real time and no virtual time.
+        // Created before the clock is joined: allocating a file takes real time and no virtual
+        // time.
         let log = LogWriter::create(log, capacity_rows).doing(DOING)?;
         if let Some(spec) = workload {
             let session = &mut open.session;
@@ -75,7 +76,7 @@ impl Tenant {
         let Some(cell) = open.cell.take() else {
             return Err(Failure::other(DOING, "no cell was prepared"));
         };
-        // Cores are real on the wall clock alone; in virtual time the launcher has placed us.
+        // Cores matter on the wall clock only; in virtual time the launcher chose them.
         let cpu = cell.cpu.filter(|_| !self.clock.is_virtual());
         let found = cpu
             .map(|_| Cores::of_this_thread())
@@ -84,7 +85,7 @@ impl Tenant {
         if let Some(cpu) = cpu {
             Cores::only(cpu).apply().doing(DOING)?;
         }
-        // With no other core to go to, sharing one is all there is; the figures show it.
+        // Without another core the threads share one; the figures show it.
         let others = found
             .zip(cpu)
             .map(|(found, cpu)| found.without(cpu))
@@ -115,7 +116,7 @@ impl Tenant {
     }
 }
 
-/// Plays the tenant's part of a cell; both threads join and leave within.
+/// Runs the cell; both threads join the clock and leave it within.
 fn run(
     clock: &Clock,
     open: &mut Open,
@@ -132,7 +133,7 @@ fn run(
         ..
     } = cell;
     let idle = matches!(load, LoadSpec::Idle { .. });
-    let mut part = Part {
+    let mut run = CellRun {
         t0_ns,
         load,
         arrivals_ns,
@@ -144,17 +145,17 @@ fn run(
     let time: Arc<dyn Time> = Arc::new(clock.clone());
     if idle {
         let reap: Arc<dyn Reap> = Arc::new(NoDevice);
-        return play(&time, &part, &mut NoDevice, &reap, log).doing(DOING);
+        return run_cell(&time, &run, &mut NoDevice, &reap, log).doing(DOING);
     }
-    part.answers = open.session.answers().doing(DOING)?;
+    run.answers = open.session.answers().doing(DOING)?;
     let (gpu, prepared, pool) = open
         .session
         .ready()
         .ok_or_else(|| Failure::other(DOING, "no workload was prepared"))?;
     let reap: Arc<dyn Reap> = Arc::clone(&pool) as Arc<dyn Reap>;
-    play(
+    run_cell(
         &time,
-        &part,
+        &run,
         &mut Requests {
             gpu,
             pool,
@@ -185,7 +186,7 @@ fn arrivals_ns(load: &LoadSpec) -> Result<Vec<u64>, Failure> {
     }
 }
 
-/// Event pairs that a load needs.
+/// Number of event pairs for a load.
 fn pairs(load: &LoadSpec) -> usize {
     match load {
         LoadSpec::Victim {

@@ -1,5 +1,5 @@
-//! Evidence from inside a tenant of the mechanism in force: its memory, the SMs on which it runs,
-//! and the library that answers its calls.
+//! Evidence from inside a tenant that a mechanism is in force: its memory, the SMs on which it
+//! runs, and the library that implements its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use gpubench_kernels::kernel::block_trace::{BlockTrace, ROW_WORDS, decode};
 
 use crate::load::Gpu;
 
-/// How long each block stays on its SM, so that the next one goes to another SM.
+/// How long each block occupies its SM, so that the next block runs on another one.
 const STAY_NS: u64 = 5_000;
-/// Blocks for each SM that the context sees.
+/// Blocks for each SM visible to the context.
 const BLOCKS_PER_SM: u32 = 2;
-/// Threads of a block: one warp, of which one thread reads the SM's number.
+/// Threads per block: one warp, of which one thread reads the SM's number.
 const THREADS: u32 = 32;
 
 /// Adds the facts that need a context.
@@ -31,14 +31,14 @@ pub(super) fn add_facts(
         "memory_free_bytes".to_owned(),
         memory.free_bytes.to_string(),
     );
-    // Without it the proof lacks this piece of evidence, and says so.
+    // Without it the proof lacks this evidence and reports so.
     if let Some(file) = driver.allocator_file() {
         facts.insert("allocator_file".to_owned(), file);
     }
     Ok(())
 }
 
-/// The SMs on which blocks of one launch ran, each once, in order.
+/// The SMs on which the blocks of one launch ran, ascending and without duplicates.
 pub(super) fn sms(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
     let grid = Grid::new(gpu.props.sm_count.max(1) * BLOCKS_PER_SM, THREADS);
     let blocks = grid.blocks as usize;
@@ -62,7 +62,7 @@ pub(super) fn sms(gpu: &Gpu) -> Result<Vec<u32>, DriverError> {
     Ok(sms.into_iter().collect())
 }
 
-/// Tries to allocate and frees at once; the driver's error code if it refuses.
+/// Allocates and frees at once; returns the driver's error code if it refuses.
 pub(super) fn try_allocate(gpu: &Gpu, bytes: u64) -> Result<Option<i32>, DriverError> {
     let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
     match DeviceBuffer::<u64>::alloc(&gpu.context, words) {

@@ -1,15 +1,15 @@
-//! The answer of a tenant that could not do what it was asked.
+//! The reply of a tenant that could not carry out a message.
 
 use gpubench_kernels::driver::DriverError;
 use gpubench_record::{FromTenant, RefusalKind};
 
 use crate::clock::ClockError;
-use crate::generator::{DeviceError, PartError};
+use crate::generator::{CellRunError, DeviceError};
 use crate::load::LoadError;
 use crate::log::LogError;
 use crate::probe::ProbeError;
 
-/// Why a message could not be answered as asked.
+/// Why a message could not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}: {text}")]
 pub struct Failure {
@@ -19,7 +19,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was being done, why it failed, and what went wrong in one line.
+    /// The step, the kind of failure, and its error in one line.
     #[must_use]
     pub fn new(doing: &'static str, kind: RefusalKind, text: impl Into<String>) -> Self {
         Self {
@@ -46,9 +46,9 @@ impl From<Failure> for FromTenant {
     }
 }
 
-/// Gives an error the words for what was being done.
+/// Adds the step to an error.
 pub(crate) trait While<T> {
-    /// The same, as a failure while `doing`.
+    /// The error as a failure of the step `doing`.
     fn doing(self, doing: &'static str) -> Result<T, Failure>;
 }
 
@@ -71,7 +71,7 @@ failures! {
     DriverError => |error| RefusalKind::of_code(error.code());
     LoadError => LoadError::kind;
     LogError => LogError::kind;
-    PartError => |_| RefusalKind::Other;
+    CellRunError => |_| RefusalKind::Other;
     ProbeError => |error| RefusalKind::of_code(error.code());
     gpubench_stats::ScheduleError => |_| RefusalKind::Other;
 }

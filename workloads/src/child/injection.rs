@@ -1,5 +1,5 @@
-//! A tenant's part in a fault trial: injecting the fault at an instant, or being the recovery
-//! client that asks for the device afterwards.
+//! A tenant in a fault trial: injects the fault at an instant, or is the recovery client that opens
+//! the device afterwards.
 
 use gpubench_kernels::Launcher;
 use gpubench_kernels::driver::{DriverError, Grid};
@@ -14,7 +14,7 @@ use crate::clock::{Clock, Time};
 use crate::fault::{self, Armed, Arming, InjectError, Moment, afterwards};
 use crate::load::Gpu;
 
-/// The step, as errors name it.
+/// The step, for errors.
 pub(super) const DOING: &str = "injecting a fault";
 
 impl Tenant {
@@ -37,7 +37,13 @@ impl Tenant {
             if *part == FaultPart::Helper {
                 return found.arm_helper(gpu).doing(DOING);
             }
-            let armed = found.arm(gpu, &Arming { budget_ns, given });
+            let armed = found.arm(
+                gpu,
+                &Arming {
+                    budget_ns,
+                    from_helper: given,
+                },
+            );
             armed.map(|armed| (armed, None)).doing(DOING)
         })?;
         open.armed = Some(armed);
@@ -82,7 +88,7 @@ impl Tenant {
     }
 }
 
-/// Injects the armed fault `at_ns` after the common start; it is over by `until_ns` after it.
+/// Injects the armed fault `at_ns` after the common start; it ends by `until_ns`.
 fn inject(
     clock: &Clock,
     gpu: &Gpu,
@@ -112,13 +118,13 @@ fn inject(
     })
 }
 
-/// The driver's error code; an error without one did not come from the driver.
+/// The driver's error code; an error without one is not the driver's.
 fn number(error: &DriverError) -> Result<i32, Failure> {
     let what = || Failure::other(DOING, error.to_string());
     error.code().ok_or_else(what)
 }
 
-/// Asks for the device repeatedly until a kernel has run on it.
+/// Opens the device repeatedly until a kernel has run on it.
 fn arrive(
     clock: &Clock,
     ordinal: u32,

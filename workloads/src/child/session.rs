@@ -1,4 +1,4 @@
-//! An open device: from the context to the buffers of the workload in use.
+//! An open device: from its context to the buffers of the current workload.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::device::EventPool;
 use crate::load::{self, Gpu, LoadError, Prepared};
 use crate::probe::{self, Kept, ProbeError};
 
-/// What exists only while the device is open. Everything in it is a device object: it is made and
+/// Everything that exists while the device is open. All of it are device objects, created and
 /// dropped by a thread that has joined the clock.
 pub(super) struct Session {
-    // Fields drop in this order: what is used before what it was made from.
+    // Fields drop in this order: users before what they use.
     kept: Kept,
     in_use: Option<(WorkloadSpec, Box<dyn Prepared>)>,
     pool: Option<Arc<EventPool>>,
@@ -46,8 +46,8 @@ impl Session {
         super::evidence::add_facts(driver, &context, &mut facts)?;
         let stream = match inside {
             Some(Inside::StreamPriority { high }) => {
-                let (least, greatest) = context.stream_priority_range()?;
-                Stream::with_priority(&context, if high { greatest } else { least })?
+                let (least_urgent, most_urgent) = context.stream_priority_range()?;
+                Stream::with_priority(&context, if high { most_urgent } else { least_urgent })?
             }
             _ => Stream::new(&context)?,
         };
@@ -70,7 +70,7 @@ impl Session {
         ))
     }
 
-    /// Readies a workload; the one that was in use is kept if it is the same.
+    /// Prepares a workload; keeps the current one if it is the same.
     pub(super) fn set_up(&mut self, spec: &WorkloadSpec) -> Result<(), LoadError> {
         if self
             .in_use
@@ -86,19 +86,19 @@ impl Session {
         Ok(())
     }
 
-    /// The refusals that are answers to the workload in use.
+    /// The driver errors that answer a request of the current workload.
     pub(super) fn answers(&self) -> Result<&'static [i32], LoadError> {
         self.in_use.as_ref().map_or(Ok(&[][..]), |(spec, _)| {
             Ok(load::find(&spec.name)?.answers())
         })
     }
 
-    /// Frees the workload's memory, for a step that needs the whole device.
+    /// Frees the workload's memory for a step that needs the whole device.
     pub(super) fn put_away(&mut self) {
         self.in_use = None;
     }
 
-    /// Does one step of a probe, with the workload's memory out of its way.
+    /// Runs one step of a probe, after freeing the workload's memory.
     pub(super) fn probe(
         &mut self,
         time: &dyn Time,
@@ -108,7 +108,7 @@ impl Session {
         probe::step(&self.gpu, time, &mut self.kept, ask)
     }
 
-    /// Readies that many event pairs.
+    /// Creates at least that many event pairs.
     pub(super) fn reserve(&mut self, pairs: usize) -> Result<(), DriverError> {
         if self.pool.as_ref().is_none_or(|pool| pool.len() < pairs) {
             self.pool = None;
@@ -121,14 +121,14 @@ impl Session {
         Ok(())
     }
 
-    /// The device, the workload and the events, if they are ready.
+    /// The device, the workload and the events, if all are prepared.
     pub(super) fn ready(&mut self) -> Option<(&Gpu, &mut dyn Prepared, Arc<EventPool>)> {
         let (_, prepared) = self.in_use.as_mut()?;
         Some((&self.gpu, &mut **prepared, Arc::clone(self.pool.as_ref()?)))
     }
 }
 
-/// Facts about the device as this tenant sees it, by name.
+/// Facts about the device as visible to this tenant, by name.
 type Facts = BTreeMap<String, String>;
 
 fn facts(driver: &Driver, device: &Device) -> Result<Facts, DriverError> {

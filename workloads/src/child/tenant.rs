@@ -1,4 +1,4 @@
-//! A tenant's state between messages, and the answer to each message.
+//! A tenant's state between messages, and the reply to each message.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Open {
     pub(super) participants: Participants,
     pub(super) cell: Option<Cell>,
     pub(super) stuck: bool,
-    /// The fault that it prepared.
+    /// The prepared fault.
     pub(super) armed: Option<Box<dyn Armed>>,
 }
 
@@ -41,7 +41,7 @@ impl Tenant {
         }
     }
 
-    /// Does what a message asks for.
+    /// Carries out a message.
     pub(super) fn answer(&mut self, message: ToTenant) -> Result<FromTenant, Failure> {
         match message {
             ToTenant::Open {
@@ -121,7 +121,7 @@ impl Tenant {
 
     fn close(&mut self) -> Result<FromTenant, Failure> {
         const DOING: &str = "closing the device";
-        // Releasing waits for the device: with work on it that never ends, for ever.
+        // Releasing waits for the device, which takes forever if its work never ends.
         usable(&mut self.open, DOING)?;
         let open = self.open.take().ok_or_else(|| not_open(DOING))?;
         let before = driver::drop_errors().count;

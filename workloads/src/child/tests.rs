@@ -7,7 +7,7 @@ use gpubench_record::wire::Participants;
 
 use super::*;
 
-/// What a tenant answers to these lines, and how it ends.
+/// The replies of a tenant to these lines, and its exit code.
 fn serve_lines(lines: &str) -> (Vec<FromTenant>, ExitCode) {
     let mut written = Vec::new();
     let code = serve_device(Clock::wall(), Cursor::new(lines.to_owned()), &mut written);
@@ -35,7 +35,7 @@ fn error(reply: &FromTenant) -> (&str, &str) {
 }
 
 #[test]
-fn it_says_hello_and_ends_with_the_coordinator() {
+fn it_sends_a_hello_and_ends_with_the_coordinator() {
     for lines in ["", &to_line(&ToTenant::Quit).expect("a line")] {
         let (replies, code) = serve_lines(lines);
         assert_eq!(code, ExitCode::Done);
@@ -104,7 +104,7 @@ fn every_message_has_one_reply_and_quit_has_none() {
 }
 
 #[test]
-fn nonsense_is_refused_and_the_next_message_is_heard() {
+fn an_unreadable_message_is_refused_and_the_next_one_answered() {
     let good = to_line(&ToTenant::Close).expect("a line");
     let (replies, code) = serve_lines(&format!("{{\"to\":\"dance\"}}\nnonsense\n{good}"));
     assert_eq!(code, ExitCode::Done);
@@ -114,7 +114,7 @@ fn nonsense_is_refused_and_the_next_message_is_heard() {
 }
 
 #[test]
-fn one_number_for_both_threads_is_refused_before_the_driver_is_touched() {
+fn one_number_for_both_threads_is_refused_before_a_driver_call() {
     let participants = Participants {
         issuer: 4,
         reaper: 4,
@@ -133,7 +133,7 @@ fn one_number_for_both_threads_is_refused_before_the_driver_is_touched() {
 }
 
 #[test]
-fn a_pipe_that_is_gone_ends_it() {
+fn a_closed_pipe_ends_the_tenant() {
     struct Gone;
     impl Write for Gone {
         fn write(&mut self, _bytes: &[u8]) -> std::io::Result<usize> {
@@ -150,7 +150,7 @@ fn a_pipe_that_is_gone_ends_it() {
 }
 
 #[test]
-fn a_panic_has_its_text() {
+fn a_panic_is_reported_with_its_text() {
     let text = |panic: Box<dyn std::any::Any + Send>| panic_text(&*panic).to_owned();
     assert_eq!(text(Box::new("a literal")), "a literal");
     assert_eq!(text(Box::new("formatted".to_owned())), "formatted");

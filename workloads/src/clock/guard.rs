@@ -1,34 +1,33 @@
-//! How long before an instant the wall clock stops sleeping and starts to spin.
+//! The guard: how long before an instant the wall clock stops sleeping and starts to spin.
 //!
-//! A sleeping thread wakes late by an amount that belongs to the machine, so the amount is measured
-//! where the thread runs: the guard begins at twice the 99th percentile of measured wake-ups. That
-//! was a moment ago, and an idle machine falls into a deeper sleep than one that has just started
-//! processes, so the guard follows: it doubles when a sleep ended after its instant, and comes
-//! slowly back while sleeps end in time.
+//! How late a sleeping thread wakes depends on the machine, so it is measured on the thread: the
+//! guard starts at twice the 99th percentile of measured wake-ups. Later conditions differ, because
+//! an idle machine sleeps more deeply than one that has just started processes. The guard therefore
+//! adapts: it doubles when a sleep ends after its instant, and shrinks slowly while sleeps end in
+//! time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Never less than this: a short measurement misses rare late wake-ups.
+/// Minimum guard: a short measurement misses rare late wake-ups.
 pub(super) const GUARD_NS_MIN: u64 = 100_000;
 
-/// Never more than this: a longer spin would be a core burnt on a machine that is merely busy.
+/// Maximum of the measured guard: on a busy machine a longer spin would waste a core.
 pub(super) const GUARD_NS_MAX: u64 = 2_000_000;
 
 /// Wake-ups measured for one guard.
 pub(super) const WAKES: usize = 200;
 
-/// How far ahead they are slept, one after the other: as long as a thread sleeps between requests
-/// at 1 kHz. A processor that is idle for longer sleeps deeper and wakes later (a guest of a
-/// hypervisor polls for `guest_halt_poll_ns`, 200 us, before it halts: the kernel's
-/// Documentation/virt/guest-halt-polling.rst), so that short sleeps alone ask for too short a
-/// guard.
+/// Length of the measured sleeps: that between requests at 1 kHz. A processor that is idle for
+/// longer sleeps more deeply and wakes later (a guest of a hypervisor polls for
+/// `guest_halt_poll_ns`, 200 us, before it halts: the kernel's
+/// Documentation/virt/guest-halt-polling.rst), so short sleeps alone would give too short a guard.
 pub(super) const WAKES_AHEAD_NS: [u64; 5] = [150_000, 300_000, 600_000, 1_200_000, 2_400_000];
 
-/// In how many punctual sleeps the guard comes back by about two thirds of what it grew. One sleep
-/// in a thousand may then end too late for good, a tenth of what the 99th percentile hides.
+/// Number of punctual sleeps in which the guard loses about two thirds of its growth. In the long
+/// run one sleep in a thousand then ends too late, a tenth of what the 99th percentile hides.
 const PUNCTUAL_SLEEPS: u64 = 1_024;
 
-/// The guard of one clock, as it is now. Threads that share a clock share what they learn.
+/// The current guard of one clock, shared by its threads.
 #[derive(Debug)]
 pub(super) struct Guard {
     now_ns: AtomicU64,
@@ -37,7 +36,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// The smallest, until it is measured.
+    /// The minimum guard, until it is measured.
     pub(super) fn new() -> Self {
         Self {
             now_ns: AtomicU64::new(GUARD_NS_MIN),
@@ -50,19 +49,19 @@ impl Guard {
         self.now_ns.load(Ordering::Relaxed)
     }
 
-    /// Begins anew with a measured one.
+    /// Starts again with a measured guard.
     pub(super) fn set_measured(&self, guard_ns: u64) {
         self.measured_ns.store(guard_ns, Ordering::Relaxed);
         self.now_ns.store(guard_ns, Ordering::Relaxed);
     }
 
-    /// How far it may grow; a measured one that is longer stays.
+    /// Limits its growth; a longer measured guard stays.
     pub(super) fn set_ceiling(&self, ceiling_ns: u64) {
         self.ceiling_ns.store(ceiling_ns, Ordering::Relaxed);
     }
 
-    /// Learns from one sleep: whether it ended after the instant that it was to end before.
-    pub(super) fn learn(&self, overslept: bool) {
+    /// Adapts the guard to one sleep, which ended after its instant or not.
+    pub(super) fn adapt(&self, overslept: bool) {
         let next_ns = next_ns(
             self.ns(),
             self.measured_ns.load(Ordering::Relaxed),
@@ -73,7 +72,7 @@ impl Guard {
     }
 }
 
-/// The guard after one sleep with this one.
+/// The guard after one sleep with guard `now_ns`.
 fn next_ns(now_ns: u64, measured_ns: u64, ceiling_ns: u64, overslept: bool) -> u64 {
     if overslept {
         now_ns
@@ -85,10 +84,10 @@ fn next_ns(now_ns: u64, measured_ns: u64, ceiling_ns: u64, overslept: bool) -> u
     }
 }
 
-/// The guard that these measured lateness figures ask for.
+/// The guard for these measured lateness figures.
 pub(super) fn guard_ns(late_ns: &mut [u64]) -> u64 {
     late_ns.sort_unstable();
-    // Nearest rank: the smallest figure that at least 99 % of all do not exceed.
+    // Nearest rank: the smallest figure that is not below 99 % of all.
     let rank = (late_ns.len() * 99).div_ceil(100);
     let p99_ns = rank
         .checked_sub(1)
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_doubles_up_to_its_ceiling_and_never_shrinks_by_it() {
+    fn it_doubles_up_to_its_ceiling_and_the_ceiling_never_shrinks_it() {
         let us = |us: u64| us * 1_000;
         assert_eq!(next_ns(us(120), us(120), us(500), true), us(240));
         assert_eq!(next_ns(us(400), us(120), us(500), true), us(500));
@@ -121,25 +120,25 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_to_what_was_measured_and_no_further() {
+    fn it_shrinks_to_the_measured_guard_and_no_further() {
         let guard = Guard::new();
         guard.set_measured(120_000);
-        guard.learn(true);
-        guard.learn(true);
+        guard.adapt(true);
+        guard.adapt(true);
         assert_eq!(guard.ns(), 480_000);
         for _ in 0..PUNCTUAL_SLEEPS {
-            guard.learn(false);
+            guard.adapt(false);
         }
-        // A third and a little is left of the 360 us that it grew.
+        // A little more than a third of the growth of 360 us is left.
         assert!((240_000..270_000).contains(&guard.ns()), "{}", guard.ns());
         for _ in 0..20 * PUNCTUAL_SLEEPS {
-            guard.learn(false);
+            guard.adapt(false);
         }
         assert_eq!(guard.ns(), 120_000);
     }
 
     #[test]
-    fn one_outlier_in_two_hundred_does_not_decide() {
+    fn one_outlier_in_two_hundred_is_ignored() {
         let mut late = vec![60_000; 199];
         late.push(5_000_000);
         assert_eq!(guard_ns(&mut late), 120_000);

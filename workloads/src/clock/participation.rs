@@ -1,11 +1,11 @@
-//! Joining the clock for a while, and leaving it however that ends.
+//! Joins the clock for a scope and always leaves it at the end.
 
 use super::{ClockError, Time};
 
-/// Membership of a thread among the clock's participants.
+/// Participation of a thread in the clock.
 ///
 /// `leave` ends it. Dropping ends it too, for a thread that unwinds or returns early, so that it
-/// never stops the clock for the others.
+/// does not stop the clock for the others.
 pub struct Participation<'t> {
     time: &'t dyn Time,
     me: Option<u32>,
@@ -33,8 +33,8 @@ impl<'t> Participation<'t> {
 impl Drop for Participation<'_> {
     fn drop(&mut self) {
         if let Some(me) = self.me.take() {
-            // The thread is already on its way out with a reason of its own; a second one from
-            // here would have nowhere to go, and a dead participant is found by the clock itself.
+            // The thread already ends with an error of its own, and a second one cannot be
+            // returned. The clock detects a dead participant by itself.
             let _already_failing = self.time.leave(me);
         }
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seat_is_given_up_on_every_way_out() -> Result<(), ClockError> {
+    fn a_participant_leaves_however_its_scope_ends() -> Result<(), ClockError> {
         #[derive(Debug, Default)]
         struct Counting(std::sync::atomic::AtomicI32);
         impl Time for Counting {

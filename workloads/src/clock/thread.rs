@@ -10,11 +10,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_t
 
 use super::ClockError;
 
-/// Real-time priority asked for: above every ordinary thread, and no higher than the kernel's own
-/// interrupt threads, which run at 50 and must not be starved.
+/// Real-time priority: above every ordinary thread, and at most that of the kernel's interrupt
+/// threads, which run at 50 and must not be starved.
 const FIFO_PRIORITY: i32 = 50;
 
-/// Greatest part of its core that a real-time thread may spin without fear of being throttled; the
+/// Largest fraction of its core that a real-time thread may spin without being throttled; the
 /// kernel's default limit is 95 % of each second (sched_rt_runtime_us in sched(7)).
 pub(super) const FIFO_BUSY_MAX: f64 = 0.5;
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Cores {
 }
 
 impl Cores {
-    /// Those of the calling thread.
+    /// The cores of the calling thread.
     ///
     /// # Errors
     /// When the kernel refuses, as it does with more cores than the set holds.
@@ -38,7 +38,7 @@ impl Cores {
         cores.map(Self).map_err(failed("sched_getaffinity"))
     }
 
-    /// Only this one.
+    /// The set of one core.
     #[must_use]
     pub fn only(cpu: u32) -> Self {
         let mut cores = CpuSet::new();
@@ -48,7 +48,7 @@ impl Cores {
         Self(cores)
     }
 
-    /// These but that one.
+    /// The set without that core.
     #[must_use]
     pub fn without(mut self, cpu: u32) -> Self {
         if (cpu as usize) < CpuSet::MAX_CPU {
@@ -57,7 +57,7 @@ impl Cores {
         self
     }
 
-    /// Their numbers, ascending.
+    /// The numbers of the cores, ascending.
     #[must_use]
     pub fn list(&self) -> Vec<u32> {
         (0..CpuSet::MAX_CPU as u32)
@@ -65,7 +65,7 @@ impl Cores {
             .collect()
     }
 
-    /// Moves the calling thread onto them.
+    /// Moves the calling thread to these cores.
     ///
     /// # Errors
     /// When none of them may be used.
@@ -74,7 +74,7 @@ impl Cores {
     }
 }
 
-/// Lets timers of the calling thread fire at most this late on purpose.
+/// Limits the timer slack of the calling thread.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -83,10 +83,10 @@ pub fn set_timer_slack_ns(slack_ns: u64) -> Result<(), ClockError> {
     set_current_timer_slack(slack).map_err(failed("prctl(PR_SET_TIMERSLACK)"))
 }
 
-/// Puts the calling thread, but none that it creates, into the real-time class.
+/// Puts the calling thread into the real-time class; threads that it creates do not inherit it.
 ///
 /// # Errors
-/// When the process may not; that is common and only costs punctuality.
+/// When the process has no permission, which is common and reduces only the punctuality.
 pub fn set_fifo() -> Result<(), ClockError> {
     set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, FIFO_PRIORITY)
 }
@@ -94,7 +94,7 @@ pub fn set_fifo() -> Result<(), ClockError> {
 /// Puts the calling thread back into the ordinary class.
 ///
 /// # Errors
-/// When the kernel refuses, which it has no reason to.
+/// When the kernel refuses, which it should not.
 pub fn set_other() -> Result<(), ClockError> {
     // The flag stays: an unprivileged thread may not clear it (sched(7)), and it changes nothing.
     set_class(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
@@ -116,8 +116,8 @@ fn set_class(class: i32, priority: i32) -> Result<(), ClockError> {
     })
 }
 
-/// Whether real-time threads may use a whole core for as long as they like. Asked between two loops
-/// of a measurement, and therefore without allocating.
+/// Whether real-time threads may use a whole core without limit. It allocates nothing, because it
+/// is called between two loops of a measurement.
 #[must_use]
 pub fn fifo_is_unthrottled() -> bool {
     let mut text = [0; 16];
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_stays_where_it_was_put_and_comes_back() -> Result<(), ClockError> {
+    fn a_thread_moves_to_a_core_and_back() -> Result<(), ClockError> {
         let found = Cores::of_this_thread()?;
         let first = found.list()[0];
         Cores::only(first).apply()?;
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_is_not_there_is_an_error() {
+    fn a_missing_core_is_an_error() {
         assert!(Cores::only(CpuSet::MAX_CPU as u32 - 1).apply().is_err());
         assert!(Cores::only(u32::MAX).apply().is_err());
     }
 
     #[test]
-    fn without_takes_one_core_away() -> Result<(), ClockError> {
+    fn without_removes_one_core() -> Result<(), ClockError> {
         let found = Cores::of_this_thread()?;
         let first = found.list()[0];
         assert!(!found.without(first).list().contains(&first));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_is_what_the_kernel_reports() -> Result<(), ClockError> {
+    fn the_kernel_reports_the_set_slack() -> Result<(), ClockError> {
         set_timer_slack_ns(1)?;
         assert_eq!(rustix::thread::current_timer_slack(), Ok(1));
         Ok(())

@@ -1,8 +1,8 @@
-//! The token by which one thread wakes another on the wall clock.
+//! The token with which one thread wakes another on the wall clock.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// At most one token lies here; leaving a second one changes nothing.
+/// At most one token; putting a second one has no effect.
 #[derive(Debug, Default)]
 pub(super) struct Token {
     state: Mutex<State>,
@@ -29,7 +29,7 @@ impl Token {
         *state = State::default();
     }
 
-    /// Leaves the token. Makes a system call only when a thread waits for it.
+    /// Puts the token. It makes a system call only when a thread waits for it.
     pub(super) fn put(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.left = true;
@@ -46,7 +46,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn a_token_left_before_the_wait_is_not_lost_and_does_not_count_twice() {
+    fn an_early_token_is_not_lost_and_two_count_as_one() {
         let token = Arc::new(Token::default());
         token.put();
         token.put();
@@ -59,7 +59,7 @@ mod tests {
                 taken.store(1, Ordering::SeqCst);
             })
         };
-        // The waiter can only end through this second token: the first pair was one.
+        // Only this second token can wake the waiter: the first two count as one.
         while !token.state.lock().is_ok_and(|state| state.waiting) {
             std::thread::yield_now();
         }

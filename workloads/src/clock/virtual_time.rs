@@ -1,7 +1,7 @@
-//! Virtual time, as the libcuda of a GPU without hardware exports it.
+//! Virtual time, as the libcuda of a virtual GPU exports it.
 //!
-//! The library that the loader finds under the names that the driver bindings use is asked for its
-//! version of the seam. No version, or version 0: time is the wall's.
+//! The library that the loader finds under the names of the driver bindings is queried for its
+//! version of the time interface. Without the function, or at version 0, the wall clock is used.
 #![expect(
     unsafe_code,
     reason = "calls C functions of a library found at run time"
@@ -13,7 +13,7 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use super::{ClockError, Time};
 
-/// Names under which the driver bindings look for the library, in their order.
+/// Names under which the driver bindings look for the library, in that order.
 const LIBRARY_NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
 
 /// The exported functions. Every `int` is 0 or a negative error number.
@@ -28,7 +28,8 @@ pub(super) struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// The seam of the library that the loader finds; none where it keeps no virtual time.
+    /// The time interface of the library that the loader finds; `None` where it keeps no virtual
+    /// time.
     pub(super) fn find() -> Result<Option<Self>, ClockError> {
         let Some(library) = open() else {
             return Ok(None);
@@ -62,28 +63,29 @@ impl VirtualTime {
                 "gpubench_vt_unpark",
             )?,
         };
-        // The pointers above must stay valid: the library is never closed.
+        // The pointers above must stay valid, so the library is never closed.
         std::mem::forget(library);
         Ok(Some(table))
     }
 }
 
-/// Opens the library; the loader hands out the one that is already loaded, if there is one.
+/// Opens the library; the loader returns the one that is already loaded, if any.
 fn open() -> Option<Library> {
     LIBRARY_NAMES.into_iter().find_map(|name| {
-        // SAFETY: a libcuda is made to be loaded this way; its initialisers touch no state of ours.
+        // SAFETY: a libcuda is made to be loaded this way; its initialisers change no state of
+        // ours.
         unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) }.ok()
     })
 }
 
-/// One function of the seam.
+/// One function of the interface.
 fn symbol<F: Copy>(
     library: &Library,
     version: i32,
     name: &CStr,
     symbol: &'static str,
 ) -> Result<F, ClockError> {
-    // SAFETY: every caller asks for the type that the name has in the library's own sources.
+    // SAFETY: every caller uses the type that the library's sources give to the name.
     unsafe { library.get::<F>(name.to_bytes_with_nul()) }
         .map(|found| *found)
         .map_err(|_| ClockError::MissingSymbol { version, symbol })
@@ -116,12 +118,12 @@ impl Time for VirtualTime {
     }
 
     fn leave(&self, _me: u32) -> Result<(), ClockError> {
-        // SAFETY: as above; the library knows its participant by the calling thread.
+        // SAFETY: as above; the library identifies the participant by the calling thread.
         check("gpubench_vt_leave", unsafe { (self.leave)() })
     }
 
     fn park(&self, _me: u32) -> Result<(), ClockError> {
-        // SAFETY: as above; the library knows its participant by the calling thread.
+        // SAFETY: as above; the library identifies the participant by the calling thread.
         check("gpubench_vt_park", unsafe { (self.park)() })
     }
 

@@ -1,7 +1,7 @@
 //! The wall clock: CLOCK_MONOTONIC, a sleep that ends in a spin, tokens between threads.
 //!
-//! `clock_nanosleep` to the guard before the instant and a spin from there was within 7 us of the
-//! instant at the 99th percentile where a plain sleep was 370 us late.
+//! Sleeping with `clock_nanosleep` up to the guard and spinning from there was within 7 us of the
+//! instant at the 99th percentile, where a plain sleep was 370 us late.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use super::thread::Cores;
 use super::token::Token;
 use super::{ClockError, Time, thread};
 
-/// Time as the kernel keeps it.
+/// The wall clock.
 #[derive(Debug)]
 pub struct WallClock {
     guard: Guard,
@@ -29,7 +29,7 @@ impl Default for WallClock {
 }
 
 impl WallClock {
-    /// A clock with the smallest guard; [`WallClock::measure_guard`] fits it to the machine.
+    /// A clock with the minimum guard; [`WallClock::measure_guard`] adjusts it to the machine.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -38,14 +38,14 @@ impl WallClock {
         }
     }
 
-    /// How long before an instant sleeping turns into spinning, as of now.
+    /// How long before an instant sleeping now turns into spinning.
     #[must_use]
     pub fn guard_ns(&self) -> u64 {
         self.guard.ns()
     }
 
-    /// Lets the guard grow, when sleeps end too late, no further than leaves a real-time thread
-    /// that waits so often below what the kernel lets it have.
+    /// Limits the growth of the guard, so that a real-time thread that waits at this rate spins
+    /// less than the kernel's limit.
     pub fn limit_guard(&self, rate_per_s: f64) {
         let ceiling_ns = if thread::fifo_is_unthrottled() {
             guard::GUARD_NS_MAX
@@ -55,7 +55,7 @@ impl WallClock {
         self.guard.set_ceiling(ceiling_ns);
     }
 
-    /// Measures how late this thread wakes and sets the guard by it.
+    /// Measures how late this thread wakes and sets the guard accordingly.
     ///
     /// # Errors
     /// When the kernel refuses the timer slack or the sleep.
@@ -72,15 +72,15 @@ impl WallClock {
         Ok(guard_ns)
     }
 
-    /// Sleeps to the guard before an instant, and learns from how late that ended.
+    /// Sleeps up to the guard before an instant, and adapts the guard.
     ///
     /// # Errors
     /// When the kernel refuses the sleep.
-    pub fn doze(&self, t_ns: u64) -> Result<(), ClockError> {
+    pub fn sleep_to_guard(&self, t_ns: u64) -> Result<(), ClockError> {
         let sleep_to_ns = t_ns.saturating_sub(self.guard_ns());
         if monotonic_ns() < sleep_to_ns {
             nanosleep_until(sleep_to_ns)?;
-            self.guard.learn(monotonic_ns() > t_ns);
+            self.guard.adapt(monotonic_ns() > t_ns);
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Time for WallClock {
     }
 
     fn sleep_until(&self, t_ns: u64) -> Result<(), ClockError> {
-        self.doze(t_ns)?;
+        self.sleep_to_guard(t_ns)?;
         self.spin_until(t_ns);
         Ok(())
     }
@@ -148,8 +148,8 @@ impl Time for WallClock {
     }
 
     fn begin_schedule(&self, rate_per_s: f64) -> bool {
-        // A thread of this class that spins for most of a second is stopped by the kernel for the
-        // rest of it, which would look like a stall of the device.
+        // The kernel stops a real-time thread that spins for most of a second for the rest of it,
+        // which would look like a stall of the device.
         self.limit_guard(rate_per_s);
         let busy = rate_per_s * self.guard_ns() as f64 * 1e-9;
         (busy < thread::FIFO_BUSY_MAX || thread::fifo_is_unthrottled())
@@ -157,7 +157,7 @@ impl Time for WallClock {
     }
 
     fn end_schedule(&self) {
-        // Going back to the class that every thread may have cannot be refused.
+        // The kernel cannot refuse the ordinary class.
         let _always_allowed = thread::set_other();
     }
 }
@@ -168,7 +168,7 @@ fn monotonic_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// Sleeps to an absolute instant of CLOCK_MONOTONIC, through signals.
+/// Sleeps until an absolute instant of CLOCK_MONOTONIC, despite signals.
 fn nanosleep_until(t_ns: u64) -> Result<(), ClockError> {
     let until = Timespec {
         tv_sec: (t_ns / 1_000_000_000).cast_signed(),
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_measured_guard_is_what_sleeping_uses() -> Result<(), ClockError> {
+    fn sleeping_uses_the_measured_guard() -> Result<(), ClockError> {
         let clock = WallClock::new();
         let guard_ns = clock.measure_guard()?;
         assert!((guard::GUARD_NS_MIN..=guard::GUARD_NS_MAX).contains(&guard_ns));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_an_earlier_part_is_gone() -> Result<(), ClockError> {
+    fn leaving_discards_the_token() -> Result<(), ClockError> {
         let clock = WallClock::new();
         clock.join(3)?;
         clock.unpark(3)?;

@@ -1,4 +1,4 @@
-//! A prepared fault, and the moment at which it is injected.
+//! A prepared fault and its injection.
 
 use std::cell::Cell;
 
@@ -9,25 +9,25 @@ use crate::load::Gpu;
 
 /// A prepared fault. Belongs to the thread that prepared it.
 pub trait Armed {
-    /// Injects the fault and waits for the driver's answer.
+    /// Injects the fault and waits for the driver's result.
     ///
     /// # Errors
-    /// The answer, where it is not success.
+    /// The error of the driver, which most faults cause on purpose.
     fn inject(&mut self, gpu: &Gpu, moment: &Moment<'_>) -> Result<(), InjectError>;
 }
 
-/// When a fault happens.
+/// The time of an injection.
 pub struct Moment<'t> {
     /// The clock.
     pub time: &'t dyn Time,
-    /// When it is over at the latest.
+    /// The latest instant at which the fault ends.
     pub until_ns: u64,
-    /// When the answer came, where the process does something else before it reports.
+    /// When the driver returned, where the process does more before it reports.
     answered_ns: Cell<Option<u64>>,
 }
 
 impl<'t> Moment<'t> {
-    /// An injection that begins now.
+    /// An injection that starts now.
     #[must_use]
     pub fn new(time: &'t dyn Time, until_ns: u64) -> Self {
         Self {
@@ -37,32 +37,32 @@ impl<'t> Moment<'t> {
         }
     }
 
-    /// Notes that the answer came; the first call counts.
+    /// Records that the driver returned; the first call counts.
     pub fn answered(&self) {
         if self.answered_ns.get().is_none() {
             self.answered_ns.set(Some(self.time.now_ns()));
         }
     }
 
-    /// When the answer came.
+    /// When the driver returned.
     #[must_use]
     pub fn answered_ns(&self) -> Option<u64> {
         self.answered_ns.get()
     }
 }
 
-/// Why an injection did not succeed, which is what most faults are for.
+/// Why an injection returned an error, which most faults cause on purpose.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// The driver's answer.
+    /// A driver error.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The clock refused.
+    /// A clock operation failed.
     #[error(transparent)]
     Clock(#[from] ClockError),
 }
 
-/// The error code of harmless calls after a fault: a wait, and a small allocation.
+/// The error code of harmless calls after a fault: a synchronisation and a small allocation.
 ///
 /// # Errors
 /// When the call could not be made.

@@ -1,4 +1,4 @@
-//! Faults that are one call, and the controls, which are none.
+//! Faults that are one driver call, and the two controls.
 
 use gpubench_kernels::driver::{DeviceBuffer, Grid};
 use gpubench_kernels::{Kernel, Launcher as _, kernel::empty::Empty};
@@ -13,25 +13,26 @@ const THREADS_TOO_MANY: u32 = 2048;
 /// The entries of the catalogue.
 pub(super) const FAULTS: &[Fault] = &[PLACEBO, CANARY, EMPTY_LAUNCH, BAD_LAUNCH, DOUBLE_FREE];
 
-/// Must never be seen in anybody.
+/// Control: must affect no victim.
 const PLACEBO: Fault = Fault {
     name: super::PLACEBO,
     severity: Severity::Control,
     resource: "none: the instrument itself",
     class: Class::Control,
-    summary: "launches an empty kernel and waits for it: must hurt nobody",
+    summary: "launches an empty kernel and waits for it: must affect no victim",
     ..FAULT
 };
 
-/// Must always be seen. The victim's death may reach this process too: under MPS it is undefined
-/// what a client's death at work does to the others (MPS documentation, "When to use MPS").
+/// Control: its effect must always be detected. The victim's death may reach this process too:
+/// under MPS the effect of a client's death on other clients is undefined (MPS documentation, "When
+/// to use MPS").
 const CANARY: Fault = Fault {
     name: super::CANARY,
     severity: Severity::Control,
     resource: "none: the instrument itself",
     xids: &[45],
     class: Class::Control,
-    summary: "the coordinator kills the first victim: must always be seen",
+    summary: "the coordinator kills the first victim: must always be detected",
     act: HostAct::KillVictim,
     answer: Answer::Open(&[]),
     ..FAULT
@@ -43,7 +44,7 @@ const EMPTY_LAUNCH: Fault = Fault {
     severity: Severity::Benign,
     resource: "the driver's checks of calls",
     class: Class::Api,
-    summary: "launches blocks of no thread, which the driver refuses",
+    summary: "launches blocks without threads, which the driver refuses",
     answer: Answer::Codes(&[1]),
     arm: |gpu, _| {
         gpu.kernels.prepare(&[Kernel::Empty])?;
@@ -86,7 +87,7 @@ const DOUBLE_FREE: Fault = Fault {
     ..FAULT
 };
 
-/// Readies an empty kernel.
+/// Prepares an empty kernel.
 pub(super) fn nothing(gpu: &Gpu, _how: &Arming<'_>) -> Result<Box<dyn Armed>, LoadError> {
     gpu.kernels.prepare(&[Kernel::Empty])?;
     Ok(Box::new(Nothing))

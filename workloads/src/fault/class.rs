@@ -1,21 +1,21 @@
 //! Classes of faults, and how severe they are.
 
-/// The part of fault containment that a fault tests: the sub-axis of its row.
+/// The class of a fault: the sub-axis of its row in fault containment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Tests the benchmark itself; never scored.
     Control,
     /// A call that the driver refuses.
     Api,
-    /// A process ends, or stops, with work on the device.
+    /// A process ends, or stops, while its work is on the device.
     Process,
     /// A process takes resources from others without an error.
     Starvation,
-    /// A fault that the SMs raise (Xid 13).
+    /// A fault raised by the SMs (Xid 13).
     Sm,
-    /// A fault that the MMU raises (Xid 31).
+    /// A fault raised by the MMU (Xid 31).
     Mmu,
-    /// A process that serves every tenant is lost.
+    /// A process that serves every tenant ends.
     Service,
 }
 
@@ -35,14 +35,14 @@ impl Class {
     }
 }
 
-/// How severe a fault is by itself, whichever tenants it reaches. Trials are held in this order.
+/// The severity of a fault, whichever tenants it reaches. Trials run in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Tests the benchmark itself.
     Control,
     /// Refused by the driver, or harmless.
     Benign,
-    /// Takes a resource that others need, for a while.
+    /// Takes a resource from other tenants for a while.
     Greedy,
     /// A process stops or ends without releasing the device.
     Abrupt,

@@ -1,6 +1,5 @@
-//! Faults around a kernel that does not end by itself in time: it is waited for, or its process
-//! stops, destroys the context, exits or is killed meanwhile. The kernel's own deadline ends it in
-//! any case.
+//! Faults around a long-running kernel: its process waits for it, stops, destroys the context,
+//! exits or is killed. The kernel's own deadline ends it in any case.
 
 use gpubench_kernels::driver::{Context, DeviceBuffer, Grid, Stream, WaitMode};
 use gpubench_kernels::kernel::fault_hang::FaultHang;
@@ -9,7 +8,7 @@ use gpubench_kernels::{Kernel, KernelSet, Launcher};
 use super::{Answer, Armed, Class, FAULT, Fault, HostAct, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
-/// The kernel of a process that ends or stops runs for this part of the budget.
+/// The kernel of a process that ends or stops runs for this fraction of the budget.
 const SHORT: u64 = 4;
 
 /// The entries of the catalogue.
@@ -28,9 +27,9 @@ const HANG: Fault = Fault {
 const STOP: Fault = Fault {
     name: "sigstop",
     severity: Severity::Abrupt,
-    resource: "a process that waits for nothing",
+    resource: "a stopped process",
     class: Class::Process,
-    summary: "is stopped by SIGSTOP while its kernel runs, and goes on later",
+    summary: "is stopped by SIGSTOP while its kernel runs, and continues later",
     act: HostAct::Stop,
     arm: |gpu, how| {
         Ok(Box::new(Hang::new(
@@ -45,7 +44,7 @@ const STOP: Fault = Fault {
 const DESTROY: Fault = Fault {
     name: "context-destroy",
     severity: Severity::Abrupt,
-    resource: "the end of a context at work",
+    resource: "destruction of a context at work",
     class: Class::Process,
     summary: "destroys a context while its kernel runs",
     arm: |gpu, how| Ok(Box::new(Destroy::new(gpu, how.budget_ns / SHORT)?)),
@@ -77,12 +76,12 @@ const KILL: Fault = Fault {
     ..FAULT
 };
 
-/// A kernel that spins and is waited for.
+/// A spinning kernel and a wait for it.
 pub(super) fn waits(gpu: &Gpu, budget_ns: u64) -> Result<Box<dyn Armed>, LoadError> {
     Ok(Box::new(Hang::new(gpu, budget_ns, Then::Wait)?))
 }
 
-/// What the process does while the kernel runs.
+/// The action of the process while the kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Wait,
@@ -90,7 +89,7 @@ enum Then {
     Exit,
 }
 
-/// A kernel that spins.
+/// A spinning kernel.
 #[derive(Debug)]
 struct Hang {
     launch: FaultHang,
@@ -99,7 +98,7 @@ struct Hang {
     _stamps: DeviceBuffer<u64>,
 }
 
-/// One thread: the fault tests which tenant gets the device, not how much of it.
+/// One thread: the fault tests which tenant runs on the device, not how much of it.
 const ONE_THREAD: Grid = Grid::new(1, 1);
 
 fn spinning(
@@ -136,11 +135,11 @@ impl Armed for Hang {
         match self.then {
             Then::Wait => {}
             Then::Sleep => moment.time.sleep_until(moment.until_ns)?,
-            // The clock of a virtual GPU must have counted the launch before the process exits.
+            // The clock of a virtual GPU must count the launch before the process exits.
             Then::Exit => {
                 let soon_ns = moment.time.now_ns() + self.launch.budget_ns / 2;
                 moment.time.sleep_until(soon_ns)?;
-                // To exit with a kernel pending is the fault itself.
+                // Ending the process with a kernel pending is the fault.
                 std::process::exit(0)
             }
         }
@@ -148,7 +147,7 @@ impl Armed for Hang {
     }
 }
 
-/// A second context with a kernel that spins.
+/// A second context with a spinning kernel.
 #[derive(Debug)]
 struct Destroy {
     parts: Option<Parts>,
@@ -194,7 +193,7 @@ impl Armed for Destroy {
             .time
             .sleep_until(moment.time.now_ns() + parts.launch.budget_ns / 2)?;
         let destroyed = parts.context.destroy_under_work();
-        // Their handles died with the context: there is nothing to free.
+        // The context destroyed what the handles name, so nothing may be freed.
         std::mem::forget(parts.memory);
         std::mem::forget((parts.context, parts.kernels, parts.stream));
         gpu.context.bind()?;

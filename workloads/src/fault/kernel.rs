@@ -1,5 +1,5 @@
-//! Faults that a kernel raises. The codes are those of cuda.h; where the documents leave it open
-//! which of several comes, all are listed.
+//! Faults that a kernel raises. The codes are those of cuda.h; where the documents do not specify
+//! which of several applies, all are listed.
 
 use gpubench_kernels::driver::{DeviceBuffer, DevicePtr, Grid, Limit};
 use gpubench_kernels::kernel::empty::Empty;
@@ -53,7 +53,7 @@ const MISALIGNED: Fault = Fault {
     name: "misaligned",
     resource: "exceptions of the SMs",
     xids: &[13],
-    summary: "loads a word from an address that is no multiple of four",
+    summary: "loads a word from an address that is not a multiple of four",
     answer: Answer::Codes(&[716]),
     arm: |gpu, _| armed(gpu, |out| FaultMisaligned::armed(out, out.offset_bytes(8))),
     ..FAULT
@@ -83,8 +83,8 @@ const STACK: Fault = Fault {
     ..FAULT
 };
 
-/// The documents leave the effect of such an address open; an H100 raised no error, by which a
-/// trial is left out (`measured`).
+/// The documents leave the effect of such an address undefined. An H100 raised no error, which
+/// makes a trial invalid (`measured`).
 const BAD_SPACE: Fault = Fault {
     name: "wrong-address-space",
     resource: "exceptions of the SMs",
@@ -104,13 +104,13 @@ const BAD_PC: Fault = Fault {
     name: "bad-pc",
     resource: "exceptions of the SMs",
     xids: &[13],
-    summary: "calls a function at an address where no code is",
+    summary: "calls a function at an address without code",
     answer: Answer::Codes(&[718]),
     arm: |gpu, _| armed(gpu, FaultBadPc::armed),
     ..FAULT
 };
 
-/// No PTX has an illegal instruction; a machine file plants one for launches of many threads.
+/// PTX has no illegal instruction; a machine file plants one for launches of many threads.
 const ILLEGAL_INSTRUCTION: Fault = Fault {
     name: "illegal-instruction",
     resource: "exceptions of the SMs",
@@ -130,16 +130,16 @@ const ILLEGAL_ADDRESS: Fault = Fault {
     resource: "translation of addresses",
     xids: &[31],
     class: Class::Mmu,
-    summary: "stores to an address that is mapped nowhere",
+    summary: "stores to an address that is not mapped",
     answer: Answer::Codes(&[700]),
     arm: |gpu, _| armed(gpu, |_| FaultIllegalStore::armed()),
     ..FAULT
 };
 
-/// Words of memory that any of these kernels needs.
+/// Words of memory that each of these kernels gets.
 const WORDS: usize = 8;
 
-/// Allocates what a kernel needs and loads it.
+/// Allocates the memory of a kernel and loads it.
 fn armed<L: Launcher + 'static>(
     gpu: &Gpu,
     with: impl FnOnce(DevicePtr) -> L,
@@ -165,7 +165,7 @@ impl<L: Launcher> Armed for OneLaunch<L> {
     }
 }
 
-/// Blocks of the launch that is planted to break: more threads than any workload launches.
+/// Blocks of the launch that a machine file makes fail: more threads than any workload launches.
 const MANY_BLOCKS: u32 = 1 << 17;
 
 struct Many;

@@ -1,10 +1,11 @@
-//! A process that dies while HAMi's library has the lock of its shared region, seen by another one
-//! that counts in the same region.
+//! A process dies while it holds the lock of HAMi's shared region; another process of the same
+//! region is the victim.
 //!
-//! The lock is a semaphore in a mapped file, which nobody gives back for the dead; others wait for
-//! it in steps of ten seconds before they check that its holder lives (HAMi-core at 8f3a89c,
-//! `multiprocess_memory_limit.c`). The library takes it for a moment around every allocation, so
-//! the holder allocates and frees without pause until it is killed; not every kill meets the lock.
+//! The lock is a semaphore in a mapped file that the system does not release when its holder dies.
+//! Other processes wait for it in steps of ten seconds before they check that the holder lives
+//! (HAMi-core at 8f3a89c, `multiprocess_memory_limit.c`). The library takes the lock briefly around
+//! every allocation, so the holder allocates and frees without a pause until it is killed. Not
+//! every kill happens while the lock is held.
 
 use gpubench_kernels::driver::DeviceBuffer;
 

@@ -1,11 +1,11 @@
-//! What real GPUs answered to the faults of the catalogue, beside what the documents say.
+//! The results of the faults on real GPUs, beside the documented ones.
 //!
-//! Each figure was read from the record of a trial (`matrix --faults`); none is derived. A trial of
-//! each proves little. Figures of another GPU are another [`Campaign`]: a
-//! constant of its own with its rows, and its line in [`CAMPAIGNS`].
+//! Each figure is from the record of a trial (`matrix --faults`); none is derived. One trial of
+//! each fault proves little. The results of another GPU are another [`Campaign`]: a constant with
+//! its rows, and its line in [`CAMPAIGNS`].
 
 use super::{Answer, Fault};
-use Came::{Code, Ended, Silent, Well};
+use Observed::{Code, Ended, Silent, Well};
 
 /// One or more runs of fault trials on one GPU under one driver.
 #[derive(Debug)]
@@ -18,47 +18,46 @@ pub struct Campaign {
     pub date: &'static str,
     /// Trials behind each row.
     pub trials: u32,
-    /// Mechanisms under which trials were held.
+    /// Mechanisms of the trials.
     pub mechanisms: &'static [&'static str],
-    /// Their outcomes.
+    /// The results.
     pub rows: &'static [Measured],
-    /// Faults of which no trial was held, with the reason. A fault that is newer than the campaign
-    /// needs no entry.
+    /// Faults without a trial, with the reason; faults newer than the campaign need no entry.
     pub without: &'static [(&'static str, &'static str)],
 }
 
-/// The outcome of a fault for one process.
+/// The result of a fault for one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Came {
+pub enum Observed {
     /// No call of it failed.
     Well,
-    /// This `CUresult` (cuda.h).
+    /// A call returned this `CUresult` (cuda.h).
     Code(i32),
-    /// It ended, by itself or by a signal, with no `CUresult`.
+    /// It ended, by itself or by a signal, without a `CUresult`.
     Ended,
-    /// It gave no answer within the trial's limit.
+    /// It returned nothing within the trial's limit.
     Silent,
 }
 
-/// The outcome of one fault under one mechanism.
+/// The result of one fault under one mechanism.
 #[derive(Debug)]
 pub struct Measured {
     /// Name of the fault.
     pub fault: &'static str,
     /// Name of the mechanism.
     pub mechanism: &'static str,
-    /// What the culprit process got.
-    pub own: Came,
-    /// Xids that NVML reported by its events.
+    /// The result for the culprit process.
+    pub own: Observed,
+    /// Xids that NVML reported as events.
     pub nvml_xids: &'static [u32],
-    /// Xids of the lines in the kernel's log, in their order: one fault can leave several.
+    /// Xids in the kernel's log, in order: one fault can log several.
     pub log_xids: &'static [u32],
-    /// What the victim got.
-    pub victim: Came,
+    /// The result for the victim.
+    pub victim: Observed,
 }
 
 impl Campaign {
-    /// Why there is no row of a fault; `None` if there is one.
+    /// Why a fault has no row; `None` if it has one.
     #[must_use]
     pub fn why_without(&self, fault: &str) -> Option<&'static str> {
         if self.rows.iter().any(|row| row.fault == fault) {
@@ -75,7 +74,7 @@ pub const CAMPAIGNS: &[Campaign] = &[H100];
 const SLICED: &str = "time-slicing";
 const MPS: &str = "mps";
 
-/// Of the controls, which every run holds, the first trial.
+/// For the controls, which every run includes, the first trial.
 const H100: Campaign = Campaign {
     device: "NVIDIA H100 80GB HBM3",
     driver: "580.159.04",
@@ -153,19 +152,19 @@ const H100: Campaign = Campaign {
     without: &[
         (
             "illegal-instruction",
-            "no PTX has one, so that only a virtual GPU can meet it",
+            "PTX has no illegal instruction, so only a virtual GPU can raise it",
         ),
-        ("hami-lock-holder-kill", "no trial was held under HAMi"),
+        ("hami-lock-holder-kill", "no trial ran under HAMi"),
     ],
 };
 
 const fn row(
     fault: &'static str,
     mechanism: &'static str,
-    own: Came,
+    own: Observed,
     nvml_xids: &'static [u32],
     log_xids: &'static [u32],
-    victim: Came,
+    victim: Observed,
 ) -> Measured {
     Measured {
         fault,
@@ -181,29 +180,29 @@ impl Measured {
     /// The figures that differ from the documents, by their names in lists.
     #[must_use]
     pub fn unlike(&self, fault: &Fault) -> Vec<&'static str> {
-        let as_told = [
+        let matching = [
             ("code", answers(fault.answer, self.own)),
             ("nvml_xids", logged(fault.xids, self.nvml_xids)),
             ("log_xids", logged(fault.xids, self.log_xids)),
         ];
-        let unlike = as_told.into_iter().filter(|(_, as_told)| !as_told);
+        let unlike = matching.into_iter().filter(|(_, matching)| !matching);
         unlike.map(|(figure, _)| figure).collect()
     }
 }
 
-/// Whether the outcome is a documented answer.
-fn answers(told: Answer, came: Came) -> bool {
-    match (told, came) {
-        (Answer::Well | Answer::Open(_), Came::Well) | (Answer::Ends, Came::Ended) => true,
+/// Whether the result is a documented one.
+fn answers(documented: Answer, observed: Observed) -> bool {
+    match (documented, observed) {
+        (Answer::Well | Answer::Open(_), Observed::Well) | (Answer::Ends, Observed::Ended) => true,
         (Answer::Open([]), _) => true,
-        (Answer::Codes(codes) | Answer::Open(codes), Came::Code(code)) => codes.contains(&code),
+        (Answer::Codes(codes) | Answer::Open(codes), Observed::Code(code)) => codes.contains(&code),
         _ => false,
     }
 }
 
-/// Whether each Xid is documented, and at least one came if any is.
-fn logged(told: &[u32], came: &[u32]) -> bool {
-    told.is_empty() == came.is_empty() && came.iter().all(|xid| told.contains(xid))
+/// Whether every observed Xid is documented, and at least one was observed if any is documented.
+fn logged(known: &[u32], observed: &[u32]) -> bool {
+    known.is_empty() == observed.is_empty() && observed.iter().all(|xid| known.contains(xid))
 }
 
 #[cfg(test)]

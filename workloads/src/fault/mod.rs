@@ -1,10 +1,10 @@
-//! The catalogue of faults: what a tenant does to break itself or others, from benign to severe.
+//! The catalogue of faults: what a tenant does to fail or to disturb others, from benign to severe.
 //!
 //! To add one, write its file with its `FAULTS` and add its line to `catalogue!`. A fault runs in a
-//! process of its own, which ends after it; work that it leaves on the device has a deadline. Some
-//! need a helper process, which gives the first one something and is killed. Each entry states the
-//! error codes and Xids of the documents, which are hypotheses on a real GPU; `measured` holds what
-//! one GPU answered.
+//! process of its own, which ends after it. Work that it leaves on the device has a deadline. Some
+//! faults need a helper process, which passes text to the first one and is killed. Each entry
+//! states the documented error codes and Xids, which are hypotheses on a real GPU; `measured` holds
+//! the results of one GPU.
 
 use std::sync::LazyLock;
 
@@ -18,20 +18,20 @@ mod measured;
 pub use armed::{Armed, InjectError, Moment, afterwards};
 pub use class::{Class, Severity};
 pub use left_out::{LEFT_OUT, LeftOut};
-pub use measured::{CAMPAIGNS, Came, Campaign, Measured};
+pub use measured::{CAMPAIGNS, Campaign, Measured, Observed};
 
-/// What a mechanism must have for the fault to happen under it.
+/// What a mechanism needs so that the fault can happen under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing but tenants that are processes.
+    /// Only tenants that are processes.
     Nothing,
     /// An MPS daemon that serves the tenants.
     MpsDaemon,
-    /// A preloaded library that counts what tenants take.
+    /// A preloaded library that accounts for the tenants' memory.
     AccountingLibrary,
 }
 
-/// What the coordinator does at the instant of the fault, beside what the process itself does.
+/// The coordinator's action at the instant of the fault, beside that of the process itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostAct {
     /// Nothing.
@@ -53,40 +53,40 @@ pub enum HostAct {
 }
 
 impl HostAct {
-    /// Whether it can leave the process waiting for ever. MPS clients did so on an H100 under
-    /// driver 580 when their server or its daemon was killed.
+    /// Whether it can leave the process waiting forever. MPS clients did so on an H100 under driver
+    /// 580 when their server or its daemon was killed.
     #[must_use]
     pub const fn leaves_waiting(self) -> bool {
         matches!(self, Self::KillServer | Self::KillDaemon)
     }
 }
 
-/// The answer that the documents expect the process to get.
+/// The documented result for the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Every call succeeds.
     Well,
     /// One of these `CUresult`s.
     Codes(&'static [i32]),
-    /// Success, or one of these `CUresult`s, or any if the list is empty: undocumented.
+    /// Success or one of these `CUresult`s, or any if the list is empty: undocumented.
     Open(&'static [i32]),
-    /// The process ends before any answer.
+    /// The process ends without a result.
     Ends,
 }
 
-/// What a fault is prepared with.
+/// The input of a fault's preparation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arming<'a> {
     /// Longest time that its work may stay on the device.
     pub budget_ns: u64,
-    /// What the helper process gave, as text.
-    pub given: Option<&'a str>,
+    /// The text of the helper process.
+    pub from_helper: Option<&'a str>,
 }
 
 /// Prepares a fault.
 type Arm = fn(&Gpu, &Arming<'_>) -> Result<Box<dyn Armed>, LoadError>;
 
-/// Prepares a helper process, and returns what it gives to the process that it helps.
+/// Prepares a helper process, and returns its text for the process that it helps.
 type ArmHelper = fn(&Gpu) -> Result<(Box<dyn Armed>, Option<String>), LoadError>;
 
 /// One fault.
@@ -96,23 +96,23 @@ pub struct Fault {
     pub name: &'static str,
     /// Its class.
     pub class: Class,
-    /// How severe it is by itself.
+    /// Its severity.
     pub severity: Severity,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// What it tests of the device or of the mechanism.
+    /// The tested resource of the device or the mechanism.
     pub resource: &'static str,
-    /// What its mechanism must have.
+    /// What its mechanism needs.
     pub needs: Needs,
-    /// What the coordinator does at its instant.
+    /// The coordinator's action.
     pub act: HostAct,
-    /// The documented answer.
+    /// The documented result.
     pub answer: Answer,
     /// Documented Xids; the driver should log one of them.
     pub xids: &'static [u32],
     /// Workload of the victims.
     pub victim: &'static str,
-    /// Whether only a virtual machine file can cause it, because no PTX can.
+    /// Whether only a virtual machine file can cause it, because PTX cannot.
     pub planted_only: bool,
     /// Prepares it.
     arm: Arm,
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Fault {
     }
 }
 
-/// What most faults have in common.
+/// The usual values.
 const FAULT: Fault = Fault {
     name: "",
     class: Class::Sm,
@@ -162,8 +162,8 @@ catalogue! {
     peer,
 }
 
-/// Every fault, from benign to severe; equally severe ones in the order of the registry. The
-/// controls come first, because no trial counts without them.
+/// Every fault, from benign to severe, then in the order of the registry. The controls come first,
+/// because no trial counts without them.
 pub static CATALOGUE: LazyLock<Vec<Fault>> = LazyLock::new(|| {
     let mut faults: Vec<Fault> = MODULES.iter().copied().flatten().copied().collect();
     faults.sort_by_key(|fault| fault.severity);
@@ -175,7 +175,7 @@ pub const PLACEBO: &str = "placebo";
 /// The self-test fault: its effect on a victim must always be detected.
 pub const CANARY: &str = "canary";
 
-/// The fault of that name.
+/// The fault with that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Fault> {
     CATALOGUE.iter().find(|fault| fault.name == name)
@@ -196,7 +196,7 @@ impl Fault {
         self.helper.is_some()
     }
 
-    /// Prepares its helper process; returns what that gives to the process that it helps.
+    /// Prepares its helper process; returns its text for the process that it helps.
     ///
     /// # Errors
     /// When the driver refuses.

@@ -1,16 +1,16 @@
-//! Taking all device memory and holding it for a while: first come, first served, unless a
-//! mechanism keeps a part for each tenant.
+//! Allocates all device memory and holds it for a while. Without a memory limit the first tenant to
+//! allocate gets all of it.
 
 use gpubench_kernels::driver::{DeviceBuffer, codes};
 
 use super::{Answer, Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
 use crate::load::Gpu;
 
-/// The first piece is this part of the memory; a refused size is halved.
+/// The first piece is this fraction of the memory; after a refusal the size is halved.
 const PIECES: u64 = 16;
-/// Smallest piece that is requested: less memory is of no use to a tenant.
+/// Smallest piece: a tenant cannot use less memory.
 const LEAST_BYTES: u64 = 64 << 10;
-/// Most pieces that are held, so that it ends on any device.
+/// Maximum number of pieces, so that it ends on any device.
 const HELD_MAX: usize = 4096;
 
 /// The entries of the catalogue.
@@ -22,7 +22,7 @@ const OOM: Fault = Fault {
     severity: Severity::Greedy,
     resource: "device memory",
     class: Class::Starvation,
-    summary: "takes all the device memory that it is given and holds it for a while",
+    summary: "allocates all the device memory that it can get and holds it for a while",
     answer: Answer::Codes(&[codes::OUT_OF_MEMORY]),
     victim: "alloc",
     arm: |gpu, _| {

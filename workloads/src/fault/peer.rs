@@ -1,7 +1,7 @@
-//! Using another process's device memory after that process has gone, as the importer sees it.
+//! Reads another process's device memory after that process was killed.
 //!
-//! The documents call the outcome undefined (CUDA driver API, `cuIpcGetMemHandle`): on some systems
-//! the memory lives on until the importer closes it.
+//! The result is undefined (CUDA driver API, `cuIpcGetMemHandle`): on some systems the memory
+//! remains until the importer closes it.
 
 use gpubench_kernels::driver::{DeviceBuffer, IpcHandle, IpcMapping};
 use gpubench_kernels::kernel::fault_misaligned::FaultMisaligned;
@@ -16,7 +16,7 @@ pub(super) const FAULTS: &[Fault] = &[EXPORTER_EXIT];
 const EXPORTER_EXIT: Fault = Fault {
     name: NAME,
     class: Class::Mmu,
-    summary: "reads memory of a process that gave it away by CUDA IPC and was killed",
+    summary: "reads memory that another process exported by CUDA IPC before it was killed",
     resource: "memory shared between processes",
     act: HostAct::KillHelper,
     answer: Answer::Open(&[700, 1]),
@@ -31,12 +31,12 @@ const EXPORTER_EXIT: Fault = Fault {
 };
 
 const NAME: &str = "ipc-exporter-exit";
-/// Words that the exporter gives away.
+/// Words of the exported memory.
 const WORDS: usize = 1024;
-/// The second word: mapping the memory may read the first one.
+/// The second word is read, because mapping the memory may read the first one.
 const OFFSET_BYTES: u32 = 4;
 
-/// Keeps its memory until it is killed.
+/// Exports memory until it is killed.
 struct Exporter {
     _words: DeviceBuffer<u32>,
 }
@@ -47,7 +47,7 @@ impl Armed for Exporter {
     }
 }
 
-/// Has the memory mapped, and reads it.
+/// Maps the exported memory and reads it.
 struct Importer {
     launch: FaultMisaligned,
     _mapping: IpcMapping,
@@ -56,10 +56,10 @@ struct Importer {
 
 impl Importer {
     fn new(gpu: &Gpu, how: &Arming<'_>) -> Result<Self, LoadError> {
-        let handle = how.given.and_then(from_text);
+        let handle = how.from_helper.and_then(from_text);
         let handle = handle.ok_or(LoadError::Fault {
             fault: NAME,
-            what: "the exporter gave no handle of 64 bytes",
+            what: "the exporter sent no handle of 64 bytes",
         })?;
         gpu.kernels.prepare(&[Kernel::FaultMisaligned])?;
         let mapping = IpcMapping::open(&gpu.context, handle)?;
@@ -105,7 +105,7 @@ mod tests {
     use super::{IpcHandle, from_text, to_text};
 
     #[test]
-    fn a_handle_survives_its_way_through_the_coordinator() {
+    fn a_handle_is_unchanged_after_text_conversion() {
         let mut handle = IpcHandle([0; 64]);
         for (index, byte) in handle.0.iter_mut().enumerate() {
             *byte = (index * 37 % 256) as u8;

@@ -1,4 +1,4 @@
-//! Printing from the device more than its buffer holds.
+//! Prints more from the device than the printf buffer holds.
 
 use gpubench_kernels::driver::{DeviceBuffer, Limit};
 use gpubench_kernels::kernel::fault_printf::FaultPrintf;
@@ -7,18 +7,18 @@ use gpubench_kernels::{Kernel, Launcher};
 use super::{Armed, Class, FAULT, Fault, InjectError, Moment, Severity};
 use crate::load::{Gpu, LoadError};
 
-/// The buffer is made this small, so that it overflows at once.
+/// Size of the buffer, small so that it overflows at once.
 const RING_BYTES: u32 = 64 << 10;
 
 /// The entries of the catalogue.
 pub(super) const FAULTS: &[Fault] = &[PRINTF_FLOOD];
 
-/// No error: the buffer overwrites itself (CUDA C++ Programming Guide, "Formatted output").
+/// No error: the buffer is circular (CUDA C++ Programming Guide, "Formatted output").
 const PRINTF_FLOOD: Fault = Fault {
     name: "printf-flood",
     class: Class::Api,
     severity: Severity::Benign,
-    resource: "the buffer that kernels print to",
+    resource: "the printf buffer of kernels",
     summary: "prints twice as much from the device as its buffer holds",
     arm: |gpu, _| Ok(Box::new(Flood::new(gpu)?)),
     ..FAULT

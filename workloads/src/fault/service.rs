@@ -1,8 +1,8 @@
 //! Faults of the MPS service, caused with the daemon's rights: MPS ends a client, or its server or
-//! its control daemon is killed. The process itself only has a kernel on the device.
+//! its control daemon is killed. The process itself only keeps a kernel on the device.
 //!
-//! The codes are those of cuda.h for lost connections of MPS (805 to 810); which of them comes is
-//! not documented, so several are listed.
+//! The codes are those of cuda.h for lost connections of MPS (805 to 810). The documents do not
+//! specify which of them applies, so several are listed.
 
 use super::hang::waits;
 use super::{Answer, Class, FAULT, Fault, HostAct, Needs, Severity};
@@ -34,7 +34,7 @@ const KILL_SERVER: Fault = Fault {
     ..LOST
 };
 
-/// The same, since a server does not outlive the daemon that started it for long.
+/// As for the server, which does not outlive its daemon for long.
 const KILL_DAEMON: Fault = Fault {
     name: "mps-daemon-kill",
     act: HostAct::KillDaemon,
@@ -43,7 +43,8 @@ const KILL_DAEMON: Fault = Fault {
     ..LOST
 };
 
-/// The common part of both. If the clients of a killed daemon see no error, the trial still counts.
+/// The common values of both. If the clients of a killed daemon see no error, the trial still
+/// counts.
 const LOST: Fault = Fault {
     class: Class::Service,
     severity: Severity::Systemic,

@@ -27,8 +27,8 @@ fn every_entry_names_its_resource_and_its_expected_answer() {
         let kills_it = fault.act == HostAct::KillHelper;
         assert_eq!(fault.has_helper(), kills_it, "{fault:?}");
         // An error that ends a context is returned by some call.
-        let told = matches!(fault.answer, Answer::Codes(_) | Answer::Open(_));
-        assert!(told || fault.severity != Severity::Fatal, "{fault:?}");
+        let documented = matches!(fault.answer, Answer::Codes(_) | Answer::Open(_));
+        assert!(documented || fault.severity != Severity::Fatal, "{fault:?}");
     }
 }
 
@@ -40,7 +40,7 @@ fn the_controls_come_first() {
     assert!(answers.eq([Answer::Well, Answer::Open(&[])]));
 }
 
-/// Trials are held in this order, so it decides what a seed gives.
+/// Trials run in this order, so it decides the schedule of a seed.
 #[test]
 fn trials_go_from_benign_to_severe() {
     let names: Vec<_> = CATALOGUE.iter().map(|fault| fault.name).collect();

@@ -1,24 +1,24 @@
 //! The aggressor's load: a fixed number of requests outstanding while its duty cycle is on.
 //!
-//! A dose below 1 is a duty cycle: on for that part of every period. Requests outlast the end of a
-//! window, so each window is shortened by what the earlier ones ran over, and the time with work
-//! outstanding comes out as planned.
+//! A dose below 1 is a duty cycle: on for that fraction of every period. Requests outlast the end
+//! of a window, so each window is shortened by the overrun of earlier ones, and the time with
+//! outstanding work is as planned.
 
 use std::collections::VecDeque;
 
 use gpubench_record::{Phase, SampleRow};
 
-use super::PartError;
+use super::CellRunError;
 use super::issuer::Issuer;
 
-/// Runs to `end_ns` and then waits for what is outstanding.
+/// Runs to `end_ns` and then waits for the outstanding requests.
 pub(super) fn run(
     issuer: &mut Issuer<'_>,
     end_ns: u64,
     dose: f64,
     period_ns: u64,
     depth: usize,
-) -> Result<(), PartError> {
+) -> Result<(), CellRunError> {
     let mut outstanding = VecDeque::with_capacity(depth);
     if dose >= 1.0 {
         window(issuer, &mut outstanding, end_ns, depth);
@@ -44,7 +44,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Keeps `depth` requests outstanding until `stop_ns`, then waits for them all; when that was.
+/// Keeps `depth` requests outstanding until `stop_ns`, then waits for all; returns when they ended.
 fn window(
     issuer: &mut Issuer<'_>,
     outstanding: &mut VecDeque<SampleRow>,

@@ -1,19 +1,19 @@
 //! The closed loop: one request at a time, the next as soon as the last has ended.
 //!
-//! A refusal that answers may end much sooner than the requests that the log has room for, so the
-//! next request comes a gap of the open loop later.
+//! A driver error that answers a request may return much sooner than the log has room for. The next
+//! request then waits for one mean gap of the open loop.
 
 use gpubench_record::{LoadSpec, Phase};
 
-use super::PartError;
+use super::CellRunError;
 use super::issuer::Issuer;
 
-/// Runs from now to `closed_end_ns`; what is issued before `warmup_end_ns` is warm-up.
+/// Runs from now to `closed_end_ns`; requests issued before `warmup_end_ns` are warm-up.
 pub(super) fn run(
     issuer: &mut Issuer<'_>,
     warmup_end_ns: u64,
     closed_end_ns: u64,
-) -> Result<(), PartError> {
+) -> Result<(), CellRunError> {
     let mut could_ns = issuer.now_ns();
     while could_ns < closed_end_ns && !issuer.shared.is_stopped() {
         let phase = if could_ns < warmup_end_ns {
@@ -25,7 +25,7 @@ pub(super) fn run(
         let answered = issuer.is_answer(&row);
         could_ns = issuer.finish(row);
         if answered {
-            could_ns = could_ns.saturating_add(gap_ns(&issuer.part.load));
+            could_ns = could_ns.saturating_add(gap_ns(&issuer.run.load));
             issuer.sleep_until(could_ns.min(closed_end_ns))?;
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn run(
 /// Mean time between two arrivals of the open loop.
 fn gap_ns(load: &LoadSpec) -> u64 {
     match load {
-        // A float that is too great, or none, becomes the greatest integer or 0.
+        // The cast saturates a float that is too large and maps NaN to 0.
         LoadSpec::Victim { rate_per_s, .. } => (1e9 / rate_per_s) as u64,
         LoadSpec::Aggressor { .. } | LoadSpec::Idle { .. } => 0,
     }

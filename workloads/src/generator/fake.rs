@@ -1,13 +1,11 @@
-//! A clock and a device that exist only in tests: exact, deterministic, with real threads.
+//! A clock for tests: exact, deterministic, with real threads.
 //!
-//! The clock runs one participant at a time and moves only when all of them wait, as virtual time
-//! does. The device serves requests in order, each for its own length.
+//! It runs one participant at a time and advances only when all of them wait, as virtual time does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use super::{DeviceError, Reap, Submit};
 use crate::clock::{ClockError, Time};
 
 /// State of one participant.
@@ -33,7 +31,7 @@ struct State {
 pub(super) struct FakeClock {
     state: Mutex<State>,
     changed: Condvar,
-    /// How late a sleeper wakes, by the instant it sleeps to.
+    /// How late a sleeper wakes, as a function of its instant.
     late_ns: fn(u64) -> u64,
 }
 
@@ -60,7 +58,7 @@ impl FakeClock {
     }
 
     /// Runs the participant that is ready first, once all have joined and none runs.
-    fn turn(&self, state: &mut State) {
+    fn run_next(&self, state: &mut State) {
         let someone_runs = state
             .members
             .values()
@@ -91,8 +89,8 @@ impl FakeClock {
         self.changed.notify_all();
     }
 
-    /// Waits for an instant and is never late.
-    fn pass_until(&self, t_ns: u64) -> Result<(), ClockError> {
+    /// Waits for an instant without lateness.
+    pub(super) fn pass_until(&self, t_ns: u64) -> Result<(), ClockError> {
         let now_ns = self.now_ns();
         self.wait_as(Doing::ReadyAt(t_ns.max(now_ns)))
     }
@@ -108,7 +106,7 @@ impl FakeClock {
         if let Some(member) = state.members.get_mut(&me) {
             member.0 = doing;
         }
-        self.turn(&mut state);
+        self.run_next(&mut state);
         loop {
             if state.stalled {
                 return Err(ClockError::Refused {
@@ -150,7 +148,7 @@ impl Time for FakeClock {
         state.members.insert(me, (Doing::ReadyAt(now_ns), false));
         state.threads.insert(me, std::thread::current().id());
         drop(state);
-        // As in virtual time, no participant goes on before every expected one has joined.
+        // As in virtual time, no participant continues before every expected one has joined.
         self.wait_as(Doing::ReadyAt(now_ns))
     }
 
@@ -158,7 +156,7 @@ impl Time for FakeClock {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.members.remove(&me);
         state.threads.remove(&me);
-        self.turn(&mut state);
+        self.run_next(&mut state);
         Ok(())
     }
 
@@ -192,141 +190,5 @@ impl Time for FakeClock {
             }
         }
         Ok(())
-    }
-}
-
-/// A request that ends at this instant.
-pub(super) const NEVER_NS: u64 = u64::MAX / 2;
-
-/// How the device treats request number `n` (counted from 0).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Script {
-    /// How long the submitting call takes.
-    pub(super) submit_ns: fn(u64) -> u64,
-    /// How long the device works on it; [`NEVER_NS`] for one that never ends.
-    pub(super) service_ns: fn(u64) -> u64,
-    /// The code with which the submitting call is refused.
-    pub(super) refused: fn(u64) -> Option<i32>,
-    /// The code with which the request ends.
-    pub(super) ends_badly: fn(u64) -> Option<i32>,
-}
-
-impl Script {
-    /// Calls of 5 us, requests of 1 ms, no errors.
-    pub(super) const PLAIN: Self = Self {
-        submit_ns: |_| 5_000,
-        service_ns: |_| 1_000_000,
-        refused: |_| None,
-        ends_badly: |_| None,
-    };
-}
-
-/// The device; clones share it.
-#[derive(Debug, Clone)]
-pub(super) struct FakeDevice {
-    clock: Arc<FakeClock>,
-    script: Script,
-    slots: usize,
-    queue: Arc<Mutex<Queue>>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    submitted: u64,
-    free_at_ns: u64,
-    /// Per slot: request number, start and end.
-    slots: Vec<(u64, u64, u64)>,
-    entered: Vec<ThreadId>,
-}
-
-impl FakeDevice {
-    pub(super) fn new(clock: &Arc<FakeClock>, script: Script, slots: usize) -> Self {
-        let queue = Queue {
-            slots: vec![(0, 0, 0); slots],
-            ..Queue::default()
-        };
-        let queue = Arc::new(Mutex::new(queue));
-        Self {
-            clock: Arc::clone(clock),
-            script,
-            slots,
-            queue,
-        }
-    }
-
-    /// Requests that were accepted.
-    pub(super) fn submitted(&self) -> u64 {
-        self.queue().submitted
-    }
-
-    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pass(&self, until_ns: u64) -> Result<(), DeviceError> {
-        self.clock
-            .pass_until(until_ns)
-            .map_err(|error| DeviceError {
-                what: error.to_string(),
-                code: None,
-                sticky: true,
-            })
-    }
-}
-
-fn error(code: i32) -> DeviceError {
-    // The real sticky codes are 700 and up to 799 or so; for the fake that is all of them.
-    DeviceError {
-        what: format!("fake error {code}"),
-        code: Some(code),
-        sticky: code >= 700,
-    }
-}
-
-impl Submit for FakeDevice {
-    fn submit(&mut self, slot: usize) -> Result<(), DeviceError> {
-        let number = self.queue().submitted;
-        let returns_ns = self.clock.now_ns() + (self.script.submit_ns)(number);
-        self.queue().submitted += 1;
-        if let Some(code) = (self.script.refused)(number) {
-            self.pass(returns_ns)?;
-            return Err(error(code));
-        }
-        {
-            let mut queue = self.queue();
-            let start_ns = queue.free_at_ns.max(returns_ns);
-            let end_ns = start_ns
-                .saturating_add((self.script.service_ns)(number))
-                .min(NEVER_NS);
-            queue.free_at_ns = end_ns;
-            queue.slots[slot] = (number, start_ns, end_ns);
-        }
-        self.pass(returns_ns)
-    }
-
-    fn is_idle(&mut self) -> Result<bool, DeviceError> {
-        Ok(self.queue().free_at_ns <= self.clock.now_ns())
-    }
-
-    fn slots(&self) -> usize {
-        self.slots
-    }
-}
-
-impl Reap for FakeDevice {
-    fn enter_thread(&self) -> Result<(), DeviceError> {
-        self.queue().entered.push(std::thread::current().id());
-        Ok(())
-    }
-
-    fn wait(&self, slot: usize) -> Result<(), DeviceError> {
-        let (number, _, end_ns) = self.queue().slots[slot];
-        self.pass(end_ns)?;
-        (self.script.ends_badly)(number).map_or(Ok(()), |code| Err(error(code)))
-    }
-
-    fn gpu_ns(&self, slot: usize) -> Result<u64, DeviceError> {
-        let (_, start_ns, end_ns) = self.queue().slots[slot];
-        Ok(end_ns - start_ns)
     }
 }

@@ -1,15 +1,15 @@
-//! Issuing one request and, where the load wants it, waiting for it on the same thread.
+//! Issues one request and, where the load needs it, waits for it on the same thread.
 
 use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
 
 use super::shared::Shared;
-use super::{DeviceError, ERRORS_IN_A_ROW_MAX, Part, Reap, Submit};
+use super::{CellRun, DeviceError, ERRORS_IN_A_ROW_MAX, Reap, Submit};
 use crate::clock::Time;
 
-/// The issuing thread with all that it needs.
+/// The issuing thread's state.
 pub(super) struct Issuer<'a> {
     pub(super) time: &'a dyn Time,
-    pub(super) part: &'a Part,
+    pub(super) run: &'a CellRun,
     pub(super) submit: &'a mut dyn Submit,
     pub(super) shared: &'a Shared,
     reap: &'a dyn Reap,
@@ -20,14 +20,14 @@ pub(super) struct Issuer<'a> {
 impl<'a> Issuer<'a> {
     pub(super) fn new(
         time: &'a dyn Time,
-        part: &'a Part,
+        run: &'a CellRun,
         submit: &'a mut dyn Submit,
         reap: &'a dyn Reap,
         shared: &'a Shared,
     ) -> Self {
         Self {
             time,
-            part,
+            run,
             submit,
             shared,
             reap,
@@ -38,12 +38,12 @@ impl<'a> Issuer<'a> {
 
     /// Time since the common start.
     pub(super) fn now_ns(&self) -> u64 {
-        self.time.now_ns().saturating_sub(self.part.t0_ns)
+        self.time.now_ns().saturating_sub(self.run.t0_ns)
     }
 
     /// Sleeps to an instant since the common start.
     pub(super) fn sleep_until(&self, t_ns: u64) -> Result<(), crate::clock::ClockError> {
-        self.time.sleep_until(self.part.t0_ns.saturating_add(t_ns))
+        self.time.sleep_until(self.run.t0_ns.saturating_add(t_ns))
     }
 
     /// Requests issued so far.
@@ -51,7 +51,8 @@ impl<'a> Issuer<'a> {
         self.seq
     }
 
-    /// Submits the next request. A refusal stands in the row, and ends the part if it is final.
+    /// Submits the next request. A driver error is recorded in the row, and ends the run if it is
+    /// final.
     pub(super) fn issue(&mut self, t_sched_ns: u64, phase: Phase, issuer_idle: bool) -> SampleRow {
         let seq = self.seq;
         self.seq += 1;
@@ -85,12 +86,12 @@ impl<'a> Issuer<'a> {
         row
     }
 
-    /// Whether a request was refused with a code that is an answer to its workload.
+    /// Whether the request failed with a code that answers its workload.
     pub(super) fn is_answer(&self, row: &SampleRow) -> bool {
-        row.status == SampleStatus::Error && self.part.answers.contains(&row.error)
+        row.status == SampleStatus::Error && self.run.answers.contains(&row.error)
     }
 
-    /// Waits for a request of this thread and writes its row; the instant at which it ended.
+    /// Waits for a request on this thread and writes its row; returns when it ended.
     pub(super) fn finish(&mut self, mut row: SampleRow) -> u64 {
         if row.status == SampleStatus::Ok
             && let Err(error) = await_row(
@@ -98,7 +99,7 @@ impl<'a> Issuer<'a> {
                 self.reap,
                 self.submit.slots(),
                 self.time,
-                self.part.t0_ns,
+                self.run.t0_ns,
             )
             && self.errors.is_final(&error)
         {
@@ -113,15 +114,15 @@ impl<'a> Issuer<'a> {
     }
 }
 
-/// Which pair of events belongs to a request. Requests end in the order of issue, and fewer are
-/// outstanding than there are pairs, so the pair is free again when its turn comes.
+/// The event pair of a request. Requests end in the order of issue, and fewer are outstanding than
+/// there are pairs, so the pair is free when it is used again.
 pub(super) fn slot_of(seq: u64, slots: usize) -> usize {
     // The remainder is below a usize.
     (seq % slots as u64) as usize
 }
 
-/// Waits for a request and fills in how it ended. A request that ended badly has the instant at
-/// which that was seen as its end.
+/// Waits for a request and records its end. The end of a failed request is the instant at which the
+/// error was returned.
 pub(super) fn await_row(
     row: &mut SampleRow,
     reap: &dyn Reap,
@@ -150,17 +151,17 @@ fn fail(row: &mut SampleRow, error: &DeviceError) {
     row.error = error.code.unwrap_or(-1);
 }
 
-/// Tells a passing refusal from one that will not pass.
+/// Distinguishes a temporary driver error from a final one.
 #[derive(Debug, Default)]
 pub(super) struct ErrorsInARow(u32);
 
 impl ErrorsInARow {
-    /// A request went well.
+    /// Resets the count after a success.
     pub(super) fn clear(&mut self) {
         self.0 = 0;
     }
 
-    /// Counts an error; true if the part should end with it.
+    /// Counts an error; true if the run must end.
     pub(super) fn is_final(&mut self, error: &DeviceError) -> bool {
         self.0 += 1;
         error.sticky || self.0 >= ERRORS_IN_A_ROW_MAX

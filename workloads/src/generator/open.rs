@@ -1,28 +1,28 @@
-//! The open loop: requests come when the schedule says so, whatever became of the earlier ones.
+//! The open loop: requests start at their scheduled times, whether or not earlier ones have ended.
 
 use std::sync::atomic::Ordering;
 
 use gpubench_record::Phase;
 
 use super::issuer::Issuer;
-use super::{DRAIN_NS_MAX, POLL_NS, PartError, SETTLE_NS_MAX};
+use super::{CellRunError, DRAIN_NS_MAX, POLL_NS, SETTLE_NS_MAX};
 
-/// Issues every arrival; true if more were outstanding than allowed, which ends the loop.
+/// Issues every arrival; true if too many were outstanding, which ends the loop.
 ///
 /// A request that comes due while the issuer is inside a driver call, or still catching up after
-/// one, is late through the system under test. One that comes due while the issuer sleeps is late
-/// through the harness, and so are those that come due while it oversleeps.
+/// one, is late because of the system under test. One that comes due while the issuer sleeps or
+/// oversleeps is late because of the harness.
 pub(super) fn run(
     issuer: &mut Issuer<'_>,
     open_start_ns: u64,
     outstanding_max: u64,
-) -> Result<bool, PartError> {
-    let part = issuer.part;
+) -> Result<bool, CellRunError> {
+    let run = issuer.run;
     let before = issuer.issued();
-    // Since when the issuer has not slept, and when its last call returned. It comes from the
-    // closed loop, which is the system's doing, too.
+    // Since when the issuer is awake, and when its last call returned. The preceding closed loop is
+    // work of the system under test too.
     let (mut awake_since_ns, mut returned_ns) = (0, issuer.now_ns());
-    for arrival_ns in &part.arrivals_ns {
+    for arrival_ns in &run.arrivals_ns {
         let due_ns = open_start_ns.saturating_add(*arrival_ns);
         let sleeps = returned_ns <= due_ns;
         let idle = sleeps || due_ns < awake_since_ns;
@@ -42,42 +42,44 @@ pub(super) fn run(
         }
         returned_ns = row.t_ret_ns;
         if !issuer.shared.ring.push(&row) {
-            // The ring has a place for every event pair, and fewer requests were outstanding.
-            return Err(PartError::Load("more requests in flight than event pairs"));
+            // The ring has an entry for every event pair, and fewer requests were outstanding.
+            return Err(CellRunError::Load(
+                "more requests in flight than event pairs",
+            ));
         }
-        issuer.time.unpark(part.reaper)?;
+        issuer.time.unpark(run.reaper)?;
     }
     Ok(false)
 }
 
-/// Waits, no longer than allowed, for what is still outstanding, and writes off the rest. True if
-/// the device is still at work at the very end.
-pub(super) fn drain(issuer: &mut Issuer<'_>, open_end_ns: u64) -> Result<bool, PartError> {
+/// Waits for outstanding requests up to the limit, and writes off the rest. True if the device
+/// still works at the end of the limit.
+pub(super) fn drain(issuer: &mut Issuer<'_>, open_end_ns: u64) -> Result<bool, CellRunError> {
     let shared = issuer.shared;
     let drained_ns = open_end_ns
         .max(issuer.now_ns())
         .saturating_add(DRAIN_NS_MAX);
     let is_done = |_: &mut Issuer<'_>| shared.reaper_done.load(Ordering::Acquire);
     let drained = poll(issuer, drained_ns, is_done)?;
-    // A reaper that ended before its time has left some behind, too.
+    // A reaper that ended early leaves requests behind, too.
     shared.abandon();
     if drained {
         return Ok(false);
     }
     let settled_ns = issuer.now_ns().saturating_add(SETTLE_NS_MAX);
     let settled = poll(issuer, settled_ns, |issuer| {
-        // A device that reports an error has nothing left to run for this process.
+        // A device that reports an error runs nothing more for this process.
         shared.reaper_done.load(Ordering::Acquire) && issuer.submit.is_idle().unwrap_or(true)
     })?;
     Ok(!settled)
 }
 
-/// Asks now and then until it is so or the instant has come; whether it is so.
+/// Polls `holds` until it is true or the instant passes; returns whether it was true.
 fn poll(
     issuer: &mut Issuer<'_>,
     until_ns: u64,
     mut is_so: impl FnMut(&mut Issuer<'_>) -> bool,
-) -> Result<bool, PartError> {
+) -> Result<bool, CellRunError> {
     loop {
         if is_so(issuer) {
             return Ok(true);

@@ -8,33 +8,33 @@ use gpubench_record::SampleStatus;
 
 use super::issuer::{ErrorsInARow, await_row};
 use super::shared::Shared;
-use super::{Part, PartError, Reap};
+use super::{CellRun, CellRunError, Reap};
 use crate::clock::thread::Cores;
 use crate::clock::{ClockError, Participation, Time};
 
-/// Starts the thread. It joins the clock by itself: joining may wait until every expected
+/// Starts the thread. The thread itself joins the clock: joining may wait until every expected
 /// participant has joined, the calling thread among them.
 pub(super) fn start(
     time: &Arc<dyn Time>,
-    part: &Part,
+    run: &CellRun,
     reap: &Arc<dyn Reap>,
     shared: &Arc<Shared>,
-) -> Result<JoinHandle<Result<(), ClockError>>, PartError> {
+) -> Result<JoinHandle<Result<(), ClockError>>, CellRunError> {
     let reaper = Reaper {
         time: Arc::clone(time),
         reap: Arc::clone(reap),
         shared: Arc::clone(shared),
-        t0_ns: part.t0_ns,
-        me: part.reaper,
-        cores: part.reaper_cores,
+        t0_ns: run.t0_ns,
+        me: run.reaper,
+        cores: run.reaper_cores,
         slots: shared.ring.capacity(),
     };
-    // Waking it must allocate nothing, also when it is slow to come.
-    time.announce(part.reaper);
+    // Waking it must allocate nothing, even before it has joined.
+    time.announce(run.reaper);
     std::thread::Builder::new()
         .name("reaper".to_owned())
         .spawn(move || reaper.run())
-        .map_err(PartError::Thread)
+        .map_err(CellRunError::Thread)
 }
 
 struct Reaper {
@@ -47,7 +47,7 @@ struct Reaper {
     slots: usize,
 }
 
-/// Tells the issuer that the reaper has stopped, also when the thread unwinds.
+/// Reports to the issuer that the reaper has stopped, also when the thread unwinds.
 struct DoneOnDrop<'a>(&'a Shared);
 
 impl Drop for DoneOnDrop<'_> {
@@ -74,7 +74,7 @@ impl Reaper {
         self.time.sleep_until(self.t0_ns)?;
         let mut errors = ErrorsInARow::default();
         loop {
-            // Read before the queue: what is put in before the end is declared is seen after it.
+            // Read before the queue, so that a request queued before the end was declared is found.
             let closing = self.shared.closing.load(Ordering::Acquire);
             let Some(mut row) = self.shared.take() else {
                 if closing {

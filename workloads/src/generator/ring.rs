@@ -1,6 +1,7 @@
 //! The queue from issuer to reaper: one writer, one reader, allocated once, no locks.
 //!
-//! Every word is an atomic, so the two sides need no `unsafe`; only head and tail carry order.
+//! Every word is an atomic, so the two sides need no `unsafe`; only head and tail have memory
+//! order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,9 +11,9 @@ use gpubench_record::sample::{MISSING, Phase, SampleRow, SampleStatus};
 #[derive(Debug)]
 pub(super) struct Ring {
     entries: Box<[[AtomicU64; 5]]>,
-    /// Entries ever taken.
+    /// Entries ever popped.
     head: AtomicU64,
-    /// Entries ever put in.
+    /// Entries ever pushed.
     tail: AtomicU64,
 }
 
@@ -26,7 +27,7 @@ impl Ring {
         }
     }
 
-    /// Puts a request in; false when there is no room. One thread only.
+    /// Adds a request; false when there is no room. One thread only.
     pub(super) fn push(&self, row: &SampleRow) -> bool {
         let tail = self.tail.load(Ordering::Relaxed);
         if tail - self.head.load(Ordering::Acquire) == self.entries.len() as u64 {
@@ -46,7 +47,7 @@ impl Ring {
         true
     }
 
-    /// Takes the oldest request. One thread at a time.
+    /// Removes the oldest request. One thread at a time.
     pub(super) fn pop(&self) -> Option<SampleRow> {
         let head = self.head.load(Ordering::Relaxed);
         if head == self.tail.load(Ordering::Acquire) {
@@ -58,7 +59,7 @@ impl Ring {
         Some(row)
     }
 
-    /// Requests that it has room for.
+    /// Number of requests for which there is room.
     pub(super) fn capacity(&self) -> usize {
         self.entries.len()
     }
@@ -69,7 +70,7 @@ impl Ring {
     }
 }
 
-/// What is not a stamp, in one word.
+/// All fields but the stamps, in one word.
 fn pack(row: &SampleRow) -> u64 {
     u64::from(row.error.cast_unsigned())
         | u64::from(row.phase as u8) << 32
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_lose_and_tear_nothing() {
+    fn two_threads_neither_lose_nor_mix_entries() {
         const COUNT: u64 = 6_000;
         let ring = Ring::new(64);
         std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! State shared by issuer and reaper: the queue between them, the log, and how far the cell is.
+//! State shared by issuer and reaper: the queue between them, the log, and the progress of the
+//! cell.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,14 +10,14 @@ use super::ring::Ring;
 use super::{DeviceError, Outcome};
 use crate::log::LogWriter;
 
-/// Shared state of one part.
+/// Shared state of one run.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// From issuer to reaper.
     pub(super) ring: Ring,
-    /// Nothing more will be put into the ring.
+    /// No request will be added to the ring any more.
     pub(super) closing: AtomicBool,
-    /// Nothing more should be issued.
+    /// No request should be issued any more.
     pub(super) stopped: AtomicBool,
     /// The reaper has made its last check.
     pub(super) reaper_done: AtomicBool,
@@ -30,7 +31,7 @@ struct Journal {
     log: LogWriter,
     /// The request that the reaper waits for.
     awaited: Option<SampleRow>,
-    /// The issuer has written off what was outstanding; the reaper must not write any more.
+    /// The issuer has written off the outstanding requests; the reaper must not write any more.
     abandoned: bool,
     unfinished: u64,
     failure: Option<DeviceError>,
@@ -54,29 +55,29 @@ impl Shared {
         }
     }
 
-    /// Nothing more will be put into the ring.
+    /// Declares that no request will be added to the ring any more.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Whether an error has ended the part.
+    /// Whether an error has ended the run.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Ends the part for this reason, unless an earlier one has.
+    /// Ends the run for this reason, unless an earlier one has ended it.
     pub(super) fn stop(&self, failure: DeviceError) {
         self.journal().failure.get_or_insert(failure);
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Writes a row that the issuer itself saw ending.
+    /// Writes the row of a request for which the issuer waited.
     pub(super) fn write(&self, row: &SampleRow) {
-        // A full log counts what it could not take.
+        // A full log counts the rows that it has no room for.
         let _counted = self.journal().log.push(row);
     }
 
-    /// The reaper takes the oldest request; nothing once it was written off.
+    /// Removes the oldest request for the reaper; `None` after requests were written off.
     pub(super) fn take(&self) -> Option<SampleRow> {
         let mut journal = self.journal();
         if journal.abandoned {
@@ -86,7 +87,7 @@ impl Shared {
         journal.awaited
     }
 
-    /// The reaper writes the request it waited for; false if that was written off meanwhile.
+    /// Writes the row of the reaper's request; false if it was written off meanwhile.
     pub(super) fn finish(&self, row: &SampleRow) -> bool {
         let mut journal = self.journal();
         if journal.abandoned {
@@ -99,7 +100,7 @@ impl Shared {
         true
     }
 
-    /// Writes off whatever is outstanding: it goes into the log as unfinished.
+    /// Writes off all outstanding requests: they are logged as unfinished.
     pub(super) fn abandon(&self) {
         let mut journal = self.journal();
         journal.abandoned = true;
@@ -118,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// How it ended.
+    /// The result of the run.
     pub(super) fn outcome(&self, overloaded: bool, fifo: bool, stuck: bool) -> Outcome {
         let journal = self.journal();
         Outcome {

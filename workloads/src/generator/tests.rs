@@ -3,11 +3,15 @@
 use gpubench_record::sample::MISSING;
 use gpubench_record::{Phase, SampleRow, SampleStatus};
 
-use super::fake::{FakeClock, FakeDevice, NEVER_NS, Script};
+use super::fake::FakeClock;
+use super::fake_device::{FakeDevice, NEVER_NS, Script};
 use super::*;
 use crate::log::read_log;
 
+mod aggressor;
 mod answers;
+mod failures;
+mod lateness;
 
 const MS: u64 = 1_000_000;
 const T0_NS: u64 = 200 * MS;
@@ -52,7 +56,7 @@ fn play_answering(
     let mut device = FakeDevice::new(&clock, script, slots);
     let time: Arc<dyn Time> = clock;
     let reap: Arc<dyn Reap> = Arc::new(device.clone());
-    let part = Part {
+    let run = CellRun {
         t0_ns: T0_NS,
         load,
         arrivals_ns,
@@ -62,7 +66,7 @@ fn play_answering(
         answers,
     };
     let log = LogWriter::create(&path, 4_096)?;
-    let outcome = play(&time, &part, &mut device, &reap, log)?;
+    let outcome = run_cell(&time, &run, &mut device, &reap, log)?;
     let rows = read_log(&path)?.rows;
     assert_eq!(outcome.rows, rows.len() as u64);
     Ok(Played {
@@ -154,7 +158,7 @@ fn a_closed_loop_issues_when_the_last_request_ends() -> Checked {
 
 #[test]
 fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> Checked {
-    // The third comes 0.1 ms after the second, which is then still at work.
+    // The third comes 0.1 ms after the second, which is still running.
     let arrivals = vec![MS, 2 * MS, 2 * MS + 100_000, 10 * MS];
     let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
     let rows = of(&played.rows, Phase::Open);
@@ -182,93 +186,14 @@ fn an_open_loop_keeps_its_schedule_while_earlier_requests_are_outstanding() -> C
 }
 
 #[test]
-fn lateness_inside_a_driver_call_is_told_apart() -> Checked {
-    // The second call takes 3 ms; the third request comes due in the middle of it, the fourth at
-    // its very end, the fifth long after.
-    let script = Script {
-        submit_ns: |n| if n == 1 { 3 * MS } else { 5_000 },
-        ..Script::PLAIN
-    };
-    let arrivals = vec![MS, 2 * MS, 3 * MS, 10 * MS];
-    let played = play_with(open_only(8), arrivals, script, 8)?;
-    let idle: Vec<_> = played.rows.iter().map(|row| row.issuer_idle).collect();
-    assert_eq!(idle, [true, true, false, true]);
-    let late = &played.rows[2];
-    assert_eq!((late.t_sched_ns, late.lateness_ns()), (33 * MS, 2 * MS));
-    // Latency starts at the schedule, not at the late issue.
-    assert_eq!(late.latency_ns(), Some(late.t_done_ns - 33 * MS));
-    Ok(())
-}
-
-#[test]
-fn what_comes_due_while_the_issuer_oversleeps_is_late_through_the_harness() -> Checked {
-    // It wakes 1.5 ms late for the request at 32 ms; the next one came due in that time, and one
-    // more in the call that follows.
-    let clock = FakeClock::new(2, |t_ns| {
-        if t_ns == T0_NS + 32 * MS {
-            3 * MS / 2
-        } else {
-            0
-        }
-    });
-    let script = Script {
-        submit_ns: |_| 100_000,
-        ..Script::PLAIN
-    };
-    let arrivals = vec![MS, 2 * MS, 3 * MS, 3 * MS + 550_000, 9 * MS];
-    let played = play_on(clock, open_only(8), arrivals, script, 8)?;
-    let late: Vec<_> = played
-        .rows
-        .iter()
-        .map(|row| (row.lateness_ns(), row.issuer_idle))
-        .collect();
-    assert_eq!(
-        late,
-        [
-            (0, true),
-            (1_500_000, true),
-            (600_000, true),
-            (150_000, false),
-            (0, true)
-        ]
-    );
-    Ok(())
-}
-
-#[test]
-fn a_closed_loop_that_runs_over_is_not_the_harness() -> Checked {
-    // The last request of the closed loop ends at 43 ms, long after two arrivals.
-    let script = Script {
-        service_ns: |n| if n == 19 { 24 * MS } else { MS },
-        ..Script::PLAIN
-    };
-    let played = play_with(victim(8), vec![MS, 2 * MS, 20 * MS], script, 8)?;
-    let idle: Vec<_> = of(&played.rows, Phase::Open)
-        .iter()
-        .map(|row| row.issuer_idle)
-        .collect();
-    assert_eq!(idle, [false, false, true]);
-    Ok(())
-}
-
-#[test]
-fn a_request_due_when_the_call_returns_finds_the_issuer_idle() -> Checked {
-    let arrivals = vec![MS, MS + 5_000, MS + 9_999];
-    let played = play_with(open_only(8), arrivals, Script::PLAIN, 8)?;
-    let idle: Vec<_> = played.rows.iter().map(|row| row.issuer_idle).collect();
-    assert_eq!(idle, [true, true, false]);
-    Ok(())
-}
-
-#[test]
-fn too_many_outstanding_is_named_and_ends_the_loop() -> Checked {
+fn too_many_outstanding_requests_end_the_loop() -> Checked {
     // An arrival every 0.1 ms against 1 ms of service: at the fifth, four are outstanding.
     let arrivals = (1..=50).map(|n| n * 100_000).collect();
     let played = play_with(open_only(4), arrivals, Script::PLAIN, 4)?;
     assert!(played.outcome.overloaded);
     assert_eq!(played.rows.len(), 4);
     assert!(played.rows.iter().all(|row| row.status == SampleStatus::Ok));
-    // One more place, and completions keep pace no better: it still ends, a little later.
+    // With one more slot completions are still too slow: it ends a little later.
     let arrivals = (1..=50).map(|n| n * 100_000).collect();
     let more = play_with(open_only(6), arrivals, Script::PLAIN, 6)?;
     assert!(more.outcome.overloaded && more.rows.len() == 6);
@@ -280,95 +205,7 @@ fn too_many_outstanding_is_named_and_ends_the_loop() -> Checked {
 }
 
 #[test]
-fn what_does_not_end_in_time_stands_in_the_log_as_unfinished() -> Checked {
-    // The third takes 3 s: longer than the drain, shorter than the settling after it.
-    let script = Script {
-        service_ns: |n| if n == 2 { 3_000 * MS } else { MS },
-        ..Script::PLAIN
-    };
-    let arrivals = vec![MS, 2 * MS, 3 * MS, 4 * MS, 5 * MS];
-    let played = play_with(open_only(8), arrivals, script, 8)?;
-    let status: Vec<_> = played.rows.iter().map(|row| row.status).collect();
-    use SampleStatus::{Ok as Fine, Unfinished};
-    assert_eq!(status, [Fine, Fine, Unfinished, Unfinished, Unfinished]);
-    assert!(
-        played.rows[2..]
-            .iter()
-            .all(|row| row.t_done_ns == MISSING && row.gpu_ns == MISSING)
-    );
-    assert_eq!(
-        (played.outcome.unfinished, played.outcome.stuck),
-        (3, false)
-    );
-    Ok(())
-}
-
-#[test]
-fn a_request_that_never_ends_leaves_the_tenant_stuck() -> Checked {
-    let script = Script {
-        service_ns: |n| if n == 1 { NEVER_NS } else { MS },
-        ..Script::PLAIN
-    };
-    let played = play_with(open_only(8), vec![MS, 2 * MS], script, 8)?;
-    assert_eq!(played.rows.len(), 2);
-    assert_eq!(played.rows[1].status, SampleStatus::Unfinished);
-    assert_eq!((played.outcome.unfinished, played.outcome.stuck), (1, true));
-    Ok(())
-}
-
-#[test]
-fn a_passing_refusal_is_a_row_and_a_final_one_ends_the_part() -> Checked {
-    let script = Script {
-        refused: |n| (n == 1).then_some(2),
-        ..Script::PLAIN
-    };
-    let played = play_with(open_only(8), vec![MS, 3 * MS, 5 * MS], script, 8)?;
-    let ended: Vec<_> = played
-        .rows
-        .iter()
-        .map(|row| (row.status, row.error))
-        .collect();
-    use SampleStatus::{Error, Ok as Fine};
-    assert_eq!(ended, [(Fine, 0), (Error, 2), (Fine, 0)]);
-    assert_eq!(played.rows[1].t_done_ns, MISSING);
-    assert_eq!(played.outcome.failure, None);
-
-    let script = Script {
-        ends_badly: |n| (n >= 1).then_some(700),
-        ..Script::PLAIN
-    };
-    let played = play_with(open_only(8), vec![MS, 3 * MS, 5 * MS, 7 * MS], script, 8)?;
-    assert_eq!(played.submitted, 2, "nothing is issued after a final error");
-    assert_eq!((played.rows[1].status, played.rows[1].error), (Error, 700));
-    assert_eq!(
-        played.rows[1].t_done_ns,
-        34 * MS + 5_000,
-        "the instant it was seen"
-    );
-    assert_eq!(
-        played.outcome.failure.and_then(|failure| failure.code),
-        Some(700)
-    );
-    Ok(())
-}
-
-#[test]
-fn endless_refusals_end_the_closed_loop() -> Checked {
-    let script = Script {
-        refused: |_| Some(2),
-        ..Script::PLAIN
-    };
-    let played = play_with(victim(8), vec![MS], script, 8)?;
-    assert_eq!(played.rows.len() as u32, ERRORS_IN_A_ROW_MAX);
-    assert_eq!(
-        played.outcome.failure.and_then(|failure| failure.code),
-        Some(2)
-    );
-    Ok(())
-}
-
-#[test]
-fn the_schedule_is_issued_in_full_and_twice_alike() -> Checked {
+fn the_schedule_is_issued_in_full_and_deterministically() -> Checked {
     let arrivals = gpubench_stats::poisson_schedule_ns(400.0, 30 * MS, 9)?;
     let script = Script {
         service_ns: |n| 500_000 + n % 7 * 90_000,
@@ -383,92 +220,4 @@ fn the_schedule_is_issued_in_full_and_twice_alike() -> Checked {
         .collect();
     assert_eq!(sched, arrivals);
     Ok(())
-}
-
-#[test]
-fn an_aggressor_at_full_dose_never_lets_the_device_idle() -> Checked {
-    let load = LoadSpec::Aggressor {
-        end_ns: 20 * MS,
-        dose: 1.0,
-        period_ns: 0,
-        depth: 2,
-    };
-    let played = play_with(load, vec![], Script::PLAIN, 2)?;
-    let rows = &played.rows;
-    assert!(
-        rows.windows(2)
-            .all(|pair| pair[1].t_done_ns == pair[0].t_done_ns + MS)
-    );
-    assert!(
-        rows.windows(2)
-            .all(|pair| pair[1].t_issue_ns < pair[0].t_done_ns)
-    );
-    assert!(
-        rows.iter()
-            .all(|row| row.t_issue_ns < 20 * MS && row.phase == Phase::Closed)
-    );
-    assert!(rows.last().is_some_and(|row| row.t_done_ns >= 20 * MS));
-    Ok(())
-}
-
-#[test]
-fn a_duty_cycle_covers_its_part_of_the_time() -> Checked {
-    for (dose, depth) in [(0.25, 2), (0.5, 2), (0.75, 3), (0.5, 1)] {
-        let load = LoadSpec::Aggressor {
-            end_ns: 400 * MS,
-            dose,
-            period_ns: 20 * MS,
-            depth,
-        };
-        let played = play_with(load, vec![], Script::PLAIN, 4)?;
-        // Time with work outstanding: the union of [issue, done), rows being in order.
-        let (mut busy_ns, mut until_ns) = (0, 0);
-        for row in &played.rows {
-            busy_ns += row.t_done_ns - row.t_issue_ns.max(until_ns).min(row.t_done_ns);
-            until_ns = row.t_done_ns;
-        }
-        let covered = busy_ns as f64 / (400 * MS) as f64;
-        assert!(
-            (covered / dose - 1.0).abs() < 0.03,
-            "dose {dose}: covered {covered}"
-        );
-    }
-    Ok(())
-}
-
-#[test]
-fn a_dose_of_nothing_issues_nothing_and_an_idle_tenant_joins_and_leaves() -> Checked {
-    let load = LoadSpec::Aggressor {
-        end_ns: 20 * MS,
-        dose: 0.0,
-        period_ns: MS,
-        depth: 2,
-    };
-    assert_eq!(play_with(load, vec![], Script::PLAIN, 2)?.submitted, 0);
-    let idle = play_with(LoadSpec::Idle { end_ns: 20 * MS }, vec![], Script::PLAIN, 2)?;
-    assert_eq!((idle.submitted, idle.rows.len()), (0, 0));
-    Ok(())
-}
-
-#[test]
-fn loads_that_cannot_be_offered_are_refused_before_they_start() {
-    let aggressor = |dose, period_ns, depth| LoadSpec::Aggressor {
-        end_ns: MS,
-        dose,
-        period_ns,
-        depth,
-    };
-    for load in [
-        victim(0),
-        victim(9),
-        aggressor(1.0, 0, 0),
-        aggressor(1.0, 0, 9),
-        aggressor(1.5, MS, 1),
-        aggressor(f64::NAN, MS, 1),
-        aggressor(0.5, 0, 1),
-    ] {
-        let text = format!("{load:?}");
-        let refused = play_with(load, vec![], Script::PLAIN, 8);
-        assert!(refused.is_err(), "{text} was accepted");
-    }
 }

@@ -8,23 +8,23 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
-/// An allocation is this part of the device memory.
+/// An allocation is this fraction of the device memory.
 const MEMORY_PART: u64 = 1024;
 
-/// The length of a request in allocations, each freed at once.
+/// Request length in allocations, each freed at once.
 pub(super) const ROUNDS_KNOB: Knob = Knob {
     param: "rounds",
     granule: 1,
     max: u32::MAX as u64,
 };
 
-/// Counters that show allocating and freeing.
+/// Counters of allocating and freeing.
 pub(super) const COUNTER: &str = "cuMemGetInfo; nvmlDeviceGetMemoryInfo; calls of cuMemAlloc";
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "alloc",
-    summary: "allocates device memory and frees it, again and again",
+    summary: "allocates device memory and frees it, repeatedly",
     role: Role::Victim,
     sub_axis: SubAxis::Driver,
     resource: "the driver's memory management",
@@ -64,7 +64,7 @@ impl Rounds {
         let params = Params::of(spec);
         Ok(Self {
             rounds: params.get("rounds", 1..=ROUNDS_KNOB.max)?,
-            // More than there is is refused by the driver.
+            // The driver refuses a size beyond its memory.
             len: params.size("bytes")?.div_ceil(8) as usize,
         })
     }
@@ -87,7 +87,7 @@ pub(super) fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>
     Ok(Box::new(Rounds::new(spec)?))
 }
 
-/// What is allocated holds what is written to it, and a request leaves as much memory as it found.
+/// Memory holds what is written to it, and a request frees all that it allocates.
 pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let small = spec(name, [("rounds", 3), ("bytes", 1 << 20)]);
     let mut rounds = Rounds::new(&small)?;
@@ -97,9 +97,9 @@ pub(super) fn verify_rounds(name: &'static str, gpu: &Gpu) -> Result<(), LoadErr
     rounds.step(gpu)?;
     let after = gpu.context.mem_info()?.free_bytes;
     let what = if found != values {
-        "memory does not hold what was written to it".to_owned()
+        "device memory does not hold the written values".to_owned()
     } else if after < before {
-        format!("{} bytes did not come back", before - after)
+        format!("{} bytes were not freed", before - after)
     } else {
         return Ok(());
     };

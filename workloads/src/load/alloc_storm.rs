@@ -1,4 +1,4 @@
-//! `alloc-storm`: allocations and frees without a pause, so that the driver's locks are never free.
+//! `alloc-storm`: allocations and frees without a pause, which keep the driver's locks busy.
 //! Counter: as in `alloc`.
 
 use gpubench_record::{Role, SubAxis};

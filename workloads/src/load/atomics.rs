@@ -1,7 +1,7 @@
 //! Atomic operations in L2: `atomic`, the victim, and `atomics`. Counter: that of `atomic_add`.
 //!
-//! They are spread over a small part of L2: enough words that no two warps wait for one word, few
-//! enough that L2 keeps them.
+//! They are spread over a small part of L2: enough words that no two warps wait for the same one,
+//! few enough that L2 holds them.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps};
 use gpubench_kernels::kernel::atomic_add::AtomicAdd;
@@ -13,14 +13,14 @@ use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{spec, whole_sms};
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
 
-/// The length of a request in additions of each thread.
+/// Request length in additions per thread.
 const ADDITIONS_KNOB: Knob = Knob {
     param: "iterations",
     granule: 1,
     max: u32::MAX as u64,
 };
 
-/// The words take this part of L2.
+/// The words occupy this fraction of L2.
 const PART_OF_L2: u64 = 64;
 
 /// See the module.
@@ -77,7 +77,7 @@ fn of_all(name: &'static str, props: &DeviceProps, _: f64) -> Result<WorkloadSpe
 }
 
 fn words_spec(name: &str, props: &DeviceProps, blocks: u64) -> WorkloadSpec {
-    // A power of two, as the kernel wants it, and at least one for each thread of a block.
+    // A power of two, as the kernel requires, and at least one for each thread of a block.
     let words = (props.l2_bytes / PART_OF_L2 / 4).max(u64::from(THREADS));
     spec(
         name,

@@ -9,14 +9,14 @@ use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
-/// The length of a request is the time for which its blocks stay.
+/// Request length: the time for which its blocks stay.
 const STAY_KNOB: Knob = Knob {
     param: "stay_ns",
     granule: 1_000,
     max: 1_000_000_000,
 };
 
-/// One nap; short against any request.
+/// One sleep; short compared with any request.
 const NAP_NS: u32 = 1_000;
 
 /// See the module.

@@ -1,13 +1,13 @@
-//! Finding the parameters with which one request takes the wanted time on the device at hand.
+//! Finds the parameters with which one request takes the target time on this device.
 //!
-//! A request costs a fixed part and a part proportional to the knob of its workload; two
-//! measurements give both, and the next try follows from them. A victim that could take more than
-//! its share of a resource gets fewer blocks, then smaller ones, until it cannot. What it
-//! demands is measured with short requests, from the proportional part alone: the fixed part would
-//! make the demand look smaller.
+//! A request costs a fixed part and a part proportional to the workload's knob. Two measurements
+//! give both, and the next value follows from them. A victim that could use more than its share of
+//! a resource gets fewer blocks, then smaller ones, until it cannot. Its demand is measured with
+//! short requests, from the proportional part alone, because the fixed part would make it look
+//! smaller.
 //!
-//! Where one step of the knob is long, as an allocation is, some lengths are impossible. A victim
-//! is then refused with the nearest possible length; an aggressor takes the nearest.
+//! Where one step of the knob is long, as with allocations, some lengths are impossible. A victim
+//! is then refused with the nearest possible length; an aggressor uses the nearest.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
@@ -20,38 +20,38 @@ use search::Search;
 mod fit;
 mod search;
 
-/// An abiding victim demands this part of its share, in every resource.
+/// An abiding victim demands at most this fraction of its share, in every resource.
 pub(super) const DEMAND_OF_SHARE: f64 = 0.9;
 
-/// The parameter that holds a victim with pauses to its share: most work in a second.
+/// The parameter that limits a victim with pauses: maximum work per second.
 const RATE: &str = "rate_per_s";
 
-/// How far the length of a victim's request may be from the wanted one.
+/// Tolerance of the length of a victim's request.
 const TOLERANCE: f64 = 0.1;
 
-/// The same for an aggressor, whose length matters less.
+/// Tolerance for an aggressor, which needs no exact length.
 const TOLERANCE_AGGRESSOR: f64 = 0.25;
 
-/// Misses below this end the search.
+/// A deviation below this ends the search.
 const CLOSE: f64 = 0.02;
 
 /// The same for the short requests that measure the demand.
 const CLOSE_SHORT: f64 = 0.3;
 
-/// Length of a short request: an eighth of a whole one, but long against the fixed part.
+/// Length of a short request: an eighth of a whole one, but long compared with the fixed part.
 const SHORT_NS_MIN: u64 = 100_000;
 
-/// Tries for one length.
+/// Attempts for one length.
 const ATTEMPTS_MAX: u32 = 12;
 
 /// Shapes tried until the demand is within the share.
 const SHAPES_MAX: u32 = 24;
 
-/// Requests for one try, and for the figures that are reported.
+/// Requests for one attempt, and for the reported figures.
 const REQUESTS: usize = 7;
 const REQUESTS_FINAL: usize = 31;
 
-/// Requests where one is a single call of the driver, which may take a good part of a second.
+/// Requests where one is a single driver call, which may take a large fraction of a second.
 const REQUESTS_FIXED: usize = 5;
 
 /// The result of a calibration.
@@ -61,13 +61,13 @@ pub struct Calibrated {
     pub spec: WorkloadSpec,
     /// Requests per second: closed loop at depth 1 for a victim, without a pause for an aggressor.
     pub rate_per_s: f64,
-    /// Median time of one request alone.
+    /// Median time of one request without a neighbour.
     pub service_ns: u64,
-    /// What one request amounts to, in the unit of the workload.
+    /// The work of one request, in the unit of the workload.
     pub work_per_request: f64,
 }
 
-/// Calibrates one workload on the device, which it must have to itself.
+/// Calibrates one workload on the device, which no other tenant may use.
 ///
 /// # Errors
 /// When the share is too small, the length cannot be reached, or the driver refuses.
@@ -95,7 +95,7 @@ fn calibrate_with(
 ) -> Result<Calibrated, LoadError> {
     if !(share > 0.0 && share <= 1.0) || service_ns == 0 {
         let found = format!("share {share}, service time {service_ns} ns");
-        let accepted = "a share above 0 and up to 1, and a time above 0".to_owned();
+        let accepted = "a share above 0 and at most 1, and a time above 0".to_owned();
         let param = "target";
         return Err(LoadError::Param {
             workload: workload.name.to_owned(),
@@ -106,7 +106,7 @@ fn calibrate_with(
     }
     let first = workload.first_guess(props, share)?;
     let (spec, found) = match workload.knob {
-        // One call of the driver, as long as it is.
+        // One driver call of fixed length.
         None => {
             let found = bench.measure(&first, REQUESTS_FIXED)?;
             (first, found)

@@ -1,5 +1,5 @@
-//! The common part of workloads on an arithmetic pipe: one launch of chains a request, from
-//! one block on each SM of the share (victim) or from as many threads as fit (aggressor).
+//! Shared by workloads on an arithmetic pipe: one launch of chains per request, on one block for
+//! each SM of the share (victim) or with as many threads as fit (aggressor).
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DevicePtr, Grid, Pod};
 use gpubench_kernels::{Cost, Launcher};
@@ -10,7 +10,7 @@ use super::one_launch::OneLaunch;
 use super::params::whole_sms;
 use super::{Gpu, LoadError, Params, Prepared};
 
-/// Parameters before calibration of a victim: one block on each SM of the share.
+/// Parameters of a victim before calibration: one block on each SM of the share.
 pub(super) fn on_whole_sms(
     name: &'static str,
     props: &DeviceProps,
@@ -19,7 +19,7 @@ pub(super) fn on_whole_sms(
     Ok(chain_spec(name, whole_sms(name, props, share)?))
 }
 
-/// Parameters before calibration of an aggressor: as many threads as every SM holds.
+/// Parameters of an aggressor before calibration: as many threads as every SM holds.
 pub(super) fn on_every_sm(
     name: &'static str,
     props: &DeviceProps,
@@ -28,7 +28,7 @@ pub(super) fn on_every_sm(
     Ok(chain_spec(name, props.full_grid(THREADS).blocks.into()))
 }
 
-/// One launch a request of what `launch` makes of an output buffer, iterations and a shape.
+/// One launch per request; `launch` builds it from an output buffer, iterations and a shape.
 pub(super) fn chain<T: Pod, L: Launcher + 'static>(
     gpu: &Gpu,
     spec: &WorkloadSpec,

@@ -1,4 +1,4 @@
-//! `compute`: single-precision arithmetic on whole SMs, as many as the share holds.
+//! `compute`: single-precision arithmetic on whole SMs, within the share.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::{DeviceBuffer, DriverError};
@@ -9,8 +9,8 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload, chains};
 
-/// Threads of a block: eight warps with eight chains each hide the latency of the pipe, so that one
-/// block keeps all four schedulers of its SM busy.
+/// Threads per block: eight warps with eight chains each hide the latency of the pipe, so one block
+/// keeps all four schedulers of its SM busy.
 pub(super) const THREADS: u32 = 256;
 
 /// See the module.
@@ -30,7 +30,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     more: More::NONE,
 }];
 
-/// The length of a request in iterations of the chain.
+/// Request length in iterations of the chain.
 pub(super) const CHAIN_KNOB: Knob = Knob {
     param: "iterations",
     granule: 1,
@@ -39,7 +39,7 @@ pub(super) const CHAIN_KNOB: Knob = Knob {
 
 /// Parameters of a chain workload before calibration.
 pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
-    // A first guess of a few microseconds on any device; calibration takes it from there.
+    // A first guess of a few microseconds on any device, which calibration adjusts.
     spec(
         name,
         [
@@ -50,7 +50,7 @@ pub(super) fn chain_spec(name: &str, blocks: u64) -> WorkloadSpec {
     )
 }
 
-/// One launch of the chain a request.
+/// One launch of the chain per request.
 #[derive(Debug)]
 pub(super) struct Chain {
     out: DeviceBuffer<f32>,
@@ -86,7 +86,7 @@ pub(super) fn chain(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>,
     Ok(Box::new(Chain::new(gpu, spec)?))
 }
 
-/// The kernel is checked bit for bit; a request of the workload must write every sum.
+/// Checks the kernel bit for bit, and that a request writes every sum.
 pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     (Kernel::Fp32Chain.info().verify)(&gpu.kernels)?;
     let mut small = chain_spec(workload, 2);
@@ -95,12 +95,12 @@ pub(super) fn verify_chain(workload: &'static str, gpu: &Gpu) -> Result<(), Load
     chain.out.fill_bytes(0)?;
     chain.step(gpu)?;
     gpu.stream.synchronize()?;
-    // Every sum of these chains is above zero: they begin at 0 or more and only grow at first.
+    // Every sum of these chains is above zero: they start at 0 or more and increase first.
     match chain.out.to_vec()?.iter().position(|sum| *sum <= 0.0) {
         None => Ok(()),
         Some(thread) => Err(LoadError::Wrong {
             workload,
-            what: format!("thread {thread} left no sum"),
+            what: format!("thread {thread} wrote no sum"),
         }),
     }
 }

@@ -1,7 +1,7 @@
-//! `context-storm`: creates contexts and destroys them. Counter: the memory that a context takes
+//! `context-storm`: creates contexts and destroys them. Counter: the memory of a context
 //! (`nvmlDeviceGetMemoryInfo`); on the host, calls of `cuCtxCreate`.
 //!
-//! A request is one context, which takes as long as it takes.
+//! A request is one context; its length is not adjustable.
 
 use gpubench_kernels::driver::{Context, DeviceProps, DriverError, WaitMode};
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
@@ -42,7 +42,7 @@ impl Prepared for Contexts {
         for _ in 0..self.0 {
             let made = Context::create(gpu.context.device(), WaitMode::BlockingSync);
             drop(made?);
-            // The new one was current on this thread, and went.
+            // The new context was current on this thread and no longer exists.
             gpu.context.bind()?;
         }
         Ok(())
@@ -58,7 +58,7 @@ fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError
     Ok(Box::new(Contexts(contexts)))
 }
 
-/// A context takes memory while it is there, and gives it back.
+/// A context uses memory while it exists, and frees it.
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let free = || gpu.context.mem_info().map(|info| info.free_bytes);
     let before = free()?;

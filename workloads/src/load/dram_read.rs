@@ -45,7 +45,7 @@ fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     verify_kernel(gpu, Kernel::StreamRead)
 }
 
-/// Launches over one window of a buffer after the other.
+/// Launches over successive windows of a buffer.
 pub(super) struct Windowed<F> {
     buffer: DeviceBuffer<u64>,
     grid: Grid,
@@ -55,15 +55,15 @@ pub(super) struct Windowed<F> {
 }
 
 impl<F> Windowed<F> {
-    /// A buffer with contents, cut into windows; `launch` makes the launch over one of them.
+    /// A filled buffer, divided into windows; `launch` builds the launch over one of them.
     pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, launch: F) -> Result<Self, LoadError> {
         let params = Params::of(spec);
         let grid = params.grid(&gpu.props)?;
         let cut = cut(params.size("bytes")?, params.size("buffer_bytes")?);
-        // A buffer that does not fit in memory is refused by the driver.
+        // The driver refuses a buffer that does not fit in memory.
         let len = (cut.window_bytes * cut.windows / 8) as usize;
         let buffer = DeviceBuffer::alloc(&gpu.context, len)?;
-        // Pages that were never written may have no backing store and read at no cost.
+        // Pages that were never written may have no backing store and cost nothing to read.
         buffer.fill_bytes(0x5a)?;
         Ok(Self {
             buffer,
@@ -92,12 +92,12 @@ impl<L: Launcher, F: Fn(DevicePtr, u64, Grid) -> L> Prepared for Windowed<F> {
     }
 
     fn cycle(&self) -> usize {
-        // A few; several launches a request only come back sooner.
+        // With several launches per request the windows repeat sooner.
         self.cut.windows as usize
     }
 }
 
-/// A request together with a buffer that its launches point to.
+/// A request and a buffer that its launches use.
 impl<P: Prepared> Prepared for (P, DeviceBuffer<u32>) {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         self.0.step(gpu)

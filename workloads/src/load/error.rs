@@ -6,18 +6,18 @@ use gpubench_record::RefusalKind;
 
 use crate::generator::DeviceError;
 
-/// Why a workload cannot be had.
+/// Why a workload cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Not in the catalogue.
     #[error("unknown workload {name:?} (known: {known})")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// A fault cannot be prepared with what it was given.
+    /// A fault cannot be prepared from its input.
     #[error("fault {fault}: {what}")]
     Fault {
         /// Which fault.
@@ -25,7 +25,7 @@ pub enum LoadError {
         /// What is wrong.
         what: &'static str,
     },
-    /// A parameter that the workload needs is not there or not possible.
+    /// A parameter is missing or not possible.
     #[error("workload {workload}: parameter {param} is {found}, accepted are {accepted}")]
     Param {
         /// Which workload.
@@ -34,10 +34,10 @@ pub enum LoadError {
         param: &'static str,
         /// Its value, or `missing`.
         found: String,
-        /// What it may be.
+        /// The accepted values.
         accepted: String,
     },
-    /// The device, or its share, has too little of something.
+    /// The device, or its share, has too little of a resource.
     #[error("workload {workload} needs {needs}, a share of {share} of this device has {has}")]
     TooSmall {
         /// Which workload.
@@ -46,52 +46,52 @@ pub enum LoadError {
         needs: String,
         /// The share.
         share: f64,
-        /// What is there.
+        /// What the share has.
         has: String,
     },
-    /// No parameters give a request of the wanted length.
+    /// No parameters give a request of the target length.
     #[error(
-        "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {wanted_ns}"
+        "workload {workload}: {attempts} attempts gave {found_ns} ns a request, not {target_ns}"
     )]
     Length {
         /// Which workload.
         workload: &'static str,
-        /// Tries made.
+        /// Number of attempts.
         attempts: u32,
-        /// The closest.
+        /// The closest length.
         found_ns: u64,
-        /// What was wanted.
-        wanted_ns: u64,
+        /// The target length.
+        target_ns: u64,
     },
     /// The steps of the knob are too long for this length.
     #[error(
-        "no request of {wanted_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
-         the smallest ({least}) {least_ns} ns"
+        "no request of {target_ns} ns within {tolerance_pct} %: the nearest takes {nearest_ns} ns, \
+         the smallest ({smallest}) {smallest_ns} ns"
     )]
     NoSuchLength {
         /// Which workload.
         workload: &'static str,
-        /// What was wanted.
-        wanted_ns: u64,
-        /// How far off it may be.
+        /// The target length.
+        target_ns: u64,
+        /// The tolerance.
         tolerance_pct: u32,
-        /// The nearest length that it has.
+        /// The nearest possible length.
         nearest_ns: u64,
-        /// The smallest that it has.
-        least_ns: u64,
-        /// With which value of its knob.
-        least: String,
+        /// The smallest possible length.
+        smallest_ns: u64,
+        /// The value of the knob for it.
+        smallest: String,
     },
-    /// The least that the victim can demand is more than its share.
+    /// The smallest demand of the victim is above its share.
     #[error(
-        "workload {workload} demands {demand:.3} of the device at the least, allowed are {limit:.3}"
+        "workload {workload} demands at least {demand:.3} of the device, allowed are {limit:.3}"
     )]
     Demand {
         /// Which workload.
         workload: &'static str,
-        /// Part of the peak that one small block takes.
+        /// Fraction of the peak that one small block uses.
         demand: f64,
-        /// Part that it may take.
+        /// Fraction that it may use.
         limit: f64,
     },
     /// A result was wrong.
@@ -102,7 +102,7 @@ pub enum LoadError {
         /// What was wrong.
         what: String,
     },
-    /// A kernel computed something else.
+    /// A kernel computed a wrong result.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// A request failed.
@@ -110,7 +110,7 @@ pub enum LoadError {
     Failed {
         /// Which workload.
         workload: &'static str,
-        /// What the device said.
+        /// The error of the device.
         error: DeviceError,
     },
     /// The driver refused.
@@ -119,7 +119,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// How a tenant tells the coordinator.
+    /// The kind that the coordinator receives.
     #[must_use]
     pub fn kind(&self) -> RefusalKind {
         match self {
@@ -132,7 +132,7 @@ impl LoadError {
         }
     }
 
-    /// The driver's number, where it was the driver.
+    /// The driver's number, if the error is the driver's.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self {

@@ -1,12 +1,11 @@
-//! `inference`: a decode step of a language model, small launches that wait for one another.
+//! `inference`: a decode step of a language model, small launches that depend on one another.
 //! Counter: that of `matvec`.
 //!
-//! A request copies its input to the device, goes through layers and copies its output back. A
-//! layer is a norm, then a matrix-vector product in slices of as many rows as the share has SMs,
-//! then a small matrix product and a softmax that give the next layer its input. Successive slices
-//! use successive weights of a buffer well above the size of L2, also from request to request, so
-//! that weights come from DRAM as those of a model do. No launch has more blocks than the share has
-//! SMs.
+//! A request copies its input to the device, runs layers and copies its output back. A layer is a
+//! norm, then a matrix-vector product in slices of as many rows as the share has SMs, then a small
+//! matrix product and a softmax that produce the input of the next layer. Successive slices use
+//! successive weights of a buffer several times the size of L2, also across requests, so that
+//! weights come from DRAM as in a model. No launch has more blocks than the share has SMs.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, PinnedBuffer};
 use gpubench_kernels::kernel::matmul::{Matmul, TILE};
@@ -21,24 +20,24 @@ use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
 mod check;
 
-/// The length of a request in slices of weights.
+/// Request length in slices of weights.
 const SLICES_KNOB: Knob = Knob {
     param: "slices",
     granule: 1,
     max: u32::MAX as u64,
 };
 
-/// Slices of a layer at least.
+/// Minimum slices of a layer.
 const SLICES_PER_LAYER: u64 = 16;
 
-/// Widest activation: that of the larger models that one GPU serves. A smaller share gets a
-/// narrower one, so that every launch stays within it.
+/// Maximum width of the activation: that of the larger models on one GPU. A smaller share gets a
+/// narrower one, so that every launch fits in it.
 const COLS_MAX: u64 = 8192;
 
-/// Columns for each SM: one tile of the matrix product a block.
+/// Columns per SM: one tile of the matrix product for each block.
 const COLS_PER_SM: u64 = (TILE * TILE) as u64;
 
-/// Added to the mean of squares. Far below them: a softmax leaves numbers near 1/n.
+/// Added to the mean of squares, and far below it: a softmax gives numbers near 1/n.
 const EPS: f32 = 1e-12;
 
 /// See the module.
@@ -93,8 +92,8 @@ struct Decode {
     cols: u32,
     slices: u64,
     per_layer: u64,
-    /// Slices that the weights hold, in whole layers if there is room for one, and the next to be
-    /// used. As in a model, a slice has its place in its layer.
+    /// Slices that the weights hold, in whole layers if one fits, and the next slice. As in a
+    /// model, a slice has a fixed index in its layer.
     held: u64,
     next: u64,
     input: PinnedBuffer<f32>,
@@ -116,7 +115,7 @@ impl Decode {
         let cols = params.get("cols", COLS_PER_SM..=1 << 20)? / COLS_PER_SM * COLS_PER_SM;
         let slices = params.get("slices", 1..=SLICES_KNOB.max)?;
         let slice_bytes = 4 * rows * cols;
-        // The matrix product takes a square tile of what a layer's slices came to.
+        // The matrix product uses a square tile of the results of a layer's slices.
         let per_layer = SLICES_PER_LAYER.max(COLS_PER_SM.div_ceil(rows));
         let room = (params.size("buffer_bytes")? / slice_bytes).max(1);
         let held = match room / per_layer {
@@ -152,8 +151,8 @@ impl Decode {
         Ok(decode)
     }
 
-    /// Small numbers everywhere: the values do not matter to the load, but none of them may turn
-    /// into an infinity does. A word of equal bytes is a number near 0.01.
+    /// Fills all buffers with small numbers: the values do not affect the load, except that
+    /// infinities must not occur. A word of equal bytes is a number near 0.01.
     fn fill(&self) -> Result<(), DriverError> {
         let ones = vec![1.0; self.cols as usize];
         self.input.write(0, &ones)?;
@@ -174,7 +173,7 @@ impl Decode {
         }
     }
 
-    /// The slice at `at` of its layer with the weights of `number`.
+    /// The slice at index `at` of its layer with the weights of slice `number`.
     fn slice(&self, at: u64, number: u64) -> Matvec {
         let (rows, cols) = (u64::from(self.rows), u64::from(self.cols));
         Matvec {
@@ -200,7 +199,7 @@ impl Decode {
         }
     }
 
-    /// As many rows as there are of the tile, if the share has that many SMs.
+    /// As many rows as the tile has, if the share has that many SMs.
     fn softmax(&self) -> Softmax {
         let rows = if self.rows >= TILE { TILE } else { 1 };
         Softmax {
@@ -219,7 +218,7 @@ impl Prepared for Decode {
         for slice in 0..self.slices {
             let at = slice % self.per_layer;
             if at == 0 {
-                // A request that ends within a layer leaves the rest of its weights alone.
+                // A request that ends within a layer skips the remaining weights of the layer.
                 if self.held >= self.per_layer {
                     self.next = self.next.next_multiple_of(self.per_layer) % self.held;
                 }

@@ -12,7 +12,7 @@ use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "issue",
-        summary: "two kinds of arithmetic in turn, one block on each SM of the share",
+        summary: "alternating arithmetic of two kinds, one block on each SM of the share",
         role: Role::Victim,
         sub_axis: SubAxis::Issue,
         resource: "issue slots",
@@ -27,7 +27,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "issue-hog",
-        summary: "two kinds of arithmetic in turn, so that every scheduler issues all the time",
+        summary: "alternating arithmetic of two kinds, so that every scheduler issues all the time",
         role: Role::Aggressor,
         sub_axis: SubAxis::Issue,
         resource: "issue slots",

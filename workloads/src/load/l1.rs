@@ -13,7 +13,7 @@ use super::{Gpu, LoadError, More, Params, Prepared, Workload, shared};
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "l1",
-        summary: "reads of what stays in L1, one block on each SM of the share",
+        summary: "reads of data in L1, one block on each SM of the share",
         role: Role::Victim,
         sub_axis: SubAxis::Sm,
         resource: "L1 bandwidth and capacity",
@@ -28,7 +28,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "l1-hog",
-        summary: "reads of what stays in L1 from as many threads as every SM holds",
+        summary: "reads of data in L1 from as many threads as every SM holds",
         role: Role::Aggressor,
         sub_axis: SubAxis::Sm,
         resource: "L1 bandwidth and capacity",

@@ -1,4 +1,4 @@
-//! `l2`: reads of a buffer that fits in its share of L2, at no more than its share of bandwidth.
+//! `l2`: reads a buffer that fits in its share of L2, at most at its share of the bandwidth.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;

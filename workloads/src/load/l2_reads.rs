@@ -1,4 +1,4 @@
-//! Reads of a buffer that stays in L2, again and again.
+//! Repeated reads of a buffer that stays in L2.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::VECTOR_BYTES;
@@ -12,10 +12,10 @@ use super::{Gpu, Knob, LoadError, Params, Prepared};
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;
 
-/// A sum that a zeroed buffer does not have, so that no thread ever writes.
+/// A sum that a zeroed buffer does not give, so that no thread ever writes.
 pub(super) const NO_SUCH_SUM: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The length of a request in passes over the buffer.
+/// Request length in passes over the buffer.
 pub(super) const PASSES_KNOB: Knob = Knob {
     param: "passes",
     granule: 1,
@@ -36,7 +36,7 @@ pub(super) fn reads_spec(name: &str, blocks: u64, buffer_bytes: u64) -> Workload
     )
 }
 
-/// Size of a buffer that takes a part of L2; an error where the device has no L2.
+/// Bytes of a buffer that occupies a fraction of L2; an error where the device has no L2.
 pub(super) fn buffer_bytes(
     workload: &'static str,
     props: &DeviceProps,
@@ -54,10 +54,10 @@ pub(super) fn buffer_bytes(
     Ok(props.l2_buffer_bytes(part_of_l2))
 }
 
-/// One launch a request.
+/// One launch per request.
 #[derive(Debug)]
 pub(super) struct L2Reads {
-    /// What the launch reads; held so that it stays allocated.
+    /// The buffer of the launch; held so that it stays allocated.
     _buffer: DeviceBuffer<u64>,
     hits: DeviceBuffer<u32>,
     launch: L2Stream,
@@ -74,7 +74,7 @@ impl L2Reads {
         let passes = params.word("passes")?;
         let bytes = whole_rows(params.size("buffer_bytes")?, grid);
         gpu.kernels.prepare(&[Kernel::L2Stream])?;
-        // A buffer that does not fit in memory is refused by the driver.
+        // The driver refuses a buffer that does not fit in memory.
         let buffer = DeviceBuffer::<u64>::alloc(&gpu.context, bytes.div_ceil(8) as usize)?;
         buffer.fill_bytes(0)?;
         let hits = DeviceBuffer::from_slice(&gpu.context, &[0])?;
@@ -95,8 +95,8 @@ impl L2Reads {
     }
 }
 
-/// The most that fits in the buffer of which every thread reads equally much: with a rest, the
-/// threads that have one access more would decide how long a request takes.
+/// The largest part of the buffer of which every thread reads equally much. With a remainder, the
+/// threads with one more access would decide the length of a request.
 fn whole_rows(buffer_bytes: u64, grid: Grid) -> u64 {
     let row_bytes = grid.total_threads() * VECTOR_BYTES;
     match buffer_bytes / row_bytes {
@@ -115,8 +115,8 @@ impl Prepared for L2Reads {
     }
 }
 
-/// The kernel is checked on its own; here, every thread of a request must come to the sum of its
-/// part of a zeroed buffer, and none to another.
+/// The kernel has its own check. Here, every thread of a request must compute the sum of its part
+/// of a zeroed buffer, and no other sum.
 pub(super) fn verify_reads(workload: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     (Kernel::L2Stream.info().verify)(&gpu.kernels)?;
     let mut small = reads_spec(workload, 2, 32 << 10);

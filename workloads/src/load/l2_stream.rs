@@ -1,4 +1,4 @@
-//! `l2-stream`: reads that keep L2 busy from every SM.
+//! `l2-stream`: reads that saturate L2 from every SM.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
@@ -7,8 +7,8 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::l2_reads::{L2Reads, PASSES_KNOB, THREADS, buffer_bytes, reads_spec, verify_reads};
 use super::{LoadError, More, Workload};
 
-/// Part of L2 that it reads: safely inside, also where the cache is cut in two halves that each
-/// keep a copy of what is read from the other side (as on GA100 and GH100).
+/// Fraction of L2 that it reads: it fits also where the cache has two halves that each keep a copy
+/// of the other side's data (as on GA100 and GH100).
 const PART_OF_L2: f64 = 0.4;
 
 /// See the module.

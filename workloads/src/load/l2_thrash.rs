@@ -1,5 +1,5 @@
-//! `l2-thrash`: reads of a buffer as large as L2, so that nothing of a neighbour stays in it.
-//! Counter: that of `l2_stream`, and `lts__t_sectors_lookup_miss.sum` of the neighbour.
+//! `l2-thrash`: reads of a buffer as large as L2, which evict a neighbour's data. Counter: that of
+//! `l2_stream`, and `lts__t_sectors_lookup_miss.sum` of the neighbour.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;
@@ -11,7 +11,7 @@ use super::{Gpu, LoadError, More, Prepared, Workload};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "l2-thrash",
-    summary: "reads a buffer as large as L2 from every SM, again and again",
+    summary: "reads a buffer as large as L2 from every SM, repeatedly",
     role: Role::Aggressor,
     sub_axis: SubAxis::L2,
     resource: "L2 capacity",

@@ -1,9 +1,8 @@
 //! `launch` and `launch-sync`: bursts of the smallest kernel. Counter: each launch adds one to a
 //! word of device memory, which the check reads; on the host, calls of `cuLaunchKernel`.
 //!
-//! `launch` queues a burst and goes on; `launch-sync` waits for every launch before the next, as an
-//! eager program does. The launch path has no shares; of the SMs, each takes one block at
-//! a time.
+//! `launch` queues a burst without waiting; `launch-sync` waits for every launch before the next,
+//! as an eager program does. The launch path has no shares; each SM runs one block at a time.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::tick::Tick;
@@ -14,7 +13,7 @@ use super::one_launch::verify_kernel;
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
-/// The length of a request in launches.
+/// Request length in launches.
 pub(super) const LAUNCHES_KNOB: Knob = Knob {
     param: "launches",
     granule: 1,
@@ -25,7 +24,7 @@ pub(super) const LAUNCHES_KNOB: Knob = Knob {
 pub(super) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "launch",
-        summary: "bursts of the smallest kernel, queued one behind the other",
+        summary: "bursts of the smallest kernel, queued without waiting",
         role: Role::Victim,
         sub_axis: SubAxis::Launch,
         resource: "launch path",
@@ -40,7 +39,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "launch-sync",
-        summary: "bursts of the smallest kernel, each launch waited for before the next",
+        summary: "bursts of the smallest kernel, with a wait for each launch before the next",
         role: Role::Victim,
         sub_axis: SubAxis::Launch,
         resource: "launch path",
@@ -65,7 +64,7 @@ pub(super) fn burst_spec(
     Ok(spec(name, [("launches", 20), ("threads", threads)]))
 }
 
-/// A burst a request.
+/// One burst per request.
 #[derive(Debug)]
 struct Burst {
     count: DeviceBuffer<u32>,
@@ -99,7 +98,7 @@ impl Prepared for Burst {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         for number in 1..=self.launches {
             self.tick.launch(&gpu.kernels, &gpu.stream)?;
-            // The last one is waited for like any request.
+            // The load generator waits for the last one as for any request.
             if self.waits && number < self.launches {
                 gpu.stream.synchronize()?;
             }
@@ -112,7 +111,7 @@ impl Prepared for Burst {
     }
 }
 
-/// Bursts that are queued.
+/// Bursts without waits.
 pub(super) fn queued(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
     Ok(Box::new(Burst::new(gpu, spec, false)?))
 }
@@ -121,7 +120,7 @@ fn waited_for(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadE
     Ok(Box::new(Burst::new(gpu, spec, true)?))
 }
 
-/// Every launch of two requests has left its trace.
+/// Every launch of two requests was counted.
 pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     verify_kernel(gpu, Kernel::Tick)?;
     for waits in [false, true] {
@@ -132,7 +131,7 @@ pub(super) fn verify_burst(name: &'static str, gpu: &Gpu) -> Result<(), LoadErro
         gpu.stream.synchronize()?;
         let found = burst.count.to_vec()?;
         if found != [14] {
-            let what = format!("{found:?} launches left a trace, expected 14");
+            let what = format!("{found:?} launches were counted, expected 14");
             return Err(LoadError::Wrong {
                 workload: name,
                 what,

@@ -1,5 +1,5 @@
-//! `launch-flood`: the smallest kernel without a pause, so that the launch path is never free.
-//! Counter: as in `launch`.
+//! `launch-flood`: the smallest kernel without a pause, which keeps the launch path busy. Counter:
+//! as in `launch`.
 
 use gpubench_kernels::Kernel;
 use gpubench_record::{Role, SubAxis};
@@ -9,7 +9,7 @@ use super::{More, Workload, launch};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "launch-flood",
-    summary: "launches of the smallest kernel that leave the launch path no rest",
+    summary: "launches of the smallest kernel without a pause",
     role: Role::Aggressor,
     sub_axis: SubAxis::Launch,
     resource: "launch path",

@@ -1,4 +1,4 @@
-//! Timing requests of a workload on the device, the way a cell does it.
+//! Times requests of a workload on the device, as a cell does.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::clock::Time;
 use crate::device::{EventPool, Requests};
 use crate::generator::{DeviceError, Reap, Submit};
 
-/// Fewest requests before the first that counts: the first ones load code and fill caches.
+/// Minimum number of requests before the measurement: the first ones load code and fill caches.
 const WARM_UP: usize = 3;
 
 /// Figures of a few requests, one at a time.
@@ -19,20 +19,20 @@ pub(super) struct Measured {
     pub(super) service_ns: u64,
     /// Requests per second.
     pub(super) rate_per_s: f64,
-    /// What one request amounts to.
+    /// The work of one request.
     pub(super) work_per_request: f64,
 }
 
-/// Something on which requests can be timed.
+/// A device that can time requests.
 pub(super) trait Bench {
     /// Times requests one at a time.
     fn measure(&mut self, spec: &WorkloadSpec, requests: usize) -> Result<Measured, LoadError>;
 
-    /// Requests per second when the next one is always waiting.
+    /// Requests per second when the next request is always queued.
     fn peak_rate_per_s(&mut self, spec: &WorkloadSpec, requests: usize) -> Result<f64, LoadError>;
 }
 
-/// The device at hand.
+/// The real or virtual device.
 pub(super) struct OnDevice<'a> {
     pub(super) workload: &'a Workload,
     pub(super) gpu: &'a Gpu,
@@ -58,8 +58,8 @@ impl Bench for OnDevice<'_> {
 }
 
 impl OnDevice<'_> {
-    /// Work of a request, and the instants at which `requests` of them ended, with one before.
-    /// Up to `depth` are outstanding; at 1, a request is issued the moment the last one has ended.
+    /// The work of a request, and the end times of `requests` of them, with one end before the
+    /// first. Up to `depth` are outstanding; at 1, a request is issued when the last one has ended.
     fn timed(
         &self,
         spec: &WorkloadSpec,
@@ -77,8 +77,8 @@ impl OnDevice<'_> {
         };
         let mut ended_ns = Vec::with_capacity(requests + 1);
         let failed = |error: DeviceError| self.failed(error);
-        // Requests go on coming until the last end that counts: one that keeps the host busy would
-        // else be missing from the last intervals.
+        // Requests continue until the last measured end. Without them a request that keeps the host
+        // busy would be missing from the last intervals.
         let issued = warm_up + requests + depth - 1;
         for number in 0..issued + depth {
             if number >= depth {

@@ -1,8 +1,8 @@
-//! `memory-hog`: takes all the memory that there is, touches it and gives it back. Counter:
-//! `cuMemGetInfo`, `nvmlDeviceGetMemoryInfo`.
+//! `memory-hog`: allocates all free memory, touches it and frees it. Counter: `cuMemGetInfo`,
+//! `nvmlDeviceGetMemoryInfo`.
 //!
-//! A request is one such grab, which takes as long as it takes; between requests nothing is held,
-//! so that a dose is the part of the time for which the memory is gone.
+//! A request is one such allocation; its length is not adjustable. Between requests it holds
+//! nothing, so a dose is the fraction of time in which the memory is occupied.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
@@ -12,16 +12,16 @@ use super::alloc::COUNTER;
 use super::params::spec;
 use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 
-/// Pieces in which an empty device is taken: what remains is less than one of them.
+/// Pieces in which an empty device is allocated; less than one of them remains free.
 const PIECES: u64 = 64;
 
-/// Words at the head of each piece that are written, so that it is really there.
+/// Words at the start of each piece that are written, so that the memory really exists.
 const TOUCHED_WORDS: usize = 1024;
 
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "memory-hog",
-    summary: "takes all the device memory that there is, touches it and gives it back",
+    summary: "allocates all free device memory, touches it and frees it",
     role: Role::Aggressor,
     sub_axis: SubAxis::Capacity,
     resource: "memory capacity",
@@ -49,7 +49,7 @@ fn pieces(name: &'static str, props: &DeviceProps, _share: f64) -> Result<Worklo
 struct Hog {
     len: usize,
     held: Vec<DeviceBuffer<u32>>,
-    /// Bytes that the first grab came by.
+    /// Bytes of the first allocation.
     taken_bytes: u64,
     mark: Vec<u32>,
 }
@@ -57,7 +57,7 @@ struct Hog {
 impl Hog {
     fn new(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Self, LoadError> {
         let bytes = Params::of(spec).size("bytes")?;
-        // More than there is is refused by the driver, at once.
+        // The driver refuses a size beyond its memory at once.
         let len = bytes.div_ceil(4) as usize;
         let mut hog = Self {
             len,
@@ -65,14 +65,14 @@ impl Hog {
             taken_bytes: 0,
             mark: vec![1; TOUCHED_WORDS.min(len)],
         };
-        hog.grab(gpu)?;
+        hog.allocate_all(gpu)?;
         hog.taken_bytes = hog.held.iter().map(DeviceBuffer::bytes).sum();
-        hog.give_back()?;
+        hog.free_all()?;
         Ok(hog)
     }
 
-    /// Takes piece after piece until the driver says that there is no more.
-    fn grab(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
+    /// Allocates piece after piece until the driver refuses.
+    fn allocate_all(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
         loop {
             match DeviceBuffer::alloc(&gpu.context, self.len) {
                 Ok(piece) => {
@@ -85,15 +85,15 @@ impl Hog {
         }
     }
 
-    fn give_back(&mut self) -> Result<(), DriverError> {
+    fn free_all(&mut self) -> Result<(), DriverError> {
         self.held.drain(..).try_for_each(DeviceBuffer::free)
     }
 }
 
 impl Prepared for Hog {
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError> {
-        self.grab(gpu)?;
-        self.give_back()
+        self.allocate_all(gpu)?;
+        self.free_all()
     }
 
     fn work_per_request(&self) -> f64 {
@@ -105,18 +105,18 @@ fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>
     Ok(Box::new(Hog::new(gpu, spec)?))
 }
 
-/// After a grab less than a piece is free, and after giving back as much as before.
+/// Less than a piece is free while the memory is held, and at least as much as before afterwards.
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let free = || gpu.context.mem_info().map(|info| info.free_bytes);
     let before = free()?;
     let mut hog = Hog::new(gpu, &pieces(name, &gpu.props, 1.0)?)?;
-    hog.grab(gpu)?;
+    hog.allocate_all(gpu)?;
     let during = free()?;
-    hog.give_back()?;
+    hog.free_all()?;
     let after = free()?;
-    // Memory may be free in fragments that no piece fits in: less than a piece each, but several. A
-    // driver also gives back what it had kept aside for small allocations while the pieces are
-    // taken, so that more is free afterwards than was before (2 MiB on an H100, driver 580).
+    // Memory may be free in several fragments that are each smaller than a piece. A driver also
+    // frees what it had reserved for small allocations while the pieces are allocated, so that more
+    // is free afterwards than before (2 MiB on an H100, driver 580).
     if hog.taken_bytes >= before / 2 && during + hog.taken_bytes <= after && after >= before {
         return Ok(());
     }

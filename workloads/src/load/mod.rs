@@ -1,7 +1,7 @@
-//! The catalogue of workloads: what a tenant can be asked to do, one file each.
+//! The catalogue of workloads: what a tenant can run, one file each.
 //!
 //! To add one, write its file with its `WORKLOADS` and add its line to `catalogue!`. All sizes come
-//! from the properties of the device at hand or from the calibration on it.
+//! from the properties of the device or from the calibration on it.
 
 use std::sync::LazyLock;
 
@@ -79,10 +79,10 @@ pub static CATALOGUE: LazyLock<Vec<&'static Workload>> = LazyLock::new(|| {
     of(Role::Victim).chain(of(Role::Aggressor)).collect()
 });
 
-/// The workload of that name.
+/// The workload with that name.
 ///
 /// # Errors
-/// When there is none; the error lists those that there are.
+/// When it is unknown; the error lists the known ones.
 pub fn find(name: &str) -> Result<&'static Workload, LoadError> {
     let found = CATALOGUE.iter().find(|workload| workload.name == name);
     found.copied().ok_or_else(|| {

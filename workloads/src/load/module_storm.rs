@@ -1,7 +1,7 @@
 //! `module-storm`: loads a module from PTX and unloads it. Counter: calls of `cuModuleLoadDataEx`.
 //!
-//! The driver keeps what it compiled in a cache on disk, so that after the first request this
-//! stresses loading and the driver's locks, as a program that starts does, and not on compiling.
+//! The driver caches compiled code on disk, so after the first request this stresses loading and
+//! the driver's locks, as a starting program does, and not compilation.
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, Module};
 use gpubench_kernels::{Kernel, KernelInfo};
@@ -10,7 +10,7 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Workload};
 
-/// The length of a request in modules.
+/// Request length in modules.
 const MODULES_KNOB: Knob = Knob {
     param: "modules",
     granule: 1,
@@ -45,7 +45,7 @@ fn few(name: &'static str, _: &DeviceProps, _share: f64) -> Result<WorkloadSpec,
 struct Modules(u64);
 
 impl Modules {
-    /// A kernel of a usual size.
+    /// A kernel of a typical size.
     fn info() -> &'static KernelInfo {
         Kernel::Softmax.info()
     }
@@ -70,7 +70,7 @@ fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError
     Ok(Box::new(Modules(modules)))
 }
 
-/// Every module that is loaded has its entry point.
+/// Every loaded module has its entry point.
 fn verify(_name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let info = Modules::info();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The commonest request: one kernel launch, the same every time.
+//! The most common request: one kernel launch, always the same.
 
 use std::any::Any;
 
@@ -7,7 +7,7 @@ use gpubench_kernels::{Cost, Kernel, Launcher};
 
 use super::{Gpu, LoadError, Prepared};
 
-/// One launch a request, with what it reads and writes.
+/// One launch per request, with its buffers.
 pub(super) struct OneLaunch<L> {
     pub(super) launch: L,
     work: fn(&Cost) -> u64,
@@ -16,7 +16,7 @@ pub(super) struct OneLaunch<L> {
 }
 
 impl<L: Launcher> OneLaunch<L> {
-    /// Loads the kernel; `work` says which part of its cost counts.
+    /// Loads the kernel; `work` selects the part of its cost that counts.
     pub(super) fn new(
         gpu: &Gpu,
         launch: L,
@@ -42,7 +42,7 @@ impl<L: Launcher> Prepared for OneLaunch<L> {
     }
 }
 
-/// The kernel's own check, which runs at a size made for it.
+/// The kernel's own check.
 pub(super) fn verify_kernel(gpu: &Gpu, kernel: Kernel) -> Result<(), LoadError> {
     Ok((kernel.info().verify)(&gpu.kernels)?)
 }

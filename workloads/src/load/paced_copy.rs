@@ -1,10 +1,9 @@
-//! Copies of victims, one way over the host link, at a pace that keeps to the victim's share.
+//! Copies of victims in one direction over the host link, at a limited rate.
 //!
-//! While a copy runs it takes the whole link its way, so a request is cut into parts, and each
-//! part lasts as long as it would at the rate that calibration allows (`rate_per_s`, 0 for none):
-//! beside the copy a single warp watches the clock on a second stream, and the next part waits for
-//! both. A neighbour that takes no more than leaves the victim its share therefore takes nothing
-//! from it.
+//! A running copy uses the whole link in its direction, so a request is divided into parts. Each
+//! part lasts as long as at the rate that calibration allows (`rate_per_s`, 0 for no limit): a
+//! single warp on a second stream watches the clock, and the next part waits for the copy and the
+//! warp. A neighbour that leaves the victim its share therefore does not slow it.
 
 use gpubench_kernels::driver::{
     DeviceBuffer, DeviceProps, DevicePtr, DriverError, Event, EventKind, Grid, PinnedBuffer, Stream,
@@ -14,11 +13,11 @@ use gpubench_kernels::{Kernel, Launcher};
 use gpubench_record::WorkloadSpec;
 
 use super::params::{SIZE_MAX, spec};
-use super::pinned_copy::{PINNED_BYTES_MAX, Way, Ways, verify_ways};
+use super::pinned_copy::{Direction, Directions, PINNED_BYTES_MAX, verify_directions};
 use super::{Gpu, LoadError, Params, Prepared};
 
-/// Parts of a request. Few, so that a part is long against a launch; more than one, so that a
-/// neighbour's copy that holds the link up is made good within the request.
+/// Parts per request. Few, so that a part is long compared with a launch; more than one, so that a
+/// delay by a neighbour's copy can be made up within the request.
 const PARTS: u64 = 4;
 
 /// Parameters before calibration.
@@ -27,22 +26,22 @@ pub(super) fn unpaced(
     _: &DeviceProps,
     _share: f64,
 ) -> Result<WorkloadSpec, LoadError> {
-    // A first guess of a few dozen microseconds on any link; calibration takes it from there.
+    // A first guess of a few dozen microseconds on any link, which calibration adjusts.
     let params = [("bytes", 256 << 10), ("parts", PARTS), ("rate_per_s", 0)];
     Ok(spec(name, params))
 }
 
-/// Copies with a pace.
+/// Copies at a limited rate.
 #[derive(Debug)]
 pub(super) struct Paced {
-    way: Way,
+    direction: Direction,
     host: PinnedBuffer<u64>,
     device: DeviceBuffer<u64>,
     parts: u64,
     pace: Option<Pace>,
 }
 
-/// Holds a part to its length.
+/// Keeps a part to its minimum time.
 #[derive(Debug)]
 struct Pace {
     stream: Stream,
@@ -52,11 +51,15 @@ struct Pace {
 }
 
 impl Paced {
-    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, way: Way) -> Result<Self, LoadError> {
+    pub(super) fn new(
+        gpu: &Gpu,
+        spec: &WorkloadSpec,
+        direction: Direction,
+    ) -> Result<Self, LoadError> {
         let params = Params::of(spec);
         let bytes = params.size("bytes")?;
         let rate_per_s = params.get("rate_per_s", 0..=SIZE_MAX)?;
-        // More parts than asked for where one would lock too much of the host's memory.
+        // More parts than in the parameters where one would lock too much host memory.
         let parts = params
             .get("parts", 1..=1 << 20)?
             .max(bytes.div_ceil(PINNED_BYTES_MAX));
@@ -64,16 +67,16 @@ impl Paced {
         let len = (bytes / parts).div_ceil(8).max(1) as usize;
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
         let device = DeviceBuffer::<u64>::alloc(&gpu.context, len)?;
-        if way == Way::ToHost {
+        if direction == Direction::ToHost {
             device.fill_bytes(0)?;
         }
         let part_ns = |rate: u64| device.bytes() as f64 * 1e9 / rate as f64;
         let pace = (rate_per_s > 0)
-            // The cast saturates; a part of centuries is refused by no one and waited for by none.
+            // The cast saturates; a part of centuries does not occur.
             .then(|| Pace::new(gpu, part_ns(rate_per_s) as u64))
             .transpose()?;
         Ok(Self {
-            way,
+            direction,
             host,
             device,
             parts,
@@ -98,7 +101,7 @@ impl Pace {
         })
     }
 
-    /// Begins where the main stream stands now.
+    /// Starts when the preceding work of the main stream has ended.
     fn begin(&self, gpu: &Gpu) -> Result<(), DriverError> {
         self.from.record(&gpu.stream)?;
         self.stream.wait_event(&self.from)?;
@@ -113,7 +116,7 @@ impl Prepared for Paced {
             if let Some(pace) = &self.pace {
                 pace.begin(gpu)?;
             }
-            self.way.copy(&self.device, &self.host, &gpu.stream)?;
+            self.direction.copy(&self.device, &self.host, &gpu.stream)?;
             if let Some(pace) = &self.pace {
                 gpu.stream.wait_event(&pace.to)?;
             }
@@ -126,24 +129,28 @@ impl Prepared for Paced {
     }
 }
 
-/// What arrives is what was sent, also at a pace.
-pub(super) fn verify_paced(name: &'static str, gpu: &Gpu, way: Way) -> Result<(), LoadError> {
-    verify_ways(name, gpu, Ways::One(way))?;
+/// The copied data arrive unchanged, also at a limited rate.
+pub(super) fn verify_paced(
+    name: &'static str,
+    gpu: &Gpu,
+    direction: Direction,
+) -> Result<(), LoadError> {
+    verify_directions(name, gpu, Directions::One(direction))?;
     let params = [("bytes", 8 << 10), ("parts", 2), ("rate_per_s", 1 << 30)];
-    let mut copy = Paced::new(gpu, &spec(name, params), way)?;
+    let mut copy = Paced::new(gpu, &spec(name, params), direction)?;
     let sent: Vec<u64> = (1..=copy.host.len() as u64).collect();
     let nothing = vec![0; sent.len()];
-    let (at_host, on_device) = match way {
-        Way::ToDevice => (&sent, &nothing),
-        Way::ToHost => (&nothing, &sent),
+    let (at_host, on_device) = match direction {
+        Direction::ToDevice => (&sent, &nothing),
+        Direction::ToHost => (&nothing, &sent),
     };
     copy.host.write(0, at_host)?;
     copy.device.write(0, on_device)?;
     copy.step(gpu)?;
     gpu.stream.synchronize()?;
-    let arrived = match way {
-        Way::ToDevice => copy.device.to_vec()?,
-        Way::ToHost => {
+    let arrived = match direction {
+        Direction::ToDevice => copy.device.to_vec()?,
+        Direction::ToHost => {
             let mut values = nothing;
             copy.host.read(0, &mut values)?;
             values
@@ -154,6 +161,6 @@ pub(super) fn verify_paced(name: &'static str, gpu: &Gpu, way: Way) -> Result<()
     }
     Err(LoadError::Wrong {
         workload: name,
-        what: "what arrives at a pace is not what was sent".to_owned(),
+        what: "copied data differ at a limited rate".to_owned(),
     })
 }

@@ -1,5 +1,4 @@
-//! Parameters of a workload, read with their bounds: they may come from a file that a user
-//! edited.
+//! Parameters of a workload, read with their limits: they may come from a file that a user edited.
 
 use std::ops::RangeInclusive;
 
@@ -8,10 +7,10 @@ use gpubench_record::WorkloadSpec;
 
 use super::LoadError;
 
-/// Greatest size of anything in bytes or iterations; beyond it sums would overflow.
+/// Upper limit of any number of bytes or iterations, so that sums do not overflow.
 pub(super) const SIZE_MAX: u64 = 1 << 48;
 
-/// The parameters of a workload under construction or in use.
+/// The parameters of a workload.
 #[derive(Debug)]
 pub(super) struct Params<'s>(&'s WorkloadSpec);
 
@@ -38,7 +37,7 @@ impl<'s> Params<'s> {
             })
     }
 
-    /// A size, at least 1.
+    /// A number of bytes or iterations, at least 1.
     pub(super) fn size(&self, param: &'static str) -> Result<u64, LoadError> {
         self.get(param, 1..=SIZE_MAX)
     }
@@ -71,13 +70,13 @@ pub(super) fn spec<const N: usize>(name: &str, params: [(&str, u64); N]) -> Work
     }
 }
 
-/// As many SMs as the share holds in full, or the reason why that is none.
+/// Number of SMs that fit in the share, or an error if there is none.
 pub(super) fn whole_sms(
     workload: &'static str,
     props: &DeviceProps,
     share: f64,
 ) -> Result<u64, LoadError> {
-    // A share such as 3/7 of 7 must not lose an SM to the last bit of the product.
+    // A share such as 3/7 of 7 must not lose an SM to rounding.
     let has = f64::from(props.sm_count) * share + 1e-9;
     if has < 1.0 || !share.is_finite() {
         let has = format!("{has:.2} SMs");

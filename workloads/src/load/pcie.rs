@@ -1,9 +1,9 @@
-//! `pcie`: copies from page-locked host memory, at a pace that keeps to the victim's share.
+//! `pcie`: copies from page-locked host memory, at a rate within the victim's share.
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::paced_copy::{Paced, verify_paced};
-use super::pinned_copy::{COUNTER, Way};
+use super::pinned_copy::{COUNTER, Direction};
 use super::{Gpu, LoadError, More, Prepared, Throttle, Workload, paced_copy, pinned_copy};
 
 /// See the module.
@@ -28,9 +28,9 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Paced::new(gpu, spec, Way::ToDevice)?))
+    Ok(Box::new(Paced::new(gpu, spec, Direction::ToDevice)?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_paced(name, gpu, Way::ToDevice)
+    verify_paced(name, gpu, Direction::ToDevice)
 }

@@ -1,10 +1,10 @@
 //! `pcie-both`: copies in both directions at once. Counter: bytes of the link, both ways.
 //!
-//! Waived where there is one copy engine, which does one copy after the other.
+//! Waived where there is one copy engine, which runs one copy after the other.
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COUNTER, PinnedCopy, Ways, verify_ways};
+use super::pinned_copy::{COUNTER, Directions, PinnedCopy, verify_directions};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
@@ -31,13 +31,13 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
 
 fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     let engines = gpu.props.copy_engines;
-    Ok((engines < 2).then(|| format!("{engines} copy engines, two are needed for both ways")))
+    Ok((engines < 2).then(|| format!("{engines} copy engines, both directions need two")))
 }
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, Ways::Both)?))
+    Ok(Box::new(PinnedCopy::new(gpu, spec, Directions::Both)?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_ways(name, gpu, Ways::Both)
+    verify_directions(name, gpu, Directions::Both)
 }

@@ -1,9 +1,9 @@
-//! `pcie-d2h`: copies to page-locked host memory that leave the link no rest. Counter: bytes that
-//! the device sends over the link.
+//! `pcie-d2h`: copies to page-locked host memory without a pause. Counter: bytes that the device
+//! sends over the link.
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COUNTER_TO_HOST, PinnedCopy, Way, Ways, verify_ways};
+use super::pinned_copy::{COUNTER_TO_HOST, Direction, Directions, PinnedCopy, verify_directions};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
@@ -30,10 +30,10 @@ fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>
     Ok(Box::new(PinnedCopy::new(
         gpu,
         spec,
-        Ways::One(Way::ToHost),
+        Directions::One(Direction::ToHost),
     )?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_ways(name, gpu, Ways::One(Way::ToHost))
+    verify_directions(name, gpu, Directions::One(Direction::ToHost))
 }

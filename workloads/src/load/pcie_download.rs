@@ -1,10 +1,10 @@
-//! `pcie-download`: copies to page-locked host memory, at a pace that keeps to the victim's share.
+//! `pcie-download`: copies to page-locked host memory, at a rate within the victim's share.
 //! Counter: bytes that the device sends over the link.
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::paced_copy::{Paced, verify_paced};
-use super::pinned_copy::{COUNTER_TO_HOST, Way};
+use super::pinned_copy::{COUNTER_TO_HOST, Direction};
 use super::{Gpu, LoadError, More, Prepared, Throttle, Workload, paced_copy, pinned_copy};
 
 /// See the module.
@@ -29,9 +29,9 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
 }];
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(Paced::new(gpu, spec, Way::ToHost)?))
+    Ok(Box::new(Paced::new(gpu, spec, Direction::ToHost)?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_paced(name, gpu, Way::ToHost)
+    verify_paced(name, gpu, Direction::ToHost)
 }

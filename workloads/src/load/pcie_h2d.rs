@@ -1,8 +1,10 @@
-//! `pcie-h2d`: copies from page-locked host memory that leave the link no rest.
+//! `pcie-h2d`: copies from page-locked host memory without a pause.
 
 use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
-use super::pinned_copy::{COPY_KNOB, COUNTER, PinnedCopy, Way, Ways, verify_ways};
+use super::pinned_copy::{
+    COPY_KNOB, COUNTER, Direction, Directions, PinnedCopy, verify_directions,
+};
 use super::{Gpu, LoadError, More, Prepared, Workload, pinned_copy};
 
 /// See the module.
@@ -25,12 +27,12 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     },
 }];
 
-const WAYS: Ways = Ways::One(Way::ToDevice);
+const DIRECTIONS: Directions = Directions::One(Direction::ToDevice);
 
 fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError> {
-    Ok(Box::new(PinnedCopy::new(gpu, spec, WAYS)?))
+    Ok(Box::new(PinnedCopy::new(gpu, spec, DIRECTIONS)?))
 }
 
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
-    verify_ways(name, gpu, WAYS)
+    verify_directions(name, gpu, DIRECTIONS)
 }

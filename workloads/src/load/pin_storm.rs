@@ -1,4 +1,4 @@
-//! `pin-storm`: page-locks host memory and lets it go. Counter: calls of `cuMemHostAlloc`; on the
+//! `pin-storm`: page-locks host memory and unlocks it. Counter: calls of `cuMemHostAlloc`; on the
 //! host, `VmLck` and `VmPin` of /proc/PID/status.
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, PinnedBuffer};
@@ -12,7 +12,7 @@ use super::{Gpu, LoadError, More, Params, Prepared, Workload};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "pin-storm",
-    summary: "page-locks host memory and lets it go without a pause",
+    summary: "page-locks host memory and unlocks it without a pause",
     role: Role::Aggressor,
     sub_axis: SubAxis::Driver,
     resource: "the driver's page-locking",
@@ -29,7 +29,7 @@ pub(super) const WORKLOADS: &[Workload] = &[Workload {
     },
 }];
 
-/// Locked at a time: this part of the device memory, but no more than the host can spare.
+/// Bytes locked at a time: this fraction of the device memory, but no more than the host can spare.
 const MEMORY_PART: u64 = 16_384;
 
 /// Parameters before calibration.
@@ -76,7 +76,7 @@ fn setup(_gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError
     Ok(Box::new(pins(spec)?))
 }
 
-/// Locked memory holds what is written to it, and a request leaves none behind.
+/// Locked memory holds what is written to it, and a request unlocks all of it.
 fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let mut pins = pins(&spec(name, [("rounds", 3), ("bytes", 64 << 10)]))?;
     let (sent, mut found) = ([1_u64, 2, 3], [0_u64; 3]);

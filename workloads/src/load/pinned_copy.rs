@@ -1,4 +1,4 @@
-//! Copies between page-locked host memory and the device, one way or both at once.
+//! Copies between page-locked host memory and the device, in one direction or both at once.
 
 use gpubench_kernels::driver::{
     DeviceBuffer, DeviceProps, DriverError, Event, EventKind, PinnedBuffer, Stream,
@@ -8,14 +8,14 @@ use gpubench_record::WorkloadSpec;
 use super::params::spec;
 use super::{Gpu, Knob, LoadError, Params, Prepared};
 
-/// Most page-locked memory of one tenant; longer requests copy it more than once. It belongs to
-/// the host, which has many tenants and cannot swap it.
+/// Maximum page-locked memory of one tenant; longer requests copy it several times. The host has
+/// many tenants and cannot swap it.
 pub(super) const PINNED_BYTES_MAX: u64 = 64 << 20;
 
 /// Whole pages.
 const GRANULE_BYTES: u64 = 4096;
 
-/// The length of a request in bytes copied, of each direction.
+/// Request length in bytes copied, in each direction.
 pub(super) const COPY_KNOB: Knob = Knob {
     param: "bytes",
     granule: GRANULE_BYTES,
@@ -30,17 +30,17 @@ pub(super) const COUNTER: &str =
 pub(super) const COUNTER_TO_HOST: &str =
     "pcie__write_bytes.sum; DCGM_FI_PROF_PCIE_TX_BYTES; nvmlDeviceGetPcieThroughput";
 
-/// Which way the bytes go.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// From the host.
     ToDevice,
     /// To the host.
     ToHost,
 }
 
-impl Way {
-    /// Copies the whole of a host buffer over, or fills it.
+impl Direction {
+    /// Copies between the whole host buffer and the device buffer.
     pub(super) fn copy(
         self,
         device: &DeviceBuffer<u64>,
@@ -54,18 +54,18 @@ impl Way {
     }
 }
 
-/// What the ways of the link are used for.
+/// The used directions of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ways {
-    /// One is, the other rests.
-    One(Way),
-    /// As many bytes go one way as the other, at the same time.
+pub(super) enum Directions {
+    /// One direction.
+    One(Direction),
+    /// Both directions at the same time, with equal bytes.
     Both,
 }
 
 /// Parameters before calibration.
 pub(super) fn copy_spec(name: &str) -> WorkloadSpec {
-    // A first guess of a few dozen microseconds on any link; calibration takes it from there.
+    // A first guess of a few dozen microseconds on any link, which calibration adjusts.
     spec(name, [("bytes", 256 << 10)])
 }
 
@@ -78,10 +78,10 @@ pub(super) fn any_device(
     Ok(copy_spec(name))
 }
 
-/// One or more copies a request.
+/// One or more copies per request.
 #[derive(Debug)]
 pub(super) struct PinnedCopy {
-    ways: Ways,
+    directions: Directions,
     copies: u64,
     host: PinnedBuffer<u64>,
     device: DeviceBuffer<u64>,
@@ -100,21 +100,25 @@ struct Back {
 }
 
 impl PinnedCopy {
-    pub(super) fn new(gpu: &Gpu, spec: &WorkloadSpec, ways: Ways) -> Result<Self, LoadError> {
+    pub(super) fn new(
+        gpu: &Gpu,
+        spec: &WorkloadSpec,
+        directions: Directions,
+    ) -> Result<Self, LoadError> {
         let bytes = Params::of(spec).size("bytes")?;
         let copies = bytes.div_ceil(PINNED_BYTES_MAX);
         // At most PINNED_BYTES_MAX.
         let len = (bytes / copies).div_ceil(8) as usize;
         let host = PinnedBuffer::alloc(&gpu.context, len)?;
         let device = DeviceBuffer::alloc(&gpu.context, len)?;
-        if ways != Ways::One(Way::ToDevice) {
+        if directions != Directions::One(Direction::ToDevice) {
             device.fill_bytes(0)?;
         }
-        let back = (ways == Ways::Both)
+        let back = (directions == Directions::Both)
             .then(|| Back::new(gpu, len))
             .transpose()?;
         Ok(Self {
-            ways,
+            directions,
             copies,
             host,
             device,
@@ -136,12 +140,12 @@ impl Back {
         })
     }
 
-    /// Begins when the request does.
+    /// Starts when the request starts.
     fn begin(&self, gpu: &Gpu, copies: u64) -> Result<(), DriverError> {
         self.from.record(&gpu.stream)?;
         self.stream.wait_event(&self.from)?;
         for _ in 0..copies {
-            Way::ToHost.copy(&self.device, &self.host, &self.stream)?;
+            Direction::ToHost.copy(&self.device, &self.host, &self.stream)?;
         }
         self.to.record(&self.stream)
     }
@@ -152,15 +156,15 @@ impl Prepared for PinnedCopy {
         if let Some(back) = &self.back {
             back.begin(gpu, self.copies)?;
         }
-        // The way back is used by `back`, where both are.
-        let way = match self.ways {
-            Ways::One(way) => way,
-            Ways::Both => Way::ToDevice,
+        // `back` copies to the host where both directions are used.
+        let direction = match self.directions {
+            Directions::One(direction) => direction,
+            Directions::Both => Direction::ToDevice,
         };
         for _ in 0..self.copies {
-            way.copy(&self.device, &self.host, &gpu.stream)?;
+            direction.copy(&self.device, &self.host, &gpu.stream)?;
         }
-        // The request has ended when both directions have.
+        // The request ends when both directions have ended.
         match &self.back {
             Some(back) => gpu.stream.wait_event(&back.to),
             None => Ok(()),
@@ -168,17 +172,25 @@ impl Prepared for PinnedCopy {
     }
 
     fn work_per_request(&self) -> f64 {
-        let ways = if self.ways == Ways::Both { 2 } else { 1 };
-        (self.device.bytes() * self.copies * ways) as f64
+        let directions = if self.directions == Directions::Both {
+            2
+        } else {
+            1
+        };
+        (self.device.bytes() * self.copies * directions) as f64
     }
 }
 
-/// What arrives is what was sent, to the last word, in every direction that is used.
-pub(super) fn verify_ways(workload: &'static str, gpu: &Gpu, ways: Ways) -> Result<(), LoadError> {
-    let mut copy = PinnedCopy::new(gpu, &spec(workload, [("bytes", 64 << 10)]), ways)?;
+/// The copied data arrive unchanged, to the last word, in every used direction.
+pub(super) fn verify_directions(
+    workload: &'static str,
+    gpu: &Gpu,
+    directions: Directions,
+) -> Result<(), LoadError> {
+    let mut copy = PinnedCopy::new(gpu, &spec(workload, [("bytes", 64 << 10)]), directions)?;
     let len = copy.host.len();
     let (there, back) = (numbers(len, 1), numbers(len, 2));
-    if ways == Ways::One(Way::ToHost) {
+    if directions == Directions::One(Direction::ToHost) {
         copy.device.write(0, &there)?;
     } else {
         copy.host.write(0, &there)?;
@@ -193,9 +205,9 @@ pub(super) fn verify_ways(workload: &'static str, gpu: &Gpu, ways: Ways) -> Resu
         let mut values = vec![0; len];
         host.read(0, &mut values).map(|()| values)
     };
-    let arrived = match ways {
-        Ways::One(Way::ToHost) => of_host(&copy.host)?,
-        Ways::One(Way::ToDevice) | Ways::Both => copy.device.to_vec()?,
+    let arrived = match directions {
+        Directions::One(Direction::ToHost) => of_host(&copy.host)?,
+        Directions::One(Direction::ToDevice) | Directions::Both => copy.device.to_vec()?,
     };
     same(workload, &arrived, &there)?;
     match &copy.back {

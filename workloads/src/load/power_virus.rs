@@ -1,8 +1,8 @@
-//! `power-virus`: arithmetic on every SM while DRAM is copied, for the most power that plain
-//! kernels draw. Counter: `nvmlDeviceGetPowerUsage`, `nvmlDeviceGetTotalEnergyConsumption`.
+//! `power-virus`: arithmetic on every SM while DRAM is copied, for the highest power of plain
+//! kernels. Counter: `nvmlDeviceGetPowerUsage`, `nvmlDeviceGetTotalEnergyConsumption`.
 //!
-//! Each of the two takes half of the threads that an SM holds, on a stream of its own, so that both
-//! run at the same time.
+//! Each of the two uses half of the threads of an SM, on a stream of its own, so that both run at
+//! the same time.
 
 use gpubench_kernels::driver::{DeviceProps, DriverError, Event, EventKind, Stream};
 use gpubench_kernels::{Kernel, Launcher};
@@ -12,8 +12,8 @@ use super::compute::{Chain, verify_chain};
 use super::window_copy::{WindowCopy, copy_spec, verify_copy};
 use super::{Gpu, LoadError, More, Params, Prepared, Workload, compute};
 
-/// Bytes that an SM copies while it runs one iteration of the chains: what DRAM moves meanwhile,
-/// about the same for every generation, since pipes and memory have grown together.
+/// Bytes that an SM copies during one iteration of the chains: about the DRAM bandwidth per SM,
+/// similar for every generation.
 const BYTES_PER_SM_AND_ITERATION: u64 = 1024;
 
 /// See the module.

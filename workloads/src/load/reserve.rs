@@ -1,9 +1,8 @@
-//! `reserve`: takes the memory of its share in one piece and gives it back. Counter:
-//! `cuMemGetInfo`.
+//! `reserve`: allocates the memory of its share in one piece and frees it. Counter: `cuMemGetInfo`.
 //!
-//! A request is one reservation, which takes as long as it takes. One that is refused for want of
-//! memory is a request that failed, a promise of capacity that was not kept. That is an answer: how
-//! many of the reservations were honoured is what its cells are scored by.
+//! A request is one reservation; its length is not adjustable. A refusal for lack of memory is a
+//! failed request: the promised capacity was not available. It is an answer, and the score of its
+//! cells is the number of honoured reservations.
 
 use gpubench_kernels::driver::{DeviceProps, codes};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
@@ -16,7 +15,7 @@ use super::{LoadError, More, Workload, alloc};
 /// See the module.
 pub(super) const WORKLOADS: &[Workload] = &[Workload {
     name: "reserve",
-    summary: "takes the memory of its share in one piece and gives it back",
+    summary: "allocates the memory of its share in one piece and frees it",
     role: Role::Victim,
     sub_axis: SubAxis::Capacity,
     resource: "memory capacity",
@@ -40,7 +39,7 @@ fn of_share(
     share: f64,
 ) -> Result<WorkloadSpec, LoadError> {
     let page = TlbStride::PAGE_BYTES;
-    // Truncation errs towards less.
+    // Truncation gives fewer bytes.
     let bytes = (props.total_bytes as f64 * share * DEMAND_OF_SHARE) as u64;
     let bytes = (bytes / page).max(1) * page;
     Ok(spec(name, [("rounds", 1), ("bytes", bytes)]))

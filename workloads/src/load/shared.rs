@@ -67,7 +67,7 @@ pub(super) fn on_every_sm(
     Ok(parts_spec(name, props, grid.blocks.into(), on_one_sm))
 }
 
-/// Parameters of a load of which every block has a part of the SM's store to itself.
+/// Parameters of a load in which every block has its own part of the SM's memory.
 pub(super) fn parts_spec(
     name: &str,
     props: &DeviceProps,
@@ -102,7 +102,7 @@ fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>
     Ok(Box::new(OneLaunch::new(gpu, launch, bytes, hits)?))
 }
 
-/// Bytes read from the SM's store.
+/// Bytes read from the SM's memory.
 pub(super) fn bytes(cost: &Cost) -> u64 {
     cost.l1_bytes
 }

@@ -1,4 +1,4 @@
-//! `stream`: a streaming copy that asks for no more DRAM bandwidth than its share.
+//! `stream`: a streaming copy that uses at most its share of DRAM bandwidth.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::driver::DeviceProps;

@@ -1,7 +1,7 @@
 //! Tensor cores: `tensor`, the victim, and `tensor-hog`. Counter: that of `tensor_chain`.
 //!
-//! Waived where the architecture has none, and where the driver does not take the instructions: a
-//! device is asked by loading the kernel, not by its name.
+//! Waived where the architecture has no tensor cores, and where the driver rejects the
+//! instructions: the check loads the kernel and does not use the device's name.
 
 use gpubench_kernels::driver::DriverError;
 use gpubench_kernels::kernel::tensor_chain::{Half, TensorChain};
@@ -15,7 +15,7 @@ use super::{Gpu, LoadError, More, Prepared, Workload, chains, compute};
 /// The first architecture with tensor cores (CUDA C++ Programming Guide, "Compute capability 7.x").
 const FIRST_WITH_TENSOR_CORES: (u32, u32) = (7, 0);
 
-/// Answers that speak of the text and not of the device: CUDA_ERROR_NO_BINARY_FOR_GPU, INVALID_PTX,
+/// Errors of the PTX text and not of the device: CUDA_ERROR_NO_BINARY_FOR_GPU, INVALID_PTX,
 /// UNSUPPORTED_PTX_VERSION, NOT_SUPPORTED (cuda.h).
 const REFUSALS: [i32; 4] = [209, 218, 222, 801];
 
@@ -35,7 +35,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
-            needs: "tensor cores, and a driver that takes their instructions",
+            needs: "tensor cores, and a driver that accepts their instructions",
             lacks,
             ..More::NONE
         },
@@ -54,7 +54,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
         setup,
         verify,
         more: More {
-            needs: "tensor cores, and a driver that takes their instructions",
+            needs: "tensor cores, and a driver that accepts their instructions",
             lacks,
             ..More::NONE
         },
@@ -71,7 +71,7 @@ fn lacks(gpu: &Gpu) -> Result<Option<String>, LoadError> {
     match gpu.kernels.prepare(&[Kernel::TensorChain]) {
         Ok(()) => Ok(None),
         Err(DriverError::Module { code, name, .. }) if REFUSALS.contains(&code) => Ok(Some(
-            format!("the driver does not take the instructions of tensor_chain: {name}"),
+            format!("the driver rejects the instructions of tensor_chain: {name}"),
         )),
         Err(error) => Err(error.into()),
     }

@@ -7,7 +7,7 @@ use gpubench_record::{Role, SubAxis};
 
 use super::*;
 
-/// A device as small as they come, from a public data sheet (T4).
+/// A very small device, from a public data sheet (T4).
 pub(super) fn small_device() -> DeviceProps {
     DeviceProps {
         sm_count: 40,
@@ -24,7 +24,7 @@ pub(super) fn small_device() -> DeviceProps {
     }
 }
 
-/// A large one (H100 SXM), and a slice of a seventh of it.
+/// A large device (H100 SXM), and a MIG slice of a seventh of it.
 fn devices() -> [DeviceProps; 3] {
     let small = small_device();
     let large = DeviceProps {
@@ -45,7 +45,7 @@ fn devices() -> [DeviceProps; 3] {
 }
 
 #[test]
-fn entries_are_unique_and_say_what_they_are() {
+fn entries_are_unique_and_complete() {
     let names: BTreeSet<_> = CATALOGUE.iter().map(|workload| workload.name).collect();
     assert_eq!(names.len(), CATALOGUE.len());
     for workload in CATALOGUE.iter() {
@@ -95,7 +95,7 @@ fn an_unknown_name_lists_the_known_ones() {
 }
 
 #[test]
-fn first_guesses_follow_the_device() -> Result<(), LoadError> {
+fn first_guesses_depend_on_the_device() -> Result<(), LoadError> {
     for workload in CATALOGUE.iter() {
         let specs: Vec<_> = devices()
             .iter()
@@ -108,7 +108,7 @@ fn first_guesses_follow_the_device() -> Result<(), LoadError> {
                 assert!(value > 0 && value <= knob.max && value.is_multiple_of(knob.granule));
             }
         }
-        // The link, the launch path and the driver are no properties of a device.
+        // The link, the launch path and the driver are not device properties.
         let elsewhere = SubAxis::Pcie == workload.sub_axis
             || SubAxis::Launch == workload.sub_axis
             || ["context-storm", "module-storm"].contains(&workload.name);
@@ -124,12 +124,12 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
         for share in [3.0 / 7.0, 0.5, 1.0] {
             for workload in CATALOGUE.iter().filter(|w| w.role == Role::Victim) {
                 let params = workload.first_guess(&props, share)?.params;
-                let part = |used: u64, of: u64| used as f64 / of as f64;
+                let fraction = |used: u64, of: u64| used as f64 / of as f64;
                 for blocks in ["blocks", "rows"]
                     .into_iter()
                     .filter_map(|key| params.get(key))
                 {
-                    assert!(part(*blocks, props.sm_count.into()) <= share);
+                    assert!(fraction(*blocks, props.sm_count.into()) <= share);
                 }
                 let (l2, memory) = (props.l2_bytes, props.total_bytes);
                 let uses = [
@@ -148,7 +148,7 @@ fn victims_keep_within_the_share_of_sms_cache_and_memory() -> Result<(), LoadErr
                 for (key, of) in uses {
                     let uses = params.get(key).copied().unwrap_or(0);
                     let name = workload.name;
-                    assert!(part(uses, of) <= share, "{name}: {key} {uses} of {of}");
+                    assert!(fraction(uses, of) <= share, "{name}: {key} {uses} of {of}");
                 }
             }
         }
@@ -167,13 +167,13 @@ fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadErr
             let on_sms = [SubAxis::Sm, SubAxis::Issue, SubAxis::Dram, SubAxis::L2];
             if workload.role == Role::Aggressor && on_sms.contains(&workload.sub_axis) {
                 let threads = params["blocks"] * params["threads"];
-                // Slots are taken by as few threads as possible.
-                let most = match workload.name {
+                // It occupies slots with as few threads as possible.
+                let max_threads = match workload.name {
                     "block-slots" => props.blocks_per_sm * props.warp_threads,
                     _ => props.threads_per_sm,
                 };
                 let name = workload.name;
-                assert_eq!(threads, u64::from(props.sm_count * most), "{name}");
+                assert_eq!(threads, u64::from(props.sm_count * max_threads), "{name}");
             }
         }
     }
@@ -181,7 +181,7 @@ fn dram_workloads_exceed_l2_and_aggressors_fill_every_sm() -> Result<(), LoadErr
 }
 
 #[test]
-fn a_device_too_small_is_told_so() {
+fn a_device_too_small_is_refused() {
     let tiny = DeviceProps {
         sm_count: 2,
         l2_bytes: 0,
@@ -207,7 +207,7 @@ fn a_device_too_small_is_told_so() {
 }
 
 #[test]
-fn edited_parameters_are_refused_with_what_is_accepted() {
+fn impossible_parameters_are_refused_with_the_accepted_values() {
     let spec = params::spec("compute", [("blocks", 0), ("threads", 4096)]);
     let params = Params::of(&spec);
     let message = params

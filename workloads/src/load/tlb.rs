@@ -1,7 +1,7 @@
 //! Address translation: `tlb`, the victim, and `tlb-stride`.
 //!
-//! No public counter shows it (see `tlb_stride.cu`): the proof is the time of a load against the
-//! same loads from one page. The victim's pages are its share of the aggressor's.
+//! It has no public counter (see `tlb_stride.cu`): the evidence is the time of a load compared with
+//! the same loads from one page. The victim's pages are its share of the aggressor's.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps};
 use gpubench_kernels::kernel::tlb_stride::TlbStride;
@@ -13,7 +13,7 @@ use super::one_launch::{OneLaunch, verify_kernel};
 use super::params::{SIZE_MAX, spec, whole_sms};
 use super::{Gpu, Knob, LoadError, More, Params, Prepared, Throttle, Workload};
 
-/// The length of a request in loads of each thread.
+/// Request length in loads per thread.
 const STEPS_KNOB: Knob = Knob {
     param: "steps",
     granule: 1,
@@ -63,7 +63,7 @@ fn of_share(
     share: f64,
 ) -> Result<WorkloadSpec, LoadError> {
     let blocks = whole_sms(name, props, share)?;
-    // Truncation errs towards fewer pages.
+    // Truncation gives fewer pages.
     let bytes = (props.tlb_buffer_bytes() as f64 * share) as u64;
     Ok(pages_spec(name, blocks, bytes))
 }
@@ -90,7 +90,8 @@ fn setup(gpu: &Gpu, spec: &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>
     let grid = params.grid(&gpu.props)?;
     let pages = params.get("pages", 1..=SIZE_MAX / TlbStride::PAGE_BYTES)?;
     let bytes = pages * TlbStride::PAGE_BYTES;
-    // What is loaded does not matter, and no page is written: a fill would take longer than a cell.
+    // The loaded values do not matter, and no page is written: a fill would take longer than a
+    // cell.
     let buffer = DeviceBuffer::<u64>::alloc(&gpu.context, (bytes / 8) as usize)?;
     let sums = DeviceBuffer::<u32>::alloc(&gpu.context, grid.total_threads() as usize)?;
     let launch = TlbStride {

@@ -1,7 +1,7 @@
-//! A streaming copy through a buffer well above the size of L2, window after window.
+//! A streaming copy through a buffer several times the size of L2, window after window.
 //!
-//! Successive requests copy different windows, so that a short request does not find what the one
-//! before it left in L2.
+//! Successive requests copy different windows, so that a short request does not hit in L2 on the
+//! data of the one before it.
 
 use gpubench_kernels::driver::{DeviceBuffer, DeviceProps, DriverError, Grid};
 use gpubench_kernels::kernel::pattern_check::PatternCheck;
@@ -16,20 +16,20 @@ use super::{Gpu, Knob, LoadError, Params, Prepared};
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;
 
-/// Windows at most: enough that all of them together exceed L2 many times over.
+/// Maximum number of windows: together they exceed L2 many times.
 const WINDOWS_MAX: u64 = 16;
 
 /// Whole cache lines, so that no two windows share one.
 const GRANULE_BYTES: u64 = 128;
 
-/// The length of a request in bytes copied.
+/// Request length in bytes copied.
 pub(super) const COPY_KNOB: Knob = Knob {
     param: "bytes",
     granule: GRANULE_BYTES,
     max: 1 << 40,
 };
 
-/// Parameters before calibration: one pass through L2's worth.
+/// Parameters before calibration: one pass over as many bytes as L2 holds.
 pub(super) fn copy_spec(
     name: &'static str,
     props: &DeviceProps,
@@ -59,7 +59,7 @@ pub(super) fn copy_spec(
     ))
 }
 
-/// Parameters before calibration of an aggressor: every SM copies.
+/// Parameters of an aggressor before calibration: every SM copies.
 pub(super) fn from_every_sm(
     name: &'static str,
     props: &DeviceProps,
@@ -68,7 +68,7 @@ pub(super) fn from_every_sm(
     copy_spec(name, props, share, props.full_grid(THREADS).blocks.into())
 }
 
-/// One or more launches of the copy a request.
+/// One or more launches of the copy per request.
 #[derive(Debug)]
 pub(super) struct WindowCopy {
     src: DeviceBuffer<u64>,
@@ -88,11 +88,11 @@ impl WindowCopy {
         let buffer_bytes = params.size("buffer_bytes")?;
         let cut = cut(bytes, buffer_bytes);
         gpu.kernels.prepare(&[Kernel::StreamCopy])?;
-        // A buffer that does not fit in memory is refused by the driver.
+        // The driver refuses a buffer that does not fit in memory.
         let len = (cut.window_bytes * cut.windows / 8) as usize;
         let src = DeviceBuffer::alloc(&gpu.context, len)?;
         let dst = DeviceBuffer::alloc(&gpu.context, len)?;
-        // Pages that were never written may have no backing store and read at no cost.
+        // Pages that were never written may have no backing store and cost nothing to read.
         src.fill_bytes(0x5a)?;
         dst.fill_bytes(0)?;
         let Cut {
@@ -112,7 +112,7 @@ impl WindowCopy {
     }
 }
 
-/// How a request goes through its buffer.
+/// The division of a buffer into requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     /// Bytes of one launch.
@@ -123,8 +123,8 @@ pub(super) struct Cut {
     pub(super) launches: u64,
 }
 
-/// Cuts a request into launches over windows: as many windows as fit, and more than one launch
-/// where one pass through the buffer is too little.
+/// Divides a request into launches over windows: as many windows as fit, and several launches where
+/// one pass over the buffer is too short.
 pub(super) fn cut(bytes: u64, buffer_bytes: u64) -> Cut {
     let launches = bytes.div_ceil(buffer_bytes.max(GRANULE_BYTES)).max(1);
     let window_bytes = (bytes / launches / GRANULE_BYTES).max(1) * GRANULE_BYTES;
@@ -158,7 +158,7 @@ impl Prepared for WindowCopy {
     }
 
     fn cycle(&self) -> usize {
-        // At most [`WINDOWS_MAX`]; several launches a request only come back sooner.
+        // At most [`WINDOWS_MAX`]; with several launches per request the windows repeat sooner.
         self.windows as usize
     }
 }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn no_window_leaves_the_buffer_and_little_is_lost_to_rounding() {
+    fn every_window_fits_in_the_buffer_with_little_rounding_loss() {
         for bytes in (1..40u64).map(|n| n * 7_777_777) {
             let buffer_bytes = 64 << 20;
             let cut = cut(bytes, buffer_bytes);

@@ -1,4 +1,5 @@
-//! What a workload is: facts, and functions that size it, set it up and check it.
+//! The definition of a workload: its properties, and functions that size it, set it up and check
+//! it.
 
 use gpubench_kernels::Kernel;
 use gpubench_kernels::KernelSet;
@@ -7,8 +8,8 @@ use gpubench_record::{Role, SubAxis, WorkloadSpec};
 
 use super::LoadError;
 
-/// Something that a tenant can be asked to do. Every workload states every fact; what most of them
-/// leave at its default is in [`More`].
+/// A load that a tenant can run. Every workload sets every field; fields with a usual default are
+/// in [`More`].
 pub struct Workload {
     /// Its name in profiles and records.
     pub name: &'static str,
@@ -22,13 +23,13 @@ pub struct Workload {
     pub resource: &'static str,
     /// Unit of its work.
     pub unit: &'static str,
-    /// Workloads of the other role that it is paired with, beside those that name it here. A pair
-    /// is scored under the sub-axis of its aggressor.
+    /// Workloads of the other role with which it is paired, beside those that list it. A pair is
+    /// scored under the sub-axis of its aggressor.
     pub meets: &'static [&'static str],
-    /// The kernel that it launches, if it launches one.
+    /// Its kernel, if it launches one.
     pub kernel: Option<Kernel>,
-    /// The parameter to which the length of a request is proportional; `None` where a request is
-    /// one driver call of fixed length.
+    /// The parameter proportional to the length of a request; `None` where a request is one driver
+    /// call of fixed length.
     pub knob: Option<Knob>,
     pub(super) first_guess: FirstGuess,
     pub(super) setup: Setup,
@@ -36,16 +37,16 @@ pub struct Workload {
     pub(super) more: More,
 }
 
-/// Parameters for a device, before calibration has found the length of a request.
+/// Parameters for a device, before calibration.
 type FirstGuess = fn(&'static str, &DeviceProps, f64) -> Result<WorkloadSpec, LoadError>;
-/// Allocates and loads what the requests of a workload need.
+/// Allocates and loads everything for the requests of a workload.
 type Setup = fn(&Gpu, &WorkloadSpec) -> Result<Box<dyn Prepared>, LoadError>;
 /// Checks results on the device.
 type Verify = fn(&'static str, &Gpu) -> Result<(), LoadError>;
 
-/// Facts with a default.
+/// Properties with a default.
 pub(super) struct More {
-    /// The counter that shows the use of the resource, where it is not that of the kernel.
+    /// The counter of the resource, where it is not that of the kernel.
     pub(super) counter: Option<&'static str>,
     /// See [`Workload::throttle`].
     pub(super) throttle: Throttle,
@@ -58,7 +59,7 @@ pub(super) struct More {
 }
 
 impl More {
-    /// The counter of the kernel, no throttle, no refusal that is an answer, no special needs.
+    /// The kernel's counter, no throttle, no answers, no needs.
     pub(super) const NONE: Self = Self {
         counter: None,
         throttle: Throttle::None,
@@ -69,53 +70,53 @@ impl More {
 }
 
 impl Workload {
-    /// The counter that shows that the resource was used.
+    /// The counter that shows the use of the resource.
     #[must_use]
     pub fn counter(&self) -> &'static str {
         let of_kernel = || self.kernel.map_or("", |kernel| kernel.info().counter());
         self.more.counter.unwrap_or_else(of_kernel)
     }
 
-    /// The lengths that a request can be given, in a few words.
+    /// The possible lengths of a request, as text.
     #[must_use]
     pub fn lengths(&self) -> String {
         match self.knob {
-            None => "as long as one call of the driver takes".to_owned(),
+            None => "one driver call of fixed length".to_owned(),
             Some(Knob { param, granule, .. }) => {
-                let [least_ms, most_ms] = LENGTHS_NS.map(|length_ns| length_ns as f64 / 1e6);
-                format!("{least_ms} to {most_ms} ms, in steps of {granule} {param}")
+                let [shortest_ms, longest_ms] = LENGTHS_NS.map(|length_ns| length_ns as f64 / 1e6);
+                format!("{shortest_ms} to {longest_ms} ms, in steps of {granule} {param}")
             }
         }
     }
 
-    /// How the demand of a victim is held to its share.
+    /// How the demand of a victim is limited to its share.
     #[must_use]
     pub const fn throttle(&self) -> Throttle {
         self.more.throttle
     }
 
-    /// Driver error codes that answer a request as well as success does. They stay in the rows as
-    /// they are, and no number of them ends the cell.
+    /// Driver error codes that answer a request as success does. They stay in the rows, and no
+    /// number of them ends the cell.
     #[must_use]
     pub const fn answers(&self) -> &'static [i32] {
         self.more.answers
     }
 
-    /// What it needs that not every device and mechanism has, empty for nothing.
+    /// Its needs beyond those of every device and mechanism; empty for none.
     #[must_use]
     pub const fn needs(&self) -> &'static str {
         self.more.needs
     }
 
-    /// What this device lacks for it, in one line; `None` where it can run.
+    /// What this device lacks, in one line; `None` where the workload can run.
     ///
     /// # Errors
-    /// When the device cannot be asked.
+    /// When a query of the device fails.
     pub fn lacks(&self, gpu: &Gpu) -> Result<Option<String>, LoadError> {
         (self.more.lacks)(gpu)
     }
 
-    /// Its parameters for a device, before calibration has found the length of a request.
+    /// Its parameters for a device, before calibration.
     ///
     /// # Errors
     /// When the device or the share is too small for it.
@@ -123,7 +124,7 @@ impl Workload {
         (self.first_guess)(self.name, props, share)
     }
 
-    /// Allocates and loads everything that requests need.
+    /// Allocates and loads everything for its requests.
     ///
     /// # Errors
     /// When a parameter is missing or impossible, or the driver refuses.
@@ -131,7 +132,7 @@ impl Workload {
         (self.setup)(gpu, spec)
     }
 
-    /// Checks results on the device, at a size made for it.
+    /// Checks results on the device, at a size of its own.
     ///
     /// # Errors
     /// When a result is wrong or the driver refuses.
@@ -146,20 +147,20 @@ impl std::fmt::Debug for Workload {
     }
 }
 
-/// Shortest and longest request that every workload with a knob is made for. Where one step of the
-/// knob is long against the shortest, only whole numbers of steps are possible.
+/// Shortest and longest request for which every workload with a knob is made. Where one step of the
+/// knob is long compared with the shortest, only whole steps are possible.
 pub const LENGTHS_NS: [u64; 2] = [100_000, 10_000_000];
 
-/// A device ready for work: its context, its kernels and the stream on which requests run.
+/// A device ready for work: its context, its kernels and the stream of its requests.
 #[derive(Debug)]
 pub struct Gpu {
     /// The context; current on the issuing thread.
     pub context: Context,
     /// The kernels of the context.
     pub kernels: KernelSet,
-    /// Where requests are submitted.
+    /// The stream of the requests.
     pub stream: Stream,
-    /// The sizes that loads follow.
+    /// The properties that size loads.
     pub props: DeviceProps,
     /// Whether a waiting thread spins.
     pub spin: bool,
@@ -173,25 +174,25 @@ pub trait Prepared {
     /// When the driver refuses.
     fn step(&mut self, gpu: &Gpu) -> Result<(), DriverError>;
 
-    /// Requests until one repeats an earlier one exactly. All of them are first ones, which cost
-    /// more: pages are mapped, and a virtual GPU determines their cost.
+    /// Number of requests until one equals an earlier one exactly. Each of them is slower at its
+    /// first run: pages are mapped, and a virtual GPU computes its cost.
     fn cycle(&self) -> usize {
         1
     }
 
-    /// What one request amounts to, in the unit of the workload.
+    /// The work of one request, in the unit of the workload.
     fn work_per_request(&self) -> f64;
 }
 
-/// How a victim is kept from demanding more than its share of a resource.
+/// How a victim's demand for a resource is limited to its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
-    /// Its shape does it: the resource belongs to the SMs that it runs on.
+    /// By its shape: the resource belongs to its SMs.
     None,
-    /// By fewer or smaller blocks: a few SMs already take more than that part of the resource.
+    /// By fewer or smaller blocks: a few SMs already use more than the share of the resource.
     Blocks,
-    /// By pauses between the parts of a request: each part takes the whole resource. The parameter
-    /// `rate_per_s` is the most work that it does in a second, 0 for no pauses.
+    /// By pauses between the parts of a request, each of which uses the whole resource. The
+    /// parameter `rate_per_s` is the maximum work per second, 0 for no pauses.
     Pauses,
 }
 
@@ -202,6 +203,6 @@ pub struct Knob {
     pub param: &'static str,
     /// Its values are multiples of this.
     pub granule: u64,
-    /// Its greatest value.
+    /// Its maximum.
     pub max: u64,
 }

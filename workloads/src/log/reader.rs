@@ -1,4 +1,4 @@
-//! Reads a sample log back, also that of a tenant that was killed.
+//! Reads a sample log, also that of a killed tenant.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use gpubench_record::sample::{
 
 use super::LogError;
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogContents {
-    /// The rows that the count covers, in the order in which they ended.
+    /// The counted rows, in the order in which their requests ended.
     pub rows: Vec<SampleRow>,
-    /// Rows that it has room for.
+    /// Rows for which it has room.
     pub capacity_rows: u64,
 }
 
-/// Reads every counted row. Whatever stands behind the count was never finished and is left alone.
+/// Reads every counted row and ignores unfinished rows behind the count.
 ///
 /// # Errors
-/// When the file cannot be read, is no log, or is shorter than it says.
+/// When the file cannot be read, is not a log, or is shorter than its header says.
 pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
     let name = || path.display().to_string();
     let bytes = std::fs::read(path).map_err(|source| LogError::Io {
@@ -55,7 +55,7 @@ pub fn read_log(path: &Path) -> Result<LogContents, LogError> {
     })
 }
 
-/// Capacity and count, if these bytes begin as a log does.
+/// Capacity and count, if these bytes start with the header of a log.
 fn header(bytes: &[u8]) -> Option<(u64, u64)> {
     let head = bytes.get(..HEADER_BYTES)?;
     let word = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk()?));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_in_order_and_a_full_log_counts_what_it_lost() -> Checked {
+    fn rows_are_read_in_order_and_a_full_log_counts_lost_rows() -> Checked {
         let folder = tempfile::tempdir()?;
         let mut log = LogWriter::create(&log_in(&folder), 100)?;
         for seq in 0..100 {
@@ -103,7 +103,7 @@ mod tests {
         assert!(!log.push(&row(100)));
         assert!(!log.push(&row(101)));
         assert_eq!((log.committed_rows(), log.unlogged_rows()), (100, 2));
-        // Read while it is still mapped, as after a kill: no process flushed it.
+        // Read while it is still mapped, as after a kill: the process did not flush it.
         let read = read_log(&log_in(&folder))?;
         assert_eq!(read.capacity_rows, 100);
         assert_eq!(read.rows, (0..100).map(row).collect::<Vec<_>>());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_behind_the_count_was_never_written() -> Checked {
+    fn a_row_behind_the_count_is_ignored() -> Checked {
         let folder = tempfile::tempdir()?;
         let mut log = LogWriter::create(&log_in(&folder), 8)?;
         for seq in 0..4 {
@@ -127,18 +127,21 @@ mod tests {
     }
 
     #[test]
-    fn the_space_is_taken_before_the_first_row() -> Checked {
+    fn the_space_is_allocated_before_the_first_row() -> Checked {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir()?;
         let log = LogWriter::create(&log_in(&folder), 10_000)?;
-        let taken = std::fs::metadata(log_in(&folder))?.blocks() * 512;
-        assert!(taken >= 10_000 * 64, "only {taken} bytes are really there");
+        let allocated = std::fs::metadata(log_in(&folder))?.blocks() * 512;
+        assert!(
+            allocated >= 10_000 * 64,
+            "only {allocated} bytes are allocated"
+        );
         drop(log);
         Ok(())
     }
 
     #[test]
-    fn what_is_no_log_is_refused() -> Checked {
+    fn a_file_that_is_not_a_log_is_refused() -> Checked {
         let folder = tempfile::tempdir()?;
         let path = log_in(&folder);
         for bytes in [&b""[..], b"GPBSAMP1", &[7; 200]] {
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_cut_short_says_how_short() -> Checked {
+    fn a_truncated_log_reports_its_size() -> Checked {
         let folder = tempfile::tempdir()?;
         let path = log_in(&folder);
         let mut log = LogWriter::create(&path, 8)?;

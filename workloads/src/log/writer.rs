@@ -13,11 +13,11 @@ use memmap2::MmapRaw;
 
 use super::{LogError, ROWS_MAX};
 
-/// Smallest page of any machine this runs on; touching one byte in each touches every page.
+/// Smallest page size of supported machines: touching one byte in each touches every page.
 const PAGE_BYTES: usize = 4096;
 
-/// A log open for writing. Rows go to memory; the kernel carries them to the file, also after this
-/// process was killed.
+/// A log open for writing. Rows are written to memory; the kernel writes them to the file, also
+/// after this process is killed.
 #[derive(Debug)]
 pub struct LogWriter {
     map: MmapRaw,
@@ -27,11 +27,12 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Makes the file and takes its whole space, so that no later write can run out of disk.
+    /// Creates the file and allocates its whole size, so that no later write runs out of disk
+    /// space.
     ///
     /// # Errors
-    /// When the file exists, cannot be made, or does not fit on the disk. A file that could not be
-    /// allocated is removed again.
+    /// When the file exists, cannot be created, or does not fit on the disk. A file that could not
+    /// be allocated is removed again.
     pub fn create(path: &Path, capacity_rows: u64) -> Result<Self, LogError> {
         if !(1..=ROWS_MAX).contains(&capacity_rows) {
             return Err(LogError::Rows {
@@ -46,8 +47,8 @@ impl LogWriter {
             .map_err(io("cannot create", path))?;
         let log = Self::allocated(&file, path, capacity_rows);
         if log.is_err() {
-            // The reason for giving up is already on its way to the caller; a file that cannot be
-            // removed either is found by its name.
+            // The caller already gets the reason of the failure. If the removal fails too, the file
+            // stays and is found by its name.
             let _left_behind = std::fs::remove_file(path);
         }
         log
@@ -69,7 +70,7 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// Appends one row. Without room it is counted as unlogged, and the answer is false.
+    /// Appends one row. Without room it counts the row as unlogged and returns false.
     ///
     /// Neither allocates nor makes a system call.
     #[inline]
@@ -88,7 +89,7 @@ impl LogWriter {
         true
     }
 
-    /// Rows that a reader will see.
+    /// Rows visible to a reader.
     #[must_use]
     pub fn committed_rows(&self) -> u64 {
         self.committed_rows
@@ -122,7 +123,7 @@ impl LogWriter {
         }
     }
 
-    /// Takes the page faults now: each would be a trip into the kernel in the middle of a cell.
+    /// Takes the page faults now, so that none happens in the middle of a cell.
     fn touch_every_page(&mut self) {
         for at in (0..self.map.len()).step_by(PAGE_BYTES) {
             self.write_at(at, &[0]);
@@ -130,7 +131,7 @@ impl LogWriter {
     }
 }
 
-/// Gives the file all of its blocks.
+/// Allocates all blocks of the file.
 fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), LogError> {
     let length = libc::off_t::try_from(bytes).map_err(|_| LogError::Rows {
         rows: bytes / ROW_BYTES as u64,
@@ -170,10 +171,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_and_not_run_into() {
-        // Files of huge pages have as much room as the administrator set aside, which is never a
-        // tebibyte: the same answer that a full disk gives.
-        // SAFETY: the name is a C string; the flag asks for such a file.
+    fn a_full_disk_is_reported_before_the_first_row() {
+        // Huge page files have as much room as the administrator reserved, which is never a
+        // tebibyte, so the kernel returns the error of a full disk.
+        // SAFETY: the name is a C string; the flag requests such a file.
         let descriptor = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_HUGETLB) };
         assert!(
             descriptor >= 0,

@@ -1,37 +1,36 @@
-//! What the host takes from a thread that does nothing but read the clock.
+//! Measures the time that the host takes from a spinning thread.
 //!
-//! The kernel's tick, interrupts, and under a hypervisor whatever the physical core does meanwhile
-//! stop a thread of any class. An instant that falls into such a stop is met late, however well the
-//! thread waits for it: where stops fill a hundredth of the time, the 99th percentile of lateness
-//! is a stop's length. The kernel's osnoise tracer measures the same in the same way
-//! (Documentation/trace/osnoise-tracer.rst).
+//! The kernel's tick, interrupts and, under a hypervisor, other work on the physical core stop a
+//! thread of any class. A wake-up that falls into such a stop is late, however the thread waits for
+//! it: where stops fill a hundredth of the time, the 99th percentile of lateness is the length of a
+//! stop. The kernel's osnoise tracer uses the same method (Documentation/trace/osnoise-tracer.rst).
 
 use std::time::Duration;
 
 use crate::clock::Time;
 
-/// A gap between two readings that is longer than this is a stop: the lateness that an open loop at
-/// 1 kHz is promised to stay below.
+/// A gap between two readings longer than this is a stop. An open loop at 1 kHz must stay below
+/// this lateness.
 pub const OVER_NS: u64 = 10_000;
 
-/// Below the share of a second that the kernel leaves to a thread of the real-time class.
+/// Below the fraction of a second that the kernel grants to a real-time thread.
 const SPIN: Duration = Duration::from_millis(400);
 
 /// How often and how long a spinning thread was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stops {
-    /// Stops.
+    /// Number of stops.
     pub count: u64,
-    /// Their length together.
+    /// Their total length.
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
-    /// How long was looked.
+    /// Length of the measurement.
     pub span_ns: u64,
 }
 
 impl Stops {
-    /// Part of the time that went to stops.
+    /// Fraction of the time spent in stops.
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.span_ns == 0 {
@@ -40,7 +39,7 @@ impl Stops {
         self.total_ns as f64 / self.span_ns as f64
     }
 
-    /// Stops a second.
+    /// Stops per second.
     #[must_use]
     pub fn per_s(&self) -> f64 {
         if self.span_ns == 0 {
@@ -50,8 +49,8 @@ impl Stops {
     }
 }
 
-/// Spins for a while on the calling thread.
-pub(super) fn look(clock: &impl Time) -> Stops {
+/// Spins on the calling thread and records its stops.
+pub(super) fn measure(clock: &impl Time) -> Stops {
     let begun_ns = clock.now_ns();
     let end_ns = begun_ns + SPIN.as_nanos() as u64;
     tally(begun_ns, end_ns, || clock.now_ns())
@@ -98,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_no_share() {
-        let stops = tally(5, 5, || unreachable!("no time to look"));
+    fn a_measurement_without_time_has_no_share() {
+        let stops = tally(5, 5, || unreachable!("no time to measure"));
         assert_eq!((stops.share(), stops.per_s()), (0.0, 0.0));
     }
 }

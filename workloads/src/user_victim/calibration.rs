@@ -9,20 +9,20 @@ use super::{UserVictimTenant, usable};
 use crate::child::Failure;
 use crate::clock::Time;
 
-/// Lengths of the closed loop in which the native rate is found: longer ones if too little ends.
+/// Lengths of the closed loop that measures the native rate; the next is used if too little ends.
 const CALIBRATE_NS: [u64; 3] = [2_000_000_000, 8_000_000_000, 32_000_000_000];
 
-/// Requests that make a native rate.
+/// Requests needed for a native rate.
 const CALIBRATE_REQUESTS: usize = 20;
 
-/// Time for an order to arrive before its work begins.
+/// Time between sending an order and the start of its work.
 const LEAD_NS: u64 = 5_000_000;
 
-/// Unit of the work. Only the program knows what a request computes.
+/// Unit of the work: only the program knows what a request computes.
 const UNIT: &str = "requests";
 
 impl UserVictimTenant {
-    /// Measures the rate of a closed loop on the device as it is.
+    /// Measures the rate of a closed loop on the device.
     pub(super) fn calibrate(&mut self) -> Result<FromTenant, Failure> {
         const DOING: &str = "finding the victim's native rate";
         let protocol = self.protocol();
@@ -68,7 +68,8 @@ impl UserVictimTenant {
     }
 }
 
-/// Completions per second over whole cycles, and the median time of one; `None` from too few.
+/// Completions per second over whole cycles, and the median time of one; `None` from too few
+/// requests.
 fn rate(done: &[Request]) -> Option<(f64, u64)> {
     if done.len() < CALIBRATE_REQUESTS {
         return None;

@@ -1,5 +1,5 @@
 //! A user victim: this process starts the user's program, sends it orders, and logs the requests
-//! that it reports like those of any tenant. It makes no driver call itself.
+//! that it reports like those of any tenant. This process makes no driver call.
 //!
 //! The program holds a context from its ready message until it ends, so opening the device starts
 //! the program and closing the device ends it. It runs on the wall clock only: its stamps are of
@@ -22,17 +22,17 @@ use gpubench_stats::{schedule_hash, schedule_ns};
 use crate::child::{self, Failure, While};
 use crate::clock::{Clock, Time};
 use crate::log::LogWriter;
-use program::{Heard, Program};
+use program::{Program, Received};
 use rows::Rows;
 use victim_protocol::VictimProtocol;
 
-/// Name of the fact that holds the PID of the program, which leads a process group of its own.
+/// Name of the fact with the program's PID, which leads a process group of its own.
 pub const PROGRAM_PID: &str = "program_pid";
 
 /// How long after the end of an order the program may finish what it began.
 const LATE_NS_MAX: u64 = 10_000_000_000;
 
-/// Serves one coordinator, with that program; the exit status of the process.
+/// Serves one coordinator with that program; returns the exit status of the process.
 pub fn serve(victim: &UserVictim, reader: impl BufRead, writer: impl Write) -> i32 {
     let limits = Limits {
         ready_ns: victim.ready_ns,
@@ -63,12 +63,12 @@ fn serve_within(
     i32::from(code.code())
 }
 
-/// How long a program is waited for.
+/// Time limits of the program.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// Until it is ready.
     ready_ns: u64,
-    /// Until it has done what an order wants, after the end of that.
+    /// Until it reports an order as done, after the end of that order.
     late_ns: u64,
 }
 
@@ -80,15 +80,15 @@ struct UserVictimTenant {
     open: Option<Open>,
 }
 
-/// A program that runs.
+/// A running program.
 struct Open {
     program: Program,
-    /// Whether it begins requests at the instants that it is given.
+    /// Whether it starts requests at scheduled times.
     follows: bool,
     cell: Option<Cell>,
 }
 
-/// A cell that is prepared.
+/// A prepared cell.
 struct Cell {
     load: LoadSpec,
     arrivals_ns: Vec<u64>,
@@ -114,7 +114,7 @@ impl UserVictimTenant {
             } => self.prepare(load, Path::new(&log), capacity_rows),
             ToTenant::Go { t0_ns } => self.go(t0_ns),
             other => {
-                let what = "a user's program cannot be asked for that";
+                let what = "a user's program does not support that message";
                 Err(Failure::new(
                     child::doing(&other),
                     RefusalKind::Program,
@@ -131,32 +131,32 @@ impl UserVictimTenant {
         let mut program = Program::start(&self.command, self.reports)
             .map_err(|error| fail(format!("\"{}\": {error}", self.command)))?;
         let until_ns = self.clock.now_ns() + self.limits.ready_ns;
-        let ready = match (program.hear(&self.clock, until_ns), self.reports) {
-            (Heard::Line { .. }, Reports::Lines) => Ok(false),
-            (Heard::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
+        let ready = match (program.receive(&self.clock, until_ns), self.reports) {
+            (Received::Line { .. }, Reports::Lines) => Ok(false),
+            (Received::Line { number, text, .. }, Reports::Requests) => match read(number, &text) {
                 Ok(FromProgram::Ready { arrivals }) => Ok(arrivals),
                 Ok(FromProgram::Error(text)) => Err(format!("the program says: {text}")),
                 Ok(_) => Err(bad(
                     number,
                     &text,
-                    "the first line has to be {\"ready\":true}",
+                    "the first line must be {\"ready\":true}",
                 )),
                 Err(why) => Err(why),
             },
-            (Heard::Nothing, reports) => Err(format!(
+            (Received::Nothing, reports) => Err(format!(
                 "it was not ready within {} s, which --victim-ready sets: {}",
                 in_s(self.limits.ready_ns),
                 match reports {
                     Reports::Lines => "it printed no line".to_owned(),
                     Reports::Requests => format!(
                         "no {{\"ready\":true}} came on the descriptor that {DESCRIPTOR_ENV} names \
-                         (a program that knows nothing of gpubench takes --victim-reports lines)"
+                         (a program without the victim protocol takes --victim-reports lines)"
                     ),
                 }
             )),
-            (Heard::End, _) => Err(program.how_it_ended(&self.clock)),
+            (Received::End, _) => Err(program.how_it_ended(&self.clock)),
         };
-        program.listen(self.reports == Reports::Requests);
+        program.keep_lines(self.reports == Reports::Requests);
         let follows = match ready {
             Ok(follows) => follows,
             Err(what) => {
@@ -241,7 +241,7 @@ impl UserVictimTenant {
         protocol
             .play(&mut open.program, order, |request| {
                 let row = rows.row(request)?;
-                // A full log counts what it could not take.
+                // A full log counts the rows that it has no room for.
                 let _counted = log.push(&row);
                 Ok(())
             })
@@ -264,7 +264,7 @@ fn read(number: u64, text: &str) -> Result<FromProgram, String> {
     FromProgram::read(text).map_err(|why| bad(number, text, &why))
 }
 
-/// The error text of a line that is no message.
+/// The error text for a line that is not a valid message.
 fn bad(number: u64, text: &str, why: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let shown: String = text.trim_end().chars().take(SHOWN_MAX).collect();

@@ -1,5 +1,5 @@
-//! The process tree below a process. All processes that a user's program started must end with it,
-//! also those that left its process group.
+//! The processes below a process. All processes that a user's program starts must end with it, also
+//! those that leave its process group.
 //!
 //! A tenant that runs a program adopts orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), so descendants
 //! of the program stay descendants of the tenant as long as the tenant lives.
@@ -17,16 +17,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its parent's.
+    /// Its parent.
     pub parent: u32,
-    /// That of its group's leader.
+    /// Its process group.
     pub group: u32,
     /// Whether it has ended and waits to be reaped.
     pub is_gone: bool,
 }
 
 impl Process {
-    /// The process of that number; `None` if it is gone or `/proc` cannot be read.
+    /// The process with that PID; `None` if it does not exist or `/proc` cannot be read.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let process = procfs::process::Process::new(pid.try_into().ok()?).ok()?;
@@ -44,7 +44,7 @@ impl Process {
     }
 }
 
-/// Has this process adopt the orphans of all that it starts.
+/// Makes this process adopt the orphans of all its descendants.
 ///
 /// # Errors
 /// When the system refuses.
@@ -84,7 +84,7 @@ fn among(processes: &[Process], ancestor: u32) -> Vec<u32> {
     known.split_off(1)
 }
 
-/// Ends the descendants of a process by SIGKILL; returns those that still live.
+/// Kills the descendants of a process; returns those that still live.
 pub fn end_descendants(ancestor: u32) -> Vec<u32> {
     for _ in 0..ROUNDS {
         let left = descendants(ancestor);
@@ -99,14 +99,14 @@ pub fn end_descendants(ancestor: u32) -> Vec<u32> {
     descendants(ancestor)
 }
 
-/// Ends all adopted processes and reaps them.
+/// Kills and reaps all adopted processes.
 pub(super) fn end_adopted() {
     let _stays = end_descendants(std::process::id());
     // Every child left here is an adopted one: the program itself was waited for.
     while matches!(process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
 }
 
-/// Sends a signal to one process. A process that has ended is no error.
+/// Sends a signal to one process; a missing process is not an error.
 pub fn signal_process(pid: u32, signal: Signal) {
     if let Some(pid) = target(pid) {
         let _ended = process::kill_process(pid, signal);

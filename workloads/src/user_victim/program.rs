@@ -1,4 +1,4 @@
-//! The user's program as a process: started with a descriptor, listened to, and ended.
+//! The process of the user's program: its start, its messages and its end.
 #![expect(
     unsafe_code,
     reason = "pre_exec is unsafe: it sets what the program inherits between fork and exec"
@@ -22,45 +22,45 @@ use rustix::process::Signal;
 use super::process_tree::{self, signal_group};
 use crate::clock::{Clock, Time};
 
-/// Longest line that is read in one piece, in bytes; a longer one is none that is accepted.
+/// Longest line in bytes; a longer one is not accepted.
 const LINE_BYTES_MAX: u64 = 1 << 16;
-/// Most lines kept unread. A program that writes more blocks until lines are read.
+/// Maximum number of unread lines. A program that writes more blocks until lines are read.
 const LINES_KEPT_MAX: usize = 1 << 14;
 /// How long a program may leave an order unread.
 const UNREAD_MAX: Duration = Duration::from_secs(5);
-/// How long a program may take to end after it was asked, and again after SIGTERM.
+/// Time limit of a program to end after the quit order, and again after SIGTERM.
 const GRACE_NS: u64 = 2_000_000_000;
-/// How often a silent program is checked, and how long the last lines of one that
-/// has ended may be under way.
+/// How often a silent program is checked, and how long its last lines may take to arrive after its
+/// end.
 const LOOK_NS: u64 = 50_000_000;
 const LAST_NS: u64 = 20_000_000;
 /// How often its end is checked.
 const POLL_NS: u64 = 5_000_000;
 
-/// What came from the program.
+/// A result of waiting for the program.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// A line.
     Line {
-        /// Which one since it was started, from 1.
+        /// Number of the line since the start, from 1.
         number: u64,
-        /// When it arrived.
+        /// Its arrival.
         at_ns: u64,
-        /// What it says; empty where only the arrival counts.
+        /// Its text; empty where only the arrival counts.
         text: String,
     },
-    /// Nothing in the time that was given.
+    /// Nothing before the deadline.
     Nothing,
-    /// It closed its end.
+    /// The program closed its end.
     End,
 }
 
-/// A program that was started.
+/// A started program.
 pub(super) struct Program {
     child: Child,
     orders: Option<UnixStream>,
-    heard: Receiver<(u64, u64, String)>,
-    listening: Arc<AtomicBool>,
+    lines: Receiver<(u64, u64, String)>,
+    keeping: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -87,7 +87,7 @@ impl Program {
         // SAFETY: between fork and exec only plain system calls are made.
         unsafe {
             shell.pre_exec(move || {
-                // A tenant that is killed takes its program with it.
+                // The program dies with its tenant.
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 if reports == Reports::Requests {
                     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
@@ -96,41 +96,41 @@ impl Program {
             });
         }
         let mut child = shell.spawn()?;
-        // This closes the last copy on this side, so that the program's end is seen.
+        // This closes the last copy on this side, so that the program's end is detected.
         drop(shell);
-        let listening = Arc::new(AtomicBool::new(true));
-        let (hearing, heard) = sync_channel(LINES_KEPT_MAX);
+        let keeping = Arc::new(AtomicBool::new(true));
+        let (sender, lines) = sync_channel(LINES_KEPT_MAX);
         ours.set_write_timeout(Some(UNREAD_MAX))?;
         let orders = match (reports, child.stdout.take()) {
             (Reports::Lines, Some(printed)) => {
-                follow(printed, false, hearing, Arc::clone(&listening))?;
+                read_lines(printed, false, sender, Arc::clone(&keeping))?;
                 None
             }
             _ => {
-                follow(ours.try_clone()?, true, hearing, Arc::clone(&listening))?;
+                read_lines(ours.try_clone()?, true, sender, Arc::clone(&keeping))?;
                 Some(ours)
             }
         };
         Ok(Self {
             child,
             orders,
-            heard,
-            listening,
+            lines,
+            keeping,
         })
     }
 
-    /// Its process, which leads its group.
+    /// Its process, which leads its process group.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether lines are kept from now on. Those of a program that prints all the time are not
-    /// wanted between cells.
-    pub(super) fn listen(&self, wanted: bool) {
-        self.listening.store(wanted, Ordering::Release);
+    /// Whether lines are kept from now on. Between cells the lines of a program that prints all the
+    /// time are dropped.
+    pub(super) fn keep_lines(&self, keep: bool) {
+        self.keeping.store(keep, Ordering::Release);
     }
 
-    /// Tells it something.
+    /// Sends it a message.
     pub(super) fn order(&mut self, order: &ToProgram) -> Result<(), String> {
         let orders = self.orders.as_mut().ok_or("it takes no orders")?;
         let line = to_line(order).map_err(|error| error.to_string())?;
@@ -143,35 +143,35 @@ impl Program {
                         UNREAD_MAX.as_secs()
                     )
                 }
-                _ => format!("the program does not listen: {error}"),
+                _ => format!("the program does not read its orders: {error}"),
             })
     }
 
     /// The next line that arrives before an instant.
-    pub(super) fn hear(&mut self, clock: &Clock, until_ns: u64) -> Heard {
+    pub(super) fn receive(&mut self, clock: &Clock, until_ns: u64) -> Received {
         loop {
             // Checked before the last line is read: all of its lines precede its end.
             let ended = matches!(self.child.try_wait(), Ok(Some(_)));
             let left_ns = until_ns.saturating_sub(clock.now_ns());
             let wait_ns = if ended { LAST_NS } else { left_ns.min(LOOK_NS) };
-            match self.heard.recv_timeout(Duration::from_nanos(wait_ns)) {
+            match self.lines.recv_timeout(Duration::from_nanos(wait_ns)) {
                 Ok((number, at_ns, text)) => {
-                    return Heard::Line {
+                    return Received::Line {
                         number,
                         at_ns,
                         text,
                     };
                 }
-                // Processes that the program left behind may still hold the descriptor open.
-                Err(RecvTimeoutError::Timeout) if ended => return Heard::End,
+                // Descendants of the program may still hold the descriptor open.
+                Err(RecvTimeoutError::Timeout) if ended => return Received::End,
                 Err(RecvTimeoutError::Timeout) if left_ns > LOOK_NS => {}
-                Err(RecvTimeoutError::Timeout) => return Heard::Nothing,
-                Err(RecvTimeoutError::Disconnected) => return Heard::End,
+                Err(RecvTimeoutError::Timeout) => return Received::Nothing,
+                Err(RecvTimeoutError::Disconnected) => return Received::End,
             }
         }
     }
 
-    /// How a program ended that says no more.
+    /// Describes the end of a program that sends nothing more.
     pub(super) fn how_it_ended(&mut self, clock: &Clock) -> String {
         match self.wait(clock, GRACE_NS) {
             Some(status) => format!("the program ended: {}", describe(status)),
@@ -179,16 +179,16 @@ impl Program {
         }
     }
 
-    /// Asks it to end, then insists: SIGTERM, then SIGKILL, to its group.
+    /// Sends the quit order, then SIGTERM, then SIGKILL, to its process group.
     pub(super) fn end(mut self, clock: &Clock) {
-        // One that is gone already cannot be asked, and has ended.
-        let asked = self.order(&ToProgram::Quit(true)).is_ok();
+        // A message to an ended program fails, and no grace period is needed.
+        let quit_sent = self.order(&ToProgram::Quit(true)).is_ok();
         self.orders = None;
-        if !asked || self.wait(clock, GRACE_NS).is_none() {
+        if !quit_sent || self.wait(clock, GRACE_NS).is_none() {
             signal_group(self.pid(), Signal::TERM);
             self.wait(clock, GRACE_NS);
         }
-        // Also when it has ended: processes that it started may live on, in its group or out of it.
+        // Also when it has ended: its descendants may still run, in its process group or outside it.
         signal_group(self.pid(), Signal::KILL);
         let _reaped = self.child.wait();
         if process_tree::adopts() {
@@ -211,12 +211,12 @@ impl Program {
     }
 }
 
-/// Reads lines on a thread of its own and stamps their arrival, until the other end is closed.
-fn follow(
+/// Reads lines on a thread and stamps their arrival, until the other end is closed.
+fn read_lines(
     from: impl Read + Send + 'static,
     with_text: bool,
-    hearing: SyncSender<(u64, u64, String)>,
-    listening: Arc<AtomicBool>,
+    sender: SyncSender<(u64, u64, String)>,
+    keeping: Arc<AtomicBool>,
 ) -> std::io::Result<()> {
     let read = move || {
         let clock = Clock::wall();
@@ -224,7 +224,7 @@ fn follow(
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            // A descriptor that cannot be read is as good as closed.
+            // A descriptor that cannot be read counts as closed.
             match (&mut from)
                 .take(LINE_BYTES_MAX)
                 .read_until(b'\n', &mut line)
@@ -232,7 +232,7 @@ fn follow(
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
-            if !listening.load(Ordering::Acquire) {
+            if !keeping.load(Ordering::Acquire) {
                 continue;
             }
             let text = if with_text {
@@ -240,12 +240,12 @@ fn follow(
             } else {
                 String::new()
             };
-            if hearing.send((number, clock.now_ns(), text)).is_err() {
+            if sender.send((number, clock.now_ns(), text)).is_err() {
                 break;
             }
         }
     };
-    // The thread ends with the program and is not joined.
+    // The thread ends with the program; no thread joins it.
     std::thread::Builder::new()
         .name("program".to_owned())
         .spawn(read)

@@ -1,4 +1,4 @@
-//! From what a program reports to rows of the sample log. Pure.
+//! Converts a program's reports to rows of the sample log. Pure.
 
 use gpubench_record::sample::MISSING;
 use gpubench_record::user_victim::{Request, RunOrder};
@@ -6,7 +6,7 @@ use gpubench_record::{LoadSpec, Phase, SampleRow, SampleStatus};
 
 use crate::generator::DRAIN_NS_MAX;
 
-/// Makes the rows of one cell.
+/// Builds the rows of one cell.
 #[derive(Debug)]
 pub(super) struct Rows {
     t0_ns: u64,
@@ -15,12 +15,12 @@ pub(super) struct Rows {
     open_start_ns: u64,
     open_end_ns: u64,
     seq: u64,
-    /// Latest end of a request so far, since the common start.
+    /// The latest end of a request, since the common start.
     idle_since_ns: u64,
 }
 
 impl Rows {
-    /// Of a cell that starts at `t0_ns`; its load is a victim's.
+    /// For a cell that starts at `t0_ns`, with a victim's load.
     pub(super) fn new(t0_ns: u64, load: &LoadSpec) -> Self {
         let end_ns = load.end_ns();
         let [warmup_end_ns, closed_end_ns, open_start_ns] = match *load {
@@ -43,8 +43,8 @@ impl Rows {
         }
     }
 
-    /// The order to the program: a closed loop and then the arrivals, or, where it follows none,
-    /// a closed loop to the end.
+    /// The order to the program: a closed loop and then the arrivals, or, for a program without a
+    /// schedule, a closed loop to the end.
     pub(super) fn order(&self, arrivals_ns: &[u64], follows: bool) -> RunOrder {
         let at = |offset_ns: u64| self.t0_ns.saturating_add(offset_ns);
         let closed_ns = if follows {
@@ -59,7 +59,7 @@ impl Rows {
                 .iter()
                 .map(|&offset_ns| at(self.open_start_ns.saturating_add(offset_ns)))
                 .collect(),
-            // Arrivals are all begun, however late, unless a backlog never ends.
+            // All arrivals are started, however late, unless the queue grows without end.
             until_ns: at(if follows {
                 self.open_end_ns.saturating_add(DRAIN_NS_MAX)
             } else {
@@ -100,7 +100,7 @@ impl Rows {
             } else {
                 SampleStatus::Ok
             },
-            // Without a schedule nothing comes due, and so nothing can be late.
+            // Without a schedule no request comes due, so none is late.
             issuer_idle: due_ns.is_some_and(|due_ns| self.idle_since_ns <= due_ns),
         };
         self.seq += 1;
@@ -108,8 +108,8 @@ impl Rows {
         Ok(row)
     }
 
-    /// A request that came due belongs to the open loop, however late it began. What a program
-    /// without a schedule begins in the gap before that loop is not scored.
+    /// A request with an arrival belongs to the open loop, however late it starts. What a program
+    /// without a schedule starts in the gap before that loop is not scored.
     fn phase(&self, t_ns: u64, due: bool) -> Phase {
         if due {
             Phase::Open
@@ -150,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_become_rows_of_the_part_in_which_they_began() -> Result<(), String> {
+    fn requests_become_rows_of_the_phase_in_which_they_started() -> Result<(), String> {
         let mut rows = Rows::new(1_000, &LOAD);
-        let mut seen = Vec::new();
+        let mut built = Vec::new();
         for (due, start, end) in [
             (None, 1_000, 1_012),
             (None, 1_012, 1_031),
@@ -162,10 +162,10 @@ mod tests {
             (None, 1_100, 1_101),
         ] {
             let row = rows.row(request(due, start, end))?;
-            seen.push((row.seq, row.phase, row.t_sched_ns, row.issuer_idle));
+            built.push((row.seq, row.phase, row.t_sched_ns, row.issuer_idle));
         }
         assert_eq!(
-            seen,
+            built,
             [
                 (0, Phase::Warmup, 0, false),
                 (1, Phase::Closed, 12, false),
@@ -179,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_cannot_be_are_told() {
+    fn impossible_stamps_are_refused() {
         let mut rows = Rows::new(1_000, &LOAD);
         for (request, why) in [
             (request(None, 999, 1_001), "start_ns 999 is before from_ns"),
             (request(Some(1_005), 1_004, 1_006), "before due_ns"),
         ] {
-            let said = rows.row(request).err().unwrap_or_default();
-            assert!(said.contains(why), "{said}");
+            let refused = rows.row(request).err().unwrap_or_default();
+            assert!(refused.contains(why), "{refused}");
         }
-        // What was refused has no number.
+        // A refused request has no number.
         assert_eq!(
             rows.row(request(None, 1_000, 1_001)).map(|row| row.seq),
             Ok(0)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_request_is_no_completion() -> Result<(), String> {
+    fn a_failed_request_does_not_count_as_completed() -> Result<(), String> {
         let failed = Request {
             failed: true,
             ..request(None, 1_015, 1_016)

@@ -6,6 +6,8 @@ use gpubench_record::wire::{Participants, from_line, to_line};
 
 use super::*;
 
+mod limits;
+
 const OPEN: ToTenant = ToTenant::Open {
     ordinal: 0,
     spin: true,
@@ -16,8 +18,8 @@ const OPEN: ToTenant = ToTenant::Open {
     inside: None,
 };
 
-/// What is answered to these messages after the hello, with a script as the program. It is one of
-/// bash: other shells may know descriptors of one digit only.
+/// The replies to these messages after the hello, with a bash script as the program. Other shells
+/// may support descriptors of one digit only.
 fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTenant> {
     let limits = Limits {
         ready_ns: 60_000_000_000,
@@ -26,7 +28,7 @@ fn answers(script: &str, reports: Reports, messages: &[ToTenant]) -> Vec<FromTen
     answers_within(limits, script, reports, messages)
 }
 
-/// The same with other limits.
+/// As `answers`, with other limits.
 fn answers_within(
     limits: Limits,
     script: &str,
@@ -37,19 +39,19 @@ fn answers_within(
     std::fs::write(&file, script).expect("room for a script");
     let command = &format!("exec bash {}", file.path().display());
     let mut written = Vec::new();
-    let asked = BufReader::new(Asked(messages.iter()));
-    let code = serve_within(limits, command, reports, asked, &mut written);
+    let input = BufReader::new(OneByOne(messages.iter()));
+    let code = serve_within(limits, command, reports, input, &mut written);
     assert_eq!(code, 0);
     let text = String::from_utf8(written).expect("messages are text");
     let replies = text.lines().map(|line| from_line(line).expect("a message"));
     replies.skip(1).collect()
 }
 
-/// Asks one thing when the one before it is answered, as the coordinator does: only then is it said
-/// when a cell begins, since a busy host may take any time to start the program.
-struct Asked<'m>(std::slice::Iter<'m, ToTenant>);
+/// Delivers each message after the reply to the one before, as the coordinator does. The start of a
+/// cell is chosen only then, because a busy host may take any time to start the program.
+struct OneByOne<'m>(std::slice::Iter<'m, ToTenant>);
 
-impl Read for Asked<'_> {
+impl Read for OneByOne<'_> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
         let Some(message) = self.0.next() else {
             return Ok(0);
@@ -73,12 +75,12 @@ fn error(answer: &FromTenant) -> &str {
     }
 }
 
-/// A cell of 60 ms, and the log that it writes.
+/// A cell of 60 ms and its log.
 fn cell(log: &Path) -> [ToTenant; 2] {
     cell_of(60, log)
 }
 
-/// One of so many milliseconds: half of them one request after the other, the other half open.
+/// A cell of `ms` milliseconds: a closed loop in the first half, an open loop in the second.
 fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
     let end_ns = ms * 1_000_000;
     let prepare = ToTenant::Prepare {
@@ -98,14 +100,14 @@ fn cell_of(ms: u64, log: &Path) -> [ToTenant; 2] {
         capacity_rows: 1_000,
         cpu: None,
     };
-    // After the moment in which it is asked.
+    // Later than the moment of the message.
     let t0_ns = 5_000_000;
     [prepare, ToTenant::Go { t0_ns }]
 }
 
 #[test]
 fn a_program_reports_its_requests() {
-    // Takes the run's beginning out of the order and reports two requests after it.
+    // Reads the start of the run from the order and reports two requests after it.
     let program = r#"
         d=$GPUBENCH_VICTIM_FD
         eval "exec 7<&$d 8>&$d"
@@ -140,13 +142,13 @@ fn a_program_reports_its_requests() {
     let gone = !Path::new(&format!("/proc/{pid}")).exists();
     assert!(gone, "closing ends the program");
     let rows = crate::log::read_log(&log).expect("a log").rows;
-    let seen: Vec<_> = rows.iter().map(|row| (row.phase, row.t_done_ns)).collect();
+    let built: Vec<_> = rows.iter().map(|row| (row.phase, row.t_done_ns)).collect();
     use gpubench_record::Phase::{Closed, Warmup};
-    assert_eq!(seen, [(Warmup, 7), (Closed, 12_000_009)]);
+    assert_eq!(built, [(Warmup, 7), (Closed, 12_000_009)]);
 }
 
 #[test]
-fn a_line_that_is_none_is_shown_with_its_number() {
+fn an_invalid_line_is_reported_with_its_number() {
     let program = r#"
         eval "exec 8>&$GPUBENCH_VICTIM_FD"
         echo '{"ready":true}' >&8
@@ -165,8 +167,8 @@ fn a_line_that_is_none_is_shown_with_its_number() {
 }
 
 #[test]
-fn a_program_that_ends_or_never_speaks_our_language_is_told() {
-    for (program, part) in [
+fn a_program_that_ends_or_violates_the_protocol_is_reported() {
+    for (program, expected) in [
         ("exit 3", "the program ended: exit status 3"),
         ("no-such-program-here 2>/dev/null", "command not found"),
         ("kill -9 $$", "killed by signal 9"),
@@ -184,138 +186,25 @@ fn a_program_that_ends_or_never_speaks_our_language_is_told() {
         ),
     ] {
         let replies = answers(program, Reports::Requests, &[OPEN]);
-        assert!(error(&replies[0]).contains(part), "{program}: {replies:?}");
+        assert!(
+            error(&replies[0]).contains(expected),
+            "{program}: {replies:?}"
+        );
     }
     let replies = answers("true", Reports::Requests, &[ToTenant::FindSms]);
     assert!(
-        error(&replies[0]).contains("cannot be asked"),
+        error(&replies[0]).contains("does not support"),
         "{replies:?}"
     );
 }
 
 #[test]
-fn a_program_that_is_silent_is_not_waited_for_for_ever() {
-    let limits = Limits {
-        ready_ns: 300_000_000,
-        late_ns: 200_000_000,
-    };
-    let replies = answers_within(limits, "sleep 60", Reports::Requests, &[OPEN]);
-    let what = error(&replies[0]);
-    assert!(
-        what.starts_with(
-            "it was not ready within 0.3 s, which --victim-ready sets: no {\"ready\":true} came"
-        ),
-        "{what}"
-    );
-    let replies = answers_within(limits, "sleep 60", Reports::Lines, &[OPEN]);
-    assert!(
-        error(&replies[0]).ends_with("it printed no line"),
-        "{replies:?}"
-    );
-    let folder = tempfile::tempdir().expect("a folder");
-    let [prepare, go] = cell(&folder.path().join("log"));
-    let program = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        sleep 60
-    "#;
-    let replies = answers_within(limits, program, Reports::Requests, &[OPEN, prepare, go]);
-    let what = error(&replies[2]);
-    assert_eq!(
-        what,
-        "the program had not said {\"done\":true} 0.2 s after until_ns"
-    );
-}
-
-#[test]
-fn an_order_that_nobody_reads_is_not_waited_for_for_ever() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let [prepare, go] = cell(&folder.path().join("log"));
-    let ToTenant::Prepare { mut load, .. } = prepare.clone() else {
-        panic!("a cell is prepared");
-    };
-    // More arrivals than a socket holds.
-    if let LoadSpec::Victim { rate_per_s, .. } = &mut load {
-        *rate_per_s = 1e6;
-    }
-    let prepare = match prepare {
-        ToTenant::Prepare { cell, log, .. } => ToTenant::Prepare {
-            cell,
-            workload: None,
-            load,
-            log,
-            capacity_rows: 1,
-            cpu: None,
-        },
-        other => other,
-    };
-    let program = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true,"arrivals":true}' >&8
-        sleep 60
-    "#;
-    let replies = answers(program, Reports::Requests, &[OPEN, prepare, go]);
-    assert!(
-        error(&replies[2]).starts_with("the program left an order unread for"),
-        "{replies:?}"
-    );
-}
-
-#[test]
-fn a_program_that_floods_is_stopped() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let requests = r#"
-        d=$GPUBENCH_VICTIM_FD
-        eval "exec 7<&$d 8>&$d"
-        echo '{"ready":true}' >&8
-        read line <&7
-        from=${line#*from_ns\":}; from=${from%%,*}
-        yes "{\"start_ns\":$from,\"end_ns\":$((from + 7))}" >&8
-    "#;
-    // It writes too much before the first order.
-    let early = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        yes 'step' >&8
-    "#;
-    let endless = r#"
-        eval "exec 8>&$GPUBENCH_VICTIM_FD"
-        echo '{"ready":true}' >&8
-        yes | tr -d '\n' >&8
-    "#;
-    let cases = [
-        (
-            requests,
-            Reports::Requests,
-            "more than 100000 requests a second",
-        ),
-        (
-            early,
-            Reports::Requests,
-            "line 2 of the program, \"step\": it is no JSON object",
-        ),
-        (
-            endless,
-            Reports::Requests,
-            "line 2 of the program, \"yyyyyyyyyyyyy",
-        ),
-        ("yes", Reports::Lines, "more than 100000 requests a second"),
-    ];
-    for (number, (program, reports, part)) in cases.into_iter().enumerate() {
-        let [prepare, go] = cell(&folder.path().join(number.to_string()));
-        let replies = answers(program, reports, &[OPEN, prepare, go, ToTenant::Close]);
-        assert!(error(&replies[2]).contains(part), "{program}: {replies:?}");
-        assert_eq!(replies[3], FromTenant::Closed);
-    }
-}
-
-#[test]
-fn printed_lines_are_work_done() {
+fn printed_lines_count_as_requests() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
-    // Long enough for some steps on a host that has no time for the program.
+    // Long enough for some steps on a busy host.
     let [prepare, go] = cell_of(1_000, &log);
-    // It does not listen to SIGTERM, and what it starts does not either.
+    // It ignores SIGTERM, and so do its children.
     let program = "trap '' TERM; while true; do echo step; sleep 0.002; done";
     let replies = answers(
         program,
@@ -335,7 +224,7 @@ fn printed_lines_are_work_done() {
     };
     let logged = crate::log::read_log(&log).expect("a log").rows;
     assert!(*rows > 1 && logged.len() as u64 == *rows, "{rows}");
-    // Each began where the one before it ended.
+    // Each starts at the end of the one before.
     assert!(
         logged
             .windows(2)

@@ -2,12 +2,12 @@
 
 use gpubench_record::user_victim::{FromProgram, Reports, Request, RunOrder, ToProgram};
 
-use super::program::{Heard, Program};
+use super::program::{Program, Received};
 use super::{bad, in_s, read};
 use crate::clock::Clock;
 
-/// Most requests a second: launching and awaiting an empty kernel takes more than ten microseconds.
-/// And how many more are accepted for an order of any length.
+/// Maximum requests per second: launching and awaiting an empty kernel takes more than ten
+/// microseconds. The same number is accepted on top for an order of any length.
 const REQUESTS_PER_S_MAX: u64 = 100_000;
 const REQUESTS_MORE: u64 = 1_000;
 
@@ -15,7 +15,7 @@ const REQUESTS_MORE: u64 = 1_000;
 pub(super) struct VictimProtocol {
     pub(super) clock: Clock,
     pub(super) reports: Reports,
-    /// How long the program may go on after the end of an order.
+    /// How long the program may continue after the end of an order.
     pub(super) late_ns: u64,
 }
 
@@ -34,19 +34,19 @@ impl VictimProtocol {
         let mut left = lines_max(&order);
         program.order(&ToProgram::Run(order))?;
         loop {
-            let (number, text) = match program.hear(&self.clock, end_ns) {
-                Heard::Line {
+            let (number, text) = match program.receive(&self.clock, end_ns) {
+                Received::Line {
                     number,
                     at_ns,
                     text,
                 } if at_ns <= end_ns => (number, text),
-                Heard::Line { .. } | Heard::Nothing => {
+                Received::Line { .. } | Received::Nothing => {
                     let late_s = in_s(self.late_ns);
                     return Err(format!(
-                        "the program had not said {{\"done\":true}} {late_s} s after until_ns"
+                        "the program did not report {{\"done\":true}} within {late_s} s of until_ns"
                     ));
                 }
-                Heard::End => return Err(program.how_it_ended(&self.clock)),
+                Received::End => return Err(program.how_it_ended(&self.clock)),
             };
             match read(number, &text)? {
                 FromProgram::Request(request) => {
@@ -69,13 +69,13 @@ impl VictimProtocol {
         order: &RunOrder,
         mut each: impl FnMut(Request) -> Result<(), String>,
     ) -> Result<(), String> {
-        program.listen(true);
+        program.keep_lines(true);
         let (mut before_ns, mut left) = (None, lines_max(order));
         let played = loop {
-            match program.hear(&self.clock, order.until_ns) {
-                Heard::Line { at_ns, .. } if at_ns < order.from_ns => {}
-                Heard::Line { at_ns, .. } if at_ns > order.until_ns => break Ok(()),
-                Heard::Line { number, at_ns, .. } => {
+            match program.receive(&self.clock, order.until_ns) {
+                Received::Line { at_ns, .. } if at_ns < order.from_ns => {}
+                Received::Line { at_ns, .. } if at_ns > order.until_ns => break Ok(()),
+                Received::Line { number, at_ns, .. } => {
                     count(&mut left, number)?;
                     if let Some(start_ns) = before_ns.replace(at_ns) {
                         each(Request {
@@ -86,16 +86,16 @@ impl VictimProtocol {
                         })?;
                     }
                 }
-                Heard::Nothing => break Ok(()),
-                Heard::End => break Err(program.how_it_ended(&self.clock)),
+                Received::Nothing => break Ok(()),
+                Received::End => break Err(program.how_it_ended(&self.clock)),
             }
         };
-        program.listen(false);
+        program.keep_lines(false);
         played
     }
 }
 
-/// Counts one more request; an error above the possible rate.
+/// Counts one more request; an error above the maximum rate.
 fn count(left: &mut u64, number: u64) -> Result<(), String> {
     *left = left.checked_sub(1).ok_or_else(|| {
         format!(
@@ -106,7 +106,7 @@ fn count(left: &mut u64, number: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Most lines that an order can cause.
+/// Maximum number of lines that an order can cause.
 fn lines_max(order: &RunOrder) -> u64 {
     let length_ns = order.until_ns.saturating_sub(order.from_ns);
     REQUESTS_MORE + length_ns.saturating_mul(REQUESTS_PER_S_MAX) / 1_000_000_000

@@ -1,12 +1,13 @@
-//! Refusals that answer a request.
+//! Driver errors that answer a request.
 
 use gpubench_record::{LoadSpec, Phase, SampleStatus};
 
-use super::super::fake::{FakeClock, Script};
+use super::super::fake::FakeClock;
+use super::super::fake_device::Script;
 use super::{Checked, of, play_answering, victim};
 
 #[test]
-fn refusals_that_answer_end_nothing_and_leave_the_log_its_room() -> Checked {
+fn errors_that_answer_end_nothing_and_do_not_fill_the_log() -> Checked {
     let script = Script {
         refused: |_| Some(2),
         ..Script::PLAIN
@@ -16,13 +17,13 @@ fn refusals_that_answer_end_nothing_and_leave_the_log_its_room() -> Checked {
     let played = play_answering(clock(), victim(8), arrivals(), script, 8, &[2])?;
     assert_eq!(played.outcome.failure, None);
     let open = of(&played.rows, Phase::Open);
-    assert_eq!(open.len(), 40, "every arrival was asked for");
+    assert_eq!(open.len(), 40, "every arrival was issued");
     let closed = of(&played.rows, Phase::Closed);
     let LoadSpec::Victim { rate_per_s, .. } = victim(8) else {
         return Err("a victim".into());
     };
     let gap_ns = (1e9 / rate_per_s) as u64;
-    assert!(closed.len() > 1, "it goes on asking");
+    assert!(closed.len() > 1, "it continues");
     assert!(
         closed
             .windows(2)
@@ -34,7 +35,7 @@ fn refusals_that_answer_end_nothing_and_leave_the_log_its_room() -> Checked {
             .iter()
             .all(|row| (row.status, row.error) == (SampleStatus::Error, 2))
     );
-    // Any other refusal ends it as before.
+    // Any other error ends the loop.
     let played = play_answering(clock(), victim(8), arrivals(), script, 8, &[3])?;
     assert_eq!(
         played.outcome.failure.and_then(|failure| failure.code),

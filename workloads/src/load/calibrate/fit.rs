@@ -1,62 +1,62 @@
-//! Fitting the knob of a workload to a wanted length, from measured points.
+//! Fits the knob of a workload to a target length, from measured points.
 
 use gpubench_record::WorkloadSpec;
 
 use crate::load::Knob;
 
-/// Two values of the knob must be this far apart for a slope through them to be trusted.
+/// Smallest distance of two values of the knob for a usable slope.
 const APART: f64 = 1.3;
 
-/// The most by which one try differs from the last: a first guess may be mostly fixed cost.
+/// Largest factor between two attempts: a first guess may be mostly fixed cost.
 const STEP_MAX: f64 = 64.0;
 
 /// One measured value of the knob.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) value: f64,
-    pub(super) took_ns: f64,
+    pub(super) elapsed_ns: f64,
     pub(super) work: f64,
 }
 
-/// How far one time is from the wanted one, relative to that.
-pub(super) fn miss(found_ns: f64, wanted_ns: u64) -> f64 {
-    (found_ns / wanted_ns as f64 - 1.0).abs()
+/// Relative deviation of a time from the target.
+pub(super) fn miss(found_ns: f64, target_ns: u64) -> f64 {
+    (found_ns / target_ns as f64 - 1.0).abs()
 }
 
-/// Nanoseconds for each step of the knob and work for each nanosecond, through the last measurement
-/// and the latest before it that is far enough away.
+/// Nanoseconds per step of the knob and work per nanosecond, through the last point and the latest
+/// earlier one that is far enough away.
 pub(super) fn slope(points: &[Point]) -> Option<(f64, f64)> {
     let (last, before) = points.split_last()?;
     let far = |point: &&Point| point.value.max(last.value) >= APART * point.value.min(last.value);
     let other = before.iter().rev().find(far)?;
-    let (value, took_ns) = (last.value - other.value, last.took_ns - other.took_ns);
-    let rising = took_ns / value > 0.0;
-    rising.then(|| (took_ns / value, (last.work - other.work) / took_ns))
+    let (value, elapsed_ns) = (last.value - other.value, last.elapsed_ns - other.elapsed_ns);
+    let rising = elapsed_ns / value > 0.0;
+    rising.then(|| (elapsed_ns / value, (last.work - other.work) / elapsed_ns))
 }
 
-/// The value to try next: on the line through two measurements, or proportional to the only one.
-fn next_value(points: &[Point], wanted_ns: u64) -> f64 {
+/// The next value: on the line through two points, or proportional to the only point.
+fn next_value(points: &[Point], target_ns: u64) -> f64 {
     let Some(last) = points.last() else {
         return 1.0;
     };
-    let wanted = match slope(points) {
-        Some((slope, _)) => last.value + (wanted_ns as f64 - last.took_ns) / slope,
-        None => last.value * wanted_ns as f64 / last.took_ns,
+    let target = match slope(points) {
+        Some((slope, _)) => last.value + (target_ns as f64 - last.elapsed_ns) / slope,
+        None => last.value * target_ns as f64 / last.elapsed_ns,
     };
-    wanted.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
+    target.clamp(last.value / STEP_MAX, last.value * STEP_MAX)
 }
 
-/// The value to try next, a multiple of the granule; none where the last one is as near as any by
-/// what is known, and the one beside it towards the wanted length was tried.
-pub(super) fn next_step(points: &[Point], wanted_ns: u64, knob: Knob) -> Option<u64> {
+/// The next value, a multiple of the granule; `None` where no other value can be nearer to the
+/// target and the neighbouring value was tried.
+pub(super) fn next_step(points: &[Point], target_ns: u64, knob: Knob) -> Option<u64> {
     let last = points.last()?;
     let value = |value: f64| rounded(value, knob.granule, knob.max);
-    let next = value(next_value(points, wanted_ns));
+    let next = value(next_value(points, target_ns));
     if next as f64 != last.value {
         return Some(next);
     }
     let step = knob.granule as f64;
-    let towards = if last.took_ns < wanted_ns as f64 {
+    let towards = if last.elapsed_ns < target_ns as f64 {
         step
     } else {
         -step
@@ -66,7 +66,7 @@ pub(super) fn next_step(points: &[Point], wanted_ns: u64, knob: Knob) -> Option<
     (!points.iter().any(tried)).then_some(beside)
 }
 
-/// The nearest multiple of the granule within the bounds.
+/// The nearest multiple of the granule within the limits.
 pub(super) fn rounded(value: f64, granule: u64, max: u64) -> u64 {
     // Values are far below 2^53 where it matters, and the cast saturates above.
     let granules = (value / granule as f64).round() as u64;

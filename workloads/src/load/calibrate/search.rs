@@ -1,4 +1,4 @@
-//! The search: requests are measured until their length fits and a victim keeps to its share.
+//! The search: measures requests until their length is right and a victim keeps to its share.
 
 use gpubench_kernels::driver::DeviceProps;
 use gpubench_record::{Role, WorkloadSpec};
@@ -17,18 +17,18 @@ pub(super) struct Search<'a> {
     pub(super) knob: Knob,
     pub(super) bench: &'a mut dyn Bench,
     pub(super) service_ns: u64,
-    /// Whether the length is the nearest possible one, outside of the tolerance.
+    /// Whether the length is the nearest possible one, outside the tolerance.
     pub(super) takes_nearest: bool,
 }
 
-/// Where a search for a length ended.
+/// The end of a search for a length.
 pub(super) struct Tuned {
     pub(super) spec: WorkloadSpec,
     points: Vec<Point>,
 }
 
 impl Search<'_> {
-    /// Fewer and then smaller blocks until the demand is within the share.
+    /// Reduces the number and then the size of blocks until the demand is within the share.
     pub(super) fn within_share(
         &mut self,
         first: WorkloadSpec,
@@ -36,24 +36,24 @@ impl Search<'_> {
         share: f64,
     ) -> Result<WorkloadSpec, LoadError> {
         let shape = |spec: &WorkloadSpec, of: &str| spec.params.get(of).copied().unwrap_or(1);
-        // At most the threads of a block, which are 32 bits.
+        // At most the threads of a block, which fit 32 bits.
         let full = props.full_grid(shape(&first, "threads") as u32).blocks;
         let (tuned, peak) = self.demand(with(&first, "blocks", full.into()))?;
         let limit = DEMAND_OF_SHARE * share;
-        // From one shape to the next the knob starts where it was.
+        // The knob starts at its value for the shape before.
         let mut spec = with(&tuned.spec, "blocks", shape(&first, "blocks"));
-        let mut part = f64::INFINITY;
+        let mut used = f64::INFINITY;
         for _ in 0..SHAPES_MAX {
             let (tuned, demand) = self.demand(spec.clone())?;
-            part = demand / peak;
+            used = demand / peak;
             let (blocks, threads) = (shape(&spec, "blocks"), shape(&spec, "threads"));
-            if part <= limit {
+            if used <= limit {
                 let long = self.at_length(tuned)?;
                 return Ok(self.tune(long, self.service_ns, CLOSE)?.spec);
             }
             if blocks > 1 {
-                // Truncation errs towards fewer.
-                let fewer = ((blocks as f64 * limit / part) as u64).clamp(1, blocks - 1);
+                // Truncation gives fewer blocks.
+                let fewer = ((blocks as f64 * limit / used) as u64).clamp(1, blocks - 1);
                 let knob = self.knob;
                 let value = shape(&tuned.spec, knob.param) as f64 * fewer as f64 / blocks as f64;
                 let value = rounded(value, knob.granule, knob.max);
@@ -66,25 +66,25 @@ impl Search<'_> {
         }
         Err(LoadError::Demand {
             workload: self.workload.name,
-            demand: part,
+            demand: used,
             limit,
         })
     }
 
-    /// At the rate that the share allows of what the resource gives without pauses.
+    /// Limits the rate to the share of the resource's rate without pauses.
     pub(super) fn at_a_pace(
         &mut self,
         first: WorkloadSpec,
         share: f64,
     ) -> Result<WorkloadSpec, LoadError> {
         let (tuned, peak_per_ns) = self.demand(with(&first, RATE, 0))?;
-        // Truncation errs towards slower; the rate of no resource comes near the bounds of 64 bits.
+        // Truncation gives a lower rate; no rate comes near the limit of 64 bits.
         let rate_per_s = (peak_per_ns * 1e9 * DEMAND_OF_SHARE * share) as u64;
         let paced = with(&tuned.spec, RATE, rate_per_s.max(1));
         Ok(self.tune(paced, self.service_ns, CLOSE)?.spec)
     }
 
-    /// Work per nanosecond of a shape, fixed costs apart.
+    /// Work per nanosecond of a shape, without the fixed cost.
     fn demand(&mut self, spec: WorkloadSpec) -> Result<(Tuned, f64), LoadError> {
         let short_ns = (self.service_ns / 8).max(SHORT_NS_MIN).min(self.service_ns);
         let mut tuned = self.tune(spec, short_ns, CLOSE_SHORT)?;
@@ -104,12 +104,12 @@ impl Search<'_> {
         Ok((tuned, work_per_ns))
     }
 
-    /// The shape of a short request at the length of a whole one, extrapolated by its slope.
+    /// Extrapolates the parameters of a short request to the target length, by its slope.
     fn at_length(&self, tuned: Tuned) -> Result<WorkloadSpec, LoadError> {
         let knob = self.knob;
         let (ns_per_value, _) = slope(&tuned.points).ok_or_else(|| self.missed(0))?;
         let last = tuned.points.last().ok_or_else(|| self.missed(0))?;
-        let value = last.value + (self.service_ns as f64 - last.took_ns) / ns_per_value;
+        let value = last.value + (self.service_ns as f64 - last.elapsed_ns) / ns_per_value;
         Ok(with(
             &tuned.spec,
             knob.param,
@@ -121,10 +121,10 @@ impl Search<'_> {
         let knob = self.knob;
         let found = self.bench.measure(spec, REQUESTS)?;
         let value = spec.params.get(knob.param).copied().unwrap_or(knob.granule) as f64;
-        let took_ns = found.service_ns.max(1) as f64;
+        let elapsed_ns = found.service_ns.max(1) as f64;
         Ok(Point {
             value,
-            took_ns,
+            elapsed_ns,
             work: found.work_per_request,
         })
     }
@@ -133,7 +133,7 @@ impl Search<'_> {
     pub(super) fn tune(
         &mut self,
         first: WorkloadSpec,
-        wanted_ns: u64,
+        target_ns: u64,
         close: f64,
     ) -> Result<Tuned, LoadError> {
         let allowed = close.max(self.tolerance());
@@ -144,20 +144,20 @@ impl Search<'_> {
         for _ in 0..ATTEMPTS_MAX {
             let point = self.point(&spec)?;
             points.push(point);
-            let miss = miss(point.took_ns, wanted_ns);
+            let miss = miss(point.elapsed_ns, target_ns);
             if best.as_ref().is_none_or(|best| miss < best.0) {
-                best = Some((miss, spec.clone(), point.took_ns));
+                best = Some((miss, spec.clone(), point.elapsed_ns));
             }
             if miss <= close {
                 break;
             }
-            let Some(next) = next_step(&points, wanted_ns, self.knob) else {
+            let Some(next) = next_step(&points, target_ns, self.knob) else {
                 ends_between_steps = true;
                 break;
             };
             spec = with(&spec, self.knob.param, next);
         }
-        let Some((miss, spec, took_ns)) = best else {
+        let Some((miss, spec, elapsed_ns)) = best else {
             return Err(self.missed(0));
         };
         if miss <= allowed {
@@ -165,12 +165,12 @@ impl Search<'_> {
         }
         if !ends_between_steps {
             // The cast saturates; the figure is for a message.
-            return Err(self.missed(took_ns as u64));
+            return Err(self.missed(elapsed_ns as u64));
         }
-        // A short request need only be short, and an aggressor needs no length.
-        let is_whole = wanted_ns == self.service_ns;
+        // A short request need only be short, and an aggressor needs no exact length.
+        let is_whole = target_ns == self.service_ns;
         if is_whole && self.workload.role != Role::Aggressor {
-            return Err(self.between_steps(&spec, took_ns)?);
+            return Err(self.between_steps(&spec, elapsed_ns)?);
         }
         self.takes_nearest |= is_whole;
         Ok(Tuned { spec, points })
@@ -183,15 +183,15 @@ impl Search<'_> {
         nearest_ns: f64,
     ) -> Result<LoadError, LoadError> {
         let knob = self.knob;
-        let least = self.point(&with(nearest, knob.param, knob.granule))?;
+        let smallest = self.point(&with(nearest, knob.param, knob.granule))?;
         // The casts saturate; the figures are for a message.
         Ok(LoadError::NoSuchLength {
             workload: self.workload.name,
-            wanted_ns: self.service_ns,
+            target_ns: self.service_ns,
             tolerance_pct: (TOLERANCE * 100.0).round() as u32,
             nearest_ns: nearest_ns as u64,
-            least_ns: least.took_ns as u64,
-            least: format!("{} = {}", knob.param, knob.granule),
+            smallest_ns: smallest.elapsed_ns as u64,
+            smallest: format!("{} = {}", knob.param, knob.granule),
         })
     }
 
@@ -212,12 +212,12 @@ impl Search<'_> {
     }
 
     fn missed(&self, found_ns: u64) -> LoadError {
-        let (workload, wanted_ns) = (self.workload.name, self.service_ns);
+        let (workload, target_ns) = (self.workload.name, self.service_ns);
         LoadError::Length {
             workload,
             attempts: ATTEMPTS_MAX,
             found_ns,
-            wanted_ns,
+            target_ns,
         }
     }
 }

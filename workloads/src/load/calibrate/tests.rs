@@ -1,4 +1,4 @@
-//! Calibration against a device made of arithmetic.
+//! Calibration with a simulated device.
 
 use gpubench_record::RefusalKind;
 
@@ -10,15 +10,15 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// A request costs a fixed time and its work; work goes at the speed of the blocks up to a peak.
+/// A request costs a fixed time and its work; the rate of work follows the blocks up to a peak.
 struct Model {
     fixed_ns: f64,
     block_per_ns: f64,
     peak_per_ns: f64,
-    /// Makes every measurement this much longer or shorter, in turn.
+    /// Relative error of every measurement, with alternating sign.
     wobble: f64,
-    asked: u32,
-    blocks_seen: u64,
+    measurements: u32,
+    last_blocks: u64,
 }
 
 impl Model {
@@ -28,8 +28,8 @@ impl Model {
             block_per_ns: 3.0,
             peak_per_ns: 40.0,
             wobble: 0.0,
-            asked: 0,
-            blocks_seen: 0,
+            measurements: 0,
+            last_blocks: 0,
         }
     }
 
@@ -53,20 +53,20 @@ fn work(spec: &WorkloadSpec) -> Result<f64, LoadError> {
 
 impl Bench for Model {
     fn measure(&mut self, spec: &WorkloadSpec, _requests: usize) -> Result<Measured, LoadError> {
-        self.asked += 1;
-        self.blocks_seen = spec.params.get("blocks").copied().unwrap_or(0);
-        // A single call of the driver has no knob, and takes as long as it takes.
+        self.measurements += 1;
+        self.last_blocks = spec.params.get("blocks").copied().unwrap_or(0);
+        // A single driver call has no knob and a fixed length.
         let work = work(spec)?;
-        let sign = if self.asked.is_multiple_of(2) {
+        let sign = if self.measurements.is_multiple_of(2) {
             1.0
         } else {
             -1.0
         };
-        let took_ns = (self.fixed_ns + work / self.per_ns(spec)) * (1.0 + sign * self.wobble);
-        let service_ns = took_ns as u64;
+        let elapsed_ns = (self.fixed_ns + work / self.per_ns(spec)) * (1.0 + sign * self.wobble);
+        let service_ns = elapsed_ns as u64;
         Ok(Measured {
             service_ns,
-            rate_per_s: 1e9 / took_ns,
+            rate_per_s: 1e9 / elapsed_ns,
             work_per_request: work,
         })
     }
@@ -83,20 +83,24 @@ fn found(name: &str, model: &mut Model, share: f64, ns: u64) -> Result<Calibrate
 #[test]
 fn every_workload_reaches_every_wanted_length() -> Result<(), LoadError> {
     for workload in CATALOGUE.iter().filter(|workload| workload.knob.is_some()) {
-        for wanted_ns in [MS / 10, MS, 10 * MS] {
-            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, wanted_ns)?;
-            let miss = miss(calibrated.service_ns as f64, wanted_ns);
-            assert!(miss <= CLOSE, "{} at {wanted_ns} ns: {miss}", workload.name);
+        for target_ns in [MS / 10, MS, 10 * MS] {
+            let calibrated = found(workload.name, &mut Model::new(), 3.0 / 7.0, target_ns)?;
+            let miss = miss(calibrated.service_ns as f64, target_ns);
+            assert!(miss <= CLOSE, "{} at {target_ns} ns: {miss}", workload.name);
         }
     }
     Ok(())
 }
 
 #[test]
-fn few_tries_are_enough() -> Result<(), LoadError> {
+fn a_search_takes_few_measurements() -> Result<(), LoadError> {
     let mut model = Model::new();
     found("compute", &mut model, 0.5, MS)?;
-    assert!(model.asked <= 5, "{} measurements", model.asked);
+    assert!(
+        model.measurements <= 5,
+        "{} measurements",
+        model.measurements
+    );
     Ok(())
 }
 
@@ -106,12 +110,12 @@ fn a_throttled_victim_keeps_to_its_share() -> Result<(), LoadError> {
         let mut model = Model::new();
         let calibrated = found("stream", &mut model, share, MS)?;
         let per_ns = model.per_ns(&calibrated.spec);
-        let part = per_ns / model.peak_per_ns;
+        let used = per_ns / model.peak_per_ns;
         assert!(
-            part <= DEMAND_OF_SHARE * share * 1.001,
-            "share {share} takes {part}"
+            used <= DEMAND_OF_SHARE * share * 1.001,
+            "share {share} takes {used}"
         );
-        assert!(part > 0.3 * share, "share {share} is hardly used");
+        assert!(used > 0.3 * share, "share {share} is hardly used");
     }
     Ok(())
 }
@@ -126,18 +130,18 @@ fn a_victim_with_pauses_keeps_to_its_share_exactly() -> Result<(), LoadError> {
         let mut model = Model::new();
         let calibrated = found(name, &mut model, share, MS)?;
         let peak_per_ns = model.block_per_ns;
-        let part = model.per_ns(&calibrated.spec) / peak_per_ns;
+        let used = model.per_ns(&calibrated.spec) / peak_per_ns;
         let wanted = DEMAND_OF_SHARE * share;
         assert!(
-            (part / wanted - 1.0).abs() < 0.01,
-            "{name} at {share}: {part}"
+            (used / wanted - 1.0).abs() < 0.01,
+            "{name} at {share}: {used}"
         );
     }
     Ok(())
 }
 
 #[test]
-fn a_single_call_of_the_driver_is_as_long_as_it_is() -> Result<(), LoadError> {
+fn a_single_driver_call_keeps_its_length() -> Result<(), LoadError> {
     let mut model = Model::new();
     let calibrated = found("context-storm", &mut model, 1.0, MS)?;
     // A million units at three a nanosecond, and the fixed cost.
@@ -160,7 +164,7 @@ fn a_victim_that_cannot_keep_to_its_share_is_refused() {
 }
 
 #[test]
-fn a_length_below_the_fixed_cost_is_refused_and_says_what_it_found() {
+fn a_length_below_the_fixed_cost_is_refused_with_the_nearest() {
     let refused = found("compute", &mut Model::new(), 0.5, 5_000);
     let refused = refused.expect_err("no shorter than a launch");
     assert_eq!(refused.kind(), RefusalKind::Waived, "{refused:?}");
@@ -175,7 +179,7 @@ fn a_length_below_the_fixed_cost_is_refused_and_says_what_it_found() {
 #[test]
 fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_nearest()
 -> Result<(), LoadError> {
-    // One allocation takes 70 us, so that 100 us are between one and two of them.
+    // One allocation takes 70 us, so 100 us lie between one and two of them.
     let model = || Model {
         block_per_ns: 1.0 / 58_000.0,
         ..Model::new()
@@ -183,15 +187,15 @@ fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_
     let refused = found("alloc", &mut model(), 1.0, MS / 10);
     let Err(LoadError::NoSuchLength {
         nearest_ns,
-        least_ns,
-        least,
+        smallest_ns,
+        smallest,
         ..
     }) = refused
     else {
         panic!("expected a refusal, got {refused:?}");
     };
     assert_eq!(
-        (nearest_ns, least_ns, least.as_str()),
+        (nearest_ns, smallest_ns, smallest.as_str()),
         (128_000, 70_000, "rounds = 1")
     );
     let aggressor = found("alloc-storm", &mut model(), 1.0, MS / 10)?;
@@ -202,7 +206,7 @@ fn lengths_between_the_steps_of_a_victim_are_refused_and_an_aggressor_takes_the_
 }
 
 #[test]
-fn noise_below_the_tolerance_is_borne_and_above_it_is_not() {
+fn noise_below_the_tolerance_is_accepted_and_above_it_refused() {
     let mut model = Model {
         wobble: 0.04,
         ..Model::new()
@@ -223,7 +227,7 @@ fn an_aggressor_reports_its_peak_and_a_victim_its_closed_loop() -> Result<(), Lo
     let victim = found("compute", &mut Model::new(), 0.5, MS)?;
     assert!((victim.rate_per_s * victim.service_ns as f64 / 1e9 - 1.0).abs() < 1e-3);
     let aggressor = found("fma-hog", &mut Model::new(), 1.0, MS)?;
-    // Without the 12 us of fixed cost in a millisecond.
+    // Without the 12 us of fixed cost per millisecond.
     assert!(aggressor.rate_per_s * aggressor.service_ns as f64 / 1e9 > 1.01);
     Ok(())
 }
@@ -237,7 +241,7 @@ fn impossible_targets_are_refused() {
             "{share} {ns}"
         );
     }
-    // 3 % of 40 SMs are one, 2 % are none.
+    // 3 % of 40 SMs are one SM, 2 % are none.
     assert!(found("compute", &mut Model::new(), 0.03, MS).is_ok());
     let refused = found("compute", &mut Model::new(), 0.02, MS);
     assert!(matches!(refused, Err(LoadError::TooSmall { .. })));

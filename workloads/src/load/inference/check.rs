@@ -7,8 +7,7 @@ use super::{Decode, EPS};
 use crate::load::params::spec;
 use crate::load::{Gpu, LoadError, Prepared};
 
-/// Two and a half layers must give the numbers that the host computes. The kernels have their own
-/// checks.
+/// Two and a half layers must give the host's numbers. The kernels have their own checks.
 pub(super) fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let (rows, cols, slices) = (20_u64, 512_u64, 40_u64);
     let params = [
@@ -33,8 +32,8 @@ pub(super) fn verify(name: &'static str, gpu: &Gpu) -> Result<(), LoadError> {
     let mut found = vec![0.0; cols as usize];
     decode.output.read(0, &mut found)?;
     let expected = model.decode(&decode);
-    // The softmax is good to `TOLERANCE`; a later layer sees its error through one more softmax,
-    // whose inputs are below a hundred.
+    // The softmax is exact to `TOLERANCE`; one more softmax with inputs below a hundred amplifies
+    // the error of an earlier layer.
     let near = |(found, wanted): (&f32, &f32)| {
         (found - wanted).abs() <= 100.0 * softmax::TOLERANCE * wanted.abs()
     };
@@ -70,8 +69,8 @@ impl Model {
                 normed = rmsnorm::reference(&x, &self.gain, EPS);
             }
             let from = (slice % shape.held) as usize * slice_len;
-            let part = matvec::reference(&self.weights[from..from + slice_len], &normed);
-            y[at * rows..(at + 1) * rows].copy_from_slice(&part);
+            let product = matvec::reference(&self.weights[from..from + slice_len], &normed);
+            y[at * rows..(at + 1) * rows].copy_from_slice(&product);
             if at as u64 + 1 == shape.per_layer || slice + 1 == shape.slices {
                 let scores = matmul::reference(&y[..tile * tile], &self.mixer, cols / tile, tile);
                 x = softmax::reference(&scores, shape.softmax().cols as usize);
@@ -81,7 +80,7 @@ impl Model {
     }
 }
 
-/// Numbers between -0.1 and 0.1 that follow from a seed.
+/// Numbers between -0.1 and 0.1 from a seed.
 fn numbers(count: u64, seed: u64) -> Vec<f32> {
     let number = |n: u64| {
         let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 32));
