@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing beside it: no scripts, no fonts, no network.
+//! The report as one self-contained HTML file, without scripts, fonts or network.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::figures::{MISSING_TEXT, interval, value};
 use super::html_charts::{Scale, interval_bar, latency_chart};
 use super::markup::escape;
 use super::parts::{Cell, Table};
-use super::{Format, RenderError, RenderOptions};
+use super::{Format, RenderError, RenderOptions, glossary};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -26,7 +26,11 @@ impl Format for Html {
     }
 
     fn summary(&self) -> &'static str {
-        "one self-contained page with interval bars and latency curves"
+        "one self-contained page with interval bars, latency curves and a glossary"
+    }
+
+    fn is_for_people(&self) -> bool {
+        true
     }
 
     fn render(
@@ -36,39 +40,57 @@ impl Format for Html {
         out: &mut dyn Write,
     ) -> Result<(), RenderError> {
         let document = Document::of(record, options);
-        let title = escape(&document.title);
-        writeln!(
-            out,
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>"
-        )?;
-        writeln!(
-            out,
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-        )?;
-        writeln!(
-            out,
-            "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
-        )?;
-        writeln!(out, "<h1>{title}</h1>")?;
-        for notice in &document.notices {
-            writeln!(out, "<p class=\"notice\">{}</p>", escape(notice))?;
-        }
-        writeln!(out, "<p class=\"soft\">{}</p>", escape(&document.cells))?;
-        for table in &document.tables {
-            write_table(out, table, &document.notes, record)?;
-            if table.id == "matrix" {
-                for chart in &options.latency {
-                    out.write_all(latency_chart(chart).as_bytes())?;
-                }
+        let mut page = Vec::new();
+        write_page(&mut page, &document, record, options)?;
+        let glossary = glossary::section(&String::from_utf8_lossy(&page));
+        out.write_all(&page)?;
+        out.write_all(glossary.as_bytes())?;
+        Ok(writeln!(out, "</body>\n</html>")?)
+    }
+}
+
+/// The page up to the glossary.
+fn write_page(
+    out: &mut dyn Write,
+    document: &Document,
+    record: &RunRecord,
+    options: &RenderOptions,
+) -> Result<(), RenderError> {
+    let title = escape(&document.title);
+    writeln!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>"
+    )?;
+    writeln!(
+        out,
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+    )?;
+    writeln!(
+        out,
+        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
+    )?;
+    writeln!(out, "<h1>{title}</h1>")?;
+    for notice in &document.notices {
+        writeln!(out, "<p class=\"notice\">{}</p>", escape(notice))?;
+    }
+    writeln!(
+        out,
+        "<p class=\"soft\">{} Words are in the <a href=\"#glossary\">glossary</a>.</p>",
+        escape(&document.cells)
+    )?;
+    for table in &document.tables {
+        write_table(out, table, &document.notes, record)?;
+        if table.id == "matrix" {
+            for chart in &options.latency {
+                out.write_all(latency_chart(chart).as_bytes())?;
             }
         }
-        writeln!(out, "<h2>Record</h2>\n<dl>")?;
-        for (name, text) in &document.footer {
-            writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text))?;
-        }
-        writeln!(out, "</dl>\n</body>\n</html>")?;
-        Ok(())
     }
+    writeln!(out, "<h2>Record</h2>\n<dl>")?;
+    for (name, text) in &document.footer {
+        writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text))?;
+    }
+    Ok(writeln!(out, "</dl>")?)
 }
 
 fn write_table(
@@ -112,7 +134,7 @@ fn figures_in(table: &Table, column: usize) -> impl Iterator<Item = &Estimate> {
         })
 }
 
-/// The thresholds that decide a column, drawn as ticks.
+/// The thresholds of a column, drawn as ticks.
 fn ticks(record: &RunRecord, table: &Table, column: usize) -> Vec<f64> {
     let thresholds = &record.plan.thresholds;
     let name = table.columns[column].split(" (").next().unwrap_or_default();
