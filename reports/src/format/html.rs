@@ -12,6 +12,8 @@ use super::parts::{Cell, Table};
 use super::{Format, RenderError, RenderOptions, glossary};
 
 const STYLE: &str = include_str!("style.css");
+const GLOSSARY_LINK: &str = "<p class=\"soft\">The <a href=\"#glossary\">glossary</a> at the end \
+                             defines the words of this page.</p>";
 
 /// The HTML format.
 pub(super) struct Html;
@@ -40,57 +42,40 @@ impl Format for Html {
         out: &mut dyn Write,
     ) -> Result<(), RenderError> {
         let document = Document::of(record, options);
-        let mut page = Vec::new();
-        write_page(&mut page, &document, record, options)?;
-        let glossary = glossary::section(&String::from_utf8_lossy(&page));
-        out.write_all(&page)?;
-        out.write_all(glossary.as_bytes())?;
-        Ok(writeln!(out, "</body>\n</html>")?)
-    }
-}
-
-/// The page up to the glossary.
-fn write_page(
-    out: &mut dyn Write,
-    document: &Document,
-    record: &RunRecord,
-    options: &RenderOptions,
-) -> Result<(), RenderError> {
-    let title = escape(&document.title);
-    writeln!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>"
-    )?;
-    writeln!(
-        out,
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-    )?;
-    writeln!(
-        out,
-        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
-    )?;
-    writeln!(out, "<h1>{title}</h1>")?;
-    for notice in &document.notices {
-        writeln!(out, "<p class=\"notice\">{}</p>", escape(notice))?;
-    }
-    writeln!(
-        out,
-        "<p class=\"soft\">{} Words are in the <a href=\"#glossary\">glossary</a>.</p>",
-        escape(&document.cells)
-    )?;
-    for table in &document.tables {
-        write_table(out, table, &document.notes, record)?;
-        if table.id == "matrix" {
-            for chart in &options.latency {
-                out.write_all(latency_chart(chart).as_bytes())?;
+        let title = escape(&document.title);
+        writeln!(
+            out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>"
+        )?;
+        writeln!(
+            out,
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+        )?;
+        writeln!(
+            out,
+            "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
+        )?;
+        writeln!(out, "<h1>{title}</h1>")?;
+        for notice in &document.notices {
+            writeln!(out, "<p class=\"notice\">{}</p>", escape(notice))?;
+        }
+        writeln!(out, "<p class=\"soft\">{}</p>", escape(&document.cells))?;
+        writeln!(out, "{GLOSSARY_LINK}")?;
+        for table in &document.tables {
+            write_table(out, table, &document.notes, record)?;
+            if table.id == "matrix" {
+                for chart in &options.latency {
+                    out.write_all(latency_chart(chart).as_bytes())?;
+                }
             }
         }
+        writeln!(out, "<h2>Record</h2>\n<dl>")?;
+        for (name, text) in &document.footer {
+            writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text))?;
+        }
+        writeln!(out, "</dl>\n{}</body>\n</html>", glossary::section())?;
+        Ok(())
     }
-    writeln!(out, "<h2>Record</h2>\n<dl>")?;
-    for (name, text) in &document.footer {
-        writeln!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text))?;
-    }
-    Ok(writeln!(out, "</dl>")?)
 }
 
 fn write_table(

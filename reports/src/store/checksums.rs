@@ -1,9 +1,9 @@
 //! `checksums.b3`: BLAKE3 of the Parquet files and the latency log, in the form that
 //! `b3sum --check` reads.
 //!
-//! A decoder trusts the lengths in a file: one flipped bit can make it allocate more memory than the
-//! host has, which ends the process without an error. So the checksum of a file is verified before
-//! the file is decoded.
+//! A decoder trusts the lengths in a file: one flipped bit can make it allocate more memory than
+//! the host has, which ends the process without an error. So the checksum of a file is verified
+//! before the file is decoded.
 
 use std::fs::File;
 use std::io::Write;

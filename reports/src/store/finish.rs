@@ -1,8 +1,8 @@
 //! Converts the logs of a run to Parquet and a latency log, compares them, and removes the logs.
 //!
-//! The steps can be interrupted anywhere and repeated. While `cells/` exists it is complete, and the
-//! files are made from it again. It is renamed before it is deleted, so that a half-deleted folder is
-//! never read as a complete one. An unreadable log is moved aside and never deleted.
+//! The steps can be interrupted anywhere and repeated. While `cells/` exists it is complete, and
+//! the files are made from it again. It is renamed before it is deleted, so that a half-deleted
+//! folder is never read as a complete one. An unreadable log is moved aside and never deleted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ pub struct Finished {
 }
 
 /// Converts the logs of the record in `dir` to `samples.parquet`, `latencies.hlog` and
-/// `telemetry.parquet`, compares these with the logs, and then removes the logs. A repeated call does
-/// the steps that are left.
+/// `telemetry.parquet`, compares these with the logs, and then removes the logs. A repeated call
+/// does the steps that are left.
 ///
 /// # Errors
 /// When a run still writes the record, when its events cannot be read, or when a file cannot be

@@ -1,4 +1,4 @@
-//! Files with one JSON value per line. Lines are appended whole; a reader tolerates a torn last line.
+//! Files with one JSON value per line. Lines are appended whole; readers accept a torn last line.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

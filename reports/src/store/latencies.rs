@@ -76,8 +76,11 @@ fn render(path: &Path, logs: &[StoredLog]) -> Result<Vec<u8>, StoreError> {
         let Some(interval) = Interval::read(&stored.path)? else {
             continue;
         };
-        let tag = tag(&stored.key.cell, &stored.key.tenant);
-        let tag = Tag::new(&tag).ok_or_else(|| StoreError::Name { name: tag.clone() })?;
+        let (cell, tenant) = (&stored.key.cell, &stored.key.tenant);
+        let tag = tag(cell, tenant);
+        let tag = Tag::new(&tag).ok_or_else(|| StoreError::Name {
+            name: Tag::new(cell).map_or(cell, |_| tenant).clone(),
+        })?;
         let histogram = interval.latencies.histogram();
         let (start, length) = (interval.start, interval.length);
         writer
